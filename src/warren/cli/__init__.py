@@ -1,0 +1,1 @@
+"""Composition: the only room that sees both worlds."""

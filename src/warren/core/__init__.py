@@ -1,0 +1,1 @@
+"""The one loop: mutable cluster state, its transitions, invariants, the journal."""

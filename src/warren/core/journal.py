@@ -1,0 +1,138 @@
+"""The journal: the single record of a run, as bytes. Writing them is the caller's business.
+
+A journal is a magic line and then frames ``[length u32][crc32 u32][payload]`` (little endian),
+each payload one msgpack record. A torn last frame is what a crash leaves and is dropped on
+reading; damage before it is an error. The same seed gives the same bytes in simulation.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.errors import JournalError
+from warren.model.events import AnyEvent
+from warren.model.plan import Assignment, Plan
+from warren.model.timeline import PlanOutcome, Timeline
+
+MAGIC: Final = b"warren journal 1\n"
+_FRAME: Final = struct.Struct("<II")
+
+
+class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """First record: what the indices in the other records refer to."""
+
+    run: str
+    world: str
+    place: str
+    grain: str
+    seed: int
+    jobs: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Events of one instant and what was decided on them (assignments, (job, reason), wake)."""
+
+    events: tuple[AnyEvent, ...]
+    assign: tuple[Assignment, ...] = ()
+    reasons: tuple[tuple[int, int], ...] = ()
+    wake_ns: int | None = None
+
+
+class PlanAdopted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The policy returned a whole plan; columns as zlib-compressed little-endian int64."""
+
+    columns: tuple[bytes, ...]
+
+
+class PlanRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A plan ran in compiled code: timeline columns in field order, and finish times."""
+
+    columns: tuple[bytes, ...]
+    finish: bytes
+
+
+Record: TypeAlias = Header | Step | PlanAdopted | PlanRun
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Record)
+
+
+def encode(record: Record) -> bytes:
+    """One frame."""
+    payload = _ENCODER.encode(record)
+    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def decode(data: bytes | memoryview) -> Iterator[Record]:
+    """All records of a journal, in order.
+
+    Raises
+    ------
+    JournalError
+        If the magic line is missing, or a frame before the last one is damaged.
+    """
+    view = memoryview(data)
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        raise JournalError("not a Warren journal (format 1)")
+    offset = len(MAGIC)
+    while offset + _FRAME.size <= len(view):
+        length, checksum = _FRAME.unpack_from(view, offset)
+        end = offset + _FRAME.size + length
+        payload = view[offset + _FRAME.size : end]
+        if len(payload) < length:
+            return
+        if zlib.crc32(payload) != checksum:
+            if end >= len(view):
+                return
+            raise JournalError(f"damaged record at byte {offset}")
+        try:
+            record = _DECODER.decode(payload)
+        except msgspec.DecodeError as error:
+            raise JournalError(f"unreadable record at byte {offset}: {error}") from error
+        yield record
+        offset = end
+
+
+def pack_column(column: IntArray) -> bytes:
+    """An int64 column as bytes; differences first, which compress well for sorted times."""
+    delta = np.diff(column, prepend=np.int64(0)).astype("<i8")
+    return zlib.compress(delta.tobytes(), 1)
+
+
+def unpack_column(data: bytes) -> IntArray:
+    """Inverse of ``pack_column``."""
+    delta = np.frombuffer(zlib.decompress(data), dtype="<i8")
+    return np.cumsum(delta, dtype=np.int64)
+
+
+def adopted(plan: Plan) -> PlanAdopted:
+    """The record of a plan."""
+    return PlanAdopted(tuple(pack_column(getattr(plan, field.name)) for field in fields(Plan)))
+
+
+def adopted_plan(record: PlanAdopted) -> Plan:
+    """The plan of a record."""
+    names = [field.name for field in fields(Plan)]
+    return Plan(**dict(zip(names, map(unpack_column, record.columns), strict=True)))
+
+
+def plan_run(outcome: PlanOutcome) -> PlanRun:
+    """The record of a plan's outcome."""
+    timeline = outcome.timeline
+    columns = tuple(pack_column(getattr(timeline, field.name)) for field in fields(Timeline))
+    return PlanRun(columns, pack_column(outcome.finish_ns_J))
+
+
+def plan_outcome(record: PlanRun) -> PlanOutcome:
+    """The outcome of a record."""
+    timeline = Timeline.from_columns(map(unpack_column, record.columns))
+    return PlanOutcome(timeline=timeline, finish_ns_J=unpack_column(record.finish))

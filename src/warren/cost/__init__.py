@@ -1,0 +1,1 @@
+"""The papers' closed forms. Pure functions."""

@@ -1,0 +1,1 @@
+"""The real thing: controller, executors, servers, transport, engines."""

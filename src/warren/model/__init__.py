@@ -1,0 +1,1 @@
+"""The words every other room speaks: units, errors, cluster, job, event, view, decision."""

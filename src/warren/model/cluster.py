@@ -1,0 +1,77 @@
+"""The cluster: hosts, their devices, and the network model between them. Immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+NetworkModel = Literal["constant", "lane", "contention", "fluid"]
+EngineName = Literal["plain", "local"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceType:
+    """A kind of accelerator, for example ``V100``. ``memory_bytes`` None: not limited."""
+
+    name: str
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator. ``index`` is its position in ``Cluster.devices``; name ``v-0/V100-2``."""
+
+    index: int
+    name: str
+    type: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One machine. Rates in bits per second (disk in bytes per second); None: not stated."""
+
+    name: str
+    devices: tuple[str, ...]
+    memory_bytes: int | None = None
+    nic_bps: float | None = None
+    intra_bps: float | None = None
+    disk_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Which model prices synchronisation; ``contention`` and ``fluid`` arrive with rings."""
+
+    model: NetworkModel = "constant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulate:
+    """Live without the real devices: every profile time is padded to ``time_scale`` of itself."""
+
+    time_scale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix."""
+
+    hosts: tuple[Host, ...]
+    devices: tuple[Device, ...]
+    types: tuple[DeviceType, ...]
+    network: Network = field(default_factory=Network)
+    engine: EngineName = "local"
+    emulate: Emulate | None = None
+
+    @cached_property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the device types, in the order of the type axis."""
+        return tuple(device_type.name for device_type in self.types)
+
+    @cached_property
+    def type_of_device(self) -> tuple[int, ...]:
+        """For each device its position on the type axis."""
+        position = {name: index for index, name in enumerate(self.type_names)}
+        return tuple(position[device.type] for device in self.devices)

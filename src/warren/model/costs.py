@@ -1,0 +1,51 @@
+"""What a task costs where. Matrix names carry their axes: J jobs, T device types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.units import NEVER_NS
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """Cost of one task of a model at its reference batch, per device type.
+
+    ``comp_s`` is T^c in seconds at batch ``batch``; ``sync_s`` is T^s (push, combine, pull of
+    the next version) where it was stated, else it follows from ``model_bytes`` and the NIC.
+    ``source`` says, figure by figure, where a number comes from or how it was assumed.
+    """
+
+    model: str
+    batch: int
+    model_bytes: int
+    memory_bytes: int
+    comp_s: Mapping[str, float]
+    sync_s: Mapping[str, float]
+    source: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTable:
+    """T^c and T^s of every job on every device type, int64 nanoseconds, shape (J, T).
+
+    Where a job does not fit a type (memory) or has no figure, ``fits_JT`` is False and both
+    times are ``NEVER_NS``; nothing may be placed there.
+    """
+
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: BoolArray
+
+    def __post_init__(self) -> None:
+        for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):
+            array.flags.writeable = False
+        if np.any(self.comp_ns_JT[~self.fits_JT] != NEVER_NS):
+            raise ValueError("a cost that does not fit must be NEVER_NS")

@@ -1,0 +1,112 @@
+"""What happened: the only way anything enters the core. Past tense, times in nanoseconds.
+
+Events are totally ordered by (time, rank, sequence). ``RANK`` gives the second key: at one
+instant failures count first, then work that ended, then barriers, then arrivals, and a wake-up
+asked for by the policy last, so that it sees everything that has happened by then.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Base of all events."""
+
+    time_ns: int
+
+
+class JobArrived(Event, frozen=True, tag=True, array_like=True):
+    """The job may run from now on."""
+
+    job: int
+
+
+class CompDone(Event, frozen=True, tag=True, array_like=True):
+    """A device finished the COMP of the assignment at the head of its queue."""
+
+    job: int
+    round: int
+    rounds: int
+    shards: tuple[int, ...]
+    device: int
+
+
+class TasksDone(Event, frozen=True, tag=True, array_like=True):
+    """An assignment is done, its last synchronisation included: one row of the timeline.
+
+    ``start_ns`` COMP of the first task began; ``comp_end_ns`` COMP of the last ended;
+    ``time_ns`` the last synchronisation ended; ``busy_ns`` COMP time on the device.
+    """
+
+    job: int
+    round: int
+    rounds: int
+    shards: tuple[int, ...]
+    device: int
+    start_ns: int
+    comp_end_ns: int
+    busy_ns: int
+
+
+class RoundsDone(Event, frozen=True, tag=True, array_like=True):
+    """The barrier of round ``round + rounds - 1`` has passed, and those before it.
+
+    Live rounds carry the mean ``loss`` and, where the job evaluates, ``metrics`` (sorted
+    name-value pairs). ``finished`` means the job ends here: all its rounds are done or its stop
+    rule holds.
+    """
+
+    job: int
+    round: int
+    rounds: int
+    finished: bool
+    loss: float | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+class JobFailed(Event, frozen=True, tag=True, array_like=True):
+    """The job cannot go on; what it had queued or running is gone. ``reason`` is one line."""
+
+    job: int
+    reason: str
+
+
+class JobCancelled(Event, frozen=True, tag=True, array_like=True):
+    """The user took the job back."""
+
+    job: int
+
+
+class Woken(Event, frozen=True, tag=True, array_like=True):
+    """The time a policy asked to be woken at has come."""
+
+
+class ParamsSaved(Event, frozen=True, tag=True, array_like=True):
+    """A finished live job's parameters are on disk.
+
+    ``sha256`` is the hash of name, dtype, shape and bytes of the sorted state; ``numerics`` the
+    class it was computed in.
+    """
+
+    job: int
+    sha256: str
+    numerics: str
+
+
+AnyEvent: TypeAlias = (
+    JobArrived | CompDone | TasksDone | RoundsDone | JobFailed | JobCancelled | ParamsSaved | Woken
+)
+
+RANK: Final[dict[type[Event], int]] = {
+    JobFailed: 0,
+    JobCancelled: 1,
+    CompDone: 2,
+    TasksDone: 3,
+    RoundsDone: 4,
+    JobArrived: 5,
+    ParamsSaved: 6,
+    Woken: 7,
+}

@@ -1,0 +1,83 @@
+"""Jobs: what the user fixes (the logical round), never where or when it runs. Immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Sync = Literal["ps", "ring"]
+Numerics = Literal["strict", "mixed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluate:
+    """Evaluate inside the barrier of every ``every``-th round (and after the last one)."""
+
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """End the job at the first evaluation whose ``metric`` reaches, or falls to, the target."""
+
+    metric: str
+    reaches: float | None = None
+    falls_to: float | None = None
+
+    def holds(self, metrics: Mapping[str, float]) -> bool:
+        """Whether these evaluated metrics end the job. A metric that is absent never does."""
+        value = metrics.get(self.metric)
+        if value is None:
+            return False
+        if self.reaches is not None:
+            return value >= self.reaches
+        return self.falls_to is not None and value <= self.falls_to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Keep a consistent copy of the job every ``every`` rounds."""
+
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A sequence of rounds of ``scale`` tasks each. ``index`` is its row in ``Workload.jobs``.
+
+    ``app`` is ``None`` for jobs that are only simulated (a trace row). ``model`` names a row of
+    the profile table; ``None`` asks for measuring. ``rounds`` None: unknown to the scheduler.
+    ``cost`` names a row of costs that belongs to this job alone (a trace priced by its reader).
+    """
+
+    index: int
+    name: str
+    scale: int
+    rounds: int | None
+    batch: int = 1
+    app: str | None = None
+    model: str | None = None
+    sync: Sync = "ps"
+    weight: float = 1.0
+    arrival_ns: int = 0
+    user: str = ""
+    group: str = ""
+    seed: int = 0
+    numerics: Numerics = "strict"
+    evaluate: Evaluate | None = None
+    stop: Stop | None = None
+    checkpoint: Checkpoint | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    cost: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Jobs sorted by (arrival, order in the file). ``notes`` are the reader's remarks.
+
+    A reader that meets rows it cannot use counts them in ``notes``; it never drops one silently.
+    """
+
+    jobs: tuple[Job, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,70 @@
+"""One run: everything a schedule depends on, resolved and checked. Immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from warren.model.cluster import Cluster
+from warren.model.costs import ProfileRow
+from warren.model.job import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """The four answers, by policy name; ``options`` are the place policy's own settings."""
+
+    place: str = "hare"
+    flow: str = "fair"
+    group: str = "isolated"
+    shape: str = "static"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grain:
+    """How finely a policy may interleave: ``rounds`` rounds, or what fits in ``time_ns``.
+
+    Exactly one is set. ``text`` is what the user wrote and what the summary states.
+    """
+
+    text: str = "1"
+    rounds: int | None = 1
+    time_ns: int | None = None
+
+    def rounds_for(self, round_ns: int, remaining: int) -> int:
+        """Rounds of one stretch for a job whose round takes ``round_ns``; at least one."""
+        if self.rounds is not None:
+            return min(self.rounds, remaining)
+        assert self.time_ns is not None
+        return max(1, min(remaining, self.time_ns // max(1, round_ns)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """Hidden truth of a simulation: task times differ from the profile by seeded noise.
+
+    ``task_cv`` is the coefficient of variation of one task's time, ``job_cv`` that of a factor
+    shared by all tasks of a job on one device type (a wrong profile). Zero: the profile is true.
+    """
+
+    task_cv: float = 0.0
+    job_cv: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A resolved run file."""
+
+    name: str
+    cluster: Cluster
+    workload: Workload
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    profiles: tuple[ProfileRow, ...] = ()
+    grain: Grain = field(default_factory=Grain)
+    truth: Truth = field(default_factory=Truth)
+    seed: int = 0
+    base: str = ""
+    """Folder that relative app paths refer to."""

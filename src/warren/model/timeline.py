@@ -1,0 +1,83 @@
+"""What ran where and when, in columns: the common result of both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.events import TasksDone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """One row an assignment, int64 columns of length R, sorted by (start, device, job, round).
+
+    ``shard_R`` is -1 where a row stands for several shards; ``tasks_R`` counts tasks (rounds
+    times shards); ``end_ns_R`` is when the last synchronisation ended; ``busy_ns_R`` is COMP
+    time on the device.
+    """
+
+    job_R: IntArray
+    round_R: IntArray
+    rounds_R: IntArray
+    shard_R: IntArray
+    tasks_R: IntArray
+    device_R: IntArray
+    start_ns_R: IntArray
+    comp_end_ns_R: IntArray
+    end_ns_R: IntArray
+    busy_ns_R: IntArray
+
+    def __len__(self) -> int:
+        return len(self.job_R)
+
+    @staticmethod
+    def from_columns(columns: Iterable[IntArray]) -> Timeline:
+        """Columns in field order, any row order; rows are sorted here."""
+        names = [field.name for field in fields(Timeline)]
+        table = dict(zip(names, columns, strict=True))
+        order = np.lexsort(
+            (
+                table["shard_R"],
+                table["round_R"],
+                table["job_R"],
+                table["device_R"],
+                table["start_ns_R"],
+            )
+        )
+        return Timeline(**{name: table[name][order] for name in names})
+
+    @staticmethod
+    def from_events(done: Iterable[TasksDone]) -> Timeline:
+        """The timeline of the assignments that these events ended."""
+        rows = [
+            (
+                event.job,
+                event.round,
+                event.rounds,
+                event.shards[0] if len(event.shards) == 1 else -1,
+                event.rounds * len(event.shards),
+                event.device,
+                event.start_ns,
+                event.comp_end_ns,
+                event.time_ns,
+                event.busy_ns,
+            )
+            for event in done
+        ]
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 10)
+        return Timeline.from_columns(table.T)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOutcome:
+    """What running a whole plan gave: its timeline, and each job's last barrier.
+
+    ``finish_ns_J`` is -1 for a job whose rounds the plan does not complete.
+    """
+
+    timeline: Timeline
+    finish_ns_J: IntArray

@@ -1,0 +1,54 @@
+"""What a policy may see: read-only columns kept incrementally, and what changed.
+
+A view is cheap to make: its arrays are the core's own columns behind read-only flags, never
+copies. It is valid during one ``decide`` call; a policy that wants to remember copies values
+into its memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.cluster import Cluster
+from warren.model.costs import BoolArray, CostTable, IntArray
+from warren.model.events import AnyEvent
+from warren.model.job import Job
+from warren.model.run import Grain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, T device types.
+
+    Jobs that have not arrived are hidden from online policies: their ``arrived_J`` is False and
+    their columns must not be read (an offline policy declares ``offline`` and may).
+
+    ``rounds_J`` is -1 where the number of rounds is unknown. ``round_J`` counts barriers that
+    have passed. ``next_round_J``/``next_shard_J`` name the first task not assigned yet; a job
+    with ``open_J`` has such a task. It can start at once if ``next_round_J == round_J``.
+    """
+
+    now_ns: int
+    cluster: Cluster
+    costs: CostTable
+    grain: Grain
+    seed: int
+    jobs: tuple[Job, ...]
+    type_D: IntArray
+    queued_D: IntArray
+    """Assignments on each device whose COMP has not ended; 0 means idle."""
+    arrived_J: BoolArray
+    done_J: BoolArray
+    open_J: BoolArray
+    round_J: IntArray
+    rounds_J: IntArray
+    scale_J: IntArray
+    next_round_J: IntArray
+    next_shard_J: IntArray
+    arrival_ns_J: IntArray
+    weight_J: npt.NDArray[np.float64]
+    changes: tuple[AnyEvent, ...]
+    """Events applied since the last call, in order; empty on the first."""

@@ -1,0 +1,1 @@
+"""Scheduling algorithms: a view in, a decision out."""

@@ -1,0 +1,1 @@
+"""Whose bytes go first on a busy link?"""

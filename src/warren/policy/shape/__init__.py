@@ -1,0 +1,1 @@
+"""How many workers and servers does a job get?"""

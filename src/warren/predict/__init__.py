@@ -1,0 +1,1 @@
+"""Learning curves, training speed, remaining rounds."""

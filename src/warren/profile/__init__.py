@@ -1,0 +1,1 @@
+"""What a task costs where: shipped table, measuring, history."""

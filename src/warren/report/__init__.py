@@ -1,0 +1,1 @@
+"""A journal from either world becomes metrics, figures, a page, a trace."""

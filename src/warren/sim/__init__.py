@@ -1,0 +1,1 @@
+"""Virtual time: the core's ports, hidden truth, network models."""

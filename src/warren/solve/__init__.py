@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: list scheduling, bounds, optima. Knows nothing of jobs."""

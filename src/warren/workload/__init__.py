@@ -1,0 +1,1 @@
+"""Job files, public traces and generators become one sorted workload."""
