@@ -1,0 +1,165 @@
+"""The one loop of both worlds: events in, state, decision, commands out, journal.
+
+``events -> state.apply -> view -> policy.decide -> check -> port.submit -> journal``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from warren.core.feeder import Feeder, plan_assignments, refuse_cycle
+from warren.core.journal import MAGIC, Header, Step, adopted, encode, plan_run
+from warren.core.ports import Port
+from warren.core.rules import check_assignment, check_invariants, check_plan, check_stretches
+from warren.core.state import State
+from warren.model.costs import CostTable
+from warren.model.decision import NOTHING, Decision
+from warren.model.errors import InfeasibleDecision
+from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
+from warren.model.plan import Assignment, Plan
+from warren.model.run import Run
+from warren.policy.protocol import AnyPolicy
+
+Sink = Callable[[bytes], object]
+Observer = Callable[[State, tuple[AnyEvent, ...]], object]
+
+
+@dataclass(slots=True, kw_only=True)
+class Core:
+    """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step."""
+
+    run: Run
+    costs: CostTable
+    policy: AnyPolicy
+    port: Port
+    sink: Sink
+    world: str
+    observe: Observer | None = None
+    check: bool = False
+    compiled: bool = True
+    state: State = field(init=False)
+    memory: object = field(init=False, default=None)
+    feeder: Feeder | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.state = State(self.run, self.costs)
+
+    def execute(self) -> State:
+        """Run to the end and return the last state.
+
+        Raises
+        ------
+        InfeasibleDecision
+            If the policy breaks a rule, or stops while a job could still run.
+        """
+        self._open()
+        self.memory = self.policy.initial(self.state.view())
+        if self.policy.offline and self._decide(()):
+            return self.state
+        while events := self.port.next_events():
+            self._step(events)
+        self._refuse_unfinished()
+        return self.state
+
+    def explain(self, job: int) -> str:
+        """One sentence from the policy: why this job is where it is now."""
+        return self.policy.explain(self.state.view(), self.memory, job)
+
+    def _open(self) -> None:
+        run = self.run
+        header = Header(
+            run=run.name,
+            world=self.world,
+            place=self.policy.name,
+            grain=run.grain.text,
+            seed=run.seed,
+            jobs=tuple(job.name for job in run.workload.jobs),
+            devices=tuple(device.name for device in run.cluster.devices),
+        )
+        self.sink(MAGIC + encode(header))
+
+    def _step(self, events: tuple[AnyEvent, ...]) -> None:
+        for event in events:
+            self.state.apply(event)
+        if self.check:
+            check_invariants(self.state)
+        if self.feeder is not None:
+            assigned = self._feed(events)
+            self.sink(encode(Step(events, assigned)))
+        elif any(type(event) in self.policy.triggers for event in events):
+            self._decide(events)
+        else:
+            self.sink(encode(Step(events)))
+        if self.observe is not None:
+            self.observe(self.state, events)
+
+    def _decide(self, events: tuple[AnyEvent, ...]) -> bool:
+        """Ask the policy; True if a plan was run to its end in compiled code."""
+        decision, self.memory = self.policy.decide(self.state.view(events), self.memory)
+        if decision.plan is not None:
+            return self._adopt(decision.plan)
+        self._act(events, decision)
+        return False
+
+    def _act(self, events: tuple[AnyEvent, ...], decision: Decision) -> None:
+        state, name = self.state, self.policy.name
+        for one in decision.assign:
+            check_assignment(state, name, one)
+            state.assign(one)
+        check_stretches(state, name, decision.assign)
+        for job, reason in decision.reasons.items():
+            state.reason_J[job] = reason
+        if decision is not NOTHING or events:
+            reasons = tuple((job, int(reason)) for job, reason in decision.reasons.items())
+            self.sink(encode(Step(events, decision.assign, reasons, decision.wake_ns)))
+        if decision.assign:
+            self.port.submit(decision.assign)
+        if decision.wake_ns is not None:
+            self.port.wake_at(decision.wake_ns)
+
+    def _adopt(self, plan: Plan) -> bool:
+        check_plan(self.state, self.policy.name, plan)
+        self.sink(encode(adopted(plan)))
+        outcome = self.port.run_plan(plan) if self.compiled else None
+        if outcome is not None:
+            self.sink(encode(plan_run(outcome)))
+            self.state.finish_plan(outcome)
+            return True
+        assignments = plan_assignments(plan)
+        refuse_cycle(self.policy.name, assignments, self.state.scale_J)
+        self.state.adopt_plan()
+        self.feeder = Feeder(assignments, len(self.run.cluster.devices))
+        first = self._feed(())
+        self.sink(encode(Step((), first)))
+        return False
+
+    def _feed(self, events: tuple[AnyEvent, ...]) -> tuple[Assignment, ...]:
+        assert self.feeder is not None
+        for event in events:
+            if isinstance(event, JobFailed | JobCancelled) or (
+                isinstance(event, RoundsDone) and event.finished
+            ):
+                self.feeder.drop(event.job)
+        queued = self.state.queued_D.tolist()
+        assigned = tuple(
+            one
+            for device, count in enumerate(queued)
+            for one in self.feeder.next_for(device, count)
+        )
+        for one in assigned:
+            self.state.assign(one)
+        if assigned:
+            self.port.submit(assigned)
+        return assigned
+
+    def _refuse_unfinished(self) -> None:
+        stuck = np.flatnonzero(self.state.open_J | (self.state.arrived_J & ~self.state.done_J))
+        if len(stuck):
+            job = int(stuck[0])
+            raise InfeasibleDecision(
+                f"policy {self.policy.name} left {len(stuck)} job(s) waiting for ever; first: "
+                f"{self.run.workload.jobs[job].name}: {self.explain(job)}"
+            )

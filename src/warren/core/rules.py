@@ -1,0 +1,150 @@
+"""What a decision may ask for, and what must hold at all times. Each rule stands here once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warren.core.state import Phase, State
+from warren.model.costs import IntArray
+from warren.model.errors import InfeasibleDecision
+from warren.model.plan import Assignment, Plan
+
+
+def check_assignment(state: State, policy: str, assignment: Assignment) -> None:
+    """Refuse an assignment that breaks a rule.
+
+    A policy assigns the tasks of a job in order: rounds ascending, shards ascending within a
+    round, so device queues and barriers cannot form a cycle.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the policy, the assignment and the rule.
+    """
+    for broken in _broken_rules(state, assignment):
+        raise InfeasibleDecision(f"policy {policy}: {assignment}: {broken}")
+
+
+def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
+    if not 0 <= one.device < len(state.queues):
+        yield f"there is no device {one.device}"
+        return
+    if not 0 <= one.job < len(state.phase_J):
+        yield f"there is no job {one.job}"
+        return
+    if state.phase_J[one.job] != Phase.ACTIVE:
+        yield f"job is {Phase(state.phase_J[one.job]).name}, allowed: ACTIVE"
+    if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
+        yield "the job does not fit this device type"
+    start, scale = int(state.next_shard_J[one.job]), int(state.scale_J[one.job])
+    if one.round != state.next_round_J[one.job]:
+        yield f"round {state.next_round_J[one.job]} comes first"
+    if not one.shards or one.rounds < 1:
+        yield "an assignment has at least one shard and one round"
+    if one.rounds == 1 and one.shards != tuple(range(start, start + len(one.shards))):
+        yield f"shards are assigned in order; the next is {start}"
+    if start + len(one.shards) > scale:
+        yield f"the round has {scale} shards"
+    rounds = int(state.rounds_J[one.job])
+    if rounds >= 0 and one.round + one.rounds > rounds:
+        yield f"the job has {rounds} rounds"
+    group = state.groups[one.job].get(one.round)
+    if group is not None and group.rounds != one.rounds:
+        yield f"the other shards of this stretch run {group.rounds} rounds"
+
+
+def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ...]) -> None:
+    """Refuse a decision that leaves a stretch of several rounds without some of its shards.
+
+    Called after the assignments were applied.
+    """
+    for job, first in {(one.job, one.round): None for one in assignments if one.rounds > 1}:
+        group = state.groups[job].get(first)
+        shards = [
+            shard
+            for one in assignments
+            if (one.job, one.round) == (job, first)
+            for shard in one.shards
+        ]
+        devices = [one.device for one in assignments if (one.job, one.round) == (job, first)]
+        if group is None or sorted(shards) != list(range(int(state.scale_J[job]))):
+            raise InfeasibleDecision(
+                f"policy {policy}: job {job}, round {first}: a stretch of several rounds names "
+                f"every shard once, got {sorted(shards)}"
+            )
+        if len(set(devices)) != len(devices):
+            raise InfeasibleDecision(
+                f"policy {policy}: job {job}, round {first}: one assignment a device and stretch"
+            )
+
+
+def check_plan(state: State, policy: str, plan: Plan) -> None:
+    """Refuse a plan that does not run every task of every job exactly once where it fits.
+
+    Cycles over device order and barriers are found when the plan is run.
+    """
+    job_R, device_R = plan.job_R, plan.device_R
+    jobs, devices = len(state.phase_J), len(state.queues)
+    if len(plan) and not (
+        0 <= job_R.min() <= job_R.max() < jobs and 0 <= device_R.min() <= device_R.max() < devices
+    ):
+        raise InfeasibleDecision(f"policy {policy}: the plan names a job or device unknown here")
+    unfit = np.flatnonzero(~state.costs.fits_JT[job_R, state.type_D[device_R]])
+    if len(unfit):
+        row = int(unfit[0])
+        raise InfeasibleDecision(
+            f"policy {policy}: plan row {row}: job {job_R[row]} does not fit device {device_R[row]}"
+        )
+    bad = _uncovered(state, plan)
+    if bad is not None:
+        raise InfeasibleDecision(
+            f"policy {policy}: the plan does not run every task of job {bad} exactly once"
+        )
+
+
+def _uncovered(state: State, plan: Plan) -> int | None:
+    """First job whose (round, shard) tasks are not each covered by exactly one row."""
+    order = np.lexsort((plan.round_R, plan.shard_R, plan.job_R))
+    job, shard = plan.job_R[order], plan.shard_R[order]
+    first, end = plan.round_R[order], plan.round_R[order] + plan.rounds_R[order]
+    if np.any(plan.rounds_R < 1):
+        return int(plan.job_R[np.argmax(plan.rounds_R < 1)])
+    new = np.ones(len(job), dtype=np.bool_)
+    new[1:] = (job[1:] != job[:-1]) | (shard[1:] != shard[:-1])
+    last = np.append(new[1:], True)[: len(job)]
+    wrong = (shard < 0) | (shard >= state.scale_J[job])
+    wrong |= new & (first != 0)
+    wrong[1:] |= ~new[1:] & (first[1:] != end[:-1])
+    wrong |= last & (end != state.rounds_J[job])
+    if np.any(wrong):
+        return int(job[np.argmax(wrong)])
+    lanes: IntArray = np.bincount(job[new], minlength=len(state.phase_J)).astype(np.int64)
+    short = np.flatnonzero((lanes != state.scale_J) & ~state.done_J)
+    return int(short[0]) if len(short) else None
+
+
+def check_invariants(state: State) -> None:
+    """Everything that must hold between two steps; raises AssertionError naming what does not."""
+    for device, queue in enumerate(state.queues):
+        assert state.queued_D[device] == len(queue), f"device {device}: queue count"
+    live = [one for queue in state.queues for one in queue]
+    live += [one for syncing in state.syncing for one in syncing]
+    for one in live:
+        assert not state.done_J[one.job], f"{one}: queued for a job that has ended"
+        assert one.round in state.groups[one.job], f"{one}: not in any outstanding round"
+        assert one.round + one.rounds > state.round_J[one.job], f"{one}: its barrier has passed"
+    outstanding: dict[tuple[int, int], int] = {}
+    for one in live:
+        key = (one.job, one.round)
+        outstanding[key] = outstanding.get(key, 0) + len(one.shards)
+    for job, groups in enumerate(state.groups):
+        for first, group in groups.items():
+            total = outstanding.get((job, first), 0) + group.done
+            assert total <= state.scale_J[job], f"job {job}, round {first}: {total} shards"
+    ended = state.phase_J >= Phase.FINISHED
+    assert np.array_equal(ended, state.done_J), "done_J follows the phases"
+    assert not np.any(state.open_J & state.done_J), "an ended job is open"
+    assert not np.any(state.open_J & ~state.arrived_J), "a job is open before it arrived"
+    assert np.all(state.next_round_J >= state.round_J) or state.planned, "assigned before run"

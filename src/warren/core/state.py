@@ -1,0 +1,285 @@
+"""The one mutable object: what the cluster and every job are doing, in columns.
+
+It changes in two ways only: ``apply(event)``, through the table ``TRANSITIONS``, and
+``assign(assignment)``, after ``core.rules`` has allowed it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import CostTable
+from warren.model.decision import Reason
+from warren.model.errors import InvalidTransition
+from warren.model.events import (
+    AnyEvent,
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    ParamsSaved,
+    RoundsDone,
+    TasksDone,
+    Woken,
+)
+from warren.model.plan import Assignment
+from warren.model.run import Run
+from warren.model.timeline import PlanOutcome
+from warren.model.view import View
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Phase(IntEnum):
+    """Where a job is in its life."""
+
+    PENDING = 0
+    """Not arrived yet."""
+    ACTIVE = 1
+    """Arrived, rounds left."""
+    FINISHED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing more will run."""
+        return self >= Phase.FINISHED
+
+
+class Group:
+    """Outstanding tasks of one round, or of one stretch: how many rounds, how many shards done."""
+
+    __slots__ = ("done", "rounds")
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+        self.done = 0
+
+
+class State:
+    """Columns over jobs (J) and devices (D), device queues, and outstanding rounds.
+
+    ``queues[d]`` holds assignments whose COMP has not ended, head first; ``syncing[d]`` those
+    whose COMP has ended and whose synchronisation has not. ``groups[j]`` maps the first round of
+    each outstanding round or stretch to its count of finished shards.
+    """
+
+    def __init__(self, run: Run, costs: CostTable) -> None:
+        jobs, devices = run.workload.jobs, run.cluster.devices
+        self.run, self.costs, self.now_ns = run, costs, 0
+        self.phase_J = np.zeros(len(jobs), dtype=np.int8)
+        self.reason_J = np.full(len(jobs), Reason.NOT_ARRIVED, dtype=np.int8)
+        self.round_J = np.zeros(len(jobs), dtype=np.int64)
+        self.next_round_J = np.zeros(len(jobs), dtype=np.int64)
+        self.next_shard_J = np.zeros(len(jobs), dtype=np.int64)
+        self.open_J = np.zeros(len(jobs), dtype=np.bool_)
+        self.arrived_J = np.zeros(len(jobs), dtype=np.bool_)
+        self.done_J = np.zeros(len(jobs), dtype=np.bool_)
+        self.rounds_J = np.array([job.rounds or -1 for job in jobs], dtype=np.int64)
+        self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
+        self.arrival_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
+        self.weight_J = np.array([job.weight for job in jobs], dtype=np.float64)
+        self.type_D = np.array(run.cluster.type_of_device, dtype=np.int64)
+        self.queued_D = np.zeros(len(devices), dtype=np.int64)
+        self.queues: list[deque[Assignment]] = [deque() for _ in devices]
+        self.syncing: list[list[Assignment]] = [[] for _ in devices]
+        self.groups: list[dict[int, Group]] = [{} for _ in jobs]
+        self.planned = False
+        self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
+        self._view = self._read_only_columns()
+
+    def apply(self, event: AnyEvent) -> None:
+        """Let one event change the state.
+
+        Raises
+        ------
+        InvalidTransition
+            If the event cannot happen in this state; the text tells the job's recent story.
+        """
+        if event.time_ns < self.now_ns:
+            raise InvalidTransition(f"time went back from {self.now_ns} ns to {event}")
+        self.now_ns = event.time_ns
+        self.recent.append(event)
+        if isinstance(event, Woken):
+            return
+        handler = TRANSITIONS.get((Phase(self.phase_J[event.job]), type(event)))
+        if handler is None:
+            raise self.invalid(event, f"job is {Phase(self.phase_J[event.job]).name}")
+        handler(self, event)
+
+    def assign(self, assignment: Assignment) -> None:
+        """Append a checked assignment to its device's queue."""
+        job, first = assignment.job, assignment.round
+        self.recent.append(assignment)
+        self.queues[assignment.device].append(assignment)
+        self.queued_D[assignment.device] += 1
+        self.reason_J[job] = Reason.RUNNING
+        groups = self.groups[job]
+        if first not in groups:
+            groups[first] = Group(assignment.rounds)
+        if not self.planned:
+            self._advance(job, assignment)
+
+    def _advance(self, job: int, assignment: Assignment) -> None:
+        shard = int(self.next_shard_J[job]) + len(assignment.shards)
+        if shard < self.scale_J[job]:
+            self.next_shard_J[job] = shard
+            return
+        self.next_shard_J[job] = 0
+        self.next_round_J[job] = following = assignment.round + assignment.rounds
+        self.open_J[job] = self.arrived_J[job] and following != self.rounds_J[job]
+
+    def adopt_plan(self) -> None:
+        """From now on a plan covers every task: nothing is open to a policy any more."""
+        self.planned = True
+        self.open_J[:] = False
+
+    def finish_plan(self, outcome: PlanOutcome) -> None:
+        """Every job that a plan completed in compiled code has ended."""
+        self.adopt_plan()
+        finished = outcome.finish_ns_J >= 0
+        self.now_ns = max(self.now_ns, int(outcome.finish_ns_J.max(initial=0)))
+        self.phase_J[finished] = Phase.FINISHED
+        self.arrived_J[finished] = self.done_J[finished] = True
+        self.round_J[finished] = self.rounds_J[finished]
+
+    def invalid(self, event: object, why: str) -> InvalidTransition:
+        """The error for an impossible event, with the recent story of its job."""
+        job = getattr(event, "job", None)
+        story = [str(past) for past in self.recent if getattr(past, "job", None) == job]
+        return InvalidTransition(f"{event}: {why}; recent: " + " <- ".join(reversed(story[-8:])))
+
+    def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
+        """What a policy may see now."""
+        return View(now_ns=self.now_ns, changes=changes, **self._view)  # type: ignore[arg-type]
+
+    def _read_only_columns(self) -> Mapping[str, object]:
+        columns = {
+            name: _read_only(getattr(self, name))
+            for name in (
+                "type_D", "queued_D", "arrived_J", "done_J", "open_J", "round_J", "rounds_J",
+                "scale_J", "next_round_J", "next_shard_J", "arrival_ns_J", "weight_J",
+            )
+        }  # fmt: skip
+        run = self.run
+        return {
+            "cluster": run.cluster,
+            "costs": self.costs,
+            "grain": run.grain,
+            "seed": run.seed,
+            "jobs": run.workload.jobs,
+            **columns,
+        }
+
+    # Handlers of the transition table.
+
+    def _arrive(self, event: JobArrived) -> None:
+        job = event.job
+        self.phase_J[job] = Phase.ACTIVE
+        self.arrived_J[job] = True
+        if not self.planned:
+            self.open_J[job] = True
+        if self.reason_J[job] == Reason.NOT_ARRIVED:
+            self.reason_J[job] = Reason.NOT_LOOKED_AT
+
+    def _comp_done(self, event: CompDone) -> None:
+        queue = self.queues[event.device]
+        if not queue or not _same(queue[0], event):
+            raise self.invalid(event, f"device runs {queue[0] if queue else 'nothing'}")
+        self.syncing[event.device].append(queue.popleft())
+        self.queued_D[event.device] -= 1
+
+    def _tasks_done(self, event: TasksDone) -> None:
+        syncing = self.syncing[event.device]
+        match = next((one for one in syncing if _same(one, event)), None)
+        if match is None:
+            raise self.invalid(event, "no such synchronisation is under way")
+        syncing.remove(match)
+        self.groups[event.job][event.round].done += len(event.shards)
+
+    def _rounds_done(self, event: RoundsDone) -> None:
+        job, end = event.job, event.round + event.rounds
+        if event.round != self.round_J[job]:
+            raise self.invalid(event, f"barrier {self.round_J[job]} is next")
+        groups = self.groups[job]
+        first = event.round if event.round in groups else _containing(groups, event.round)
+        if first is None or end > first + groups[first].rounds:
+            raise self.invalid(event, "a round that was not assigned ended")
+        if end == first + groups[first].rounds:
+            if groups[first].done != self.scale_J[job]:
+                raise self.invalid(event, f"only {groups[first].done} shards are done")
+            del groups[first]
+        self.round_J[job] = end
+        if event.finished:
+            self._end(job, Phase.FINISHED)
+
+    def _end(self, job: int, phase: Phase) -> None:
+        self.phase_J[job] = phase
+        self.done_J[job] = True
+        self.open_J[job] = False
+        if self.groups[job]:
+            self._drop_queued(job)
+
+    def _drop_queued(self, job: int) -> None:
+        """A job that ended early (stop rule, failure) leaves every queue."""
+        self.groups[job].clear()
+        for device, queue in enumerate(self.queues):
+            kept = [one for one in queue if one.job != job]
+            if len(kept) < len(queue):
+                self.queues[device] = deque(kept)
+                self.queued_D[device] = len(kept)
+            if self.syncing[device]:
+                self.syncing[device] = [one for one in self.syncing[device] if one.job != job]
+
+    def _fail(self, event: JobFailed) -> None:
+        self._end(event.job, Phase.FAILED)
+
+    def _cancel(self, event: JobCancelled) -> None:
+        self._end(event.job, Phase.CANCELLED)
+
+    def _saved(self, event: ParamsSaved) -> None:
+        """A finished job's parameters change nothing in the schedule."""
+
+
+TRANSITIONS: Final[Mapping[tuple[Phase, type[Event]], Callable[[State, Any], None]]] = {
+    (Phase.PENDING, JobArrived): State._arrive,
+    (Phase.PENDING, JobFailed): State._fail,
+    (Phase.PENDING, JobCancelled): State._cancel,
+    (Phase.ACTIVE, CompDone): State._comp_done,
+    (Phase.ACTIVE, TasksDone): State._tasks_done,
+    (Phase.ACTIVE, RoundsDone): State._rounds_done,
+    (Phase.ACTIVE, JobFailed): State._fail,
+    (Phase.ACTIVE, JobCancelled): State._cancel,
+    (Phase.FINISHED, ParamsSaved): State._saved,
+}
+"""Every (phase, event) that can happen, and what it does. Anything else is a defect."""
+
+
+def _same(assignment: Assignment, event: CompDone | TasksDone) -> bool:
+    return (
+        assignment.job == event.job
+        and assignment.round == event.round
+        and assignment.shards == event.shards
+        and assignment.rounds == event.rounds
+    )
+
+
+def _containing(groups: Mapping[int, Group], wanted: int) -> int | None:
+    for first, group in groups.items():
+        if first <= wanted < first + group.rounds:
+            return first
+    return None
+
+
+def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

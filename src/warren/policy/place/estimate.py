@@ -1,0 +1,50 @@
+"""What policies estimate alike: the time of one round alone on the cluster, and gang sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.units import NEVER_NS
+from warren.model.view import View
+
+
+def gang_sizes_J(view: View) -> IntArray:
+    """Devices a gang of each job needs: its scale, or all that fit it where they are fewer."""
+    count_T = np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1])
+    fitting_J = view.costs.fits_JT @ count_T
+    return np.minimum(view.scale_J, fitting_J).astype(np.int64)
+
+
+def round_ns_J(view: View) -> IntArray:
+    """Time of one round of each job alone, a gang on its fastest devices, in nanoseconds.
+
+    The slowest member sets the pace: its share of the tasks one after the other, then one
+    synchronisation.
+    """
+    gang_J = gang_sizes_J(view)
+    comp_JT, sync_JT = view.costs.comp_ns_JT, view.costs.sync_ns_JT
+    cost_JT = np.where(view.costs.fits_JT, comp_JT + sync_JT, NEVER_NS)
+    order_JT = np.argsort(cost_JT, axis=1, kind="stable")
+    count_T = np.bincount(view.type_D, minlength=comp_JT.shape[1])
+    enough_JT = np.cumsum(count_T[order_JT], axis=1) >= gang_J[:, None]
+    slowest_J = np.take_along_axis(order_JT, enough_JT.argmax(axis=1)[:, None], axis=1)
+    tasks_J = -(-view.scale_J // np.maximum(gang_J, 1))
+    comp_J = np.take_along_axis(comp_JT, slowest_J, axis=1)[:, 0]
+    sync_J = np.take_along_axis(sync_JT, slowest_J, axis=1)[:, 0]
+    return np.asarray(np.where(gang_J > 0, tasks_J * comp_J + sync_J, NEVER_NS), dtype=np.int64)
+
+
+def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
+    """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
+    types = view.type_D[devices]
+    fits = view.costs.fits_JT[job, types]
+    devices, types = devices[fits], types[fits]
+    cost = view.costs.comp_ns_JT[job, types] + view.costs.sync_ns_JT[job, types]
+    chosen: list[int] = devices[np.argsort(cost, kind="stable")[:count]].tolist()
+    return chosen
+
+
+def shares(scale: int, gang: int) -> list[tuple[int, ...]]:
+    """Shards 0..scale-1 cut into ``gang`` runs of nearly equal length, in order."""
+    return [tuple(range(i * scale // gang, (i + 1) * scale // gang)) for i in range(gang)]

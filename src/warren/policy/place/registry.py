@@ -1,0 +1,47 @@
+"""Every place policy by its published name, imported only when chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
+from warren.model.errors import Problem, SpecError
+from warren.policy.protocol import AnyPolicy
+
+POLICIES: Final[Mapping[str, str]] = {
+    "gavel-fifo": "warren.policy.place.gavel_fifo:GavelFifo",
+    "hare": "warren.policy.place.hare:Hare",
+    "hare-published": "warren.policy.place.hare_published:HarePublished",
+    "srtf": "warren.policy.place.srtf:Srtf",
+}
+
+
+def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyPolicy:
+    """The place policy of this name, with its own options.
+
+    Raises
+    ------
+    SpecError
+        If the name is unknown or the policy does not know an option.
+    """
+    if name not in POLICIES:
+        allowed = ", ".join(sorted(POLICIES))
+        raise SpecError(
+            Problem(
+                file="scheduler",
+                field="place",
+                message=f"unknown policy {name!r}; allowed: {allowed}, or FILE.py:Class",
+            )
+        )
+    module, _, attribute = POLICIES[name].partition(":")
+    return build(getattr(import_module(module), attribute), name, options or {})
+
+
+def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> AnyPolicy:
+    """Make a policy from its class and options, refusing options that it does not know."""
+    try:
+        return cls(**options)
+    except (TypeError, ValueError) as error:
+        message = f"{name} does not accept these options: {error}"
+        raise SpecError(Problem(file="policy", field=", ".join(options), message=message)) from None

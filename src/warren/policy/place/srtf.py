@@ -1,0 +1,111 @@
+"""SRTF: the job that could complete earliest runs first, preemptive at task boundaries.
+
+What
+    Whenever a device is free or a round may start, jobs are ranked by remaining rounds times the
+    time of one round alone on the cluster; tasks of the first job take the fastest free devices,
+    then tasks of the next.
+Source
+    Hare (HPDC'22), section 7.1, "SRTF".
+Differs
+    The paper does not say how a job's remaining time is measured on unequal devices: here a
+    round is timed alone, as a gang on the job's fastest devices. Tasks need not start together
+    (Hare's relaxed synchronisation). At a coarse grain a whole stretch is handed out at once; a
+    job that then finds too few free devices keeps the free ones waiting for it, so a wide job
+    does not starve behind narrow ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.decision import NOTHING, Decision, Reason
+from warren.model.events import CompDone, Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.plan import Assignment
+from warren.model.view import View
+from warren.policy.place.estimate import fastest, gang_sizes_J, round_ns_J, shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Estimates that do not change: gang size and time of one round alone, per job."""
+
+    gang_J: IntArray
+    round_ns_J: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Srtf:
+    """See the module's text."""
+
+    name: ClassVar[str] = "srtf"
+    source: ClassVar[str] = "Hare (HPDC'22) 7.1"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, CompDone, RoundsDone, JobFailed, JobCancelled}
+    )
+
+    def initial(self, view: View) -> Memory:
+        """Estimate every job once."""
+        return Memory(gang_J=gang_sizes_J(view), round_ns_J=round_ns_J(view))
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """Give free devices to ready jobs, shortest remaining time first."""
+        free = np.flatnonzero(view.queued_D == 0)
+        waiting = {
+            event.job: Reason.WAITING_FOR_DEVICES
+            for event in view.changes
+            if isinstance(event, JobArrived)
+        }
+        if not len(free):
+            return Decision(reasons=waiting) if waiting else NOTHING, memory
+        assign: list[Assignment] = []
+        for job in self._ranked(view, memory):
+            given = self._give(view, memory, job, free)
+            assign += given
+            free = np.setdiff1d(free, [one.device for one in given], assume_unique=True)
+            waiting.pop(job, None)
+            if not len(free) or (not given and view.costs.fits_JT[job, view.type_D[free]].any()):
+                break
+        if not assign and not waiting:
+            return NOTHING, memory
+        return Decision(assign=tuple(assign), reasons=waiting), memory
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: why this job is where it is."""
+        if not view.arrived_J[job]:
+            return "has not arrived yet"
+        if not view.open_J[job] or view.next_round_J[job] > view.round_J[job]:
+            return f"all its tasks of round {view.round_J[job]} are running or queued"
+        left_s = (view.rounds_J[job] - view.round_J[job]) * memory.round_ns_J[job] / 1e9
+        ranked = list(self._ranked(view, memory))
+        ahead = ranked.index(job) if job in ranked else 0
+        return f"has {left_s:.1f} s left alone on the cluster; {ahead} ready jobs have less"
+
+    def _ranked(self, view: View, memory: Memory) -> list[int]:
+        ready = np.flatnonzero(view.open_J & (view.next_round_J == view.round_J))
+        left = (view.rounds_J[ready] - view.round_J[ready]) * memory.round_ns_J[ready]
+        ranked: list[int] = ready[np.argsort(left, kind="stable")].tolist()
+        return ranked
+
+    def _give(self, view: View, memory: Memory, job: int, free: IntArray) -> list[Assignment]:
+        first, shard = int(view.next_round_J[job]), int(view.next_shard_J[job])
+        scale = int(view.scale_J[job])
+        remaining = int(view.rounds_J[job]) - first
+        rounds = view.grain.rounds_for(int(memory.round_ns_J[job]), remaining)
+        if rounds == 1 or shard > 0:
+            devices = fastest(view, job, free, scale - shard)
+            return [
+                Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
+            ]
+        gang = fastest(view, job, free, int(memory.gang_J[job]))
+        if len(gang) < memory.gang_J[job]:
+            return []
+        return [
+            Assignment(device, job, first, rounds, shards)
+            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
+        ]
