@@ -1,0 +1,214 @@
+"""Virtual time: the cluster as a discrete-event simulation behind the core's port.
+
+A device runs its queue strictly first in, first out. Once a task starts, everything about it is
+known: its COMP end, its synchronisation end and, when it is the last of its round to start, the
+barrier. So the heap holds nothing but the events that will be emitted, keyed
+(time, rank, sequence). A stretch runs its first round that way, since its devices may become
+free at different times; the rounds after it are all alike and are taken in one step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from itertools import count
+
+from warren.model.costs import CostTable
+from warren.model.events import RANK, AnyEvent, CompDone, JobArrived, RoundsDone, TasksDone, Woken
+from warren.model.plan import Assignment, Plan
+from warren.model.run import Run
+from warren.model.timeline import PlanOutcome
+from warren.sim.lanes import Lanes, check_simulable
+
+_Part = tuple[Assignment, int, int]
+"""A stretch on one device: its assignment, its start, its COMP time in the first round."""
+
+
+class SimPort:
+    """``warren.core.ports.Port`` in virtual time.
+
+    Parameters
+    ----------
+    run
+        Cluster, workload and the hidden truth.
+    costs
+        The profile that policies see; true times follow from it and ``run.truth``.
+
+    Raises
+    ------
+    SpecError
+        If the network model is not simulated yet or a job's number of rounds is unknown.
+    """
+
+    __slots__ = (
+        "_arrived_J",
+        "_barrier_J",
+        "_comm_free_D",
+        "_costs",
+        "_heap",
+        "_lanes",
+        "_left_J",
+        "_now",
+        "_parts_J",
+        "_queue_D",
+        "_round_J",
+        "_rounds_J",
+        "_run",
+        "_scale_J",
+        "_sequence",
+        "_type_D",
+        "_waiting_J",
+        "_wakes",
+    )
+
+    def __init__(self, run: Run, costs: CostTable) -> None:
+        check_simulable(run)
+        jobs = run.workload.jobs
+        devices = range(len(run.cluster.devices))
+        self._run = run
+        self._costs = costs
+        self._lanes = Lanes(run, costs)
+        self._type_D = run.cluster.type_of_device
+        self._queue_D: list[deque[Assignment]] = [deque() for _ in devices]
+        self._comm_free_D = [0 for _ in devices]
+        self._scale_J = [job.scale for job in jobs]
+        self._rounds_J = [job.rounds or 0 for job in jobs]
+        self._arrived_J = [False for _ in jobs]
+        self._round_J = [0 for _ in jobs]
+        self._left_J = [job.scale for job in jobs]  # tasks of the round that have not started
+        self._barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
+        self._waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
+        self._parts_J: list[list[_Part]] = [[] for _ in jobs]
+        self._now = 0
+        self._wakes: set[int] = set()
+        self._sequence = count()
+        self._heap: list[tuple[int, int, int, AnyEvent]] = []
+        for job in jobs:
+            self._emit(JobArrived(job.arrival_ns, job.index))
+
+    def submit(self, assignments: tuple[Assignment, ...]) -> None:
+        """Append to device queues, in order. Called only with checked assignments."""
+        for assignment in assignments:
+            queue = self._queue_D[assignment.device]
+            queue.append(assignment)
+            if len(queue) == 1:
+                self._start_or_wait(assignment)
+
+    def wake_at(self, time_ns: int) -> None:
+        """Ask for a ``Woken`` event at ``time_ns`` (or now, if that is past); one an instant."""
+        time_ns = max(time_ns, self._now)
+        if time_ns not in self._wakes:
+            self._wakes.add(time_ns)
+            self._emit(Woken(time_ns))
+
+    def next_events(self) -> tuple[AnyEvent, ...]:
+        """All events of the next instant, sorted by (rank, sequence); () when over."""
+        heap = self._heap
+        if not heap:
+            return ()
+        now = self._now = heap[0][0]
+        batch: list[AnyEvent] = []
+        while heap and heap[0][0] == now:
+            batch.append(heappop(heap)[3])
+        for event in batch:
+            kind = type(event)
+            if kind is CompDone:
+                self._free(event.device)  # type: ignore[union-attr]
+            elif kind is RoundsDone:
+                self._pass_barrier(event.job, event.rounds)  # type: ignore[union-attr]
+            elif kind is JobArrived:
+                self._arrived_J[event.job] = True  # type: ignore[union-attr]
+                self._retry(event.job)  # type: ignore[union-attr]
+            elif kind is Woken:
+                self._wakes.discard(now)
+        return tuple(batch)
+
+    def run_plan(self, plan: Plan) -> PlanOutcome | None:
+        """Run a whole plan in compiled code; see ``warren.sim.compiled.run_plan``."""
+        from warren.sim.compiled import run_plan  # numba loads only when a plan is run
+
+        return run_plan(plan, self._run, self._costs)
+
+    def _emit(self, event: AnyEvent) -> None:
+        key = (event.time_ns, RANK[type(event)], next(self._sequence), event)
+        heappush(self._heap, key)
+
+    def _free(self, device: int) -> None:
+        queue = self._queue_D[device]
+        queue.popleft()
+        if queue:
+            self._start_or_wait(queue[0])
+
+    def _pass_barrier(self, job: int, rounds: int) -> None:
+        self._round_J[job] += rounds
+        self._left_J[job] = self._scale_J[job]
+        self._barrier_J[job] = 0
+        self._retry(job)
+
+    def _retry(self, job: int) -> None:
+        waiting = self._waiting_J[job]
+        if waiting:
+            self._waiting_J[job] = []
+            for device in waiting:
+                self._start_or_wait(self._queue_D[device][0])
+
+    def _start_or_wait(self, head: Assignment) -> None:
+        job = head.job
+        if self._arrived_J[job] and self._round_J[job] == head.round:
+            self._start(head)
+        else:
+            self._waiting_J[job].append(head.device)
+
+    def _start(self, head: Assignment) -> None:
+        device, job, round_, shards = head.device, head.job, head.round, head.shards
+        start = self._now
+        comp_end, end = self._lanes.run_round(
+            job, round_, shards, self._type_D[device], start, self._comm_free_D[device]
+        )
+        self._comm_free_D[device] = end
+        if end > self._barrier_J[job]:
+            self._barrier_J[job] = end
+        if head.rounds == 1:
+            self._finish_part(head, start, comp_end, end, comp_end - start)
+        else:
+            self._parts_J[job].append((head, start, comp_end - start))
+        left = self._left_J[job] = self._left_J[job] - len(shards)
+        if left == 0:
+            barrier = self._barrier_J[job]
+            if head.rounds > 1:
+                barrier = self._run_rest(job, barrier)
+            last = round_ + head.rounds == self._rounds_J[job]
+            self._emit(RoundsDone(barrier, job, round_, head.rounds, last))
+
+    def _finish_part(
+        self, part: Assignment, start: int, comp_end: int, end: int, busy: int
+    ) -> None:
+        device, job, round_, rounds, shards = (
+            part.device, part.job, part.round, part.rounds, part.shards,
+        )  # fmt: skip
+        self._emit(CompDone(comp_end, job, round_, rounds, shards, device))
+        self._emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))
+
+    def _run_rest(self, job: int, barrier: int) -> int:
+        """Rounds 2 and later of a stretch whose first barrier is ``barrier``; the last barrier."""
+        parts, self._parts_J[job] = self._parts_J[job], []
+        rounds = parts[0][0].rounds
+        busy = [first_busy for _, _, first_busy in parts]
+        noisy = self._lanes.noisy
+        # Without noise all rounds are alike: look at the last one and count it rounds - 1 times.
+        repeat = 1 if noisy else rounds - 1
+        for offset in range(1, rounds) if noisy else (rounds - 1,):
+            spans = [self._round_of(part, offset, barrier) for part, _, _ in parts]
+            busy = [b + repeat * (span[0] - barrier) for b, span in zip(busy, spans, strict=True)]
+            begin, barrier = barrier, max(span[1] for span in spans)
+        skipped = (repeat - 1) * (barrier - begin)
+        for (part, start, _), span, part_busy in zip(parts, spans, busy, strict=True):
+            comp_end, end = span[0] + skipped, span[1] + skipped
+            self._comm_free_D[part.device] = end
+            self._finish_part(part, start, comp_end, end, part_busy)
+        return barrier + skipped
+
+    def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
+        kind = self._type_D[part.device]
+        # The barrier has passed, so this device's COMM lane is free.
+        return self._lanes.run_round(part.job, part.round + offset, part.shards, kind, begin, begin)

@@ -1,0 +1,86 @@
+"""Hidden truth: how long a task really takes, which no policy sees.
+
+A task's time is the profile's time multiplied by a factor for (job, device type), a profile that
+is wrong, and by a factor for (job, round, shard), which is the same on every device. Factors
+are parts per million, drawn by a counter: a hash of what they belong to, never a generator whose
+state depends on the order of drawing. Only integers are used, so every machine agrees to the bit.
+
+``warren.solve.noise`` holds the compiled twin of these functions; a test demands equality.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from warren.model.costs import CostTable, IntArray
+from warren.model.run import Truth
+
+PPM: Final = 1_000_000
+FLOOR_PPM: Final = 50_000
+"""No task takes less than 5 % of its profile time."""
+COMP, SYNC, COMP_JOB, SYNC_JOB = range(4)
+"""What a draw is for; each kind has its own stream."""
+_MASK: Final = 2**64 - 1
+_MEAN: Final = 12 * 65535 // 2
+
+
+def mix(value: int) -> int:
+    """One step of splitmix64 (Steele, Lea and Flood 2014) on an unsigned 64-bit number."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def stream_key(seed: int, kind: int, job: int) -> int:
+    """Start of the stream of one job and kind; ``factor_ppm`` takes it from there."""
+    return mix((mix((mix(seed & _MASK) + kind) & _MASK) + job) & _MASK)
+
+
+def factor_ppm(key: int, first: int, second: int, cv_ppm: int) -> int:
+    """Factor in parts per million for counters ``first`` and ``second`` of a stream.
+
+    The sum of twelve uniform 16-bit numbers (Irwin-Hall) has mean 6 x 65535 and standard
+    deviation 65536 to within 1e-9, so it is close to a normal draw cut at six deviations.
+    Cutting at ``FLOOR_PPM`` raises the mean a little where ``cv_ppm`` is above some 300,000.
+    """
+    key = mix((mix((key + first) & _MASK) + second) & _MASK)
+    total = 0
+    for counter in (1, 2, 3):
+        bits = mix((key + counter) & _MASK)
+        total += (bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)
+    return max(FLOOR_PPM, PPM + (cv_ppm * (total - _MEAN) >> 16))
+
+
+def scaled(time_ns: int, ppm: int) -> int:
+    """``time_ns * ppm // 10**6``, as the compiled twin computes it without overflow."""
+    return time_ns * ppm // PPM
+
+
+def cv_to_ppm(cv: float) -> int:
+    """A coefficient of variation as parts per million."""
+    return round(cv * PPM)
+
+
+def true_costs(costs: CostTable, truth: Truth) -> CostTable:
+    """Costs with each (job, type) multiplied by its hidden factor; task noise comes on top."""
+    cv_ppm = cv_to_ppm(truth.job_cv)
+    if cv_ppm == 0:
+        return costs
+    return CostTable(
+        comp_ns_JT=_scaled_matrix(costs.comp_ns_JT, costs, truth.seed, COMP_JOB, cv_ppm),
+        sync_ns_JT=_scaled_matrix(costs.sync_ns_JT, costs, truth.seed, SYNC_JOB, cv_ppm),
+        fits_JT=costs.fits_JT,
+    )
+
+
+def _scaled_matrix(
+    time_ns_JT: IntArray, costs: CostTable, seed: int, kind: int, cv_ppm: int
+) -> IntArray:
+    result = np.array(time_ns_JT, dtype=np.int64)
+    for job, kind_of_device in zip(*np.nonzero(costs.fits_JT), strict=True):
+        factor = factor_ppm(stream_key(seed, kind, int(job)), int(kind_of_device), 0, cv_ppm)
+        result[job, kind_of_device] = scaled(int(time_ns_JT[job, kind_of_device]), factor)
+    return result
