@@ -1,0 +1,228 @@
+"""Hare's relaxed problem Hare_Sched_RL: constraints (4)-(7) and (9), solved for small instances.
+
+(9) is bilinear: y (which GPU) times x (start time). For a fixed y it is linear in x, so the
+relaxation is a linear program per y (HiGHS), and y is searched: all of them when there are at
+most ``budget``, else coordinate descent over the rounds' device sets from a greedy start, with at
+most ``budget`` programs solved. The count and whether the search was exhaustive are reported.
+
+Axes: I tasks (in order of job, round, shard), J jobs, M devices. Times in float seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from math import comb, inf, prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+
+_LINPROG: Final[Any] = linprog
+"""Without its stubs, which know no sparse constraint matrix."""
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Y = tuple[tuple[int, ...], ...]
+"""For each (job, round) the devices of its tasks, in shard order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxed:
+    """Solution of the relaxation. ``start_s_I`` is x-hat, ``middle_s_I`` is H (Algorithm 1)."""
+
+    start_s_I: Floats
+    middle_s_I: Floats
+    device_I: Ints
+    objective: float
+    solves: int
+    exhaustive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """The input of the relaxation: T^c and T^s of one task of each job on each device."""
+
+    arrival_s_J: Floats
+    weight_J: Floats
+    scale_J: Ints
+    rounds_J: Ints
+    comp_s_JM: Floats
+    sync_s_JM: Floats
+    fits_JM: npt.NDArray[np.bool_]
+
+    def groups(self) -> list[tuple[int, int]]:
+        """All (job, round) pairs, in order."""
+        return [(j, r) for j in range(len(self.rounds_J)) for r in range(int(self.rounds_J[j]))]
+
+    def tasks(self) -> list[tuple[int, int, int]]:
+        """All (job, round, shard) triples, in order."""
+        return [(j, r, k) for j, r in self.groups() for k in range(int(self.scale_J[j]))]
+
+
+def solve_relaxed(instance: Instance, *, every_subset: bool = False, budget: int = 500) -> Relaxed:
+    """Minimise sum w C over (4)-(7), (9).
+
+    ``every_subset`` imposes (9) on every subset of a device's tasks (Queyranne 1993), found by
+    separation, where the paper prints it for the set of all its tasks only.
+    """
+    exhaustive = count_assignments(instance) <= budget
+    search = _Search(instance, every_subset, budget)
+    if exhaustive:
+        for y in product(*_options(instance)):
+            search.improves(y)
+    else:
+        _descend(search)
+    value, start, y = search.best
+    longest = np.where(instance.fits_JM, instance.comp_s_JM, -inf).max(axis=1)
+    half = np.array([longest[j] / 2 for j, _, _ in instance.tasks()])
+    device = np.array([d for devices in y for d in devices], dtype=np.int64)
+    return Relaxed(
+        start_s_I=start,
+        middle_s_I=start + half,
+        device_I=device,
+        objective=value,
+        solves=search.solves,
+        exhaustive=exhaustive,
+    )
+
+
+class _Search:
+    """The best y so far, and how many programs may still be solved."""
+
+    def __init__(self, instance: Instance, every_subset: bool, budget: int) -> None:
+        self.instance, self.every_subset, self.budget = instance, every_subset, budget
+        self.solves = 0
+        self.best: tuple[float, Floats, Y] = (inf, np.zeros(0), ())
+
+    @property
+    def spent(self) -> bool:
+        return self.solves >= self.budget
+
+    def improves(self, y: Y) -> bool:
+        self.solves += 1
+        value, start = _solve_fixed(self.instance, y, self.every_subset)
+        if value >= self.best[0] - 1e-9:
+            return False
+        self.best = (value, start, y)
+        return True
+
+
+def _options(instance: Instance) -> list[list[tuple[int, ...]]]:
+    """For each (job, round) every set of devices its tasks could take."""
+    return [
+        list(
+            combinations_with_replacement(
+                np.flatnonzero(instance.fits_JM[j]).tolist(), int(instance.scale_J[j])
+            )
+        )
+        for j, _ in instance.groups()
+    ]
+
+
+def _descend(search: _Search) -> None:
+    """Coordinate descent over groups, from each group's tasks spread by greedy load."""
+    search.improves(tuple(_greedy(search.instance)))
+    options, changed = _options(search.instance), True
+    while changed and not search.spent:
+        changed = False
+        for group, choices in enumerate(options):
+            for choice in choices:
+                current = search.best[2]
+                if choice == current[group] or search.spent:
+                    continue
+                changed |= search.improves((*current[:group], choice, *current[group + 1 :]))
+
+
+def _greedy(instance: Instance) -> list[tuple[int, ...]]:
+    load = np.zeros(instance.comp_s_JM.shape[1])
+    result = []
+    for j, _ in instance.groups():
+        chosen = []
+        for _ in range(int(instance.scale_J[j])):
+            finish = np.where(instance.fits_JM[j], load + instance.comp_s_JM[j], inf)
+            chosen.append(int(np.argmin(finish)))
+            load[chosen[-1]] = finish[chosen[-1]]
+        result.append(tuple(sorted(chosen)))
+    return result
+
+
+class _Rows:
+    """Rows ``sum coefficient * variable >= bound`` in the form linprog wants."""
+
+    def __init__(self) -> None:
+        self.row: list[int] = []
+        self.column: list[int] = []
+        self.value: list[float] = []
+        self.bound: list[float] = []
+
+    def add(self, terms: dict[int, float], at_least: float) -> None:
+        for column, value in terms.items():
+            self.row.append(len(self.bound))
+            self.column.append(column)
+            self.value.append(-value)
+        self.bound.append(-at_least)
+
+
+def _solve_fixed(instance: Instance, y: Y, every_subset: bool) -> tuple[float, Floats]:
+    """The linear program for one y; variables x_I, then the barriers B of every group."""
+    tasks, groups = instance.tasks(), instance.groups()
+    number = {group: len(tasks) + g for g, group in enumerate(groups)}
+    device = [d for devices in y for d in devices]
+    comp = np.array([instance.comp_s_JM[j, d] for (j, _, _), d in zip(tasks, device, strict=True)])
+    rows = _Rows()
+    for i, (j, r, _) in enumerate(tasks):
+        span = comp[i] + instance.sync_s_JM[j, device[i]]
+        rows.add({number[j, r]: 1.0, i: -1.0}, span)
+        if r > 0:
+            rows.add({i: 1.0, number[j, r - 1]: -1.0}, 0.0)
+    members = {m: [i for i, d in enumerate(device) if d == m] for m in set(device)}
+    for group in members.values():
+        _capacity(rows, comp, group)
+    cost = np.zeros(len(tasks) + len(groups))
+    for j, rounds in enumerate(instance.rounds_J.tolist()):
+        cost[number[j, rounds - 1]] = instance.weight_J[j]
+    lower = [(float(instance.arrival_s_J[j]), None) for j, _, _ in tasks]
+    bounds = lower + [(0.0, None)] * len(groups)
+    while True:
+        matrix = coo_array(
+            (rows.value, (rows.row, rows.column)), shape=(len(rows.bound), len(cost))
+        )
+        result = _LINPROG(cost, A_ub=matrix, b_ub=rows.bound, bounds=bounds)
+        if result.status != 0:
+            raise ArithmeticError(f"relaxation for a fixed assignment: {result.message}")
+        x = np.asarray(result.x[: len(tasks)])
+        if not (every_subset and _separate(rows, comp, members, x)):
+            return float(result.fun), x
+
+
+def _capacity(rows: _Rows, comp: Floats, members: list[int]) -> None:
+    """(9) for the tasks ``members`` of one device: sum T (x + T) >= 1/2 [(sum T)^2 + sum T^2]."""
+    times = comp[members]
+    right = 0.5 * (times.sum() ** 2 + (times**2).sum()) - (times**2).sum()
+    rows.add({i: float(comp[i]) for i in members}, float(right))
+
+
+def _separate(rows: _Rows, comp: Floats, members: dict[int, list[int]], x: Floats) -> bool:
+    """Add the most violated prefix (in order of completion) of each device; True if any."""
+    found = False
+    for group in members.values():
+        order = sorted(group, key=lambda i: (x[i] + comp[i], i))
+        times, ends = comp[order], x[order] + comp[order]
+        left = np.cumsum(times * ends)
+        right = 0.5 * (np.cumsum(times) ** 2 + np.cumsum(times**2))
+        worst = int(np.argmax(right - left))
+        if right[worst] - left[worst] > 1e-7 * max(1.0, right[worst]):
+            _capacity(rows, comp, order[: worst + 1])
+            found = True
+    return found
+
+
+def count_assignments(instance: Instance) -> int:
+    """How many y there are, tasks of one round being interchangeable."""
+    fitting = instance.fits_JM.sum(axis=1)
+    return prod(
+        comb(int(fitting[j]) + int(instance.scale_J[j]) - 1, int(instance.scale_J[j]))
+        for j, _ in instance.groups()
+    )
