@@ -1,0 +1,80 @@
+"""What all tests share: the real data, Hypothesis settings, and no process left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import processes
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "warren",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("deep", settings.get_profile("warren"), max_examples=2000)
+settings.load_profile("warren")
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of public traces and profiles: WARREN_DATA, or ../shared/data."""
+    named = os.environ.get("WARREN_DATA")
+    folder = Path(named) if named else CHECKOUT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the public traces are not here; WARREN_DATA=FOLDER names them")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test marked ``live`` fails when a process it started outlives it."""
+    if request.node.get_closest_marker("live") is None:
+        yield
+        return
+    processes.adopt_orphans()
+    before = processes.descendants(os.getpid())
+    yield
+    left = processes.wait_until_gone(before, timeout_s=5.0)
+    for process in left:
+        processes.kill(process)
+    assert not left, "processes left behind: " + "; ".join(process.command for process in left)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a live test in a file whose name does not say so: see the scheduler below."""
+    for item in items:
+        if item.get_closest_marker("live") and not _is_live(item.nodeid):
+            raise pytest.UsageError(f"{item.nodeid} is marked live; its path needs the word 'live'")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """One file at a time a worker, and all live tests in one: they would fight for the cores."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesAndLive(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "live" if _is_live(nodeid) else super()._split_scope(nodeid)
+
+    return FilesAndLive(config, log)  # type: ignore[arg-type]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say so when nothing was skipped; otherwise pytest lists each skip and why (``-ra``)."""
+    if "skipped" not in terminalreporter.stats:
+        terminalreporter.write_line("no test was skipped")
+
+
+def _is_live(nodeid: str) -> bool:
+    return "live" in re.split(r"[/._]", nodeid.split("::", 1)[0])

@@ -1,0 +1,79 @@
+"""Which processes descend from this one, read from /proc; used to find those left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Set
+from pathlib import Path
+from typing import NamedTuple
+
+_PR_SET_CHILD_SUBREAPER = 36
+_HELPERS = ("multiprocessing.resource_tracker",)
+
+
+class Process(NamedTuple):
+    """One process; ``started`` (clock ticks since boot) tells a reused pid from the old one."""
+
+    pid: int
+    started: int
+    command: str
+
+
+def adopt_orphans() -> None:
+    """Orphans of this process become its children, so that a double fork cannot hide."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def descendants(root: int) -> frozenset[Process]:
+    """All living processes below ``root``; the dead that nobody has waited for do not count."""
+    table = dict(filter(None, map(_read, _pids())))
+    found: set[int] = set()
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    todo = [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found.update(below)
+        todo.extend(below)
+    living = (table[pid][1] for pid in found)
+    return frozenset(process for process in living if process is not None)
+
+
+def wait_until_gone(before: Set[Process], timeout_s: float) -> list[Process]:
+    """The processes below this one that were not there ``before``, after up to ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left = sorted(descendants(os.getpid()) - before)
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+
+
+def kill(process: Process) -> None:
+    """End it, unless it has gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _read(pid: int) -> tuple[int, tuple[int, Process | None]] | None:
+    """(pid, (parent, process)); the process is None for a zombie or a helper of the library."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    state, parent, started = fields[0], int(fields[1]), int(fields[19])
+    name = f"{pid} {command or stat.partition('(')[2].rpartition(')')[0]}"
+    skipped = state in "ZX" or any(helper in command for helper in _HELPERS)
+    return pid, (parent, None if skipped else Process(pid, started, name))
