@@ -1,0 +1,359 @@
+"""Run a whole plan: device orders and barriers in, times out, in one pass over the rows.
+
+Times are the least solution of "start = max(device free, barrier of the round before, arrival)"
+over first-in-first-out devices, so the order in which ready rows are taken does not matter. A
+device whose head waits for a barrier is parked with the job and comes back when it passes. Rows
+that are never reached stand behind a cycle or behind a round that the plan does not complete.
+
+A *unit* is one row of the result: one plan row, or the rows of one stretch of several rounds on
+one device. Units of a stretch are contiguous, as its rows are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from warren.solve.noise import factor_ppm, scaled
+
+OK, STUCK, TWICE, PARTIAL = range(4)
+"""Status of a run: fine; a row never starts; a task appears twice; a stretch misses shards."""
+
+
+class Rows(NamedTuple):
+    """The plan: int64 columns of length R. Indices must be in range; see ``Tables``."""
+
+    job_R: Any
+    round_R: Any
+    rounds_R: Any
+    shard_R: Any
+    device_R: Any
+
+
+class Tables(NamedTuple):
+    """Jobs and devices. Times in ns; keys (uint64) start each job's noise streams.
+
+    ``cv_ppm`` 0 means that all tasks of a job take the same time on one type of device.
+    ``is_lane``: one synchronisation at a time per device, in order; else they never queue.
+    """
+
+    arrival_ns_J: Any
+    scale_J: Any
+    rounds_J: Any
+    type_D: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    comp_key_J: Any
+    sync_key_J: Any
+    cv_ppm: int
+    is_lane: bool
+
+
+class _Units(NamedTuple):
+    """Rows gathered into units; linked lists end in -1."""
+
+    row_U: Any  # first row
+    tasks_U: Any  # shards
+    stretch_U: Any  # first unit of the stretch
+    next_U: Any  # next unit on the same device
+    next_row_R: Any  # next row of the same unit
+    head_D: Any  # first unit of each device
+
+
+class _State(NamedTuple):
+    """What changes while the plan runs. ``out`` is (10, U), in the order of ``Timeline``."""
+
+    head_D: Any
+    free_ns_D: Any
+    comm_free_ns_D: Any
+    stack_D: Any  # devices to look at
+    parked_D: Any  # next device waiting for the same job
+    parked_J: Any  # first device waiting for this job
+    round_J: Any
+    release_ns_J: Any  # when the present round may start
+    barrier_ns_J: Any  # latest synchronisation end of the present round so far
+    left_J: Any  # tasks of the present round that have not started
+    seen_K: Any  # last round started, per (job, shard)
+    base_J: Any  # where a job's shards begin on axis K
+    finish_ns_J: Any
+    out: Any
+
+
+@njit(cache=True, nogil=True)
+def _gather_units(rows: Rows, devices: int) -> _Units:
+    count = len(rows.job_R)
+    row_U = np.empty(count, np.int64)
+    tasks_U = np.zeros(count, np.int64)
+    stretch_U = np.empty(count, np.int64)
+    next_U = np.full(count, -1, np.int64)
+    next_row_R = np.full(count, -1, np.int64)
+    last_row_U = np.empty(count, np.int64)
+    head_D = np.full(devices, -1, np.int64)
+    last_D = np.full(devices, -1, np.int64)
+    unit = 0
+    stretch = 0
+    for row in range(count):
+        rounds, device = rows.rounds_R[row], rows.device_R[row]
+        if rounds == 1 or row == 0 or not _same_stretch(rows, row):
+            stretch = unit
+        last = last_D[device]
+        if last >= stretch:
+            next_row_R[last_row_U[last]] = row
+            last_row_U[last] = row
+            tasks_U[last] += 1
+            continue
+        if last < 0:
+            head_D[device] = unit
+        else:
+            next_U[last] = unit
+        last_D[device] = unit
+        row_U[unit] = last_row_U[unit] = row
+        tasks_U[unit] = 1
+        stretch_U[unit] = stretch
+        unit += 1
+    return _Units(row_U[:unit], tasks_U[:unit], stretch_U[:unit], next_U[:unit], next_row_R, head_D)
+
+
+@njit(cache=True, nogil=True)
+def _same_stretch(rows: Rows, row: int) -> bool:
+    return bool(
+        rows.job_R[row] == rows.job_R[row - 1]
+        and rows.round_R[row] == rows.round_R[row - 1]
+        and rows.rounds_R[row] == rows.rounds_R[row - 1]
+    )
+
+
+@njit(cache=True, nogil=True)
+def _new_state(tables: Tables, units: _Units) -> _State:
+    jobs = len(tables.scale_J)
+    devices = len(tables.type_D)
+    base_J = np.zeros(jobs, np.int64)
+    for job in range(1, jobs):
+        base_J[job] = base_J[job - 1] + tables.scale_J[job - 1]
+    shards = base_J[-1] + tables.scale_J[-1] if jobs else 0
+    return _State(
+        units.head_D.copy(),
+        np.zeros(devices, np.int64),
+        np.zeros(devices, np.int64),
+        np.empty(devices, np.int64),
+        np.full(devices, -1, np.int64),
+        np.full(jobs, -1, np.int64),
+        np.zeros(jobs, np.int64),
+        tables.arrival_ns_J.copy(),
+        np.zeros(jobs, np.int64),
+        tables.scale_J.copy(),
+        np.full(shards, -1, np.int64),
+        base_J,
+        np.full(jobs, -1, np.int64),
+        np.empty((10, len(units.row_U)), np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _run_round(
+    rows: Rows, tables: Tables, units: _Units, unit: int, offset: int, start: int, comm_free: int
+) -> tuple[int, int]:
+    """Ends of COMP and synchronisation of a unit's tasks in its ``offset``-th round."""
+    row = units.row_U[unit]
+    job, kind = rows.job_R[row], tables.type_D[rows.device_R[row]]
+    round_ = rows.round_R[row] + offset
+    comp = comp_ns = tables.comp_ns_JT[job, kind]
+    sync = sync_ns = tables.sync_ns_JT[job, kind]
+    end = comp_end = start
+    while row >= 0:
+        if tables.cv_ppm > 0:
+            shard = rows.shard_R[row]
+            comp = scaled(comp_ns, factor_ppm(tables.comp_key_J[job], round_, shard, tables.cv_ppm))
+            sync = scaled(sync_ns, factor_ppm(tables.sync_key_J[job], round_, shard, tables.cv_ppm))
+        comp_end += comp
+        if tables.is_lane:
+            comm_free = end = max(comm_free, comp_end) + sync
+        else:
+            end = max(end, comp_end + sync)
+        row = units.next_row_R[row]
+    return comp_end, end
+
+
+@njit(cache=True, nogil=True)
+def _write(
+    rows: Rows, units: _Units, state: _State, unit: int, start: int, comp_end: int, end: int,
+    busy: int,
+) -> None:  # fmt: skip
+    """One row of the timeline; the device moves on to its next unit."""
+    row, out = units.row_U[unit], state.out
+    device = rows.device_R[row]
+    out[0, unit] = rows.job_R[row]
+    out[1, unit] = rows.round_R[row]
+    out[2, unit] = rows.rounds_R[row]
+    out[3, unit] = rows.shard_R[row] if units.tasks_U[unit] == 1 else -1
+    out[4, unit] = rows.rounds_R[row] * units.tasks_U[unit]
+    out[5, unit] = device
+    out[6, unit] = start
+    out[7, unit] = comp_end
+    out[8, unit] = end
+    out[9, unit] = busy
+    state.free_ns_D[device] = comp_end
+    state.comm_free_ns_D[device] = end
+    state.head_D[device] = units.next_U[unit]
+
+
+@njit(cache=True, nogil=True)
+def _run_rest(
+    rows: Rows, tables: Tables, units: _Units, state: _State, first: int, stop: int, barrier: int
+) -> int:
+    """Rounds 2 and later of the stretch made of units ``first`` to ``stop``; the last barrier.
+
+    The first round left start and COMP time of each unit in ``out``. Without noise all rounds
+    are alike: one is computed and counted ``rounds - 1`` times.
+    """
+    out = state.out
+    rounds = rows.rounds_R[units.row_U[first]]
+    noisy = tables.cv_ppm > 0
+    repeat = 1 if noisy else rounds - 1
+    begin = barrier
+    for offset in range(1 if noisy else rounds - 1, rounds):
+        begin = barrier
+        for unit in range(first, stop):
+            comp_end, end = _run_round(rows, tables, units, unit, offset, begin, begin)
+            out[7, unit] = comp_end
+            out[8, unit] = end
+            out[9, unit] += repeat * (comp_end - begin)
+            barrier = max(barrier, end)
+    skipped = (repeat - 1) * (barrier - begin)
+    for unit in range(first, stop):
+        comp_end, end = out[7, unit] + skipped, out[8, unit] + skipped
+        _write(rows, units, state, unit, out[6, unit], comp_end, end, out[9, unit])
+    return barrier + skipped
+
+
+@njit(cache=True, nogil=True)
+def _mark_seen(rows: Rows, units: _Units, state: _State, unit: int) -> bool:
+    """Note the unit's shards for its round; False if one of them was there before."""
+    row = units.row_U[unit]
+    base, round_ = state.base_J[rows.job_R[row]], rows.round_R[row]
+    while row >= 0:
+        cell = base + rows.shard_R[row]
+        if state.seen_K[cell] == round_:
+            return False
+        state.seen_K[cell] = round_
+        row = units.next_row_R[row]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _pass_barrier(
+    tables: Tables, state: _State, job: int, rounds: int, barrier: int, depth: int
+) -> int:
+    """The job's next round may start at ``barrier``; parked devices go back on the stack."""
+    state.round_J[job] += rounds
+    state.release_ns_J[job] = barrier
+    state.barrier_ns_J[job] = 0
+    state.left_J[job] = tables.scale_J[job]
+    if state.round_J[job] == tables.rounds_J[job]:
+        state.finish_ns_J[job] = barrier
+    device = state.parked_J[job]
+    state.parked_J[job] = -1
+    while device >= 0:
+        state.stack_D[depth] = device
+        depth += 1
+        device = state.parked_D[device]
+    return depth
+
+
+@njit(cache=True, nogil=True)
+def _end_stretch(
+    rows: Rows, tables: Tables, units: _Units, state: _State, unit: int, depth: int
+) -> tuple[int, int, int]:
+    """Finish the stretch of ``unit``; its last barrier, the stack's depth, whether it is whole."""
+    first = units.stretch_U[unit]
+    job = rows.job_R[units.row_U[unit]]
+    stop = first
+    tasks = 0
+    while stop < len(units.row_U) and units.stretch_U[stop] == first:
+        tasks += units.tasks_U[stop]
+        stop += 1
+    if tasks != tables.scale_J[job]:
+        return 0, depth, PARTIAL
+    barrier = _run_rest(rows, tables, units, state, first, stop, state.barrier_ns_J[job])
+    for part in range(first, stop):
+        state.stack_D[depth] = rows.device_R[units.row_U[part]]
+        depth += 1
+    return barrier, depth, OK
+
+
+@njit(cache=True, nogil=True)
+def _run_head(
+    rows: Rows, tables: Tables, units: _Units, state: _State, unit: int, depth: int
+) -> tuple[int, int]:
+    """Start a unit whose round is current; the stack's new depth and a status."""
+    row = units.row_U[unit]
+    job, rounds, device = rows.job_R[row], rows.rounds_R[row], rows.device_R[row]
+    if not _mark_seen(rows, units, state, unit):
+        return depth, TWICE
+    start = max(state.free_ns_D[device], state.release_ns_J[job])
+    comp_end, end = _run_round(
+        rows, tables, units, unit, 0, start, state.comm_free_ns_D[device]
+    )  # fmt: skip
+    state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end)
+    state.left_J[job] -= units.tasks_U[unit]
+    if rounds == 1:
+        _write(rows, units, state, unit, start, comp_end, end, comp_end - start)
+    else:
+        state.out[6, unit] = start
+        state.out[9, unit] = comp_end - start
+    if state.left_J[job] == 0:
+        barrier = state.barrier_ns_J[job]
+        if rounds > 1:
+            barrier, depth, status = _end_stretch(rows, tables, units, state, unit, depth)
+            if status != OK:
+                return depth, status
+        depth = _pass_barrier(tables, state, job, rounds, barrier, depth)
+    return depth, OK
+
+
+@njit(cache=True, nogil=True)
+def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
+    """Run a plan.
+
+    Returns
+    -------
+    status, row
+        ``OK`` and -1, or what is wrong and at which row of the plan.
+    columns
+        int64 of shape (10, U), rows of the result in plan order, columns as in ``Timeline``:
+        job, round, rounds, shard, tasks, device, start, COMP end, end, busy (times in ns).
+    finish_ns_J
+        Each job's last barrier; -1 where the plan does not complete the job.
+    """
+    devices = len(tables.type_D)
+    units = _gather_units(rows, devices)
+    state = _new_state(tables, units)
+    depth = 0
+    for device in range(devices - 1, -1, -1):
+        state.stack_D[depth] = device
+        depth += 1
+    while depth > 0:
+        depth -= 1
+        device = state.stack_D[depth]
+        while state.head_D[device] >= 0:
+            unit = state.head_D[device]
+            row = units.row_U[unit]
+            job = rows.job_R[row]
+            if state.round_J[job] != rows.round_R[row]:
+                state.parked_D[device] = state.parked_J[job]
+                state.parked_J[job] = device
+                break
+            depth, status = _run_head(rows, tables, units, state, unit, depth)
+            if status != OK:
+                return status, row, state.out, state.finish_ns_J
+            if rows.rounds_R[row] > 1:
+                break  # the device is held until its stretch is over, which puts it back
+    stuck = -1
+    for device in range(devices):
+        if state.head_D[device] >= 0:
+            row = units.row_U[state.head_D[device]]
+            if stuck < 0 or row < stuck:
+                stuck = row
+    return (OK if stuck < 0 else STUCK), stuck, state.out, state.finish_ns_J
