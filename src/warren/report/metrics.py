@@ -1,0 +1,248 @@
+"""The numbers of a run: one row a job, and ``summary.json``.
+
+All metrics cover finished jobs; how many did not finish stands beside them. With C_n the finish,
+a_n the arrival and w_n the weight of job n:
+
+- ``jct_s`` = C_n - a_n; ``weighted_jct_s`` = sum of w_n (C_n - a_n);
+- percentiles interpolate linearly between order statistics (numpy's default);
+- ``makespan_s`` = last finish - first arrival, both over finished jobs;
+- ``utilization`` = COMP time of finished jobs / (number of devices x makespan);
+- ``gap`` = value / bound - 1, null unless every job finished and a bound is known.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import IntArray
+from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
+from warren.report.record import Bound, Record
+
+STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")
+_MEASURED: Final = ("decide_s", "wall_s", "overruns")
+
+
+def summary(record: Record) -> dict[str, Any]:
+    """The content of ``summary.json``: the contract's keys in its order, then further ones."""
+    counts = status_counts(record)
+    values = schedule_values(record)
+    unfinished = len(record.run.workload.jobs) - counts["finished"]
+    bound = bound_values(record.bound, values, unfinished=unfinished)
+    run, header, extra = record.run, record.history.header, record.extra
+    chosen = run.scheduler
+    return {
+        "run": run.name,
+        "scheduler": {
+            "place": chosen.place,
+            "flow": chosen.flow,
+            "group": chosen.group,
+            "shape": chosen.shape,
+        },
+        "grain": run.grain.text,
+        "jobs": len(run.workload.jobs),
+        "finished": counts["finished"],
+        "failed": counts["failed"],
+        "tasks": int(record.history.timeline.tasks_R.sum()),
+        **values,
+        "lower_bound": bound.pop("lower_bound"),
+        "gap": bound.pop("gap"),
+        "decide_s": extra.get("decide_s"),
+        "wall_s": extra.get("wall_s"),
+        **bound,
+        "cancelled": counts["cancelled"],
+        "unfinished": counts["unfinished"],
+        "overruns": extra.get("overruns"),
+        "world": header.world,
+        "network": run.cluster.network.model,
+        "time_scale": None if run.cluster.emulate is None else run.cluster.emulate.time_scale,
+        "noise": {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv},
+        "numerics": sorted({saved.numerics for saved in record.history.saved.values()}),
+        "seed": run.seed,
+        "devices": len(run.cluster.devices),
+        "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
+        **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
+    }
+
+
+def summary_text(summary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+    """A summary, or a list of them, as JSON text with a newline at its end."""
+    return json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def status_counts(record: Record) -> dict[str, int]:
+    """How many jobs ended in each status."""
+    statuses = [record.history.status(job.index) for job in record.run.workload.jobs]
+    return {status: statuses.count(status) for status in STATUSES}
+
+
+def schedule_values(record: Record) -> dict[str, float | None]:
+    """JCT metrics, makespan (seconds) and utilization; all None when no job finished."""
+    finish_ns_J = record.history.finish_ns_J
+    done_J = finish_ns_J >= 0
+    arrival_ns_J = _job_column(record, "arrival_ns")
+    busy_ns = int(record.history.timeline.busy_ns_R[done_J[record.history.timeline.job_R]].sum())
+    return values_of(
+        jct_s=(finish_ns_J - arrival_ns_J)[done_J] / NS_PER_S,
+        weight=np.array([job.weight for job in record.run.workload.jobs], dtype=float)[done_J],
+        makespan_s=_makespan_s(finish_ns_J[done_J], arrival_ns_J[done_J]),
+        busy_s=busy_ns / NS_PER_S,
+        devices=len(record.run.cluster.devices),
+    )
+
+
+def values_of(
+    *,
+    jct_s: npt.NDArray[np.float64],
+    weight: npt.NDArray[np.float64],
+    makespan_s: float,
+    busy_s: float,
+    devices: int,
+) -> dict[str, float | None]:
+    """The metrics of ``summary.json`` from the finished jobs' JCT and weight (same length).
+
+    ``busy_s`` is the COMP time of these jobs over all ``devices``; seconds throughout.
+    """
+    if not len(jct_s):
+        return dict.fromkeys(_VALUES)
+    p50, p95, p99 = (float(value) for value in np.percentile(jct_s, (50, 95, 99)))
+    room_s = devices * makespan_s
+    return {
+        "weighted_jct_s": math.fsum(weight * jct_s),
+        "mean_jct_s": math.fsum(jct_s) / len(jct_s),
+        "p50_jct_s": p50,
+        "p95_jct_s": p95,
+        "p99_jct_s": p99,
+        "makespan_s": makespan_s,
+        "utilization": busy_s / room_s if room_s > 0 else 0.0,
+    }
+
+
+_VALUES: Final = (
+    "weighted_jct_s",
+    "mean_jct_s",
+    "p50_jct_s",
+    "p95_jct_s",
+    "p99_jct_s",
+    "makespan_s",
+    "utilization",
+)
+
+
+def bound_values(
+    bound: Bound | None, values: Mapping[str, float | None], *, unfinished: int
+) -> dict[str, Any]:
+    """``lower_bound`` and ``gap`` with, for each that is null, the reason."""
+    if bound is None or (bound.weighted_jct_s is None and bound.makespan_s is None):
+        reason = bound.reason if bound and bound.reason else "no bound is known for this run"
+        return dict.fromkeys(_BOUND[:3]) | dict.fromkeys(_BOUND[3:], reason)
+    gap = {
+        "weighted_jct": _gap(values["weighted_jct_s"], bound.weighted_jct_s),
+        "makespan": _gap(values["makespan_s"], bound.makespan_s),
+    }
+    return {
+        "lower_bound": {"weighted_jct_s": bound.weighted_jct_s, "makespan_s": bound.makespan_s},
+        "gap": None if unfinished else gap,
+        "lower_bound_by": {"weighted_jct": bound.weighted_jct_by, "makespan": bound.makespan_by},
+        "lower_bound_reason": bound.reason or None,
+        "gap_reason": f"{unfinished} jobs did not finish" if unfinished else None,
+    }
+
+
+_BOUND: Final = ("lower_bound", "gap", "lower_bound_by", "lower_bound_reason", "gap_reason")
+
+
+def _gap(value: float | None, bound: float | None) -> float | None:
+    return None if value is None or not bound else value / bound - 1.0
+
+
+def job_rows(record: Record) -> list[dict[str, Any]]:
+    """One row a job, in workload order, with the columns of ``jobs.csv``.
+
+    ``rounds`` is the number of rounds run for a finished job (a stop rule may end it early) and
+    the number asked for otherwise. Unknown values are None. Live runs have three more columns.
+    """
+    start_ns_J = first_start_ns(record)
+    ran_J = rounds_run(record)
+    losses = _final_losses(record)
+    rows = []
+    for job in record.run.workload.jobs:
+        finish_ns, start_ns = int(record.history.finish_ns_J[job.index]), int(start_ns_J[job.index])
+        done = finish_ns >= 0
+        row = {
+            "job": job.name,
+            "arrival_s": ns_to_seconds(job.arrival_ns),
+            "start_s": ns_to_seconds(start_ns) if start_ns < NEVER_NS else None,
+            "finish_s": ns_to_seconds(finish_ns) if done else None,
+            "jct_s": ns_to_seconds(finish_ns - job.arrival_ns) if done else None,
+            "weight": job.weight,
+            "rounds": int(ran_J[job.index]) if done else job.rounds,
+            "scale": job.scale,
+            "status": record.history.status(job.index),
+            "model": job.model,
+            "batch": job.batch,
+            "sync": job.sync,
+            "user": job.user,
+            "group": job.group,
+            "seed": job.seed,
+        }
+        rows.append(row | _live_columns(record, job.index, losses) if record.live else row)
+    return rows
+
+
+def _live_columns(record: Record, job: int, losses: Mapping[int, float]) -> dict[str, Any]:
+    saved = record.history.saved.get(job)
+    return {
+        "params_sha256": saved.sha256 if saved else None,
+        "final_loss": losses.get(job),
+        "numerics": saved.numerics if saved else None,
+    }
+
+
+def first_start_ns(record: Record) -> IntArray:
+    """For each job when its first task started; ``NEVER_NS`` where none did."""
+    start_ns_J = np.full(len(record.run.workload.jobs), NEVER_NS, dtype=np.int64)
+    np.minimum.at(start_ns_J, record.history.timeline.job_R, record.history.timeline.start_ns_R)
+    return start_ns_J
+
+
+def rounds_run(record: Record) -> IntArray:
+    """For each job how many rounds have at least one task done."""
+    timeline = record.history.timeline
+    ran_J = np.zeros(len(record.run.workload.jobs), dtype=np.int64)
+    np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
+    return ran_J
+
+
+def _final_losses(record: Record) -> dict[int, float]:
+    return {event.job: event.loss for event in record.history.rounds if event.loss is not None}
+
+
+def _job_column(record: Record, name: str) -> IntArray:
+    return np.array([getattr(job, name) for job in record.run.workload.jobs], dtype=np.int64)
+
+
+def _makespan_s(finish_ns: IntArray, arrival_ns: IntArray) -> float:
+    return ns_to_seconds(int(finish_ns.max() - arrival_ns.min())) if len(finish_ns) else 0.0
+
+
+def _utilization_by_type(record: Record, makespan_s: float | None) -> dict[str, float | None]:
+    """COMP time of finished jobs on each device type / (its devices x makespan)."""
+    timeline, cluster = record.history.timeline, record.run.cluster
+    type_D = np.array(cluster.type_of_device, dtype=np.int64)
+    counted_R = (record.history.finish_ns_J >= 0)[timeline.job_R]
+    names = cluster.type_names
+    busy_ns_T = np.zeros(len(names), dtype=np.int64)
+    np.add.at(busy_ns_T, type_D[timeline.device_R[counted_R]], timeline.busy_ns_R[counted_R])
+    count_T = np.bincount(type_D, minlength=len(names))
+    return {
+        name: float(busy_ns_T[index] / NS_PER_S / (count_T[index] * makespan_s))
+        if makespan_s and count_T[index]
+        else None
+        for index, name in enumerate(names)
+    }

@@ -1,0 +1,148 @@
+"""``timeline.parquet``: one row a stretch and shard, and reading it back.
+
+Seconds are doubles ns / 1e9, so a time up to 104 days comes back to the very nanosecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import IntArray
+from warren.model.errors import Problem, SpecError
+from warren.model.timeline import Timeline
+from warren.model.units import NS_PER_S
+from warren.report.record import Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TIMELINE: Final = "timeline.parquet"
+ROW_GROUP: Final = 1 << 17
+"""Rows written at a time, so that a large timeline is never copied whole."""
+
+_COUNTS: Final = ("round", "rounds", "shard", "tasks")
+_TIMES: Final = {
+    "start_s": "start_ns_R",
+    "comp_end_s": "comp_end_ns_R",
+    "end_s": "end_ns_R",
+    "busy_s": "busy_ns_R",
+}
+TIMELINE_COLUMNS: Final = ("job", *_COUNTS, "device", *_TIMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineFile:
+    """A timeline read back, rows in file order; its indices point into ``jobs``/``devices``."""
+
+    jobs: tuple[str, ...]
+    devices: tuple[str, ...]
+    timeline: Timeline
+
+
+def timeline_parquet(record: Record) -> bytes:
+    """``timeline.parquet`` as bytes; the same record gives the same bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    timeline = record.history.timeline
+    jobs = pa.array([job.name for job in record.run.workload.jobs], pa.string())
+    devices = pa.array([device.name for device in record.run.cluster.devices], pa.string())
+    schema = _schema(pa)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for first in range(0, max(1, len(timeline)), ROW_GROUP):
+            rows = slice(first, first + ROW_GROUP)
+            arrays = [
+                pa.DictionaryArray.from_arrays(_indices(timeline.job_R[rows]), jobs),
+                *(getattr(timeline, f"{name}_R")[rows] for name in _COUNTS),
+                pa.DictionaryArray.from_arrays(_indices(timeline.device_R[rows]), devices),
+                *(getattr(timeline, name)[rows] / NS_PER_S for name in _TIMES.values()),
+            ]
+            writer.write_table(pa.Table.from_arrays([_array(pa, a) for a in arrays], schema=schema))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _schema(pa: Any) -> Any:
+    name = pa.dictionary(pa.int32(), pa.string())
+    kinds = {"job": name, "device": name} | dict.fromkeys(_COUNTS, pa.int64())
+    return pa.schema([(column, kinds.get(column, pa.float64())) for column in TIMELINE_COLUMNS])
+
+
+def _array(pa: Any, values: Any) -> Any:
+    return pa.array(values) if isinstance(values, np.ndarray) else values
+
+
+def _indices(column: IntArray) -> npt.NDArray[np.int32]:
+    return column.astype(np.int32)
+
+
+def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
+    """The timeline of ``timeline.parquet``.
+
+    Raises
+    ------
+    SpecError
+        If it is not Parquet, or a column is missing, out of place, of another kind, or has gaps.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        raise SpecError(Problem(file=file, message=f"not a Parquet file: {error}")) from error
+    problems = _schema_problems(pa, table, file)
+    if problems:
+        raise SpecError(problems)
+    job_R, jobs = _names(pa, table.column("job"))
+    device_R, devices = _names(pa, table.column("device"))
+    counts = {f"{name}_R": table.column(name).to_numpy().astype(np.int64) for name in _COUNTS}
+    times = {column: _to_ns(table.column(name).to_numpy()) for name, column in _TIMES.items()}
+    return TimelineFile(
+        jobs=jobs,
+        devices=devices,
+        timeline=Timeline(job_R=job_R, device_R=device_R, **counts, **times),
+    )
+
+
+def _schema_problems(pa: Any, table: pa.Table, file: str) -> list[Problem]:
+    found = tuple(table.column_names)
+    if found[: len(TIMELINE_COLUMNS)] != TIMELINE_COLUMNS:
+        message = f"the columns must be {','.join(TIMELINE_COLUMNS)}; found {','.join(found)}"
+        return [Problem(file=file, message=message)]
+    problems = []
+    for name in TIMELINE_COLUMNS:
+        column = table.column(name)
+        if not _kind_fits(pa, name, column.type):
+            problems.append(Problem(file=file, field=name, message=f"is of kind {column.type}"))
+        elif column.null_count:
+            problems.append(Problem(file=file, field=name, message="has empty values"))
+        elif name in _TIMES and not np.isfinite(column.to_numpy()).all():
+            problems.append(Problem(file=file, field=name, message="has values that are no time"))
+    return problems
+
+
+def _kind_fits(pa: Any, name: str, kind: Any) -> bool:
+    if name in _COUNTS:
+        return bool(pa.types.is_integer(kind))
+    if name in _TIMES:
+        return bool(pa.types.is_floating(kind))
+    return bool(pa.types.is_string(kind.value_type if pa.types.is_dictionary(kind) else kind))
+
+
+def _names(pa: Any, column: Any) -> tuple[IntArray, tuple[str, ...]]:
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    joined = column.unify_dictionaries().combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        joined = joined.chunk(0) if joined.num_chunks else pa.array([], column.type)
+    index = joined.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return index, tuple(joined.dictionary.to_pylist())
+
+
+def _to_ns(seconds: npt.NDArray[np.float64]) -> IntArray:
+    return np.rint(seconds.astype(np.float64) * NS_PER_S).astype(np.int64)

@@ -1,0 +1,152 @@
+"""The exported tables: ``jobs.csv``, ``devices.csv``, ``profile.csv`` as text, and back.
+
+``timeline.parquet`` is written and read in ``parquet`` and named here beside the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from warren.model.errors import Problem, SpecError
+from warren.model.units import ns_to_seconds
+from warren.report.metrics import job_rows
+from warren.report.parquet import read_timeline_parquet, timeline_parquet
+from warren.report.record import Record
+
+__all__ = [
+    "devices_csv",
+    "jobs_csv",
+    "profile_csv",
+    "read_devices_csv",
+    "read_jobs_csv",
+    "read_profile_csv",
+    "read_timeline_parquet",
+    "timeline_parquet",
+]
+
+JOBS: Final = "jobs.csv"
+DEVICES: Final = "devices.csv"
+PROFILE: Final = "profile.csv"
+
+JOB_COLUMNS: Final = (
+    "job", "arrival_s", "start_s", "finish_s", "jct_s", "weight", "rounds", "scale", "status",
+    "model", "batch", "sync", "user", "group", "seed",
+)  # fmt: skip
+LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics")
+DEVICE_COLUMNS: Final = ("device", "type", "host")
+PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
+
+_FLOATS: Final = frozenset(
+    {"arrival_s", "start_s", "finish_s", "jct_s", "weight", "final_loss", "comp_s", "sync_s"}
+)
+_INTS: Final = frozenset({"rounds", "scale", "batch", "seed"})
+_MAY_BE_EMPTY: Final = frozenset(
+    {"start_s", "finish_s", "jct_s", "rounds", "model", "user", "group", *LIVE_COLUMNS}
+)
+
+
+def jobs_csv(record: Record) -> str:
+    """``jobs.csv``: one line a job; an unknown value is an empty field; seconds are ns / 1e9."""
+    columns = JOB_COLUMNS + LIVE_COLUMNS if record.live else JOB_COLUMNS
+    return _text(columns, ([row[name] for name in columns] for row in job_rows(record)))
+
+
+def devices_csv(record: Record) -> str:
+    """``devices.csv``: one line a device, in cluster order."""
+    return _text(DEVICE_COLUMNS, ([d.name, d.type, d.host] for d in record.run.cluster.devices))
+
+
+def profile_csv(record: Record) -> str:
+    """``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used."""
+    return _text(PROFILE_COLUMNS, _profile_rows(record))
+
+
+def _profile_rows(record: Record) -> Iterable[list[Any]]:
+    costs = record.costs
+    for job in record.run.workload.jobs:
+        for column, type_name in enumerate(record.run.cluster.type_names):
+            if costs.fits_JT[job.index, column]:
+                comp_ns = int(costs.comp_ns_JT[job.index, column])
+                sync_ns = int(costs.sync_ns_JT[job.index, column])
+                yield [job.name, type_name, ns_to_seconds(comp_ns), ns_to_seconds(sync_ns)]
+
+
+def _text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def read_jobs_csv(data: bytes, file: str = JOBS) -> list[dict[str, Any]]:
+    """Rows of ``jobs.csv`` with typed values; an empty field is None.
+
+    Raises
+    ------
+    SpecError
+        If a column is missing or a value is not of its kind; all problems at once.
+    """
+    return _read(data, JOB_COLUMNS, file)
+
+
+def read_devices_csv(data: bytes, file: str = DEVICES) -> list[dict[str, Any]]:
+    """Rows of ``devices.csv``; raises SpecError as ``read_jobs_csv`` does."""
+    return _read(data, DEVICE_COLUMNS, file)
+
+
+def read_profile_csv(data: bytes, file: str = PROFILE) -> list[dict[str, Any]]:
+    """Rows of ``profile.csv``; raises SpecError as ``read_jobs_csv`` does."""
+    return _read(data, PROFILE_COLUMNS, file)
+
+
+def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]]:
+    try:
+        lines = list(csv.reader(io.StringIO(data.decode("utf-8"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SpecError(Problem(file=file, message=f"not a CSV file: {error}")) from error
+    header = lines[0] if lines else []
+    if tuple(header[: len(columns)]) != tuple(columns):
+        message = f"the columns must be {','.join(columns)}; found {','.join(header)}"
+        raise SpecError(Problem(file=file, line=1, message=message))
+    problems: list[Problem] = []
+    rows = []
+    for number, line in enumerate(lines[1:], start=2):
+        if len(line) != len(header):
+            message = f"{len(line)} fields where the header has {len(header)}"
+            problems.append(Problem(file=file, line=number, message=message))
+            continue
+        row = {name: _value(name, text) for name, text in zip(header, line, strict=True)}
+        problems += [
+            Problem(file=file, line=number, field=name, message=value.message)
+            for name, value in row.items()
+            if isinstance(value, _Wrong)
+        ]
+        rows.append(row)
+    if problems:
+        raise SpecError(problems)
+    return rows
+
+
+class _Wrong:
+    """A field that is not of its column's kind."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+def _value(name: str, text: str) -> Any:
+    number = name in _FLOATS or name in _INTS
+    if text == "" and name in _MAY_BE_EMPTY:
+        return "" if name in ("user", "group") else None
+    if not number:
+        return text
+    try:
+        value = int(text) if name in _INTS else float(text)
+    except ValueError:
+        return _Wrong(f"{text!r} is not {'a whole' if name in _INTS else 'a'} number")
+    return value if math.isfinite(value) else _Wrong(f"{text!r} is not finite")
