@@ -1,0 +1,140 @@
+"""What user code implements: one class an app.
+
+Importing this module is cheap; torch is imported only where a default needs it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from warren.model.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.optim.lr_scheduler import LRScheduler
+
+_REQUIRED = inspect.Parameter.empty
+
+
+class TorchApp:
+    """A PyTorch model, its data and its loss; Warren decides where and when each task runs.
+
+    A round is ``scale`` tasks, one batch each, then a barrier: gradients are added in task order
+    and divided by ``scale``, the optimiser steps once, then the schedule. The class is loaded in
+    several processes, so every method must give the same answer wherever it is called.
+
+    Parameters of a job (``params:`` in the job file) are declared either as annotated class
+    attributes with defaults (``lr: float = 0.1``; they become attributes of the instance) or as
+    keyword arguments of an ``__init__`` of your own. A name that is not declared is refused.
+
+    Rules that follow from the promise "same job, any schedule, same bits":
+
+    - Randomness comes from the global generators of ``random``, ``numpy`` and ``torch``; they
+      are reseeded before ``model()``, before ``dataset()``, before each task and at each barrier.
+    - What a task changes in the model and the next task needs must be a buffer. Float buffers
+      are averaged over the tasks of a round, integer buffers are taken from task 0. Keep
+      constants out of float buffers: the average of equal numbers may differ in the last bit.
+    - Gradients are never shown to the app: nothing may depend on all of them at once, such as
+      clipping by global norm. An optimiser whose ``step`` needs a closure (``LBFGS``), a fused
+      one and a schedule that wants a metric (``ReduceLROnPlateau``) are refused.
+    """
+
+    def __init__(self, **params: Any) -> None:
+        for name, value in {**declared(type(self)), **params}.items():
+            setattr(self, name, value)
+
+    def model(self) -> nn.Module:
+        """The untrained network. Called once a process, right after seeding."""
+        raise NotImplementedError(f"{type(self).__name__} must define model()")
+
+    def dataset(self) -> Any:
+        """A map-style ``Dataset``, a tensor, or a tuple or dict of tensors of equal length.
+
+        A batch is then what ``default_collate`` gives, a tensor, a tuple or a dict.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define dataset()")
+
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """The mean loss of one batch, a scalar that can be differentiated."""
+        raise NotImplementedError(f"{type(self).__name__} must define loss(model, batch)")
+
+    def optimizer(
+        self, named_parameters: Iterable[tuple[str, nn.Parameter]]
+    ) -> torch.optim.Optimizer:
+        """What steps once a round. Default: plain SGD at learning rate 0.1."""
+        import torch
+
+        return torch.optim.SGD(list(named_parameters), lr=0.1, fused=False)
+
+    def schedule(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
+        """What changes the learning rate, stepped once a round after the optimiser."""
+        return None
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Named numbers about the model (in eval mode, without gradients), inside the barrier."""
+        return {}
+
+
+def declared(app: type[TorchApp]) -> dict[str, Any]:
+    """Parameters an app declares, with their defaults (``inspect.Parameter.empty``: required)."""
+    if app.__init__ is not TorchApp.__init__:
+        return {
+            name: parameter.default
+            for name, parameter in list(inspect.signature(app.__init__).parameters.items())[1:]
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        }
+    names = [
+        name for base in reversed(app.__mro__) for name in vars(base).get("__annotations__", ())
+    ]
+    return {name: getattr(app, name) for name in names if hasattr(app, name)}
+
+
+def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> TorchApp:
+    """Build an app with a job's parameters; ``where`` names the app in messages.
+
+    Raises
+    ------
+    SpecError
+        A parameter is unknown, missing, or of another type than its default.
+    """
+    known = declared(app)
+    problems = [_problem(where, name, value, known) for name, value in params.items()]
+    problems += [
+        Problem(file=where, field=f"params.{name}", message="is required")
+        for name, default in known.items()
+        if default is _REQUIRED and name not in params
+    ]
+    found = [problem for problem in problems if problem is not None]
+    if found:
+        raise SpecError(found)
+    return app(**{name: _as(value, known[name]) for name, value in params.items()})
+
+
+def _problem(where: str, name: str, value: Any, known: Mapping[str, Any]) -> Problem | None:
+    field = f"params.{name}"
+    if name not in known:
+        allowed = ", ".join(sorted(known)) or "none"
+        return Problem(file=where, field=field, message=f"unknown parameter; allowed: {allowed}")
+    default = known[name]
+    if default is None or default is _REQUIRED or _fits(value, default):
+        return None
+    wanted = type(default).__name__
+    return Problem(file=where, field=field, message=f"{value!r} is not {wanted} like {default!r}")
+
+
+def _fits(value: Any, default: Any) -> bool:
+    if isinstance(value, bool) != isinstance(default, bool):
+        return False
+    return isinstance(_as(value, default), type(default))
+
+
+def _as(value: Any, default: Any) -> Any:
+    """``value`` in the type of ``default`` where that loses nothing; else unchanged."""
+    if isinstance(default, float) and isinstance(value, int):
+        return float(value)
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(value)
+    return value

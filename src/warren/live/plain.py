@@ -1,0 +1,109 @@
+"""``engine: plain``: what a job computes, as one loop. Every other engine must equal it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+
+import torch
+from torch import Tensor
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.batches import Batches
+from warren.live.training.contract import (
+    build_dataset,
+    build_model,
+    build_optimizer,
+    build_schedule,
+    check_job,
+    checked_loss,
+    checked_metrics,
+)
+from warren.live.training.layout import digest
+from warren.live.training.seeding import reseed
+from warren.model.job import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainResult:
+    """The trained state, the mean loss of each round, and metrics by rounds done."""
+
+    state_dict: Mapping[str, Tensor]
+    losses: tuple[float, ...]
+    metrics: Mapping[int, Mapping[str, float]]
+    digest: str
+    rounds: int
+
+
+def train(app: TorchApp, job: Job) -> PlainResult:
+    """Train a job from beginning to end in this process."""
+    check_job(app, job)
+    model = build_model(app, job)
+    batches = Batches(build_dataset(app, job), job)
+    optimizer = build_optimizer(app, job, model)
+    schedule = build_schedule(app, job, optimizer)
+    every = job.evaluate.every if job.evaluate else 1 if job.stop else None
+    losses: list[float] = []
+    metrics: dict[int, Mapping[str, float]] = {}
+    for r in count():
+        before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        round_losses, gradients, buffers = [], [], []
+
+        for k in range(job.scale):  # a task: always from the state of the round's beginning
+            model.train()
+            model.zero_grad()
+            _put_buffers(model, before)
+            reseed(job.seed, r, k)
+            loss = checked_loss(app.loss(model, batches.of(r, k)), job)
+            loss.backward()  # type: ignore[no-untyped-call]
+            round_losses.append(loss.item())
+            gradients.append({name: p.grad for name, p in model.named_parameters()})
+            buffers.append({name: buffer.clone() for name, buffer in model.named_buffers()})
+
+        # The barrier: combine in shard order, step once, evaluate if due.
+        losses.append(sum(round_losses) / job.scale)
+        _put_buffers(model, {name: _average([b[name] for b in buffers]) for name in before})
+        for name, parameter in model.named_parameters():
+            parameter.grad = _combine([g[name] for g in gradients])
+        reseed(job.seed, r, -1)
+        optimizer.step()
+        if schedule:
+            schedule.step()
+        done = r + 1
+        if every and (done % every == 0 or done == job.rounds):
+            model.eval()
+            with torch.no_grad():
+                metrics[done] = checked_metrics(app.evaluate(model), job)
+        stopped = job.stop and done in metrics and job.stop.holds(metrics[done])
+        if stopped or done == job.rounds:
+            break
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    return PlainResult(
+        state_dict=state, losses=tuple(losses), metrics=metrics, digest=digest(state), rounds=done
+    )
+
+
+def _combine(gradients: list[Tensor | None]) -> Tensor | None:
+    """The mean in shard order; None counts as zero, unless it is None on all shards."""
+    given = [gradient for gradient in gradients if gradient is not None]
+    if not given:
+        return None
+    first, *rest = (torch.zeros_like(given[0]) if g is None else g for g in gradients)
+    for gradient in rest:
+        first = first + gradient
+    return first / len(gradients)
+
+
+def _average(buffers: list[Tensor]) -> Tensor:
+    """The mean in shard order of a float buffer; an integer one is that of shard 0."""
+    first = buffers[0]
+    if not (first.is_floating_point() or first.is_complex()):
+        return first
+    return sum(buffers[1:], start=first) / len(buffers)
+
+
+@torch.no_grad()
+def _put_buffers(model: torch.nn.Module, values: Mapping[str, Tensor]) -> None:
+    for name, buffer in model.named_buffers():
+        buffer.copy_(values[name])

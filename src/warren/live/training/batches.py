@@ -1,0 +1,43 @@
+"""The batch of a task: samples by position in the stream, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from warren.live.training.stream import SampleStream
+from warren.model.job import Job
+
+
+class Batches:
+    """Batches of one job's dataset, by task."""
+
+    def __init__(self, dataset: Any, job: Job) -> None:
+        self._dataset = dataset
+        self._job = job
+        self._stream = SampleStream(items=_length(dataset), seed=job.seed)
+
+    def of(self, round_no: int, shard: int) -> Any:
+        """The batch of task (round_no, shard); always ``job.batch`` samples."""
+        job = self._job
+        picked = self._stream.task(round_no, shard, scale=job.scale, batch=job.batch)
+        index = torch.from_numpy(picked)
+        data = self._dataset
+        if isinstance(data, Tensor):
+            return data[index]
+        if isinstance(data, dict):
+            return {name: part[index] for name, part in data.items()}
+        if isinstance(data, tuple | list) and all(isinstance(part, Tensor) for part in data):
+            return tuple(part[index] for part in data)
+        return default_collate([data[item] for item in picked.tolist()])
+
+
+def _length(data: Any) -> int:
+    if isinstance(data, dict):
+        return len(next(iter(data.values())))
+    if isinstance(data, tuple | list) and all(isinstance(part, Tensor) for part in data):
+        return len(data[0])
+    return len(data)

@@ -1,0 +1,124 @@
+"""What an app must keep to: each answer of user code is checked, with one clear line if not."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.seeding import seed_dataset, seed_model
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+
+
+def refuse(job: Job, field: str, message: str) -> SpecError:
+    """An error about a job's app, to be raised."""
+    return SpecError(Problem(file=job.app or job.name, field=field, message=message))
+
+
+def check_job(app: TorchApp, job: Job) -> None:
+    """Refuse a job that could not end, or that evaluates an app that cannot be evaluated."""
+    if job.rounds is None and job.stop is None:
+        raise refuse(job, "rounds", f"job {job.name!r} needs rounds or a stop rule, or never ends")
+    evaluates = job.evaluate is not None or job.stop is not None
+    if evaluates and type(app).evaluate is TorchApp.evaluate:
+        raise refuse(job, "evaluate", f"job {job.name!r} evaluates, but the app has no evaluate()")
+
+
+def build_model(app: TorchApp, job: Job) -> nn.Module:
+    """``app.model()`` right after seeding."""
+    seed_model(job.seed)
+    model = app.model()
+    if not isinstance(model, nn.Module):
+        raise refuse(job, "model()", f"must give a torch.nn.Module, not {_kind(model)}")
+    for name, value in model.state_dict().items():
+        if not isinstance(value, Tensor):
+            raise refuse(job, "model()", f"extra state {name!r} is not a tensor; use a buffer")
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if nn.parameter.is_lazy(tensor):
+            raise refuse(job, "model()", f"{name!r} has no shape yet; lazy modules are refused")
+        if tensor.layout is not torch.strided:
+            raise refuse(job, "model()", f"{name!r} is not a dense tensor")
+    return model
+
+
+def build_dataset(app: TorchApp, job: Job) -> Any:
+    """``app.dataset()`` right after seeding."""
+    seed_dataset(job.seed)
+    dataset = app.dataset()
+    parts = list(dataset.values()) if isinstance(dataset, dict) else dataset
+    if isinstance(parts, tuple | list) and all(isinstance(part, Tensor) for part in parts):
+        if len({len(part) for part in parts}) != 1:
+            raise refuse(
+                job, "dataset()", "tensors must have one common length, and be one at least"
+            )
+    elif not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        message = f"must give a map-style Dataset or tensors, not {_kind(dataset)}"
+        raise refuse(job, "dataset()", message)
+    return dataset
+
+
+def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Optimizer:
+    """``app.optimizer``; one that needs a closure, or is fused, is refused."""
+    optimizer = app.optimizer(list(model.named_parameters()))
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        message = f"must give a torch.optim.Optimizer, not {_kind(optimizer)}"
+        raise refuse(job, "optimizer()", message)
+    if _needs_argument(optimizer.step):
+        message = f"{_kind(optimizer)}.step needs a closure; only gradients of one pass exist here"
+        raise refuse(job, "optimizer()", message)
+    if any(group.get("fused") for group in optimizer.param_groups):
+        raise refuse(job, "optimizer()", f"{_kind(optimizer)} must be built with fused=False")
+    return optimizer
+
+
+def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
+    """``app.schedule``; one that wants a metric is refused."""
+    schedule = app.schedule(optimizer)
+    if schedule is not None and not isinstance(schedule, LRScheduler):
+        raise refuse(job, "schedule()", f"must give an LRScheduler or None, not {_kind(schedule)}")
+    if schedule is not None and _needs_argument(schedule.step):
+        raise refuse(job, "schedule()", f"{_kind(schedule)}.step needs a metric; only rounds count")
+    return schedule
+
+
+def checked_loss(loss: object, job: Job) -> Tensor:
+    """The loss of one batch, if it is a scalar that can be differentiated."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        shape = tuple(loss.shape) if isinstance(loss, Tensor) else _kind(loss)
+        raise refuse(job, "loss()", f"must give a scalar tensor, the batch mean, not {shape}")
+    if not loss.requires_grad:
+        raise refuse(job, "loss()", "depends on no parameter that is trained")
+    return loss
+
+
+def checked_metrics(metrics: object, job: Job) -> dict[str, float]:
+    """Evaluated metrics as floats in order of name; a stop rule must find its own."""
+    if not isinstance(metrics, Mapping):
+        raise refuse(job, "evaluate()", f"must give a dict of numbers, not {_kind(metrics)}")
+    try:
+        values = {str(name): float(metrics[name]) for name in sorted(metrics)}
+    except (TypeError, ValueError) as error:
+        raise refuse(job, "evaluate()", f"must give a dict of numbers: {error}") from None
+    if job.stop is not None and job.stop.metric not in values:
+        message = f"gives no {job.stop.metric!r}; it gives: {', '.join(values) or 'nothing'}"
+        raise refuse(job, "stop.metric", f"evaluate() {message}")
+    return values
+
+
+def _needs_argument(method: Any) -> bool:
+    parameters = inspect.signature(method).parameters.values()
+    return any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        for parameter in parameters
+    )
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

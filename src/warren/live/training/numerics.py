@@ -1,0 +1,68 @@
+"""The numerics class: what must be equal for two processes to compute the same bits."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Final
+
+PINNED_ENV: Final[Mapping[str, str]] = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "MKL_DYNAMIC": "FALSE",
+    "OMP_DYNAMIC": "FALSE",
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Set in every process that runs user code. Switches that pick kernels (``MKL_CBWR``,
+``ATEN_CPU_CAPABILITY``, ``DNNL_*``) are left out on purpose: they are dropped, not set, so that
+a loop in an ordinary Python process computes the same bits."""
+
+_KEPT: Final = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+)
+
+
+def clean_environment(current: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that runs user code: a few of ``current``, then the pins."""
+    kept = {name: current[name] for name in _KEPT if name in current}
+    return {**kept, **PINNED_ENV}
+
+
+def pin() -> None:
+    """One intra-op thread and deterministic kernels for this process; may be called again."""
+    import torch
+
+    torch.set_num_threads(1)
+    if torch.get_num_interop_threads() != 1:
+        torch.set_num_interop_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
+def numerics_class() -> str:
+    """For example ``torch 2.13.0+cpu; x86_64 AVX512; 1 thread``; call it after ``pin()``."""
+    import torch
+
+    threads = torch.get_num_threads()
+    capability = torch.backends.cpu.get_cpu_capability()
+    plural = "thread" if threads == 1 else "threads"
+    return f"torch {torch.__version__}; {platform.machine()} {capability}; {threads} {plural}"

@@ -1,0 +1,48 @@
+"""Where randomness comes from: every generator is set from a hash before user code runs."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import Final
+
+import numpy as np
+import torch
+
+BARRIER: Final = -1
+"""The shard number that stands for a round's barrier (optimiser step and evaluation)."""
+
+
+def reseed(seed: int, round_no: int, shard: int) -> None:
+    """Set the generators of ``random``, ``numpy`` and ``torch`` for task (round_no, shard)."""
+    _set_generators(f"task {seed} {round_no} {shard}")
+
+
+def seed_model(seed: int) -> None:
+    """Set the generators for ``app.model()``."""
+    _set_generators(f"model {seed}")
+
+
+def seed_dataset(seed: int) -> None:
+    """Set the generators for ``app.dataset()``."""
+    _set_generators(f"dataset {seed}")
+
+
+def stream_key(seed: int, epoch: int) -> int:
+    """The 128-bit key of one epoch's permutation."""
+    return int.from_bytes(_hash(f"epoch {seed} {epoch}")[:16], "little")
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _set_generators(text: str) -> None:
+    digest = _hash(text)
+    random.seed(int.from_bytes(digest[:8], "little"))
+    np.random.seed(int.from_bytes(digest[8:12], "little"))
+    value = int.from_bytes(digest[16:24], "little")
+    # torch.manual_seed formats a stack trace for CUDA on every call until CUDA is in use.
+    torch.default_generator.manual_seed(value)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(value)
