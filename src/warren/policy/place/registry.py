@@ -13,6 +13,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "gavel-fifo": "warren.policy.place.gavel_fifo:GavelFifo",
     "hare": "warren.policy.place.hare:Hare",
     "hare-published": "warren.policy.place.hare_published:HarePublished",
+    "plain": "warren.policy.place.plain:Plain",
     "srtf": "warren.policy.place.srtf:Srtf",
 }
 
