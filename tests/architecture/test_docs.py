@@ -1,0 +1,114 @@
+"""What the documents name exists: files, headings, make targets, commands, and the room table."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import house
+import pytest
+
+FOLDERS: Final = ["src", "tests", "docs", "examples", "scripts", "benchmarks", "experiments"]
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_NAMED_PATH: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`")
+_MAKE: Final = re.compile(r"^(?:\$ )?make ([a-z]+)|`make ([a-z]+)`", re.MULTILINE)
+_WARREN: Final = re.compile(
+    r"^(?:\$ )?(?:\.venv/bin/)?warren ([a-z]+)|`warren ([a-z]+)", re.MULTILINE
+)
+_ROW: Final = re.compile(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", re.MULTILINE)
+
+
+def documents() -> dict[str, str]:
+    """Every Markdown file of the project, by its path in the checkout."""
+    paths = (path for path in house.tracked_files() if path.suffix == ".md")
+    return {str(path.relative_to(house.CHECKOUT)): path.read_text() for path in paths}
+
+
+def broken_links(name: str, text: str) -> Iterator[str]:
+    """One line for each relative link or path in backticks that leads nowhere."""
+    for target in _LINK.findall(text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (house.CHECKOUT / name).parent / file if file else house.CHECKOUT / name
+        if not path.exists():
+            yield f"{name}: link to {target}: there is no such file"
+        elif anchor and path.is_file() and anchor not in _anchors(path.read_text()):
+            yield f"{name}: link to {target}: there is no such heading"
+    for named in _NAMED_PATH.findall(text):
+        if "NNNN" not in named and not (house.CHECKOUT / named).exists():
+            yield f"{name}: {named} does not exist"
+
+
+def _anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _named(pattern: re.Pattern[str]) -> set[str]:
+    every = (match for text in documents().values() for match in pattern.finditer(text))
+    return {match[1] or match[2] for match in every}
+
+
+def test_every_relative_link_and_named_file_exists() -> None:
+    broken = [line for name, text in documents().items() for line in broken_links(name, text)]
+    assert not broken, "\n".join(broken)
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "[a](attic.md) [b](README.md#no-such-heading) `src/warren/attic.py` [c](README.md)"
+    assert len(list(broken_links("CONTRIBUTING.md", text))) == 3
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    makefile = (house.CHECKOUT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = _named(_MAKE)
+    assert {"demo", "test"} <= named
+    assert named <= targets
+
+
+def test_every_command_that_is_named_exists() -> None:
+    named = _named(_WARREN)
+    assert {"run", "simulate", "compare"} <= named
+    program = (
+        "import sys\nfrom warren.cli.main import main\n"
+        "for name in sys.argv[1:]:\n"
+        "    sys.argv = ['warren', name, '--help']\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as end:\n"
+        "        if end.code: sys.exit(name)\n"
+    )
+    command = [sys.executable, "-c", program, *sorted(named)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    top = documents()["README.md"].splitlines()[:20]
+    assert "make demo" in "\n".join(top)
+    assert "make test" in "\n".join(top)
+
+
+def test_the_room_table_of_the_documents_is_the_one_enforced() -> None:
+    rows = _ROW.findall(documents()["docs/structure.md"])
+    shown = {room: frozenset(re.findall(r"`([\w.]+)`", allowed)) for room, allowed in rows}
+    shown["cli"] = house.ROOMS["cli"]
+    assert shown == dict(house.ROOMS)
+
+
+@pytest.mark.parametrize("path", sorted((house.CHECKOUT / "docs" / "decisions").glob("*.md")))
+def test_a_decision_has_the_five_parts(path: Path) -> None:
+    assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
+    headings = re.findall(r"^## (.*)$", path.read_text(), re.MULTILINE)
+    assert headings == ["Context", "Goals", "Non-goals", "Choice", "Alternatives"]
+    assert len(path.read_text().splitlines()) <= 70
+
+
+def test_decisions_are_numbered_without_a_gap() -> None:
+    names = sorted(path.name for path in (house.CHECKOUT / "docs" / "decisions").glob("*.md"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
