@@ -14,7 +14,7 @@ import numpy.typing as npt
 from warren.model.costs import IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.timeline import Timeline
-from warren.model.units import NS_PER_S
+from warren.model.units import NEVER_NS, NS_PER_S
 from warren.report.record import Record
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TIMELINE: Final = "timeline.parquet"
 ROW_GROUP: Final = 1 << 17
 """Rows written at a time, so that a large timeline is never copied whole."""
+
+_MAX_S: Final = NEVER_NS / NS_PER_S
 
 _COUNTS: Final = ("round", "rounds", "shard", "tasks")
 _TIMES: Final = {
@@ -121,7 +123,7 @@ def _schema_problems(pa: Any, table: pa.Table, file: str) -> list[Problem]:
             problems.append(Problem(file=file, field=name, message=f"is of kind {column.type}"))
         elif column.null_count:
             problems.append(Problem(file=file, field=name, message="has empty values"))
-        elif name in _TIMES and not np.isfinite(column.to_numpy()).all():
+        elif name in _TIMES and not (np.abs(column.to_numpy()) < _MAX_S).all():
             problems.append(Problem(file=file, field=name, message="has values that are no time"))
     return problems
 

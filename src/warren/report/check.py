@@ -1,0 +1,38 @@
+"""Does a run folder keep its promises? Found out from its exported files alone.
+
+What is checked: names are known; arrivals are respected; every (round, shard) is done once; no
+round starts before the barrier of the one before; no device runs two COMP steps at once, and with
+network ``lane`` no two synchronisations; jobs ran only where they fit, as long as ``profile.csv``
+says; ``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value.
+
+How exactly: in simulation times agree within 2 ns (and the rounding of a double), with hidden
+noise durations are free. Live a time may be off by 2 ms of real time, a padded step may be 2 %
+short, and steps may be longer than their pad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warren.report.check_devices import check_devices
+from warren.report.check_jobs import check_jobs, check_summary
+from warren.report.check_tasks import check_tasks
+from warren.report.exported import load
+from warren.report.fault import Fault
+
+__all__ = ["Fault", "check"]
+
+
+def check(files: Mapping[str, bytes]) -> list[Fault]:
+    """All faults of a run folder; none if it keeps its promises.
+
+    Parameters
+    ----------
+    files
+        File name to content: ``jobs.csv``, ``devices.csv``, ``profile.csv``,
+        ``timeline.parquet`` and ``summary.json``; others are not looked at.
+    """
+    run, faults = load(files)
+    if run is None:
+        return faults
+    return [*check_jobs(run), *check_tasks(run), *check_devices(run), *check_summary(run)]
