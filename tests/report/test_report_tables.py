@@ -19,6 +19,7 @@ from warren.report.tables import (
     read_devices_csv,
     read_jobs_csv,
     read_profile_csv,
+    read_profile_rows,
     read_timeline_parquet,
     timeline_parquet,
 )
@@ -55,11 +56,20 @@ def test_devices_and_profile_come_back():
     record = record_of(jobs=4, tight=True)
     devices = read_devices_csv(devices_csv(record).encode())
     assert [d["device"] for d in devices] == [d.name for d in record.run.cluster.devices]
-    rows = read_profile_csv(profile_csv(record).encode())
+    rows = read_profile_rows(profile_csv(record).encode())
     assert len(rows) == int(record.costs.fits_JT.sum()) < 8
     first = next(r for r in rows if r["job"] == "job-01" and r["type"] == "V100")
     assert first["comp_s"] == int(record.costs.comp_ns_JT[1, 0]) / 1e9
     assert first["sync_s"] == int(record.costs.sync_ns_JT[1, 0]) / 1e9
+    costs = read_profile_csv(profile_csv(record).encode(), record.run)
+    np.testing.assert_array_equal(costs.comp_ns_JT, record.costs.comp_ns_JT)
+    np.testing.assert_array_equal(costs.sync_ns_JT, record.costs.sync_ns_JT)
+    np.testing.assert_array_equal(costs.fits_JT, record.costs.fits_JT)
+
+
+def test_a_profile_of_another_run_is_refused():
+    with pytest.raises(SpecError, match="no job job-03"):
+        read_profile_csv(profile_csv(record_of(jobs=4)).encode(), record_of(jobs=3).run)
 
 
 def test_timeline_comes_back_to_the_nanosecond_in_several_row_groups(monkeypatch):

@@ -23,7 +23,7 @@ from warren.report.tables import (
     PROFILE,
     read_devices_csv,
     read_jobs_csv,
-    read_profile_csv,
+    read_profile_rows,
 )
 
 SUMMARY: Final = "summary.json"
@@ -97,7 +97,7 @@ def load(files: Mapping[str, bytes]) -> tuple[Exported | None, list[Fault]]:
     faults: list[Fault] = []
     jobs = _read(files, JOBS, read_jobs_csv, faults)
     devices = _read(files, DEVICES, read_devices_csv, faults)
-    profile = _read(files, PROFILE, read_profile_csv, faults)
+    profile = _read(files, PROFILE, read_profile_rows, faults)
     table = _read(files, TIMELINE, read_timeline_parquet, faults)
     summary = _read(files, SUMMARY, _read_summary, faults)
     if jobs is None or devices is None or profile is None or table is None or summary is None:

@@ -11,8 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from warren.model.costs import CostTable
 from warren.model.errors import Problem, SpecError
-from warren.model.units import ns_to_seconds
+from warren.model.run import Run
+from warren.model.units import NEVER_NS, ns_to_seconds, seconds_to_ns
 from warren.report.metrics import job_rows
 from warren.report.parquet import read_timeline_parquet, timeline_parquet
 from warren.report.record import Record
@@ -24,6 +28,7 @@ __all__ = [
     "read_devices_csv",
     "read_jobs_csv",
     "read_profile_csv",
+    "read_profile_rows",
     "read_timeline_parquet",
     "timeline_parquet",
 ]
@@ -99,9 +104,35 @@ def read_devices_csv(data: bytes, file: str = DEVICES) -> list[dict[str, Any]]:
     return _read(data, DEVICE_COLUMNS, file)
 
 
-def read_profile_csv(data: bytes, file: str = PROFILE) -> list[dict[str, Any]]:
+def read_profile_rows(data: bytes, file: str = PROFILE) -> list[dict[str, Any]]:
     """Rows of ``profile.csv``; raises SpecError as ``read_jobs_csv`` does."""
     return _read(data, PROFILE_COLUMNS, file)
+
+
+def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
+    """The cost table that ``profile.csv`` was written from; what has no row does not fit.
+
+    Raises
+    ------
+    SpecError
+        If the table is malformed or names a job or a type that ``run`` does not have.
+    """
+    place_J = {job.name: job.index for job in run.workload.jobs}
+    place_T = {name: index for index, name in enumerate(run.cluster.type_names)}
+    comp_ns_JT = np.full((len(place_J), len(place_T)), NEVER_NS, dtype=np.int64)
+    sync_ns_JT = comp_ns_JT.copy()
+    problems = []
+    for line, row in enumerate(read_profile_rows(data, file), start=2):
+        if row["job"] not in place_J or row["type"] not in place_T:
+            message = f"no job {row['job']} or no device type {row['type']} in this run"
+            problems.append(Problem(file=file, line=line, message=message))
+            continue
+        place = place_J[row["job"]], place_T[row["type"]]
+        comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
+        sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
+    if problems:
+        raise SpecError(problems)
+    return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT < NEVER_NS)
 
 
 def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]]:
