@@ -117,12 +117,13 @@ def _banned_references(module: Module, origin: Mapping[str, str]) -> Iterator[Hi
         if instead is None and isinstance(node, ast.Name) and node.id not in origin:
             instead = BANNED_NAMES.get(node.id) if isinstance(node.ctx, ast.Load) else None
         if instead is not None:
-            yield node.lineno, dotted or f".{getattr(node, 'attr', '')}()", instead
+            yield node.lineno, dotted or ast.unparse(node), instead
 
 
 def _dotted(node: ast.expr, origin: Mapping[str, str]) -> str:
+    """Where an expression was imported from; empty if it was not."""
     if isinstance(node, ast.Name):
-        return origin.get(node.id, node.id)
+        return origin.get(node.id, "")
     if isinstance(node, ast.Attribute):
         base = _dotted(node.value, origin)
         return f"{base}.{node.attr}" if base else ""

@@ -80,6 +80,7 @@ def test_a_banned_thing_is_found_and_its_replacement_named(source: str, instead:
         "import io\nbuffer = io.BytesIO()\nbuffer.read()",
         "class A:\n    id: int\n\ndef f(a: A): return a.id",
         "def f(read):\n    return read('x')",
+        "def f(random):\n    return random.integers(4)",
     ],
 )
 def test_an_allowed_thing_is_not_found(source: str) -> None:
