@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
+from warren.live.training.contract import length, of_tensors
 from warren.live.training.stream import SampleStream
 from warren.model.job import Job
 
@@ -18,7 +19,7 @@ class Batches:
     def __init__(self, dataset: Any, job: Job) -> None:
         self._dataset = dataset
         self._job = job
-        self._stream = SampleStream(items=_length(dataset), seed=job.seed)
+        self._stream = SampleStream(items=length(dataset), seed=job.seed)
 
     def of(self, round_no: int, shard: int) -> Any:
         """The batch of task (round_no, shard); always ``job.batch`` samples."""
@@ -30,14 +31,6 @@ class Batches:
             return data[index]
         if isinstance(data, dict):
             return {name: part[index] for name, part in data.items()}
-        if isinstance(data, tuple | list) and all(isinstance(part, Tensor) for part in data):
+        if of_tensors(data):
             return tuple(part[index] for part in data)
         return default_collate([data[item] for item in picked.tolist()])
-
-
-def _length(data: Any) -> int:
-    if isinstance(data, dict):
-        return len(next(iter(data.values())))
-    if isinstance(data, tuple | list) and all(isinstance(part, Tensor) for part in data):
-        return len(data[0])
-    return len(data)

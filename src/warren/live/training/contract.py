@@ -52,15 +52,26 @@ def build_dataset(app: TorchApp, job: Job) -> Any:
     seed_dataset(job.seed)
     dataset = app.dataset()
     parts = list(dataset.values()) if isinstance(dataset, dict) else dataset
-    if isinstance(parts, tuple | list) and all(isinstance(part, Tensor) for part in parts):
-        if len({len(part) for part in parts}) != 1:
-            raise refuse(
-                job, "dataset()", "tensors must have one common length, and be one at least"
-            )
-    elif not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+    if of_tensors(parts) and len({len(part) for part in parts}) != 1:
+        raise refuse(job, "dataset()", "must give tensors that are all of one length")
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         message = f"must give a map-style Dataset or tensors, not {_kind(dataset)}"
         raise refuse(job, "dataset()", message)
+    if length(dataset) == 0:
+        raise refuse(job, "dataset()", "has no samples")
     return dataset
+
+
+def length(dataset: Any) -> int:
+    """How many samples a dataset has."""
+    parts = list(dataset.values()) if isinstance(dataset, dict) else dataset
+    return len(parts[0]) if of_tensors(parts) else len(parts)
+
+
+def of_tensors(parts: Any) -> bool:
+    """Whether a dataset is several tensors side by side."""
+    several = isinstance(parts, tuple | list) and len(parts) > 0
+    return several and all(isinstance(part, Tensor) for part in parts)
 
 
 def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Optimizer:
