@@ -50,7 +50,9 @@ def test_every_task_runs_once_and_every_job_ends(place: str, grain: Grain, netwo
         history = read_history(simulate(run, costs, place_policy(place)))
         assert np.all(history.finish_ns_J >= 0)
         tasks = np.bincount(
-            history.timeline.job_R, weights=history.timeline.tasks_R, minlength=len(run.workload.jobs)
+            history.timeline.job_R,
+            weights=history.timeline.tasks_R,
+            minlength=len(run.workload.jobs),
         )
         assert tasks.tolist() == [job.scale * job.rounds for job in run.workload.jobs]  # type: ignore[operator]
 

@@ -1,0 +1,134 @@
+"""Hare as published: Algorithm 1 to the letter, on the relaxation (9). Small instances.
+
+What
+    Solves Hare_Sched_RL, sorts tasks by the largest middle completion time H, and places them one
+    after another on the earliest available device, whatever its speed.
+Source
+    Hare (HPDC'22), section 5.2, Algorithm 1; relaxation (9).
+Differs
+    (9) is bilinear and goes to CPLEX in the paper; here its integer part is searched and the rest
+    is a linear program (see ``warren.solve.hare_relaxed``). Types that a job does not fit are left
+    out. ``every_subset`` imposes (9) on every subset of a device's tasks, which Lemma 2 needs and
+    the printed (9) does not give. The plan keeps Algorithm 1's order a device, so a device stays
+    reserved for a task that waits for its barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from warren.model.decision import Decision
+from warren.model.errors import InfeasibleDecision
+from warren.model.events import Event
+from warren.model.plan import Plan
+from warren.model.view import View
+
+if TYPE_CHECKING:
+    from warren.solve.hare_relaxed import Instance
+
+MAX_TASKS: Final = 400
+"""Above this one linear program takes too long to search with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the relaxation gave, for ``explain``."""
+
+    objective: float = 0.0
+    solves: int = 0
+    exhaustive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarePublished:
+    """See the module's text. ``budget`` counts linear programs."""
+
+    every_subset: bool = False
+    budget: int = 500
+
+    name: ClassVar[str] = "hare-published"
+    source: ClassVar[str] = "Hare (HPDC'22) 5.2, Algorithm 1 on (9)"
+    offline: ClassVar[bool] = True
+    needs_rounds: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, int) or isinstance(self.budget, bool) or self.budget < 1:
+            raise ValueError("budget is a count of linear programs, 1 or more")
+        if not isinstance(self.every_subset, bool):
+            raise ValueError("every_subset is true or false")
+
+    def initial(self, view: View) -> Memory:
+        """Nothing solved."""
+        return Memory()
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """The whole plan, once.
+
+        Raises
+        ------
+        InfeasibleDecision
+            If the instance has more than ``MAX_TASKS`` tasks.
+        """
+        tasks = int((view.rounds_J * view.scale_J).sum())
+        if tasks > MAX_TASKS:
+            raise InfeasibleDecision(
+                f"policy {self.name}: {tasks} tasks; allowed: at most {MAX_TASKS} (its relaxation "
+                "needs a commercial solver beyond; use hare)"
+            )
+        if not tasks:
+            return Decision(plan=Plan.empty()), memory
+        from warren.solve.algorithm1 import algorithm1
+        from warren.solve.hare_relaxed import solve_relaxed
+
+        instance = _instance(view)
+        relaxed = solve_relaxed(instance, every_subset=self.every_subset, budget=self.budget)
+        order = np.argsort(relaxed.middle_s_I, kind="stable")
+        table = np.array(instance.tasks(), dtype=np.int64)[order]
+        device_I, _, _ = algorithm1(
+            np.ascontiguousarray(table[:, 0]),
+            np.ascontiguousarray(table[:, 1]),
+            view.arrival_ns_J,
+            view.scale_J,
+            view.rounds_J,
+            view.costs.comp_ns_JT,
+            view.costs.sync_ns_JT,
+            view.costs.fits_JT,
+            view.type_D,
+            False,
+        )
+        plan = Plan(
+            job_R=np.ascontiguousarray(table[:, 0]),
+            round_R=np.ascontiguousarray(table[:, 1]),
+            rounds_R=np.ones(tasks, dtype=np.int64),
+            shard_R=np.ascontiguousarray(table[:, 2]),
+            device_R=device_I,
+        )
+        found = Memory(
+            objective=relaxed.objective, solves=relaxed.solves, exhaustive=relaxed.exhaustive
+        )
+        return Decision(plan=plan), found
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: how far the plan has come."""
+        how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
+        done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
+        return f"{done}; planned in the order of the relaxation over {how}"
+
+
+def _instance(view: View) -> Instance:
+    from warren.solve.hare_relaxed import Instance
+
+    fits_JM = view.costs.fits_JT[:, view.type_D]
+    return Instance(
+        arrival_s_J=view.arrival_ns_J / 1e9,
+        weight_J=view.weight_J.astype(np.float64),
+        scale_J=view.scale_J,
+        rounds_J=view.rounds_J,
+        comp_s_JM=np.where(fits_JM, view.costs.comp_ns_JT[:, view.type_D], 0) / 1e9,
+        sync_s_JM=np.where(fits_JM, view.costs.sync_ns_JT[:, view.type_D], 0) / 1e9,
+        fits_JM=fits_JM,
+    )

@@ -1,0 +1,112 @@
+"""What every registered place policy owes the core, whatever its algorithm."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warren.core.history import History, read_history
+from warren.core.loop import Core
+from warren.model.costs import CostTable
+from warren.model.errors import SpecError
+from warren.model.run import Grain, Run
+from warren.policy.place.registry import POLICIES, place_policy
+from warren.sim.port import SimPort
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import worlds
+
+CLUSTER_WIDE = sorted(set(POLICIES) - {"plain"})
+
+
+def simulate(run: Run, costs: CostTable, name: str, *, compiled: bool = True) -> History:
+    journal = bytearray()
+    options = {"budget": 40} if name == "hare-published" else {}
+    policy = place_policy(name, options)
+    port = SimPort(run, costs)
+    core = Core(
+        run=run, costs=costs, policy=policy, port=port, sink=journal.extend, world="sim",
+        check=True, compiled=compiled,
+    )  # fmt: skip
+    core.execute()
+    return read_history(bytes(journal))
+
+
+@pytest.mark.parametrize("name", CLUSTER_WIDE)
+def test_every_job_ends_and_every_task_runs_once_where_it_fits(name: str) -> None:
+    for seed in range(12):
+        run, costs = worlds.random_world(seed)
+        history = simulate(run, costs, name)
+        timeline = history.timeline
+        assert np.all(history.finish_ns_J >= 0)
+        tasks = np.bincount(
+            timeline.job_R, weights=timeline.tasks_R, minlength=len(run.workload.jobs)
+        )
+        assert tasks.tolist() == [job.scale * (job.rounds or 0) for job in run.workload.jobs]
+        types = np.array(run.cluster.type_of_device)[timeline.device_R]
+        assert costs.fits_JT[timeline.job_R, types].all()
+
+
+@pytest.mark.parametrize("name", CLUSTER_WIDE)
+def test_a_plan_runs_alike_in_compiled_code_and_through_events(name: str) -> None:
+    for seed in range(8):
+        run, costs = worlds.random_world(seed, network="lane" if seed % 2 else "constant")
+        fast, slow = (simulate(run, costs, name, compiled=flag) for flag in (True, False))
+        assert np.array_equal(fast.finish_ns_J, slow.finish_ns_J)
+        assert np.array_equal(fast.timeline.start_ns_R, slow.timeline.start_ns_R)
+        assert np.array_equal(fast.timeline.device_R, slow.timeline.device_R)
+
+
+@pytest.mark.parametrize("name", CLUSTER_WIDE)
+def test_an_empty_workload_ends_at_once(name: str) -> None:
+    run = worlds.run(worlds.cluster(["A"]), [])
+    history = simulate(run, worlds.costs(np.zeros((0, 1)), np.zeros((0, 1))), name)  # type: ignore[arg-type]
+    assert len(history.timeline) == 0
+
+
+@pytest.mark.parametrize("name", CLUSTER_WIDE)
+def test_a_job_wider_than_the_cluster_still_ends(name: str) -> None:
+    run = worlds.run(worlds.cluster(["A", "B"]), [worlds.job(0, scale=5, rounds=2)])
+    history = simulate(run, worlds.costs([[1.0, 2.0]], [[0.1, 0.1]]), name)
+    assert history.finish_ns_J[0] > 0
+
+
+@pytest.mark.parametrize("name", sorted(set(CLUSTER_WIDE) - {"hare-published"}))
+def test_a_coarse_grain_runs_the_same_tasks(name: str) -> None:
+    for seed in range(8):
+        run, costs = worlds.random_world(seed, grain=Grain(text="3 rounds", rounds=3))
+        timeline = simulate(run, costs, name).timeline
+        tasks = np.bincount(
+            timeline.job_R, weights=timeline.tasks_R, minlength=len(run.workload.jobs)
+        )
+        assert tasks.tolist() == [job.scale * (job.rounds or 0) for job in run.workload.jobs]
+        assert timeline.rounds_R.max() > 1
+
+
+@pytest.mark.parametrize("name", CLUSTER_WIDE)
+def test_the_order_of_names_and_the_hash_seed_do_not_matter(name: str) -> None:
+    run, costs = worlds.random_world(5)
+    renamed = replace(
+        run,
+        workload=replace(
+            run.workload,
+            jobs=tuple(replace(job, name=f"x{job.index}") for job in run.workload.jobs),
+        ),
+    )
+    first, second = simulate(run, costs, name), simulate(renamed, costs, name)
+    assert np.array_equal(first.finish_ns_J, second.finish_ns_J)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_an_option_that_a_policy_does_not_know_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="does not accept"):
+        place_policy(name, {"colour": 3})
+
+
+def test_an_unknown_policy_is_refused_with_the_names_that_are_allowed() -> None:
+    with pytest.raises(SpecError, match="allowed: gavel-fifo, hare"):
+        place_policy("hair")
