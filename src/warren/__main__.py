@@ -1,0 +1,5 @@
+"""``python -m warren`` is the command ``warren``."""
+
+from warren.cli.main import main
+
+main()

@@ -1,0 +1,136 @@
+"""Warren from Python: ``warren.simulate(run)``, ``warren.run(run)``, ``warren.load(DIR)``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warren.cli.compose import run_live
+from warren.cli.compose import simulate as simulate_run
+from warren.cli.files import OutputDir, free_dir, read, read_dir
+from warren.model.errors import Problem, SpecError
+from warren.model.run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+RunLike = Run | str | Path | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """One job of a finished run: its row of ``jobs.csv`` and its parameters."""
+
+    name: str
+    row: Mapping[str, str]
+    folder: Path
+
+    def params(self) -> dict[str, torch.Tensor]:
+        """The final parameters, by name.
+
+        Raises
+        ------
+        SpecError
+            If the run was simulated or the job did not finish.
+        """
+        path = self.folder / "params" / f"{self.name}.safetensors"
+        if not path.is_file():
+            raise SpecError(
+                Problem(file=str(path), message="no parameters: not trained to its end")
+            )
+        from safetensors.torch import load_file
+
+        tensors: dict[str, torch.Tensor] = load_file(path)
+        return tensors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A run's folder or, without one, its summary alone."""
+
+    summary: Mapping[str, Any]
+    jobs: Mapping[str, JobResult]
+    folder: Path | None
+
+    def job(self, name: str) -> JobResult:
+        """The job of this name.
+
+        Raises
+        ------
+        SpecError
+            If there is none.
+        """
+        if name not in self.jobs:
+            some = ", ".join(list(self.jobs)[:8])
+            raise SpecError(
+                Problem(file=str(self.folder), message=f"no job {name!r}; jobs: {some}")
+            )
+        return self.jobs[name]
+
+
+def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
+    """Predict a run in virtual time; with ``out``, write its folder.
+
+    ``run`` is a run file's path, the same content as a mapping, or a ``Run``.
+    """
+    from warren.report.metrics import summary
+    from warren.report.tables import jobs_csv
+
+    resolved = _resolve(run, place)
+    if out is None:
+        record = simulate_run(resolved)
+        return _result(summary(record), jobs_csv(record), None)
+    with OutputDir(str(out)) as folder:
+        simulate_run(resolved, folder)
+    return load(out)
+
+
+def run(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
+    """Train a run for real and write its folder (``out/<name>-<policy>`` unless given)."""
+    resolved = _resolve(run, place)
+    path = str(out) if out else free_dir(f"out/{resolved.name}-{resolved.scheduler.place}")
+    with OutputDir(path) as folder:
+        run_live(resolved, folder)
+    return load(path)
+
+
+def load(folder: str | Path) -> Result:
+    """The results in a run's folder.
+
+    Raises
+    ------
+    SpecError
+        If it is not one.
+    """
+    files = read_dir(str(folder))
+    for name in ("summary.json", "jobs.csv"):
+        if name not in files:
+            raise SpecError(Problem(file=f"{folder}/{name}", message="is missing"))
+    return _result(json.loads(files["summary.json"]), files["jobs.csv"].decode(), Path(folder))
+
+
+def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result:
+    rows = csv.DictReader(io.StringIO(jobs))
+    found = {
+        row["job"]: JobResult(name=row["job"], row=row, folder=folder or Path()) for row in rows
+    }
+    return Result(summary=values, jobs=found, folder=folder)
+
+
+def _resolve(run: RunLike, place: str | None) -> Run:
+    from warren.workload.load import load_run, run_from_dict
+
+    if isinstance(run, Run):
+        resolved = run
+    elif isinstance(run, Mapping):
+        resolved = run_from_dict(run, ".", read)
+    else:
+        resolved = load_run(str(run), read)
+    if place is not None:
+        resolved = replace(resolved, scheduler=replace(resolved.scheduler, place=place))
+    return resolved

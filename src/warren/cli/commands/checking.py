@@ -1,0 +1,40 @@
+"""``warren check``: is the app deterministic? Name the tensor if not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from warren.cli.commands.inputs import print_json, say
+from warren.cli.files import read
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+
+
+def check_command(job_file: str, name: str | None, json_: bool) -> None:
+    """Run tasks of each job twice, in two processes, and compare every tensor."""
+    from warren.live.checking import check_job
+
+    base = str(Path(job_file).parent)
+    reports = [check_job(job, base) for job in _jobs(job_file, name)]
+    if json_:
+        print_json([report.as_dict() for report in reports])
+    else:
+        for report in reports:
+            say(report.line())
+    if not all(report.same for report in reports):
+        raise typer.Exit(1)
+
+
+def _jobs(job_file: str, name: str | None) -> list[Job]:
+    from warren.workload.load import load_jobs
+
+    jobs = [job for job in load_jobs(job_file, read).jobs if name in (None, job.name)]
+    if not jobs:
+        raise SpecError(Problem(file=job_file, field="--job", message=f"no job {name!r} here"))
+    without = [job.name for job in jobs if job.app is None]
+    if without:
+        message = f"no app to check in {', '.join(without)}"
+        raise SpecError(Problem(file=job_file, field="app", message=message))
+    return jobs
