@@ -39,7 +39,7 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
 """Room to what it may import: a room, or one module of it. docs/structure.md shows the same."""
 
 FACE: Final = "warren"
-"""The package itself: ``warren.simulate`` and its like hand over to ``cli``, when called."""
+"""The package's own modules: ``warren.simulate`` and its like hand over to ``cli`` when called."""
 
 HEAVY_LIBRARIES: Final[Mapping[str, frozenset[str]]] = {
     "numba": frozenset({"solve", "sim"}),
@@ -71,7 +71,8 @@ class Module(NamedTuple):
 def parse(source: str, name: str, *, is_package: bool = False) -> Module:
     """The module ``name`` with this source text."""
     parts = name.split(".")
-    room = parts[1] if len(parts) > 1 else FACE
+    is_face = len(parts) == 1 or (len(parts) == 2 and parts[1] not in ROOMS)
+    room = FACE if is_face else parts[1]
     return Module(name, room, ast.parse(source), is_package)
 
 

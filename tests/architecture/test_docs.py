@@ -94,6 +94,13 @@ def test_the_readme_opens_with_the_two_commands() -> None:
     assert "make test" in "\n".join(top)
 
 
+def test_the_files_that_the_readme_shows_are_those_of_the_examples() -> None:
+    shown = re.findall(r"^```yaml\n(.*?)^```", documents()["README.md"], re.MULTILINE | re.DOTALL)
+    files = [path.read_text() for path in (house.CHECKOUT / "examples").rglob("*.yaml")]
+    assert shown
+    assert not [block for block in shown if not any(block in file for file in files)]
+
+
 def test_the_room_table_of_the_documents_is_the_one_enforced() -> None:
     rows = _ROW.findall(documents()["docs/structure.md"])
     shown = {room: frozenset(re.findall(r"`([\w.]+)`", allowed)) for room, allowed in rows}
