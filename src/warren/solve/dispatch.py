@@ -1,0 +1,322 @@
+"""List dispatch in time: who starts now, where, if the most urgent job chooses first.
+
+Whenever a device becomes free, a job arrives or a barrier passes, the ready jobs are walked in
+order of priority. Each open task looks at all devices, busy ones too, and chooses the earliest
+completion max(now, phi) + T^c + T^s. If that device is idle the task starts there. If it is busy
+the task waits, and for the rest of this walk the device counts as taken until phi + T^c, so that
+the next task sees what is truly left; nothing of that outlives the walk. So a device idles only
+if every ready task expects to be done earlier elsewhere.
+
+Jobs with ``stretch_rounds_J`` > 1 choose for all their shards and a whole stretch at once, by the
+earliest completion of its COMP and synchronisation; several shards may share a device. A stretch
+starts when all the devices it chose are idle.
+
+Source: list scheduling in the order of Hare's Algorithm 1. Differs from it: no device is reserved
+for a task that waits for its barrier, and speed counts.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from warren.solve.pool import Pool, new_pool, rebuild, replace_top, usable
+
+
+class Problem(NamedTuple):
+    """The instance. int64 arrays, times in ns; ``priority_J`` float64, lower comes first.
+
+    The priority of round r is ``priority_J + r * priority_step_J``; ties go to the lower job
+    index. A job with ``rounds_J`` < 1, or that fits no device, is left out. ``stretch_rounds_J``
+    is the length of a stretch, at least 1.
+    """
+
+    arrival_ns_J: Any
+    scale_J: Any
+    rounds_J: Any
+    priority_J: Any
+    priority_step_J: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    fits_JT: Any
+    type_D: Any
+    stretch_rounds_J: Any
+
+
+class _State(NamedTuple):
+    """``pool`` is what the present walk sees; ``free_ns_D`` is the truth behind it."""
+
+    pool: Pool
+    usable_JT: Any
+    turn_ns_JT: Any  # T^c + T^s
+    free_ns_D: Any
+    altered_T: Any  # heaps of ``pool`` that differ from the truth
+    round_J: Any
+    left_J: Any  # tasks of the present round that have not started
+    barrier_ns_J: Any
+    key_J: Any  # priority of the present round
+    ready_N: Any  # ready jobs in order of priority; counts[0] of them
+    counts: Any  # four numbers, see READY and so on
+    finish_ns_J: Any
+    rows: Any  # (5, R): job, round, rounds, shard, device
+    chosen_K: Any  # scratch of one stretch: device of each shard
+    load_D: Any  # scratch of one stretch: shards on each device
+
+
+READY, ROWS, IDLE, TAKEABLE = range(4)
+"""``counts``: ready jobs; rows written; idle devices; devices that this walk may still fill."""
+
+
+@njit(cache=True, nogil=True)
+def _new_state(problem: Problem) -> _State:
+    jobs, types = problem.comp_ns_JT.shape
+    devices = len(problem.type_D)
+    rows = 0
+    widest = 1
+    for job in range(jobs):
+        rounds, stretch = max(0, problem.rounds_J[job]), problem.stretch_rounds_J[job]
+        rows += (rounds + stretch - 1) // stretch * problem.scale_J[job]
+        widest = max(widest, problem.scale_J[job])
+    pool = new_pool(problem.type_D, types)
+    counts = np.zeros(4, np.int64)
+    counts[IDLE] = devices
+    return _State(
+        pool,
+        usable(problem.fits_JT, pool),
+        problem.comp_ns_JT + problem.sync_ns_JT,
+        np.zeros(devices, np.int64),
+        np.zeros(types, np.bool_),
+        np.zeros(jobs, np.int64),
+        problem.scale_J.copy(),
+        np.zeros(jobs, np.int64),
+        problem.priority_J.copy(),
+        np.zeros(jobs, np.int64),
+        counts,
+        np.full(jobs, -1, np.int64),
+        np.zeros((5, rows), np.int64),
+        np.zeros(widest, np.int64),
+        np.zeros(devices, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _add_ready(state: _State, job: int) -> None:
+    """Insert a job among the ready ones, by (priority, index)."""
+    key_J, ready_N = state.key_J, state.ready_N
+    low, high = 0, state.counts[READY]
+    while low < high:
+        middle = (low + high) // 2
+        other = ready_N[middle]
+        if key_J[other] < key_J[job] or (key_J[other] == key_J[job] and other < job):
+            low = middle + 1
+        else:
+            high = middle
+    for place in range(state.counts[READY], low, -1):
+        ready_N[place] = ready_N[place - 1]
+    ready_N[low] = job
+    state.counts[READY] += 1
+
+
+@njit(cache=True, nogil=True)
+def _remove_ready(state: _State, place: int) -> None:
+    state.counts[READY] -= 1
+    for later in range(place, state.counts[READY]):
+        state.ready_N[later] = state.ready_N[later + 1]
+
+
+@njit(cache=True, nogil=True)
+def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) -> int:
+    """Type with the earliest completion; ties: smaller T^c, then lower type; -1 if none fits."""
+    best, best_ns, best_comp_ns = -1, 0, 0
+    for kind in range(len(state.altered_T)):
+        if not state.usable_JT[job, kind]:
+            continue
+        comp_ns = problem.comp_ns_JT[job, kind]
+        time_ns = max(now, state.pool.free_ns_C[state.pool.first_T[kind]])
+        time_ns += rounds * state.turn_ns_JT[job, kind]
+        if best < 0 or time_ns < best_ns or (time_ns == best_ns and comp_ns < best_comp_ns):
+            best, best_ns, best_comp_ns = kind, time_ns, comp_ns
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
+    row = state.counts[ROWS]
+    state.rows[0, row] = job
+    state.rows[1, row] = state.round_J[job]
+    state.rows[2, row] = rounds
+    state.rows[3, row] = shard
+    state.rows[4, row] = device
+    state.counts[ROWS] = row + 1
+
+
+@njit(cache=True, nogil=True)
+def _start_tasks(problem: Problem, state: _State, job: int, now: int, events: Any) -> bool:
+    """Give each open task of the round its device; whether all of them have started."""
+    pool = state.pool
+    open_tasks = state.left_J[job]
+    for _ in range(open_tasks):
+        kind = _choose(problem, state, job, now, 1)
+        comp_ns = problem.comp_ns_JT[job, kind]
+        free_ns = pool.free_ns_C[pool.first_T[kind]]
+        if free_ns > now:
+            replace_top(pool, kind, free_ns + comp_ns)
+            state.altered_T[kind] = True
+            continue
+        device = pool.device_C[pool.first_T[kind]]
+        comp_end_ns = now + comp_ns
+        replace_top(pool, kind, comp_end_ns)
+        state.free_ns_D[device] = comp_end_ns
+        heappush(events, (comp_end_ns, -1))
+        _write_row(state, job, 1, problem.scale_J[job] - state.left_J[job], device)
+        end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
+        state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
+        state.left_J[job] -= 1
+        state.counts[IDLE] -= 1
+        state.counts[TAKEABLE] -= 1
+        if state.counts[TAKEABLE] == 0:
+            break
+    if state.left_J[job] > 0:
+        return False
+    heappush(events, (state.barrier_ns_J[job], job))
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _start_stretch(
+    problem: Problem, state: _State, job: int, now: int, rounds: int, events: Any
+) -> bool:
+    """Start a stretch if all devices it chooses are idle, else hold them for this walk."""
+    pool, scale = state.pool, problem.scale_J[job]
+    all_idle = True
+    for shard in range(scale):
+        kind = _choose(problem, state, job, now, rounds)
+        device = pool.device_C[pool.first_T[kind]]
+        state.chosen_K[shard] = device
+        state.load_D[device] += 1
+        # A device that another stretch holds in this walk shows as busy here, though it is idle.
+        first = state.load_D[device] == 1
+        all_idle &= not first or pool.free_ns_C[pool.first_T[kind]] <= now
+        free_ns = (
+            max(now, pool.free_ns_C[pool.first_T[kind]]) + rounds * problem.comp_ns_JT[job, kind]
+        )
+        replace_top(pool, kind, free_ns)
+        state.altered_T[kind] = True
+    if all_idle:
+        _commit_stretch(problem, state, job, now, rounds, events)
+    for shard in range(scale):
+        state.load_D[state.chosen_K[shard]] = 0
+    return all_idle
+
+
+@njit(cache=True, nogil=True)
+def _commit_stretch(
+    problem: Problem, state: _State, job: int, now: int, rounds: int, events: Any
+) -> None:
+    period_ns = 0
+    for shard in range(problem.scale_J[job]):
+        device = state.chosen_K[shard]
+        kind = problem.type_D[device]
+        comp_ns = state.load_D[device] * problem.comp_ns_JT[job, kind]
+        period_ns = max(period_ns, comp_ns + problem.sync_ns_JT[job, kind])
+        _write_row(state, job, rounds, shard, device)
+    for shard in range(problem.scale_J[job]):
+        device = state.chosen_K[shard]
+        comp_ns = state.load_D[device] * problem.comp_ns_JT[job, problem.type_D[device]]
+        comp_end_ns = now + (rounds - 1) * period_ns + comp_ns
+        if state.free_ns_D[device] != comp_end_ns:
+            state.free_ns_D[device] = comp_end_ns
+            state.counts[IDLE] -= 1
+            heappush(events, (comp_end_ns, -1))
+    heappush(events, (now + rounds * period_ns, job))
+
+
+@njit(cache=True, nogil=True)
+def _walk(problem: Problem, state: _State, now: int, takeable: int, events: Any) -> None:
+    """All ready jobs in order, until none is left or ``takeable`` devices have been filled."""
+    state.counts[TAKEABLE] = takeable
+    for kind in range(len(state.altered_T)):
+        if state.altered_T[kind]:
+            rebuild(state.pool, kind, state.free_ns_D)
+            state.altered_T[kind] = False
+    place = 0
+    while place < state.counts[READY] and state.counts[TAKEABLE] > 0:
+        job = state.ready_N[place]
+        if problem.stretch_rounds_J[job] > 1:
+            rounds = _stretch_of(problem, state, job)
+            started = _start_stretch(problem, state, job, now, rounds, events)
+        else:
+            started = _start_tasks(problem, state, job, now, events)
+        if started:
+            _remove_ready(state, place)
+        else:
+            place += 1
+
+
+@njit(cache=True, nogil=True)
+def _stretch_of(problem: Problem, state: _State, job: int) -> int:
+    return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
+
+
+@njit(cache=True, nogil=True)
+def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
+    """The stretch or round that ran is over: the next one is ready, or the job is done."""
+    state.round_J[job] += _stretch_of(problem, state, job)
+    if state.round_J[job] == problem.rounds_J[job]:
+        state.finish_ns_J[job] = now
+        return
+    state.left_J[job] = problem.scale_J[job]
+    state.barrier_ns_J[job] = 0
+    step = problem.priority_step_J[job]
+    state.key_J[job] = problem.priority_J[job] + state.round_J[job] * step
+    _add_ready(state, job)
+
+
+@njit(cache=True, nogil=True)
+def _runnable(problem: Problem, state: _State, job: int) -> bool:
+    return problem.rounds_J[job] > 0 and _choose(problem, state, job, 0, 1) >= 0
+
+
+@njit(cache=True, nogil=True)
+def dispatch(problem: Problem) -> tuple[Any, Any]:
+    """Dispatch all jobs.
+
+    Returns
+    -------
+    rows
+        int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
+        order of a ``Plan``.
+    finish_ns_J
+        Each job's last barrier under the constant network; -1 for a job that was left out.
+    """
+    state = _new_state(problem)
+    stretches = np.any(problem.stretch_rounds_J > 1)
+    events: Any = [(np.int64(0), np.int64(-1))]
+    events.pop()
+    for job in range(len(problem.scale_J)):
+        if _runnable(problem, state, job):
+            heappush(events, (problem.arrival_ns_J[job], np.int64(job)))
+    arrived_J = np.zeros(len(problem.scale_J), np.bool_)
+    while len(events) > 0:
+        now = events[0][0]
+        freed, before = 0, state.counts[READY]
+        while len(events) > 0 and events[0][0] == now:
+            job = heappop(events)[1]
+            if job < 0:
+                freed += 1
+            elif arrived_J[job]:
+                _pass_barrier(problem, state, job, now)
+            else:
+                arrived_J[job] = True
+                _add_ready(state, job)
+        state.counts[IDLE] += freed
+        # The devices that the last walk left idle were worth less to every ready task than
+        # waiting. Time makes them worth less still, so while nobody joins the ready jobs only
+        # the devices freed now can be chosen. (A stretch may end later than its walk assumed.)
+        full = stretches or state.counts[READY] > before
+        takeable = state.counts[IDLE] if full else freed
+        _walk(problem, state, now, takeable, events)
+    return state.rows[:, : state.counts[ROWS]], state.finish_ns_J
