@@ -43,7 +43,7 @@ FACE: Final = "warren"
 
 HEAVY_LIBRARIES: Final[Mapping[str, frozenset[str]]] = {
     "numba": frozenset({"solve", "sim"}),
-    "torch": frozenset({"apps", "live"}),
+    "torch": frozenset({"apps", "live", "cli"}),
     "zmq": frozenset({"live"}),
     "typer": frozenset({"cli"}),
 }
