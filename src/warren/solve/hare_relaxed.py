@@ -177,7 +177,7 @@ def _solve_fixed(instance: Instance, y: Y, every_subset: bool) -> tuple[float, F
         rows.add({number[j, r]: 1.0, i: -1.0}, span)
         if r > 0:
             rows.add({i: 1.0, number[j, r - 1]: -1.0}, 0.0)
-    members = {m: [i for i, d in enumerate(device) if d == m] for m in set(device)}
+    members = {m: [i for i, d in enumerate(device) if d == m] for m in sorted(set(device))}
     for group in members.values():
         _capacity(rows, comp, group)
     cost = np.zeros(len(tasks) + len(groups))
