@@ -245,6 +245,21 @@ def test_a_result_of_another_job_is_refused() -> None:
         store.step()
 
 
+def test_warming_up_changes_nothing() -> None:
+    job = a_job(scale=1, evaluate=Evaluate(every=2))
+    store, runner = ParameterStore(Normed(), job), TaskRunner(Normed(), job)
+    before = bytes(store.state())
+    store.warm()
+    runner.warm()
+    store.add(0, runner.run(store.state(), 0, 0))
+    assert before == bytes(store.state())
+    while not store.finished:
+        store.step()
+        if not store.finished:
+            store.add(0, runner.run(store.state(), store.version, 0))
+    assert store.digest() == train(Normed(), job).digest
+
+
 def test_an_old_state_stays_as_it_was() -> None:
     job = a_job(scale=1)
     store, runner = ParameterStore(Points(), job), TaskRunner(Points(), job)

@@ -41,6 +41,10 @@ class TaskRunner:
         loss.backward()  # type: ignore[no-untyped-call]
         return self._collect(float(loss.detach()))
 
+    def warm(self) -> None:
+        """Compute a task and forget it, so that the first real one pays for no loading."""
+        self.run(raw(self.layout.pack(self._model)), 0, 0)
+
     def _reset(self, state: Buffer) -> None:
         copy_in(self._flat, state)
         for owner, leaf, tensor in self._places.values():

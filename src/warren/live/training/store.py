@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
 from warren.live.training import checkpoint
@@ -89,11 +89,16 @@ class ParameterStore:
             self._schedule.step()
         self.version = round_no + 1
         last = job.rounds is not None and self.version >= job.rounds
-        metrics = self._evaluate() if evaluation_due(job, self.version) else None
+        metrics = self._evaluate(self._model) if evaluation_due(job, self.version) else None
         stopped = metrics is not None and job.stop is not None and job.stop.holds(metrics)
         self.finished = last or stopped
         self._start_round()
         return RoundOutcome(round=round_no, loss=loss, metrics=metrics, finished=self.finished)
+
+    def warm(self) -> None:
+        """Evaluate another untrained model and forget it, so that no barrier pays for loading."""
+        if self._job.evaluate is not None or self._job.stop is not None:
+            self._evaluate(build_model(self._app, self._job))
 
     def state_dict(self) -> dict[str, Tensor]:
         """The model's own state_dict, as copies, sorted by name."""
@@ -144,11 +149,11 @@ class ParameterStore:
                 mean = shard_mean(parts) if entry.kind == "float_buffer" else None
                 tensor.copy_(parts[0] if mean is None else mean)
 
-    def _evaluate(self) -> dict[str, float]:
-        self._model.eval()
+    def _evaluate(self, model: nn.Module) -> dict[str, float]:
+        model.eval()
         with torch.no_grad():
-            metrics = self._app.evaluate(self._model)
-        self._model.train()
+            metrics = self._app.evaluate(model)
+        model.train()
         return checked_metrics(metrics, self._job)
 
     def _compare(self, shard: int, result: TaskResult) -> None:
