@@ -1,0 +1,77 @@
+"""What the experiments share: where results go, and on what machine and commit they were made."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+RESULTS = HERE / "results"
+DATA = Path(os.environ.get("WARREN_DATA", ROOT.parent / "shared" / "data"))
+
+
+def save(name: str, seed: int, content: Mapping[str, Any]) -> None:
+    """Write ``results/<name>.json`` with the machine, the commit and the seed beside it."""
+    RESULTS.mkdir(exist_ok=True)
+    value = {"experiment": name, "made_by": made_by(), "seed": seed, **content}
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(value, indent=1) + "\n")
+    print(f"wrote {path.relative_to(ROOT)}")
+
+
+def made_by() -> dict[str, Any]:
+    """Commit, processor, cores and versions."""
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.run(
+        [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
+    )
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "src", "examples"], capture_output=True, text=True
+    )
+    model = next(
+        (line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), ""
+    )
+    return {
+        "commit": commit.stdout.strip() + (" and local changes" if changed.stdout.strip() else ""),
+        "processor": model or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+    }
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def warren(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a ``warren`` command and return what it printed."""
+    return subprocess.run(
+        [sys.executable, "-m", "warren", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def warren_json(*arguments: str) -> Any:
+    """The JSON a ``warren`` command prints; stops the experiment if the command fails."""
+    done = warren(*arguments, "--json")
+    if done.returncode:
+        sys.exit(f"warren {' '.join(arguments)} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def table(rows: Sequence[Sequence[object]]) -> None:
+    """Print rows as aligned columns."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
+    for row in texts:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
