@@ -1,0 +1,73 @@
+"""Events of the live world that were not handed out yet, in order; their times never go back."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from warren.model.events import RANK, AnyEvent, JobArrived, Woken
+from warren.model.job import Job
+
+
+class Agenda:
+    """Arrivals and wake-ups to come, and events known already."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._arrivals = deque(sorted(jobs, key=lambda job: (job.arrival_ns, job.index)))
+        self._wakes: list[int] = []
+        self._heap: list[tuple[int, int, int, AnyEvent]] = []
+        self._pushed = 0
+        self.last_ns = 0
+        """The time of what was handed out last."""
+
+    def wake_at(self, time_ns: int) -> None:
+        """The policy wants to be woken."""
+        heapq.heappush(self._wakes, time_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Jobs and wake-ups whose time has come become events."""
+        while self._arrivals and self._arrivals[0].arrival_ns <= now_ns:
+            job = self._arrivals.popleft()
+            self.push(JobArrived(job.arrival_ns, job.index))
+        while self._wakes and self._wakes[0] <= now_ns:
+            self.push(Woken(heapq.heappop(self._wakes)))
+
+    def push(self, event: AnyEvent) -> int:
+        """Add an event, not before what has been handed out; gives its time."""
+        if event.time_ns < self.last_ns:
+            event = msgspec.structs.replace(event, time_ns=self.last_ns)
+        self._pushed += 1
+        heapq.heappush(self._heap, (event.time_ns, RANK[type(event)], self._pushed, event))
+        return event.time_ns
+
+    def pop(self) -> tuple[AnyEvent, ...]:
+        """All events of the earliest instant that is known."""
+        events: list[AnyEvent] = []
+        while self._heap and (not events or self._heap[0][0] == self.last_ns):
+            self.last_ns, _, _, event = heapq.heappop(self._heap)
+            events.append(event)
+        return tuple(events)
+
+    def after_known(self, job: int, time_ns: int) -> int:
+        """``time_ns``, or just after the last event of the job that waits here."""
+        known = [time + 1 for time, _, _, event in self._heap if getattr(event, "job", -1) == job]
+        return max(time_ns, 0, *known)
+
+    def cancel_arrival(self, job: int) -> None:
+        """A job that failed before it arrived does not arrive."""
+        self._arrivals = deque(one for one in self._arrivals if one.index != job)
+
+    def next_due_ns(self) -> int | None:
+        """When the next arrival or wake-up is due."""
+        due = self._wakes[:1]
+        if self._arrivals:
+            due.append(self._arrivals[0].arrival_ns)
+        return min(due, default=None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing will come of itself."""
+        return not (self._heap or self._arrivals or self._wakes)

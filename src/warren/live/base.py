@@ -1,0 +1,177 @@
+"""What both live engines share: a private folder, a socket, a zygote, the clock, and their end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import zmq
+
+from warren.live.agenda import Agenda
+from warren.live.clock import ClusterClock
+from warren.live.fleet import Fleet
+from warren.live.outputs import Outputs
+from warren.live.roles import Exited, Role
+from warren.live.transport import Hub, controller_address, make_folder, remove_folder
+from warren.model.events import AnyEvent, RoundsDone
+from warren.model.plan import Plan
+from warren.model.run import Run
+from warren.model.timeline import PlanOutcome
+
+_MS: Final = 1_000_000
+
+
+class BasePort(ABC):
+    """A port of the core with real processes behind it. Use as a context manager."""
+
+    def __init__(self, run: Run, out_dir: Path | str) -> None:
+        self._run, self._jobs, self._devices = run, run.workload.jobs, run.cluster.devices
+        self._outputs = Outputs(Path(out_dir), self._jobs)
+        self._agenda = Agenda(self._jobs)
+        emulate = run.cluster.emulate
+        self._scale = 1.0 if emulate is None else emulate.time_scale
+        self._clock: ClusterClock | None = None
+        self._folder: Path | None = None
+        self._fleet_or_none: Fleet | None = None
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self.numerics = ""
+        """The numerics class that all of the run's processes share."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Bring up the zygote; time zero comes with the first ``next_events``.
+
+        Raises
+        ------
+        EngineError
+            If a process of Warren's own does not come up.
+        """
+        self._folder = make_folder()
+        self._context = zmq.Context()
+        self._hub = Hub(self._context, controller_address(str(self._folder)))
+        self._fleet_or_none = Fleet(self._folder, self._outputs.run_log)
+        self.numerics = self._fleet.await_zygote().numerics
+        self._poller = zmq.Poller()
+        self._poller.register(self._hub.socket, zmq.POLLIN)
+        self._poller.register(self._fleet.pipe.fileno(), zmq.POLLIN)
+
+    def close(self) -> None:
+        """End every process, wait for it and remove the sockets; may be called twice."""
+        with _NoInterrupt():
+            if self._fleet_or_none is not None:
+                self._fleet_or_none.close()
+                self._fleet_or_none = None
+            if self._context is not None:
+                self._context.destroy(linger=0)
+                self._context = None
+            if self._folder is not None:
+                remove_folder(self._folder)
+                self._folder = None
+
+    def wake_at(self, time_ns: int) -> None:
+        """Ask for a ``Woken`` event."""
+        self._agenda.wake_at(time_ns)
+
+    def run_plan(self, plan: Plan) -> PlanOutcome | None:
+        """Live plans go through events."""
+        return None
+
+    def next_events(self) -> tuple[AnyEvent, ...]:
+        """Wait for the next instant at which something happens; the first call is time zero.
+
+        Raises
+        ------
+        EngineError
+            If a process of Warren's own is lost.
+        """
+        clock = self._clock if self._clock is not None else self._begin()
+        while True:
+            self._hear(0)
+            self._agenda.advance(self._now_ns())
+            if events := self._agenda.pop():
+                self._write_metrics(events)
+                return events
+            if self._stuck():
+                return ()
+            self._hear(self._timeout_ms(clock))
+
+    @property
+    def _fleet(self) -> Fleet:
+        assert self._fleet_or_none is not None
+        return self._fleet_or_none
+
+    def _begin(self) -> ClusterClock:
+        self._clock = ClusterClock(time.monotonic_ns(), self._scale)
+        return self._clock
+
+    def _now_ns(self) -> int:
+        assert self._clock is not None
+        return self._clock.cluster_ns(time.monotonic_ns())
+
+    def _hear(self, timeout_ms: int | None) -> None:
+        """Take what is here, after waiting for something if there is time."""
+        ready = dict(self._poller.poll(timeout_ms))
+        if self._hub.socket in ready:
+            for peer, message, _ in self._hub.drain():
+                self._understand(peer, message)
+        if self._fleet.pipe.fileno() in ready:
+            for ticket, role, exited in self._fleet.hear():
+                self._ended(ticket, role, exited)
+
+    def _timeout_ms(self, clock: ClusterClock) -> int | None:
+        due_ns = self._agenda.next_due_ns()
+        if due_ns is None:
+            return None
+        return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // _MS))
+
+    def _write_metrics(self, events: tuple[AnyEvent, ...]) -> None:
+        for event in events:
+            if isinstance(event, RoundsDone) and event.loss is not None:
+                last = event.round + event.rounds - 1
+                metrics = dict(event.metrics)
+                self._outputs.add_metrics(event.job, last, event.time_ns, event.loss, metrics)
+
+    @abstractmethod
+    def _understand(self, peer: bytes, message: object) -> None:
+        """Take one message."""
+
+    @abstractmethod
+    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        """Take note of a process that ended without being told to."""
+
+    @abstractmethod
+    def _stuck(self) -> bool:
+        """Whether nothing can happen any more without a further assignment."""
+
+
+class _NoInterrupt:
+    """Ctrl-C changes nothing until the block is over: cleaning up is not left half done."""
+
+    def __enter__(self) -> None:
+        self._main = threading.current_thread() is threading.main_thread()
+        if self._main:
+            self._old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def __exit__(self, *_: object) -> None:
+        if self._main:
+            signal.signal(signal.SIGINT, self._old)

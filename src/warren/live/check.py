@@ -1,0 +1,108 @@
+"""``warren check JOB``: is the app deterministic? The same tasks in two fresh processes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from warren.live.fleet import Fleet
+from warren.live.roles import ProbeRole
+from warren.live.transport import make_folder, remove_folder
+from warren.model.job import Job
+
+_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """``same``: both processes gave the same bits. Else ``where`` and ``tensor`` name the first
+    difference. ``error`` is what the app raised, if it did. ``tasks`` were compared.
+    """
+
+    job: str
+    same: bool
+    tasks: int
+    where: str = ""
+    tensor: str = ""
+    error: str = ""
+    numerics: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The result in one line."""
+        if self.error:
+            return f"{self.job}: the app failed: {self.error}"
+        if self.same:
+            return f"{self.job}: {self.tasks} tasks gave the same bits in two processes"
+        tensor = f" in tensor {self.tensor!r}" if self.tensor else ""
+        return f"{self.job}: the app is not deterministic: {self.where} differs{tensor}"
+
+
+def check_job(job: Job, base: str, rounds: int = _ROUNDS) -> CheckReport:
+    """Compute the first ``rounds`` rounds of a job twice and compare every intermediate result.
+
+    Raises
+    ------
+    EngineError
+        If the processes cannot be started.
+    """
+    folder = make_folder()
+    try:
+        fleet = Fleet(folder, folder / "log")
+        try:
+            numerics = fleet.await_zygote().numerics
+            probes = [_probe(fleet, folder, job, base, rounds, name) for name in "ab"]
+        finally:
+            fleet.close()
+    finally:
+        remove_folder(folder)
+    return replace(_compare(job, *probes), numerics=numerics)
+
+
+def _probe(fleet: Fleet, folder: Path, job: Job, base: str, rounds: int, name: str) -> bytes:
+    """Run one process to its end; gives what it wrote."""
+    result = folder / name
+    job = replace(job, checkpoint=None)
+    role = ProbeRole(base, job, str(folder / f"{name}.log"), str(result), rounds)
+    ticket = fleet.fork(role)
+    while True:
+        for ended, _, exited in fleet.hear():
+            if ended == ticket:
+                if result.exists():
+                    return result.read_bytes()
+                head = json.dumps({"error": f"its process ended: {exited.how}"}).encode()
+                return len(head).to_bytes(8, "little") + head
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
+
+
+def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
+    (head_a, a), (head_b, b) = _split(one), _split(other)
+    error = head_a.get("error") or head_b.get("error") or ""
+    if error:
+        return CheckReport(job=job.name, same=False, tasks=0, error=error)
+    tasks = sum(label.startswith("task") for label in head_a["labels"])
+    if head_a["fingerprint"] != head_b["fingerprint"]:
+        return CheckReport(job=job.name, same=False, tasks=tasks, where="the model's shape")
+    where, tensor = _first_difference(head_a, head_b, a, b)
+    return CheckReport(job=job.name, same=not where, tasks=tasks, where=where, tensor=tensor)
+
+
+def _first_difference(
+    head_a: dict[str, Any], head_b: dict[str, Any], a: memoryview, b: memoryview
+) -> tuple[str, str]:
+    size = head_a["bytes"]
+    for index, label in enumerate(head_a["labels"]):
+        at = index * size
+        for name, offset, nbytes in head_a["tensors"]:
+            place = slice(at + offset, at + offset + nbytes)
+            if a[place] != b[place]:
+                return label, name
+        if head_a["hashes"][index] != head_b["hashes"][index]:
+            return f"the loss or a metric of {label}", ""
+    return ("the final state", "") if head_a["digest"] != head_b["digest"] else ("", "")

@@ -1,0 +1,150 @@
+"""The two lanes of a device: what is on them and when it may leave. No sockets, no clock.
+
+A task is on COMP from the moment its trainer has it until the trainer has answered and, when
+emulating, its pad T^c has passed. Then it is on COMM: the pads T^s of a device follow each other
+there, overlapping the next COMP, and a task leaves when its own has passed and its server has
+its update.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from warren.live.messages import Assign
+
+Key = tuple[int, int]
+"""(job, round): what a state belongs to."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """One task on a device. Zero times mean: not yet."""
+
+    seq: int
+    job: int
+    round: int
+    shard: int
+    user: str
+    comp_pad_ns: int
+    sync_pad_ns: int
+    trainer_pid: int = 0
+    start_ns: int = 0
+    result_ns: int = 0
+    sync_due_ns: int = 0
+    acknowledged: bool = False
+    dropped: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The state it needs."""
+        return self.job, self.round
+
+    @property
+    def unpadded(self) -> bool:
+        """Not emulated: its push is its commit."""
+        return self.comp_pad_ns == 0 and self.sync_pad_ns == 0
+
+    @property
+    def comp_due_ns(self) -> int | None:
+        """When it may leave COMP; None while its trainer computes."""
+        return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
+
+    @property
+    def overrun(self) -> bool:
+        """Whether it took longer than its pad."""
+        return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
+
+
+def expand(assign: Assign) -> Iterator[Work]:
+    """The tasks of an assignment in the order they run."""
+    for round_no in range(assign.round, assign.round + assign.rounds):
+        for shard in assign.shards:
+            yield Work(
+                seq=assign.seq,
+                job=assign.job,
+                round=round_no,
+                shard=shard,
+                user=assign.user,
+                comp_pad_ns=assign.comp_pad_ns,
+                sync_pad_ns=assign.sync_pad_ns,
+            )
+
+
+class Queue:
+    """Assignments of one device, strictly first in, first out, as tasks.
+
+    A stretch of a million rounds stays one entry: tasks are made when their turn is near.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Assign] = deque()
+        self._head: Iterator[Work] = iter(())
+        self._head_job = -1
+        self._next: deque[Work] = deque()
+
+    def append(self, assign: Assign) -> None:
+        """Put it at the end."""
+        self._waiting.append(assign)
+
+    def ahead(self, count: int) -> list[Work]:
+        """The next tasks, at most ``count``, the head first; they stay in the queue."""
+        while len(self._next) < count:
+            work = next(self._head, None)
+            if work is not None:
+                self._next.append(work)
+            elif self._waiting:
+                self._head_job = self._waiting[0].job
+                self._head = expand(self._waiting.popleft())
+            else:
+                break
+        return list(islice(self._next, count))
+
+    def pop(self) -> Work:
+        """Take the head, which ``ahead`` has shown."""
+        return self._next.popleft()
+
+    def drop(self, job: int) -> None:
+        """Forget all tasks of a job."""
+        self._waiting = deque(one for one in self._waiting if one.job != job)
+        self._next = deque(work for work in self._next if work.job != job)
+        if self._head_job == job:
+            self._head = iter(())
+
+
+class CommLane:
+    """Tasks whose synchronisation has not ended."""
+
+    def __init__(self) -> None:
+        self._works: list[Work] = []
+        self._free_ns = 0
+
+    def enter(self, work: Work, now_ns: int) -> None:
+        """A task leaves COMP: its pad begins when those before it on the lane have ended."""
+        self._free_ns = max(self._free_ns, now_ns) + work.sync_pad_ns
+        work.sync_due_ns = self._free_ns
+        self._works.append(work)
+
+    def find(self, key: Key, shard: int) -> Work | None:
+        """The task of this name, if it is here."""
+        for work in self._works:
+            if work.key == key and work.shard == shard:
+                return work
+        return None
+
+    def leave(self, now_ns: int) -> list[Work]:
+        """The tasks whose synchronisation has ended, in lane order; they are here no more."""
+        ended = [w for w in self._works if w.acknowledged and w.sync_due_ns <= now_ns]
+        if ended:
+            self._works = [work for work in self._works if work not in ended]
+        return ended
+
+    def due_ns(self) -> int | None:
+        """When the next one may leave, if nothing but time is missing."""
+        return min((w.sync_due_ns for w in self._works if w.acknowledged), default=None)
+
+    def drop(self, job: int) -> None:
+        """Forget a job; the lane stays taken for the time its pads were given."""
+        self._works = [work for work in self._works if work.job != job]

@@ -1,0 +1,51 @@
+"""A child that trains one job with the plain loop, for ``engine: plain``."""
+
+from __future__ import annotations
+
+import faulthandler
+import time
+import traceback
+
+import zmq
+from safetensors.torch import save
+
+from warren.live.messages import JobBroke, PlainDone
+from warren.live.plain import train
+from warren.live.processes import direct_output, set_name
+from warren.live.roles import PlainRole, Role
+from warren.live.server import wait_for_end, write_whole
+from warren.live.trainer import one_line
+from warren.live.training.load import build_app
+from warren.live.transport import Link, controller_address
+
+
+def main(role: Role, lifeline: int) -> None:
+    """Train the job, save its parameters, tell the controller."""
+    assert isinstance(role, PlainRole)
+    set_name(f"warren-plain-{role.job.index}")
+    direct_output(role.log)
+    faulthandler.enable()
+    control = Link(zmq.Context(), controller_address(role.folder))
+    try:
+        control.send(_train(role))
+    except BaseException as error:  # user code may raise anything, SystemExit too
+        traceback.print_exc()
+        control.send(JobBroke(role.job.index, f"app failed: {one_line(error)}"))
+    wait_for_end(lifeline)
+
+
+def _train(role: PlainRole) -> PlainDone:
+    start_ns = time.monotonic_ns()
+    result = train(build_app(role.job, role.base), role.job)
+    end_ns = time.monotonic_ns()
+    state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}
+    write_whole(role.params, save(state))
+    return PlainDone(
+        job=role.job.index,
+        rounds=result.rounds,
+        losses=list(result.losses),
+        metrics=[(done, dict(values)) for done, values in result.metrics.items()],
+        start_ns=start_ns,
+        end_ns=end_ns,
+        sha256=result.digest,
+    )

@@ -1,0 +1,102 @@
+"""What a zygote can fork, and what it and its controller say to each other."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from warren.live.messages import Message
+from warren.model.job import Job
+
+
+class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
+    """Fork an executor."""
+
+    device: int
+    folder: str
+    log: str
+
+
+class TrainerRole(Message, frozen=True, tag=True, array_like=True):
+    """Fork a trainer of ``device`` for the jobs of one user; logs by job index."""
+
+    device: int
+    user: str
+    folder: str
+    base: str
+    jobs: tuple[Job, ...]
+    logs: dict[int, str]
+
+
+class ServerRole(Message, frozen=True, tag=True, array_like=True):
+    """Fork a job's parameter server."""
+
+    folder: str
+    base: str
+    job: Job
+    log: str
+    params: str
+
+
+class PlainRole(Message, frozen=True, tag=True, array_like=True):
+    """Fork a child that trains one job in a plain loop."""
+
+    folder: str
+    base: str
+    job: Job
+    log: str
+    params: str
+
+
+class ProbeRole(Message, frozen=True, tag=True, array_like=True):
+    """Fork a child that computes the first tasks of a job and writes what came to ``result``."""
+
+    base: str
+    job: Job
+    log: str
+    result: str
+    rounds: int
+
+
+Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | PlainRole | ProbeRole
+
+
+class Fork(Message, frozen=True, tag=True, array_like=True):
+    """Controller to zygote: a child, please; ``ticket`` names it in the answer."""
+
+    ticket: int
+    role: Role
+
+
+class End(Message, frozen=True, tag=True, array_like=True):
+    """Controller to zygote: kill this child."""
+
+    ticket: int
+
+
+class ZygoteReady(Message, frozen=True, tag=True, array_like=True):
+    """Zygote to controller: warm, with this many threads, in this numerics class."""
+
+    threads: int
+    numerics: str
+
+
+class Forked(Message, frozen=True, tag=True, array_like=True):
+    """Zygote to controller."""
+
+    ticket: int
+    pid: int
+
+
+class Exited(Message, frozen=True, tag=True, array_like=True):
+    """Zygote to controller: a child has ended; ``how`` in words, empty for a clean end."""
+
+    ticket: int
+    pid: int
+    how: str
+
+
+ZygoteMessage: TypeAlias = Fork | End | ZygoteReady | Forked | Exited
+
+ZYGOTE_DECODER: Final = msgspec.msgpack.Decoder(ZygoteMessage)

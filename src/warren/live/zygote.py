@@ -1,0 +1,189 @@
+"""The warm zygote of a host: loads the libraries once, then forks every other process.
+
+Started as ``python -m warren.live.zygote FD FOLDER PARENT``. It stays single-threaded (a fork
+copies one thread only), never opens a ZeroMQ context or a CUDA device and never runs user code.
+It adopts the orphans of its children, so when its controller goes, it can end all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from warren.live.framing import Pipe
+from warren.live.processes import (
+    adopt_orphans,
+    die_with_parent,
+    end_all_children,
+    how_it_ended,
+    kill,
+    set_name,
+)
+from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteReady
+from warren.live.transport import remove_folder
+
+PRELOAD: Final = ("numpy", "safetensors.torch", "sklearn.datasets", "torch", "zmq")
+"""Libraries loaded before the first fork where present; never user code."""
+
+ROLES: Final = {
+    "ExecutorRole": "warren.live.executor",
+    "TrainerRole": "warren.live.trainer",
+    "ServerRole": "warren.live.server",
+    "PlainRole": "warren.live.plain_child",
+    "ProbeRole": "warren.live.probe",
+}
+"""Module whose ``main(role, lifeline)`` a child runs."""
+
+
+def main() -> None:
+    """Serve until the controller's end of the socket closes, then leave nothing behind."""
+    fd, folder, parent = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    die_with_parent(parent)
+    set_name("warren-zygote")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = Pipe(socket.socket(fileno=fd))
+    numerics = _warm_up()
+    # From now on a parent's death must leave time to end the children of children too.
+    die_with_parent(parent, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _leave)
+    adopt_orphans()
+    try:
+        Zygote(pipe).serve(numerics)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        end_all_children()
+        remove_folder(Path(folder))
+
+
+class Zygote:
+    """Forks on request and tells how children end."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._ticket_of: dict[int, int] = {}
+        self._life_read, self._life_write = os.pipe()
+        self._wake_read, self._wake_write = os.pipe()
+
+    def serve(self, numerics: str) -> None:
+        """Answer until the controller is gone."""
+        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self._wake_read, False)
+        signal.set_wakeup_fd(self._wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._pipe.send(ZygoteReady(threads=len(os.listdir("/proc/self/task")), numerics=numerics))
+        poller = select.poll()
+        poller.register(self._pipe.fileno(), select.POLLIN)
+        poller.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll()}
+            if self._wake_read in ready:
+                self._reap()
+            if self._pipe.fileno() in ready and not self._answer():
+                return
+
+    def _answer(self) -> bool:
+        match self._pipe.receive():
+            case Fork(ticket=ticket, role=role):
+                pid = self._fork(role)
+                self._ticket_of[pid] = ticket
+                self._pipe.send(Forked(ticket, pid))
+            case End(ticket=ticket):
+                for pid, known in self._ticket_of.items():
+                    if known == ticket:
+                        kill(pid, group=True)
+            case _:
+                return False
+        return True
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wake_read, 4096):
+                pass
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                kill(pid, group=True)  # what it forked and did not take along
+                if pid in self._ticket_of:
+                    self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how_it_ended(status)))
+
+    def _fork(self, role: Role) -> int:
+        zygote = os.getpid()
+        pid = os.fork()
+        if not pid:
+            self._run_child(role, zygote)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        return pid
+
+    def _run_child(self, role: Role, zygote: int) -> NoReturn:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            with contextlib.suppress(OSError):
+                os.setpgid(0, 0)
+            die_with_parent(zygote)
+            self._pipe.close()
+            for fd in (self._life_write, self._wake_read, self._wake_write):
+                os.close(fd)
+            run: Callable[[Role, int], None]
+            run = importlib.import_module(ROLES[type(role).__name__]).main
+            run(role, self._life_read)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def _warm_up() -> str:
+    """Load the libraries and run one step, so that children find everything in memory."""
+    from warren.live.training import numerics
+
+    numerics.pin()
+    for name in PRELOAD:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for name in ROLES.values():
+        importlib.import_module(name)
+    _one_step()
+    gc.collect()
+    gc.freeze()
+    return numerics.numerics_class()
+
+
+def _one_step() -> None:
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2)
+    )
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    loss = nn.functional.cross_entropy(net(torch.zeros(2, 1, 8, 8)), torch.tensor([0, 1]))
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+
+def _leave(*_: Any) -> NoReturn:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Small real runs: apps written to a folder, a run around them, and a driver for the port."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from warren.live.controller import LivePort
+from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
+from warren.model.costs import CostTable
+from warren.model.events import AnyEvent, JobFailed, RoundsDone
+from warren.model.job import Job, Workload
+from warren.model.plan import Assignment
+from warren.model.run import Run
+from warren.model.units import seconds_to_ns
+
+APPS = """
+import os, sys, time
+import torch
+from torch import nn
+from warren.apps.protocol import TorchApp
+
+
+class Tiny(TorchApp):
+    width: int = 8
+    sleep_s: float = 0.0
+
+    def model(self):
+        return nn.Sequential(
+            nn.Linear(4, self.width), nn.BatchNorm1d(self.width), nn.Dropout(0.2),
+            nn.Linear(self.width, 1),
+        )
+
+    def dataset(self):
+        x = torch.randn(64, 4)
+        return x, x.sum(1, keepdim=True)
+
+    def loss(self, model, batch):
+        time.sleep(self.sleep_s)
+        x, y = batch
+        return nn.functional.mse_loss(model(x), y)
+
+    def optimizer(self, named_parameters):
+        return torch.optim.Adam([p for _, p in named_parameters], lr=0.01)
+
+    def evaluate(self, model):
+        x, y = self.dataset()
+        return {"mse": float(nn.functional.mse_loss(model(x), y))}
+
+
+class Raises(Tiny):
+    calls = 0
+
+    def loss(self, model, batch):
+        self.calls += 1
+        if self.calls == 3:
+            raise ValueError("the third batch is bad")
+        return super().loss(model, batch)
+
+
+class RaisesAtBirth(Tiny):
+    def dataset(self):
+        raise OSError("no such data")
+
+
+class RaisesInServer(Tiny):
+    def evaluate(self, model):
+        raise RuntimeError("cannot evaluate")
+
+
+class Exits(Tiny):
+    def loss(self, model, batch):
+        sys.exit(3)
+
+
+class Dies(Tiny):
+    def loss(self, model, batch):
+        os.kill(os.getpid(), 9)
+
+
+class Forks(Tiny):
+    def model(self):
+        if os.fork() == 0:
+            if os.fork() == 0:
+                os.setsid()
+                time.sleep(60)
+            time.sleep(60)
+        return super().model()
+
+
+class Random(Tiny):
+    def loss(self, model, batch):
+        return super().loss(model, batch) * (1 + int.from_bytes(os.urandom(2), "little") / 1e6)
+"""
+
+
+def job(index: int, app: str = "Tiny", **changes: object) -> Job:
+    """A job of three rounds of two tasks."""
+    fields: dict[str, object] = {
+        "name": f"job-{index}", "scale": 2, "rounds": 3, "batch": 4, "seed": 5 + index, "user": "ana",
+    }  # fmt: skip
+    fields |= changes
+    return Job(index=index, app=f"apps.py:{app}", **fields)  # type: ignore[arg-type]
+
+
+def world(
+    folder: Path,
+    jobs: Sequence[Job],
+    devices: int = 2,
+    *,
+    scale: float | None = None,
+    comp_s: float = 0.0,
+    sync_s: float = 0.0,
+) -> tuple[Run, CostTable]:
+    """A run on one host with ``devices`` equal devices, emulated if ``scale`` is given."""
+    (folder / "apps.py").write_text(APPS)
+    names = tuple(f"h/cpu-{index}" for index in range(devices))
+    cluster = Cluster(
+        hosts=(Host(name="h", devices=names),),
+        devices=tuple(
+            Device(index=index, name=name, type="cpu", host="h") for index, name in enumerate(names)
+        ),
+        types=(DeviceType(name="cpu"),),
+        emulate=None if scale is None else Emulate(time_scale=scale),
+    )
+    run = Run(name="test", cluster=cluster, workload=Workload(jobs=tuple(jobs)), base=str(folder))
+    shape = (len(jobs), 1)
+    costs = CostTable(
+        comp_ns_JT=np.full(shape, seconds_to_ns(comp_s)),
+        sync_ns_JT=np.full(shape, seconds_to_ns(sync_s)),
+        fits_JT=np.ones(shape, dtype=bool),
+    )
+    return run, costs
+
+
+def shuffled(run: Run, seed: int, rounds: int | None = None) -> list[Assignment]:
+    """All tasks round by round, jobs and shards in random order on random devices."""
+    draw, result = random.Random(seed), []
+    jobs, devices = run.workload.jobs, len(run.cluster.devices)
+    for round in range(rounds or max(one.rounds or 0 for one in jobs)):
+        tasks = [
+            (one.index, shard)
+            for one in jobs
+            if rounds or round < (one.rounds or 0)
+            for shard in range(one.scale)
+        ]
+        draw.shuffle(tasks)
+        result += [
+            Assignment(draw.randrange(devices), index, round, 1, (shard,)) for index, shard in tasks
+        ]
+    return result
+
+
+def drive(port: LivePort, assignments: Sequence[Assignment]) -> list[AnyEvent]:
+    """Submit everything at once, then collect events until it is over."""
+    port.submit(tuple(assignments))
+    seen: list[AnyEvent] = []
+    while events := port.next_events():
+        seen += events
+    return seen
+
+
+def of(events: Sequence[AnyEvent], kind: type, job: int | None = None) -> list:  # type: ignore[type-arg]
+    """Events of one type, of one job if named."""
+    return [e for e in events if isinstance(e, kind) and (job is None or e.job == job)]
+
+
+def ended(events: Sequence[AnyEvent]) -> dict[int, str]:
+    """Each job's end: finished or failed."""
+    result = {}
+    for event in events:
+        if isinstance(event, RoundsDone) and event.finished:
+            result[event.job] = "finished"
+        if isinstance(event, JobFailed):
+            result[event.job] = "failed"
+    return result
