@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,6 +15,8 @@ class Attributes(TorchApp):
     widths: tuple[int, ...] = (8,)
     nesterov: bool = False
     name: str | None = None
+    kind: ClassVar[str] = "line"
+    _hidden: int = 3
 
 
 class Derived(Attributes):

@@ -86,10 +86,12 @@ def declared(app: type[TorchApp]) -> dict[str, Any]:
             for name, parameter in list(inspect.signature(app.__init__).parameters.items())[1:]
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         }
-    names = [
-        name for base in reversed(app.__mro__) for name in vars(base).get("__annotations__", ())
-    ]
-    return {name: getattr(app, name) for name in names if hasattr(app, name)}
+    found = {}
+    for base in reversed(app.__mro__):
+        for name, kind in vars(base).get("__annotations__", {}).items():
+            if not name.startswith("_") and "ClassVar" not in str(kind) and hasattr(app, name):
+                found[name] = getattr(app, name)
+    return found
 
 
 def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> TorchApp:
