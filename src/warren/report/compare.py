@@ -1,0 +1,154 @@
+"""Runs side by side, and how well a simulation predicted the live run of the same workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from warren.report.metrics import summary
+from warren.report.record import Record
+from warren.report.wording import number, percent
+
+COLUMNS: Final = (
+    ("run", "run"), ("place", "place"), ("world", "world"), ("finished", "finished"),
+    ("weighted_jct_s", "weighted JCT s"), ("vs_best", "vs best"), ("mean_jct_s", "mean JCT s"),
+    ("p95_jct_s", "p95 JCT s"), ("makespan_s", "makespan s"), ("utilization", "use"),
+    ("gap", "gap"), ("decide_s", "decide s"),
+)  # fmt: skip
+"""Key of a comparison row and its heading in a table."""
+_PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
+
+
+def compare(runs: Iterable[Record | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a run, from records or summaries, in the order given.
+
+    ``vs_best`` is weighted JCT over the least among runs of as many jobs in which all of them
+    finished, minus one (None for the others); ``gap`` that of the weighted JCT to its bound.
+    """
+    rows = [_row(run) for run in runs]
+    best: dict[int, float] = {}
+    for row in rows:
+        if _whole(row):
+            best[row["jobs"]] = min(row["weighted_jct_s"], best.get(row["jobs"], np.inf))
+    for row in rows:
+        least = best.get(row["jobs"])
+        row["vs_best"] = row["weighted_jct_s"] / least - 1.0 if least and _whole(row) else None
+    return rows
+
+
+comparison_rows = compare
+
+
+def _whole(row: Mapping[str, Any]) -> bool:
+    return row["weighted_jct_s"] is not None and row["finished"] == row["jobs"]
+
+
+def _row(run: Record | Mapping[str, Any]) -> dict[str, Any]:
+    found = summary(run) if isinstance(run, Record) else run
+    kept = (
+        "run", "world", "grain", "seed", "jobs", "finished", "failed", "weighted_jct_s",
+        "mean_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s", "utilization",
+        "decide_s", "wall_s",
+    )  # fmt: skip
+    return {
+        **{key: found.get(key) for key in kept},
+        "place": found["scheduler"]["place"],
+        "gap": (found.get("gap") or {}).get("weighted_jct"),
+    }
+
+
+def jct_errors(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """For each live run and each simulated run of its workload and policy: the JCT error.
+
+    ``error_pct`` of a job is (simulated / live - 1) x 100; mean, p95 (linear interpolation) and
+    maximum are over its absolute value, ``bias_pct`` is the plain mean. Jobs that did not finish
+    in both runs are left out and counted.
+    """
+    return [
+        _jct_error(live, other)
+        for live in records
+        for other in records
+        if live.live and not other.live and _same_problem(live, other)
+    ]
+
+
+def _same_problem(one: Record, other: Record) -> bool:
+    return _identity(one) == _identity(other)
+
+
+def _identity(record: Record) -> tuple[Any, ...]:
+    jobs = tuple((job.name, job.arrival_ns, job.scale) for job in record.run.workload.jobs)
+    return record.run.scheduler.place, jobs
+
+
+def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
+    per_job = []
+    for job in live.run.workload.jobs:
+        ends = [int(run.history.finish_ns_J[job.index]) for run in (live, simulated)]
+        if min(ends) < 0:
+            continue
+        took, guess = ((end - job.arrival_ns) / 1e9 for end in ends)
+        per_job.append(
+            {
+                "job": job.name,
+                "live_jct_s": took,
+                "simulated_jct_s": guess,
+                "error_pct": 100.0 * (guess / took - 1.0) if took > 0 else 0.0,
+            }
+        )
+    errors = np.array([row["error_pct"] for row in per_job])
+    size = np.abs(errors)
+    known = len(per_job) > 0
+    return {
+        "live": live.run.name,
+        "simulated": simulated.run.name,
+        "place": live.run.scheduler.place,
+        "jobs": len(per_job),
+        "left_out": len(live.run.workload.jobs) - len(per_job),
+        "mean_error_pct": float(size.mean()) if known else None,
+        "p95_error_pct": float(np.percentile(size, 95)) if known else None,
+        "max_error_pct": float(size.max()) if known else None,
+        "bias_pct": float(errors.mean()) if known else None,
+        "per_job": per_job,
+    }
+
+
+def comparison_table(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of a comparison as text; '-' where nothing is known."""
+    cells = [[cell(key, row.get(key)) for key, _ in COLUMNS] for row in rows]
+    return [heading for _, heading in COLUMNS], cells
+
+
+def cell(key: str, value: object) -> str:
+    """One value as text, shares as percent."""
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return str(value)
+    return percent(value) if key in _PERCENT else number(value)
+
+
+def comparison_lines(
+    rows: Iterable[Mapping[str, Any]], errors: Iterable[Mapping[str, Any]] = ()
+) -> list[str]:
+    """The comparison as lines of aligned text, then one line a prediction."""
+    headings, cells = comparison_table(rows)
+    widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in [headings, *cells]
+    ]
+    return lines + [error_line(error) for error in errors]
+
+
+def error_line(error: Mapping[str, Any]) -> str:
+    """How well a simulation predicted the live run, in one sentence."""
+    head = f"{error['simulated']} (simulated) against {error['live']} (live), {error['place']}: "
+    if not error["jobs"]:
+        return head + "no job finished in both"
+    return head + (
+        f"JCT error of {error['jobs']} jobs: mean {error['mean_error_pct']:.2f} %, "
+        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %"
+    )

@@ -1,0 +1,77 @@
+"""Which colour a job has: ten hues that stay apart for colour-blind eyes, in three depths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warren.model.job import Job
+
+_HUES: Final = (
+    (0x33, 0x78, 0xB8), (0xEE, 0x88, 0x33), (0x2A, 0x9D, 0x6F), (0xCC, 0x55, 0x6B),
+    (0x6C, 0xC4, 0xEA), (0xD9, 0xB9, 0x2F), (0x7A, 0x5A, 0xB0), (0x8C, 0x6D, 0x3A),
+    (0xC9, 0x7F, 0xC0), (0x7F, 0xA8, 0x3B),
+)  # fmt: skip
+_DEPTHS: Final = (1.0, 0.62, 1.42)
+COLOURS: Final = len(_HUES) * len(_DEPTHS)
+MODELS: Final = len(_HUES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Colouring:
+    """A colour class for each job, and the legend: (class, key, label).
+
+    Up to ``COLOURS`` jobs have one each; more are coloured by model if there are few models, else
+    in turn. ``key_J`` is what is highlighted together.
+    """
+
+    class_J: tuple[str, ...]
+    key_J: tuple[str, ...]
+    legend: tuple[tuple[str, str, str], ...]
+    by: str
+
+
+def colouring(jobs: Sequence[Job]) -> Colouring:
+    """Colours for these jobs."""
+    if len(jobs) <= COLOURS:
+        classes = tuple(f"c{job.index}" for job in jobs)
+        keys = tuple(f"j{job.index}" for job in jobs)
+        chips = zip(classes, keys, (job.name for job in jobs), strict=True)
+        return Colouring(class_J=classes, key_J=keys, legend=tuple(chips), by="job")
+    models = list(dict.fromkeys(job.model or "measured" for job in jobs))
+    if len(models) <= MODELS:
+        place = {model: index for index, model in enumerate(models)}
+        number_J = [place[job.model or "measured"] for job in jobs]
+        return Colouring(
+            class_J=tuple(f"c{number}" for number in number_J),
+            key_J=tuple(f"m{number}" for number in number_J),
+            legend=tuple((f"c{k}", f"m{k}", model) for k, model in enumerate(models)),
+            by="model",
+        )
+    return Colouring(
+        class_J=tuple(f"c{job.index % COLOURS}" for job in jobs),
+        key_J=tuple(f"j{job.index}" for job in jobs),
+        legend=(),
+        by="job, in turn",
+    )
+
+
+def colour_css() -> str:
+    """The rules of all colour classes: ``.c0`` fills, ``.l0`` draws lines."""
+    rules = []
+    for number in range(COLOURS):
+        colour = _shade(_HUES[number % len(_HUES)], _DEPTHS[number // len(_HUES)])
+        rules.append(
+            f".c{number}{{fill:{colour};background:{colour}}}.l{number}{{stroke:{colour}}}"
+        )
+    return "".join(rules)
+
+
+def _shade(hue: tuple[int, int, int], depth: float) -> str:
+    """Darker below one, mixed with white above."""
+    if depth <= 1:
+        mixed = [part * depth for part in hue]
+    else:
+        mixed = [part + (255 - part) * (depth - 1) * 1.2 for part in hue]
+    return "#" + "".join(f"{min(255, round(part)):02x}" for part in mixed)

@@ -1,0 +1,148 @@
+"""Curves: the distribution of JCT, and what live jobs learned."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.report.page.colours import Colouring
+from warren.report.page.svg import (
+    WIDTH,
+    Frame,
+    Scale,
+    Tick,
+    escape,
+    legend,
+    line_path,
+    step_path,
+    ticks,
+    time_ticks,
+)
+from warren.report.record import Record
+from warren.report.wording import duration
+
+_HEIGHT: Final = 190
+_MOST_POINTS: Final = 400
+_MOST_CURVES: Final = 60
+Points = Sequence[tuple[float, float]]
+
+
+def jct_chart(records: Sequence[Record], names: Sequence[str]) -> str:
+    """Share of finished jobs by JCT, one staircase a run; p50 and p95 are marked for one run."""
+    jct_s = [finished_jct_s(record) for record in records]
+    known = [values for values in jct_s if len(values)]
+    if not known:
+        return '<p class="note">No job finished.</p>'
+    low, high = min(float(v[0]) for v in known), max(float(v[-1]) for v in known)
+    scale = _jct_scale(low, high)
+    paths = [
+        f'<path class="line l{k}" data-k="r{k}" d="{_staircase(values, scale)}"/>'
+        for k, values in enumerate(jct_s)
+        if len(values)
+    ]
+    x_ticks, unit = time_ticks(scale)
+    marks = _quantiles(known[0], scale) if len(records) == 1 else ("", "")
+    frame = Frame(
+        label="Distribution of job completion time",
+        height=_HEIGHT,
+        body="".join(paths) + marks[0],
+        x_ticks=x_ticks,
+        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
+        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
+        over=marks[1],
+    )
+    chips = [(f"c{k}", f"r{k}", name) for k, name in enumerate(names)]
+    return frame.render() + (legend(chips) if len(records) > 1 else "")
+
+
+def finished_jct_s(record: Record) -> npt.NDArray[np.float64]:
+    """Sorted JCT of finished jobs in seconds."""
+    arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
+    done = record.history.finish_ns_J >= 0
+    return np.sort((record.history.finish_ns_J - arrival)[done] / 1e9)
+
+
+def _jct_scale(low: float, high: float) -> Scale:
+    if low > 0 and high / low > 30:
+        return Scale(low=low / 1.1, high=high * 1.1, log=True)
+    return Scale(low=0.0, high=high * 1.02 if high > 0 else 1.0)
+
+
+def _staircase(values: npt.NDArray[np.float64], scale: Scale) -> str:
+    picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).astype(int))
+    points = [(0.0, float(_HEIGHT))]
+    points += [
+        (scale(float(values[k])) * WIDTH, (1 - (k + 1) / len(values)) * _HEIGHT)
+        for k in picks.tolist()
+    ]
+    return step_path([*points, (float(WIDTH), 0.0)])
+
+
+def _quantiles(values: npt.NDArray[np.float64], scale: Scale) -> tuple[str, str]:
+    lines, labels = [], []
+    for share in (50, 95):
+        value = float(np.percentile(values, share))
+        at = scale(value)
+        top = (1 - share / 100) * _HEIGHT
+        lines.append(f"M{at * WIDTH:.1f} {_HEIGHT}V{top:.1f}")
+        side = "before" if at > 0.6 else "after"
+        labels.append(
+            f'<span class="mark {side}" style="left:{100 * at:.2f}%;top:{top + 12:.0f}px">'
+            f"p{share} {escape(duration(value))}</span>"
+        )
+    return f'<path class="dash" d="{"".join(lines)}"/>', "".join(labels)
+
+
+def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[tuple[str, str]]:
+    """(title, chart) for the loss and for each metric that live jobs evaluated."""
+    curves: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for event in record.history.rounds:
+        values = dict(event.metrics)
+        if event.loss is not None:
+            values["loss"] = event.loss
+        for name, value in values.items():
+            if np.isfinite(value):
+                curves[name][event.job].append((event.time_ns / 1e9, value))
+    order = sorted(curves, key=lambda name: (name != "loss", name))[:4]
+    return [(name, _learning(name, curves[name], colours, span_s)) for name in order]
+
+
+def _learning(
+    name: str, curves: dict[int, list[tuple[float, float]]], colours: Colouring, span_s: Scale
+) -> str:
+    jobs = sorted(curves, key=lambda job: -len(curves[job]))[:_MOST_CURVES]
+    values = [value for job in jobs for _, value in curves[job]]
+    low, high = min(values), max(values)
+    log = name == "loss" and low > 0 and high / low > 50
+    scale = Scale(low=low, high=high, log=log) if high > low else Scale(low=low - 1, high=high + 1)
+    paths = "".join(
+        f'<path class="line {colours.class_J[job].replace("c", "l")}" data-j="{job}" '
+        f'data-k="{colours.key_J[job]}" d="{_curve(curves[job], span_s, scale)}"/>'
+        for job in sorted(jobs)
+    )
+    x_ticks, unit = time_ticks(span_s)
+    left_out = len(curves) - len(jobs)
+    frame = Frame(
+        label=f"{name} of each job over time",
+        height=_HEIGHT,
+        body=paths,
+        x_ticks=x_ticks,
+        y_ticks=ticks(scale, 5),
+        x_title=f"cluster time, {unit}" + (", loss logarithmic" if log else ""),
+    )
+    note = f'<p class="note">{left_out} shorter curves are not drawn.</p>' if left_out else ""
+    return frame.render() + note
+
+
+def _curve(points: Points, span_s: Scale, scale: Scale) -> str:
+    picks = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).astype(int))
+    places = [
+        (span_s(points[k][0]) * WIDTH, (1 - scale(points[k][1])) * _HEIGHT) for k in picks.tolist()
+    ]
+    if len(places) == 1:
+        places = [(places[0][0] - 2, places[0][1]), (places[0][0] + 2, places[0][1])]
+    return line_path(places)

@@ -1,0 +1,205 @@
+"""The schedule by device: who ran where and when, for five tasks or a million."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import BoolArray, IntArray
+from warren.report.page.colours import Colouring
+from warren.report.page.svg import WIDTH, Frame, Scale, boxes_path, escape, legend, time_ticks
+from warren.report.record import Record
+from warren.report.slices import Slices, joined
+
+Floats = npt.NDArray[np.float64]
+MOST_EXACT: Final = 6_000
+"""Slices up to this number are drawn one by one; beyond, pixel columns are."""
+MOST_BOXES: Final = 40_000
+MOST_DEVICES: Final = 320
+MOST_NAMED: Final = 2_000
+"""Jobs up to this number have a path of their own that tells its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boxes:
+    """What is drawn; B boxes, x from 0 to ``WIDTH``. ``full_B``: at least half busy."""
+
+    job_B: IntArray
+    device_B: IntArray
+    x_B: Floats
+    width_B: Floats
+    full_B: BoolArray
+    exact: bool
+
+
+def gantt(record: Record, colours: Colouring, span_s: Scale) -> str:
+    """The chart with its legend; ``span_s`` is its time axis in seconds."""
+    devices = record.run.cluster.devices[:MOST_DEVICES]
+    row_px = row_height(len(devices))
+    boxes = boxes_of(record, span_s, len(devices))
+    x_ticks, unit = time_ticks(span_s, 8)
+    frame = Frame(
+        label=f"Schedule of {len(record.run.workload.jobs)} jobs on {len(devices)} devices",
+        height=row_px * len(devices),
+        body=_rows(len(devices), row_px) + _paths(boxes, colours, row_px),
+        x_ticks=x_ticks,
+        x_title=f"cluster time, {unit}",
+        over=_device_labels(record, len(devices), row_px)
+        + (_names(record, boxes, row_px) if boxes.exact and row_px >= 18 else ""),
+        kind="gantt",
+    )
+    return frame.render() + legend(colours.legend) + _notes(record, boxes, colours)
+
+
+def row_height(devices: int) -> float:
+    """Pixels a device row takes: fewer the more there are."""
+    return next((px for most, px in ((12, 26), (24, 20), (50, 14), (100, 8)) if devices <= most), 5)
+
+
+def boxes_of(record: Record, span_s: Scale, devices: int) -> Boxes:
+    """Slices as boxes: exact ones where they are few, else the main job of each pixel column."""
+    line = record.history.timeline
+    low_ns, span_ns = span_s.low * 1e9, (span_s.high - span_s.low) * 1e9
+    slices = joined(line, int(span_ns / WIDTH / 4))
+    slices = slices.only(np.flatnonzero(slices.device_S < devices))
+    if len(slices) <= MOST_EXACT:
+        return _exact(slices, low_ns, span_ns)
+    columns = WIDTH
+    boxes = _binned(slices, low_ns, span_ns, columns)
+    while len(boxes.job_B) > MOST_BOXES and columns > 60:
+        columns //= 2
+        boxes = _binned(slices, low_ns, span_ns, columns)
+    return boxes
+
+
+def _exact(slices: Slices, low_ns: float, span_ns: float) -> Boxes:
+    start = (slices.start_ns_S - low_ns) / span_ns * WIDTH
+    return Boxes(
+        job_B=slices.job_S,
+        device_B=slices.device_S,
+        x_B=start,
+        width_B=np.maximum(0.3, (slices.end_ns_S - slices.start_ns_S) / span_ns * WIDTH),
+        full_B=np.ones(len(slices), dtype=bool),
+        exact=True,
+    )
+
+
+def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxes:
+    """For each device and column the job with most time in it; equal neighbours become one box."""
+    start = np.clip((slices.start_ns_S - low_ns) / span_ns * columns, 0, columns)
+    end = np.clip((slices.end_ns_S - low_ns) / span_ns * columns, 0, columns)
+    first = np.minimum(start.astype(np.int64), columns - 1)
+    last = np.clip(np.ceil(end).astype(np.int64) - 1, first, columns - 1)
+    pieces = last - first + 1
+    row_P = np.repeat(np.arange(len(slices)), pieces)
+    column_P = first[row_P] + np.arange(len(row_P)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    cover_P = np.minimum(end[row_P], column_P + 1) - np.maximum(start[row_P], column_P)
+    cell_P = slices.device_S[row_P] * columns + column_P
+    cell, job, full = _main_job(cell_P, slices.job_S[row_P], cover_P)
+    new = np.ones(len(cell), dtype=bool)
+    new[1:] = (np.diff(cell) != 1) | (np.diff(job) != 0) | (full[1:] != full[:-1])
+    new |= cell % columns == 0
+    begins = np.flatnonzero(new)
+    lengths = np.diff(np.append(begins, len(cell)))
+    return Boxes(
+        job_B=job[begins],
+        device_B=cell[begins] // columns,
+        x_B=(cell[begins] % columns) * (WIDTH / columns),
+        width_B=lengths * (WIDTH / columns),
+        full_B=full[begins],
+        exact=False,
+    )
+
+
+def _main_job(
+    cell_P: IntArray, job_P: IntArray, cover_P: Floats
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """Cells that are covered at all, their main job, and whether they are half covered."""
+    order = np.lexsort((job_P, cell_P))
+    cell, job = cell_P[order], job_P[order]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(cell) != 0) | (np.diff(job) != 0)
+    begins = np.flatnonzero(new)
+    cover = np.add.reduceat(cover_P[order], begins)
+    cell, job = cell[begins], job[begins]
+    total = np.bincount(cell, weights=cover)
+    ranked = np.lexsort((-cover, cell))
+    top = ranked[np.unique(cell[ranked], return_index=True)[1]]
+    seen = total[cell[top]] >= 0.02
+    top = top[seen]
+    return cell[top], job[top], total[cell[top]] >= 0.5
+
+
+def _rows(devices: int, row_px: float) -> str:
+    lines = "".join(f"M0 {k * row_px:g}h{WIDTH}" for k in range(1, devices))
+    return f'<path class="rows" d="{lines}"/>' if row_px >= 8 else ""
+
+
+def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
+    """One path a job, or one a colour where there are too many jobs to name."""
+    gap = 2.0 if row_px >= 14 else 1.0 if row_px >= 8 else 0.4
+    named = len(colours.class_J) <= MOST_NAMED
+    parts: dict[tuple[str, int], list[tuple[float, float, float, float]]] = defaultdict(list)
+    columns = zip(
+        boxes.job_B.tolist(), boxes.device_B.tolist(), boxes.x_B.tolist(),
+        boxes.width_B.tolist(), boxes.full_B.tolist(), strict=True,
+    )  # fmt: skip
+    for job, device, x, width, full in columns:
+        height = (row_px - gap) * (1.0 if full else 0.5)
+        box = (x, (device + 1) * row_px - gap / 2 - height, width, height)
+        parts[(colours.class_J[job], job if named else -1)].append(box)
+    return "".join(
+        f'<path class="b {colour}"'
+        + (f' data-j="{job}" data-k="{colours.key_J[job]}"' if job >= 0 else "")
+        + f' d="{boxes_path(found)}"/>'
+        for (colour, job), found in sorted(parts.items(), key=lambda item: item[0][1])
+    )
+
+
+def _device_labels(record: Record, devices: int, row_px: float) -> str:
+    if row_px >= 14:
+        return "".join(
+            f'<span class="dev" style="top:{k * row_px:g}px;height:{row_px:g}px" '
+            f'title="{escape(d.name)}"><b>{escape(d.host)}/</b>'
+            f"{escape(d.name.removeprefix(d.host + '/'))}</span>"
+            for k, d in enumerate(record.run.cluster.devices[:devices])
+        )
+    rows_of: dict[str, list[int]] = defaultdict(list)
+    for device in record.run.cluster.devices[:devices]:
+        rows_of[device.host].append(device.index)
+    every = max(1, round(16 / (row_px * devices / len(rows_of))))
+    return "".join(
+        f'<span class="dev" style="top:{rows[0] * row_px:g}px;'
+        f'height:{max(14.0, len(rows) * row_px):g}px" title="{escape(host)}">{escape(host)}</span>'
+        for host, rows in list(rows_of.items())[::every]
+    )
+
+
+def _names(record: Record, boxes: Boxes, row_px: float) -> str:
+    """Job names inside the boxes that have room for some letters."""
+    wide = np.flatnonzero(boxes.width_B >= 40)[:400]
+    return "".join(
+        f'<span class="in" style="left:{boxes.x_B[b] / WIDTH * 100:.2f}%;'
+        f"width:{boxes.width_B[b] / WIDTH * 100:.2f}%;"
+        f'top:{boxes.device_B[b] * row_px:g}px;line-height:{row_px:g}px">'
+        f"{escape(record.run.workload.jobs[boxes.job_B[b]].name)}</span>"
+        for b in wide
+    )
+
+
+def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
+    """What the reader must know about what is drawn."""
+    notes = [f"Coloured by {colours.by}."]
+    if not boxes.exact:
+        notes.append(
+            "Each column shows the job with most time in it; a half-high mark is a column "
+            "less than half busy."
+        )
+    total = len(record.run.cluster.devices)
+    if total > MOST_DEVICES:
+        notes.append(f"The first {MOST_DEVICES} of {total} devices are shown.")
+    return f'<p class="note">{" ".join(notes)}</p>'

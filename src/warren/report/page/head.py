@@ -1,0 +1,119 @@
+"""The top of a run: its key numbers, and what the lower bound says in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from warren.report.page.svg import escape
+from warren.report.wording import NOTHING, duration, number, percent, seconds
+
+
+def tiles(found: Mapping[str, Any]) -> str:
+    """The key numbers of a summary."""
+    gap, bound = found.get("gap") or {}, found.get("lower_bound") or {}
+    done = f"{found['finished']:,} of {found['jobs']:,}"
+    wrong = ", ".join(
+        f"{found[key]:,} {key}" for key in ("failed", "cancelled", "unfinished") if found.get(key)
+    )
+    by_type = found.get("utilization_by_type") or {}
+    parts = [
+        _tile(
+            "weighted JCT",
+            seconds(found["weighted_jct_s"]),
+            _against(gap.get("weighted_jct")),
+            _bar(found["weighted_jct_s"], bound.get("weighted_jct_s")),
+        ),
+        _tile("mean JCT", duration(found["mean_jct_s"]), f"median {duration(found['p50_jct_s'])}"),
+        _tile("p95 JCT", duration(found["p95_jct_s"]), f"p99 {duration(found['p99_jct_s'])}"),
+        _tile(
+            "makespan",
+            duration(found["makespan_s"]),
+            _against(gap.get("makespan")),
+            _bar(found["makespan_s"], bound.get("makespan_s")),
+        ),
+        _tile(
+            "utilisation",
+            percent(found["utilization"]),
+            ", ".join(f"{name} {_whole(value)}" for name, value in list(by_type.items())[:4]),
+        ),
+        _tile("jobs finished", done, wrong or f"{found['tasks']:,} tasks"),
+    ]
+    return f'<div class="tiles">{"".join(parts)}</div>'
+
+
+def _tile(name: str, value: str, below: str, extra: str = "") -> str:
+    return (
+        f'<div class="tile"><div class="name">{escape(name)}</div>'
+        f'<div class="value">{escape(value)}</div>{extra}'
+        f'<div class="below">{escape(below)}</div></div>'
+    )
+
+
+def _whole(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:.0f} %"
+
+
+def _against(gap: float | None) -> str:
+    return "no bound" if gap is None else f"at most {max(0.0, 100 * gap):.1f} % above optimal"
+
+
+def _bar(value: float | None, bound: float | None) -> str:
+    """A bar whose dark part no schedule can save."""
+    if not value or not bound:
+        return ""
+    share = min(1.0, bound / value)
+    return f'<div class="bar" aria-hidden="true"><i style="width:{100 * share:.1f}%"></i></div>'
+
+
+def bound_sentence(found: Mapping[str, Any]) -> str:
+    """What the lower bound means for this run, or why there is none."""
+    bound, by = found.get("lower_bound"), found.get("lower_bound_by") or {}
+    if not bound:
+        return f"No lower bound is stated: {found.get('lower_bound_reason') or 'none is known'}."
+    parts = []
+    for key, name, word in (
+        ("weighted_jct_s", "weighted_jct", "a weighted JCT"),
+        ("makespan_s", "makespan", "a makespan"),
+    ):
+        if bound.get(key) is not None:
+            source = f" ({by[name]})" if by.get(name) else ""
+            parts.append(f"{word} below {number(bound[key])} s{source}")
+    sentence = f"No schedule of this workload on this cluster can have {' or '.join(parts)}."
+    if not found.get("gap"):
+        why = found.get("gap_reason") or "nothing to compare"
+        return f"{sentence} No gap is given: {why}."
+    gap = found["gap"].get("weighted_jct")
+    if gap is None:
+        return sentence
+    return (
+        f"{sentence} This schedule has {number(found['weighted_jct_s'])} s, so even the best "
+        f"possible one could save at most {_saving(gap)} of its weighted JCT."
+    )
+
+
+def _saving(gap: float) -> str:
+    """The share of the value above the bound: gap / (1 + gap)."""
+    return f"{100 * max(0.0, gap) / (1 + max(0.0, gap)):.1f} %"
+
+
+def subtitle(found: Mapping[str, Any]) -> str:
+    """Policies, world, cluster and cost of scheduling in one line."""
+    chosen = found["scheduler"]
+    measured = [
+        f"{label} {duration(found[key])}"
+        for key, label in (("decide_s", "deciding took"), ("wall_s", "the whole run"))
+        if found.get(key) is not None
+    ]
+    parts = [
+        f"place {chosen['place']}, flow {chosen['flow']}, "
+        f"group {chosen['group']}, shape {chosen['shape']}",
+        f"grain {found['grain']}",
+        f"network {found['network']}",
+        f"{found['devices']:,} devices",
+        f"seed {found['seed']}",
+        *measured,
+    ]
+    if found.get("overruns"):
+        parts.append(f"{number(found['overruns'])} overruns")
+    return " · ".join(parts)

@@ -1,0 +1,161 @@
+"""The few pieces of HTML and SVG that the charts are made of."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warren.report.wording import number, time_unit
+
+WIDTH: Final = 1000
+"""Every chart is this many units wide and stretched to the page; heights are CSS pixels."""
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A mark on an axis: its place from 0 to 1 and its label."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Maps values from ``low``..``high`` to 0..1, by logarithm where ``log``."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The place of a value; outside 0..1 for one beyond the ends."""
+        low, high = self.low, self.high
+        if self.log:
+            value, low, high = math.log(max(value, 1e-300)), math.log(low), math.log(high)
+        return (value - low) / (high - low) if high > low else 0.5
+
+
+def escape(text: object) -> str:
+    """Text made safe between tags and inside quoted attributes; control characters replaced."""
+    return html.escape(_CONTROL.sub("\ufffd", str(text)), quote=True)
+
+
+def short(value: float) -> str:
+    """A coordinate with at most one decimal."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def line_path(points: Iterable[tuple[float, float]]) -> str:
+    """The ``d`` of a path through points in chart units."""
+    return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in points)
+
+
+def step_path(points: Sequence[tuple[float, float]]) -> str:
+    """The ``d`` of a staircase: each value holds until the next point."""
+    first, *rest = points
+    return f"M{short(first[0])} {short(first[1])}" + "".join(
+        f"H{short(x)}V{short(y)}" for x, y in rest
+    )
+
+
+def boxes_path(boxes: Iterable[tuple[float, float, float, float]]) -> str:
+    """The ``d`` of many boxes (x, y, width, height)."""
+    return "".join(
+        f"M{short(x)} {short(y)}h{short(w)}v{short(h)}h-{short(w)}z" for x, y, w, h in boxes
+    )
+
+
+def ticks(scale: Scale, most: int = 6) -> list[Tick]:
+    """Round values on a scale, at most about ``most`` of them."""
+    if scale.log:
+        return _log_ticks(scale, most)
+    span = scale.high - scale.low
+    if span <= 0:
+        return [Tick(at=0.5, label=number(scale.low))]
+    step = _round_step(span / most)
+    first = math.ceil(scale.low / step - 1e-9)
+    values = [k * step for k in range(first, math.floor(scale.high / step + 1e-9) + 1)]
+    digits = max(0, -math.floor(math.log10(step)))
+    return [Tick(at=scale(value), label=f"{value:,.{digits}f}") for value in values]
+
+
+def _round_step(raw: float) -> float:
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
+
+
+def _log_ticks(scale: Scale, most: int) -> list[Tick]:
+    powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
+    for mantissas in ((1, 2, 5), (1, 3), (1,)):
+        values = [m * 10.0**p for p in powers for m in mantissas]
+        inside = [value for value in values if scale.low <= value <= scale.high]
+        if len(inside) <= most or mantissas == (1,):
+            break
+    return [Tick(at=scale(value), label=number(value)) for value in inside]
+
+
+def time_ticks(scale: Scale, most: int = 6) -> tuple[list[Tick], str]:
+    """Ticks of a time axis whose scale is in seconds, and the unit of their labels."""
+    size, sign = time_unit(scale.high - scale.low if not scale.log else scale.high)
+    in_unit = Scale(low=scale.low / size, high=scale.high / size, log=scale.log)
+    return ticks(in_unit, most), sign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A chart: its picture in ``WIDTH`` x ``height`` units and what stands around it.
+
+    The picture is stretched to the page while all text is HTML above it, so that it stays
+    readable at any width.
+    """
+
+    label: str
+    height: float
+    body: str
+    x_ticks: Sequence[Tick] = ()
+    y_ticks: Sequence[Tick] = ()
+    x_title: str = ""
+    y_title: str = ""
+    over: str = ""
+    """HTML laid over the picture."""
+    kind: str = ""
+    width: float = WIDTH
+
+    def render(self) -> str:
+        """The chart as HTML."""
+        grid = "".join(f"M{short(t.at * self.width)} 0v{short(self.height)}" for t in self.x_ticks)
+        rows = "".join(
+            f"M0 {short((1 - t.at) * self.height)}h{short(self.width)}" for t in self.y_ticks
+        )
+        marks = "".join(
+            f'<span class="xt{" odd" if k % 2 else ""}" style="left:{100 * t.at:.2f}%">'
+            f"{escape(t.label)}</span>"
+            for k, t in enumerate(self.x_ticks)
+        ) + "".join(
+            f'<span class="yt" style="top:{100 * (1 - t.at):.2f}%">{escape(t.label)}</span>'
+            for t in self.y_ticks
+        )
+        above = f'<div class="ytitle">{escape(self.y_title)}</div>' if self.y_title else ""
+        below = f'<div class="xtitle">{escape(self.x_title)}</div>' if self.x_title else ""
+        return (
+            f'<div class="chart {self.kind}">{above}<div class="plot">'
+            f'<svg role="img" aria-label="{escape(self.label)}" preserveAspectRatio="none" '
+            f'viewBox="0 0 {short(self.width)} {short(self.height)}" '
+            f'style="height:{short(self.height)}px"><path class="grid" d="{grid}{rows}"/>'
+            f"{self.body}</svg>{marks}{self.over}</div>{below}</div>"
+        )
+
+
+def legend(entries: Iterable[tuple[str, str, str]]) -> str:
+    """Chips (colour class, key to highlight, label); a key of '' highlights nothing."""
+    chips = "".join(
+        f"<li{f' data-k={chr(34)}{escape(key)}{chr(34)} tabindex=0' if key else ''}>"
+        f'<i class="{colour}"></i>{escape(label)}</li>'
+        for colour, key, label in entries
+    )
+    return f'<ul class="legend">{chips}</ul>'

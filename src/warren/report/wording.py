@@ -1,0 +1,44 @@
+"""Numbers as a person reads them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+NOTHING: Final = "–"
+
+
+def number(value: float) -> str:
+    """Four or five digits, thousands apart, never an exponent: 0.0123, 4.56, 78.9, 12,345."""
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    digits = 1 if size >= 100 else 2 if size >= 1 else 4
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float | None) -> str:
+    """A share as percent with one decimal."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def seconds(value_s: float | None) -> str:
+    """Seconds with their unit, whatever their size."""
+    return NOTHING if value_s is None else f"{number(value_s)} s"
+
+
+def duration(value_s: float | None) -> str:
+    """A time in the largest unit that leaves at least two of it: 90 s, 12.3 min, 5.2 h."""
+    if value_s is None:
+        return NOTHING
+    size, unit = time_unit(value_s)
+    return f"{number(round(value_s / size, 2))} {unit}"
+
+
+def time_unit(span_s: float) -> tuple[float, str]:
+    """The unit that suits times up to ``span_s``: its size in seconds and its sign."""
+    for size, sign in _UNITS:
+        if span_s >= 2 * size:
+            return size, sign
+    return _UNITS[-1] if 0 < span_s < 1 else (1.0, "s")
