@@ -1,0 +1,168 @@
+"""From profile rows to the cost matrices of a run.
+
+Which row a job uses: its own (``cost``, a trace priced by its reader), else the row of its
+``model`` (the run file's before the shipped one), else what was measured for it.
+
+*Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a
+row with batch 0 and a row of ``cost`` are taken as they are. T^s, where a row does not state it,
+is 2 * 8 * model_bytes / nic (push and pull once, the sum at the server for free), with the
+slowest NIC among the hosts that hold the type; a host that states none counts as 25 Gbit/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warren.model.cluster import Cluster
+from warren.model.costs import CostTable, ProfileRow
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.run import Run
+from warren.model.units import NEVER_NS, seconds_to_ns
+from warren.profile.table import REFERENCE_NIC_BPS, TABLE
+
+_NONE: Final[Mapping[str, ProfileRow]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Type:
+    """One device type as costs see it."""
+
+    name: str
+    memory_bytes: int | None
+    nic_bps: float
+
+
+def measured_key(job: Job) -> str:
+    """The name under which ``cost_table`` looks for a job's measured row."""
+    return f"measured:{job.name}"
+
+
+def missing(run: Run) -> tuple[int, ...]:
+    """Jobs that must be measured: they have an app, but neither a model nor a cost row."""
+    return tuple(
+        job.index
+        for job in run.workload.jobs
+        if job.app is not None and job.model is None and job.cost is None
+    )
+
+
+def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTable:
+    """T^c and T^s of every job on every device type of the cluster, in nanoseconds.
+
+    ``measured`` holds a row for each job of ``missing(run)`` under ``measured_key(job)``: times
+    of one task at the job's own batch.
+
+    Raises
+    ------
+    SpecError
+        If a job has no row, fits no device type, or would take longer than time can count.
+    """
+    types = tuple(_types(run.cluster))
+    rows = {**TABLE, **{row.model: row for row in run.profiles}}
+    own = {row.model: row for row in run.profiles}
+    shape = (len(run.workload.jobs), len(types))
+    comp_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
+    sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
+    problems: list[Problem] = []
+    seen: dict[tuple[object, ...], list[tuple[int, int, int]]] = {}
+    for job in run.workload.jobs:
+        key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
+        try:
+            if key not in seen:
+                row = _row(job, rows, own, measured)
+                seen[key] = list(_prices(job, row, types))
+            _check_length(job, seen[key])
+        except ValueError as error:
+            problems.append(Problem(file=run.name, field=f"job {job.name}", message=str(error)))
+            continue
+        for column, comp_ns, sync_ns in seen[key]:
+            comp_ns_JT[job.index, column] = comp_ns
+            sync_ns_JT[job.index, column] = sync_ns
+    if problems:
+        raise SpecError(problems)
+    return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT != NEVER_NS)
+
+
+def _types(cluster: Cluster) -> Iterator[_Type]:
+    holders: dict[str, list[str]] = {}
+    for device in cluster.devices:
+        holders.setdefault(device.type, []).append(device.host)
+    nic_bps = {
+        host.name: REFERENCE_NIC_BPS if host.nic_bps is None else host.nic_bps
+        for host in cluster.hosts
+    }
+    for kind in cluster.types:
+        slowest = min((nic_bps[host] for host in holders.get(kind.name, ())), default=None)
+        yield _Type(
+            name=kind.name,
+            memory_bytes=kind.memory_bytes,
+            nic_bps=REFERENCE_NIC_BPS if slowest is None else slowest,
+        )
+
+
+def _row(
+    job: Job,
+    rows: Mapping[str, ProfileRow],
+    own: Mapping[str, ProfileRow],
+    measured: Mapping[str, ProfileRow],
+) -> ProfileRow:
+    if job.cost is not None:
+        return _named("cost", job.cost, own)
+    if job.model is not None:
+        return _named("model", job.model, rows)
+    row = measured.get(measured_key(job))
+    if row is None:
+        raise ValueError("has no model and was not measured; name a model or measure its app")
+    return row
+
+
+def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
+    if name not in rows:
+        allowed = ", ".join(rows) or "none; profiles: adds rows"
+        raise ValueError(f"{what} {name!r} has no profile row; allowed: {allowed}")
+    return rows[name]
+
+
+def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple[int, int, int]]:
+    """(position of the type, T^c, T^s) for each type that the job fits.
+
+    Raises
+    ------
+    ValueError
+        If it fits none.
+    """
+    any_fits, reasons = False, []
+    for column, kind in enumerate(types):
+        if kind.name not in row.comp_s:
+            reasons.append(f"no time on {kind.name} (it has {', '.join(row.comp_s) or 'none'})")
+        elif kind.memory_bytes is not None and row.memory_bytes > kind.memory_bytes:
+            needs, has = row.memory_bytes / 1e9, kind.memory_bytes / 1e9
+            reasons.append(f"needs {needs:g} GB, {kind.name} has {has:g} GB")
+        else:
+            any_fits = True
+            yield column, _comp_ns(job, row, kind), _sync_ns(row, kind)
+    if not any_fits:
+        raise ValueError(f"fits no device: profile {row.model}: {'; '.join(reasons)}")
+
+
+def _comp_ns(job: Job, row: ProfileRow, kind: _Type) -> int:
+    scaled = job.cost is None and job.model is not None and row.batch > 0
+    factor = job.batch / row.batch if scaled else 1.0
+    return max(1, seconds_to_ns(row.comp_s[kind.name] * factor))
+
+
+def _sync_ns(row: ProfileRow, kind: _Type) -> int:
+    stated = row.sync_s.get(kind.name)
+    return seconds_to_ns(2 * 8 * row.model_bytes / kind.nic_bps if stated is None else stated)
+
+
+def _check_length(job: Job, prices: Iterable[tuple[int, int, int]]) -> None:
+    """Refuse a job whose tasks one after another, on its slowest type, overflow the clock."""
+    task_ns = max(comp_ns + sync_ns for _, comp_ns, sync_ns in prices)
+    if (job.rounds or 1) * job.scale * task_ns + job.arrival_ns >= NEVER_NS:
+        raise ValueError("its tasks one after another would take more than 146 years")

@@ -1,0 +1,105 @@
+"""A checked cluster file becomes a ``Cluster``: hosts counted out, devices named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Network
+from warren.model.errors import Problem
+from warren.workload.document import Document, Path
+from warren.workload.schema_cluster import MAX_DEVICES, MAX_HOSTS, ClusterSpec, HostSpec
+
+
+def build_cluster(
+    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem]
+) -> Cluster | None:
+    """The cluster, or None and problems. ``at`` is where the cluster stands in the document."""
+    found = [*_too_many(spec), *_same_names(spec), *_no_device(spec)]
+    problems += [document.problem((*at, *path), message) for path, message in found]
+    if found:
+        return None
+    hosts = tuple(host for one in spec.hosts for host in _hosts(one))
+    devices = tuple(_devices(spec))
+    return Cluster(
+        hosts=hosts,
+        devices=devices,
+        types=_types(spec),
+        network=Network(model=spec.network.model),  # type: ignore[arg-type]
+        engine=spec.engine,
+        emulate=Emulate(time_scale=spec.emulate.time_scale) if spec.emulate else None,
+    )
+
+
+def host_names(spec: HostSpec) -> Iterator[str]:
+    """``v-0``, ``v-1``, ... where a count is stated (also 1), else the plain name."""
+    if spec.count is None:
+        yield spec.name
+    else:
+        yield from (f"{spec.name}-{index}" for index in range(spec.count))
+
+
+def _too_many(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
+    hosts = sum(host.count or 1 for host in spec.hosts)
+    devices = sum((host.count or 1) * sum(host.devices.values()) for host in spec.hosts)
+    if hosts > MAX_HOSTS:
+        yield ("hosts",), f"{hosts} hosts; allowed: at most {MAX_HOSTS}"
+    if devices > MAX_DEVICES:
+        yield ("hosts",), f"{devices} devices; allowed: at most {MAX_DEVICES}"
+
+
+def _same_names(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
+    if sum(host.count or 1 for host in spec.hosts) > MAX_HOSTS:
+        return
+    seen: Counter[str] = Counter()
+    for index, host in enumerate(spec.hosts):
+        names = tuple(host_names(host))
+        again = [name for name in names if seen[name]]
+        seen.update(names)
+        if again:
+            yield ("hosts", index, "name"), f"host {again[0]} stands twice; names must differ"
+
+
+def _no_device(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
+    if not any(host.devices for host in spec.hosts):
+        yield ("hosts",), "no host has a device; allowed: devices: {TYPE: COUNT}"
+
+
+def _device_names(host: HostSpec, name: str) -> Iterator[tuple[str, str]]:
+    for kind, count in host.devices.items():
+        for index in range(count):
+            yield kind, f"{name}/{kind}-{index}"
+
+
+def _hosts(spec: HostSpec) -> Iterator[Host]:
+    for name in host_names(spec):
+        yield Host(
+            name=name,
+            devices=tuple(device for _, device in _device_names(spec, name)),
+            memory_bytes=spec.memory,
+            nic_bps=spec.nic,
+            intra_bps=spec.intra,
+            disk_bytes_per_s=spec.disk,
+        )
+
+
+def _devices(spec: ClusterSpec) -> Iterator[Device]:
+    index = 0
+    for host in spec.hosts:
+        for name in host_names(host):
+            for kind, device in _device_names(host, name):
+                yield Device(index=index, name=device, type=kind, host=name)
+                index += 1
+
+
+def _types(spec: ClusterSpec) -> tuple[DeviceType, ...]:
+    """Types in use: those described first, in that order, then the others as hosts name them."""
+    used = dict.fromkeys(kind for host in spec.hosts for kind in host.devices)
+    order = [*(name for name in spec.device_types if name in used), *used]
+    return tuple(
+        DeviceType(
+            name=name,
+            memory_bytes=spec.device_types[name].memory if name in spec.device_types else None,
+        )
+        for name in dict.fromkeys(order)
+    )

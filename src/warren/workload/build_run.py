@@ -1,0 +1,43 @@
+"""The smaller parts of a checked run file: profile rows, scheduler, truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warren.model.costs import ProfileRow
+from warren.model.run import Scheduler, Truth
+from warren.workload.schema_run import ProfileSpec, RunSpec
+
+
+def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
+    """Extra profile rows, in file order. ``batch`` 0: the times hold for any batch."""
+    return tuple(
+        ProfileRow(
+            model=name,
+            batch=spec.batch,
+            model_bytes=spec.model,
+            memory_bytes=spec.memory,
+            comp_s=spec.comp,
+            sync_s=spec.sync,
+            source=spec.source,
+        )
+        for name, spec in specs.items()
+    )
+
+
+def build_scheduler(spec: RunSpec) -> Scheduler:
+    """The four policy names and the options of the place policy."""
+    names = spec.scheduler
+    return Scheduler(
+        place=names.place,
+        flow=names.flow,
+        group=names.group,
+        shape=names.shape,
+        options=spec.policy,
+    )
+
+
+def build_truth(spec: RunSpec) -> Truth:
+    """The hidden truth of a simulation."""
+    truth = spec.truth
+    return Truth(task_cv=truth.task_cv, job_cv=truth.job_cv, seed=truth.seed)

@@ -1,0 +1,120 @@
+"""Pydantic's findings as one line each: file, line, field, what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from warren.model.errors import Problem
+from warren.workload.document import Document, Path
+from warren.workload.text import shown
+
+MAX_PROBLEMS: Final = 200
+"""More problems than this in one file are counted, not listed."""
+
+T = TypeVar("T")
+Kind = type[BaseModel] | Any
+
+
+def check(
+    kind: type[T] | Any, document: Document, problems: list[Problem], at: Path = ()
+) -> T | None:
+    """Validate the value at ``at`` of a document; on failure add problems and return None."""
+    value = document.data
+    for key in at:
+        value = value[key]
+    try:
+        result: T = TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        problems += limited(document, [_problem(kind, document, at, one) for one in found])
+        return None
+    return result
+
+
+def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:
+    """The first ``MAX_PROBLEMS``, with a line that counts the rest."""
+    rest = len(problems) - MAX_PROBLEMS
+    if rest <= 0:
+        return list(problems)
+    more = Problem(file=document.file, message=f"and {rest} more problems")
+    return [*problems[:MAX_PROBLEMS], more]
+
+
+def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any]) -> Problem:
+    inside = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
+    describe = _MESSAGES.get(error["type"])
+    if error["type"] == "extra_forbidden":
+        message = _unknown(kind, inside)
+    elif describe is not None:
+        message = describe(error)
+    else:
+        message = str(error["msg"])
+    if any(_same_way(known, (*at, *inside)) for known in document.overridden):
+        message += " (given as an override)"
+    return document.problem((*at, *inside), message)
+
+
+def _same_way(one: Path, other: Path) -> bool:
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _unknown(kind: Kind, path: Path) -> str:
+    allowed = sorted({name for model in _models_at(kind, path[:-1]) for name in model.model_fields})
+    near = get_close_matches(str(path[-1])[:100], allowed, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown field; {hint}allowed: {', '.join(allowed)}"
+
+
+def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
+    """The schemas that may stand at a path; list positions and map keys pass through."""
+    models = list(_models(kind))
+    for key in path:
+        fields = [model.model_fields[str(key)] for model in models if key in model.model_fields]
+        if fields:
+            models = [model for one in fields for model in _models(one.annotation)]
+    return models
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        if not isinstance(inner, str):
+            yield from _models(inner)
+
+
+def _got(expected: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda error: f"expected {expected}, got {shown(error['input'])}"
+
+
+def _bound(words: str, name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda error: f"must be {words} {error['ctx'][name]}, got {shown(error['input'])}"
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    return str(error["ctx"]["error"])
+
+
+_MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "missing": lambda _: "is required",
+    "value_error": _said,
+    "path_or": lambda error: f"{error['msg']}, got {shown(error['input'])}",
+    "literal_error": lambda error: (
+        f"allowed: {error['ctx']['expected']}, got {shown(error['input'])}"
+    ),
+    "greater_than": _bound("more than", "gt"),
+    "greater_than_equal": _bound("at least", "ge"),
+    "less_than": _bound("less than", "lt"),
+    "less_than_equal": _bound("at most", "le"),
+    "finite_number": _got("a finite number"),
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), _got("a whole number")),
+    **dict.fromkeys(("float_type", "float_parsing"), _got("a number")),
+    **dict.fromkeys(("string_type", "string_unicode"), _got("text")),
+    "bool_type": _got("true or false"),
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _got("a mapping")),
+    "list_type": _got("a list"),
+}

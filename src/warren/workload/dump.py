@@ -1,0 +1,133 @@
+"""A run as one YAML file that needs no other: what ``run.yaml`` of a result folder holds.
+
+``load_run`` of the text gives an equal run, whatever folder the file lies in: times are written
+as whole nanoseconds, rates and costs as the shortest decimal that reads back equal, jobs with
+the seeds they had, costs of a trace as profile rows. ``base`` is written as it stands; a caller
+that wants apps to be found from any working folder resolves a run whose ``base`` is absolute.
+Every line is a key and a JSON value, which YAML reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from warren.model.cluster import Cluster, Host
+from warren.model.costs import ProfileRow
+from warren.model.job import Job
+from warren.model.run import Run, Truth
+
+
+def dump_run(run: Run) -> str:
+    """The resolved run as YAML text; ``load_run`` of it gives ``run`` again."""
+    return "".join(f"{line}\n" for line in _lines(run))
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield "format: 1"
+    yield f"name: {_json(run.name)}"
+    yield f"base: {_json(run.base)}"
+    yield f"seed: {run.seed}"
+    yield f"grain: {_json(run.grain.text)}"
+    scheduler = {**asdict(run.scheduler)}
+    options = scheduler.pop("options")
+    yield f"scheduler: {_json(scheduler)}"
+    if options:
+        yield f"policy: {_json(options)}"
+    if run.truth != Truth():
+        yield f"truth: {_json(asdict(run.truth))}"
+    yield from _cluster(run.cluster)
+    if run.profiles:
+        yield "profiles:"
+        for row in run.profiles:
+            yield f"  {_json(row.model)}: {_json(_profile(row))}"
+    yield "workload:"
+    if run.workload.notes:
+        yield f"  notes: {_json(list(run.workload.notes))}"
+    yield "  jobs:"
+    for job in run.workload.jobs:
+        yield f"  - {_json(_job(job))}"
+
+
+def _cluster(cluster: Cluster) -> Iterator[str]:
+    yield "cluster:"
+    yield f"  network: {_json({'model': cluster.network.model})}"
+    yield f"  engine: {cluster.engine}"
+    if cluster.emulate is not None:
+        yield f"  emulate: {_json({'time_scale': cluster.emulate.time_scale})}"
+    yield "  device_types:"
+    for kind in cluster.types:
+        yield f"    {_json(kind.name)}: {_json(_stated({'memory': kind.memory_bytes}))}"
+    yield "  hosts:"
+    kinds = _kinds_by_host(cluster)
+    for host in cluster.hosts:
+        yield f"  - {_json(_host(host, kinds.get(host.name, {})))}"
+
+
+def _kinds_by_host(cluster: Cluster) -> dict[str, dict[str, int]]:
+    kinds: dict[str, dict[str, int]] = {}
+    for device in cluster.devices:
+        counts = kinds.setdefault(device.host, {})
+        counts[device.type] = counts.get(device.type, 0) + 1
+    return kinds
+
+
+def _host(host: Host, devices: dict[str, int]) -> dict[str, Any]:
+    disk = host.disk_bytes_per_s
+    return _stated(
+        {
+            "name": host.name,
+            "devices": devices,
+            "memory": host.memory_bytes,
+            "nic": host.nic_bps,
+            "intra": host.intra_bps,
+            "disk": None if disk is None else f"{disk!r} B/s",
+        }
+    )
+
+
+def _profile(row: ProfileRow) -> dict[str, Any]:
+    return {
+        "model": row.model_bytes,
+        "memory": row.memory_bytes,
+        "batch": row.batch,
+        "comp": dict(row.comp_s),
+        "sync": dict(row.sync_s),
+        "source": dict(row.source),
+    }
+
+
+def _job(job: Job) -> dict[str, Any]:
+    return _stated(
+        {
+            "name": job.name,
+            "app": job.app,
+            "model": job.model,
+            "cost": job.cost,
+            "sync": job.sync,
+            "scale": job.scale,
+            "rounds": job.rounds,
+            "batch": job.batch,
+            "weight": job.weight,
+            "arrival": f"{job.arrival_ns} ns",
+            "user": job.user or None,
+            "group": job.group or None,
+            "seed": job.seed,
+            "numerics": job.numerics,
+            "evaluate": asdict(job.evaluate) if job.evaluate else None,
+            "stop": _stated(asdict(job.stop)) if job.stop else None,
+            "checkpoint": asdict(job.checkpoint) if job.checkpoint else None,
+            "params": dict(job.params) or None,
+        }
+    )
+
+
+def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _json(value: Any) -> str:
+    """One value in JSON, with floats as YAML reads them and every other character escaped."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False)

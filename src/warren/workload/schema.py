@@ -1,0 +1,32 @@
+"""JSON Schema of the user files, for editors and other programs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from warren.model.errors import Problem, SpecError
+
+KINDS: Final = ("job", "cluster", "run")
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema of a job, cluster or run file.
+
+    Raises
+    ------
+    SpecError
+        If ``kind`` is none of these.
+    """
+    from pydantic import BaseModel
+
+    from warren.workload.schema_cluster import ClusterSpec
+    from warren.workload.schema_job import JobSpec
+    from warren.workload.schema_run import RunSpec
+
+    specs: dict[str, type[BaseModel]] = {"job": JobSpec, "cluster": ClusterSpec, "run": RunSpec}
+    if kind not in specs:
+        raise SpecError(
+            Problem(file="schema", message=f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")
+        )
+    schema = specs[kind].model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

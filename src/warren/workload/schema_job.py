@@ -1,0 +1,95 @@
+"""What a job file may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from warren.workload.schema_types import (
+    Count,
+    Format,
+    Line,
+    Name,
+    Seed,
+    Spec,
+    TimeNs,
+    choice,
+)
+
+MAX_SCALE = 1_000_000
+
+
+def _cost(value: object) -> object:
+    if isinstance(value, dict):
+        raise ValueError("a mapping (for shape advice) is not available yet; allowed: a row's name")
+    return value
+
+
+class EvaluateSpec(Spec):
+    """When the job is evaluated."""
+
+    every: Count = Field(description="Evaluate inside the barrier of every so many rounds.")
+
+
+class StopSpec(Spec):
+    """When the job ends early."""
+
+    metric: Line = Field(description="Name of a number that evaluate() returns.")
+    reaches: float | None = Field(None, description="Stop once the metric is at least this.")
+    falls_to: float | None = Field(None, description="Stop once the metric is at most this.")
+
+    @model_validator(mode="after")
+    def _one_target(self) -> StopSpec:
+        if (self.reaches is None) == (self.falls_to is None):
+            raise ValueError("needs exactly one of reaches and falls_to")
+        return self
+
+
+class CheckpointSpec(Spec):
+    """When the job is checkpointed."""
+
+    every: Count = Field(description="Keep a copy every so many rounds.")
+
+
+class JobSpec(Spec):
+    """One training job: what it computes, never where or when."""
+
+    format: Format = 1
+    name: Name
+    app: Line | None = Field(None, description="path/file.py:Class, relative to the run file.")
+    model: Line | None = Field(None, description="A row of the profile table; omit to measure.")
+    sync: Annotated[str, *choice("ps", later=("ring",))] = "ps"
+    scale: int = Field(1, ge=1, le=MAX_SCALE, description="Tasks a round.")
+    rounds: Count | None = Field(None, description="Omit when unknown (online policies only).")
+    batch: int | None = Field(
+        None, ge=1, le=10**9, description="Items a task; default: the batch of the model's row."
+    )
+    weight: float = Field(1.0, gt=0, le=1e12)
+    arrival: TimeNs = 0
+    user: Line | Literal[""] = ""
+    group: Line | Literal[""] = ""
+    seed: Seed | None = Field(None, description="Default: from the run's seed and the job's name.")
+    numerics: Annotated[str, *choice("strict", "mixed")] = "strict"
+    evaluate: EvaluateSpec | None = None
+    stop: StopSpec | None = None
+    checkpoint: CheckpointSpec | None = None
+    params: dict[str, Any] = Field(default_factory=dict, description="Parameters of the app.")
+    cost: Annotated[
+        Line | None, BeforeValidator(_cost), WithJsonSchema({"type": ["string", "null"]})
+    ] = Field(None, description="A profile row of this job alone, taken as it is.")
+
+    @model_validator(mode="after")
+    def _complete(self) -> JobSpec:
+        if self.stop is not None and self.evaluate is None:
+            raise ValueError("stop needs evaluate: {every: N}")
+        if self.app is None and self.model is None and self.cost is None:
+            raise ValueError("needs app (code to train) or model (a row of the profile table)")
+        return self
+
+
+class JobsSpec(Spec):
+    """A file of several jobs."""
+
+    format: Format = 1
+    jobs: list[JobSpec] = Field(min_length=1)

@@ -1,0 +1,160 @@
+"""What a run file may say. ``cluster``, ``profiles`` and jobs may stand in it or be a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from warren.workload.schema_cluster import ClusterSpec
+from warren.workload.schema_job import JobSpec
+from warren.workload.schema_types import (
+    Count,
+    Format,
+    Line,
+    Path,
+    PositiveTimeS,
+    Seed,
+    Size,
+    Spec,
+    TimeS,
+    choice,
+)
+
+FORMATS = ("gavel", "philly")
+
+
+def _refuse_generate(value: object) -> object:
+    raise ValueError("is not available yet; allowed: jobs, trace, or a list of jobs")
+
+
+def _grain(value: object) -> object:
+    from warren.workload.grain import parse_grain
+
+    parse_grain(value)
+    return str(value)
+
+
+def path_or(inline: str) -> Discriminator:
+    """Tells a path from an inline value; ``inline`` is its kind: a mapping or a list."""
+    kind = {"mapping": Mapping, "list": list}[inline]
+
+    def tag(value: Any) -> str | None:
+        if isinstance(value, str):
+            return "<path>"
+        return "<inline>" if isinstance(value, kind) else None
+
+    return Discriminator(
+        tag,
+        custom_error_type="path_or",
+        custom_error_message=f"expected a file path or a {inline}",
+    )
+
+
+PathTag = Annotated[Path, Tag("<path>")]
+
+
+class ProfileSpec(Spec):
+    """Cost of one task of a model, by device type."""
+
+    model: Size = Field(description="Bytes of the parameters that a synchronisation moves.")
+    memory: Size = Field(0, description="Device memory of a task; 0 fits everywhere.")
+    batch: int = Field(
+        0, ge=0, le=10**9, description="Batch of these times; 0: they hold for any batch."
+    )
+    comp: dict[Line, PositiveTimeS]
+    sync: dict[Line, TimeS] = Field(default_factory=dict)
+    source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
+
+
+Profiles = dict[Line, ProfileSpec]
+
+
+class TraceSpec(Spec):
+    """A public trace as workload."""
+
+    format: Annotated[str, *choice(*FORMATS)]
+    path: Path
+    round_s: PositiveTimeS = Field(60.0, description="Philly: run time T is ceil(T / round_s).")
+    throughputs: Path | None = Field(None, description="Gavel: its simulation_throughputs.json.")
+    limit: Count | None = Field(None, description="Use the first so many jobs by arrival.")
+    gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
+    leave_out: list[Line] = Field(default_factory=list, description="Philly: virtual clusters.")
+
+
+class WorkloadSpec(Spec):
+    """Where the jobs come from: exactly one of the fields, ``notes`` apart."""
+
+    jobs: (
+        Annotated[
+            PathTag | Annotated[list[JobSpec], Tag("<inline>")],
+            path_or("list"),
+        ]
+        | None
+    ) = None
+    trace: TraceSpec | None = None
+    generate: Annotated[Any, BeforeValidator(_refuse_generate), WithJsonSchema({"not": {}})] = None
+    notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadSpec:
+        if (self.jobs is None) == (self.trace is None):
+            raise ValueError("needs exactly one of: jobs, trace")
+        return self
+
+
+class SchedulerSpec(Spec):
+    """The four answers, by policy name."""
+
+    place: Line = "hare"
+    flow: Annotated[str, *choice("fair")] = "fair"
+    group: Annotated[str, *choice("isolated")] = "isolated"
+    shape: Annotated[str, *choice("static")] = "static"
+
+
+class TruthSpec(Spec):
+    """Hidden truth of a simulation."""
+
+    task_cv: float = Field(0.0, ge=0, le=10)
+    job_cv: float = Field(0.0, ge=0, le=10)
+    seed: Seed = 0
+
+
+def _workload_kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<path>"
+    if isinstance(value, list):
+        return "<inline>"
+    return "<workload>" if isinstance(value, Mapping) else None
+
+
+class RunSpec(Spec):
+    """One run: a cluster, a workload and a scheduler."""
+
+    format: Format = 1
+    name: Line | None = Field(None, description="Default: the file's name.")
+    base: Path | Literal[""] | None = Field(
+        None, description="Folder of app paths, as it stands; default: the file's folder."
+    )
+    cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")]
+    workload: Annotated[
+        PathTag
+        | Annotated[list[JobSpec], Tag("<inline>")]
+        | Annotated[WorkloadSpec, Tag("<workload>")],
+        Discriminator(
+            _workload_kind,
+            custom_error_type="path_or",
+            custom_error_message="expected {jobs: ...}, {trace: ...}, a list of jobs or a path",
+        ),
+    ]
+    scheduler: SchedulerSpec = SchedulerSpec()
+    policy: dict[str, Any] = Field(default_factory=dict, description="Options of place.")
+    profiles: (
+        Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None
+    ) = None
+    grain: Annotated[
+        str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
+    ] = Field("1", description='1, "N rounds", or a time like "60 s".')
+    truth: TruthSpec = Field(default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0))
+    seed: Seed = 0

@@ -1,0 +1,138 @@
+"""The kinds of values in user files, each with its check and its line of help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from warren.model.units import (
+    NEVER_NS,
+    parse_bytes,
+    parse_rate_bps,
+    parse_time_s,
+    seconds_to_ns,
+)
+from warren.workload.text import shown
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
+_EXACT_NS: Final = re.compile(r"\s*([0-9]{1,19})\s*ns\s*")
+MAX_SEED: Final = 2**63 - 1
+
+
+class Spec(BaseModel):
+    """Base of all schemas: unknown keys refused, types strict, values finite."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+
+def _time_ns(value: object) -> int:
+    exact = _EXACT_NS.fullmatch(value) if isinstance(value, str) and len(value) < 100 else None
+    if exact is None:
+        return seconds_to_ns(_quantity(parse_time_s, value))
+    if int(exact[1]) >= NEVER_NS:
+        raise ValueError(f"{shown(value)} is outside the range of times")
+    return int(exact[1])
+
+
+def _time_s(value: object) -> float:
+    seconds: float = _quantity(parse_time_s, value)
+    seconds_to_ns(seconds)
+    return seconds
+
+
+def _size(value: object) -> int:
+    size: int = _quantity(parse_bytes, value)
+    return value if isinstance(value, int) else size
+
+
+def _rate_bps(value: object) -> float:
+    bps: float = _quantity(parse_rate_bps, value)
+    return bps
+
+
+def _disk_bytes_per_s(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f'{value!r} needs a unit, like "1 GB/s"')
+    return _rate_bps(value) / 8.0
+
+
+def _quantity(parse: Callable[[object], Any], value: object) -> Any:
+    """Call a parser of ``units`` on what it can take; it may only answer or raise ValueError."""
+    if isinstance(value, str) and len(value) > 100:
+        raise ValueError(f"{shown(value)} is too long")
+    if isinstance(value, int) and abs(value) > 10**30:
+        raise ValueError(f"{shown(value)} is too large")
+    return parse(value)
+
+
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise ValueError("must be more than 0")
+    return value
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value) or value in (".", ".."):
+        allowed = "1 to 80 of A-Z a-z 0-9 . _ - (it becomes a file name)"
+        raise ValueError(f"{shown(value)} is not a name; allowed: {allowed}")
+    return value
+
+
+def _line(value: str) -> str:
+    if not value.isprintable() or not 0 < len(value) <= 1000:
+        raise ValueError(f"{shown(value)} must be one line of 1 to 1000 printable characters")
+    return value
+
+
+def _path(value: str) -> str:
+    if not value.isprintable() or not 0 < len(value) <= 4000:
+        raise ValueError(f"{shown(value)} is not a file path")
+    return value
+
+
+def choice(*now: str, later: tuple[str, ...] = ()) -> tuple[Any, Any]:
+    """Annotations of a closed set of words; those in ``later`` get a line of their own."""
+    allowed = ", ".join(now)
+
+    def check(value: str) -> str:
+        if value in later:
+            raise ValueError(f"{value} is not available yet; allowed: {allowed}")
+        if value not in now:
+            raise ValueError(f"{shown(value)} is unknown; allowed: {allowed}")
+        return value
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": list(now)})
+
+
+def _help(text: str, *types: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": list(types), "description": text})
+
+
+_TIME: Final = _help('A time: "10 s", "152 ms", "2 h", or a number of seconds.', "string", "number")
+_BYTES: Final = _help(
+    'A size: "16 GB", "98 MB", "16 GiB", or a number of bytes.', "string", "integer"
+)
+_RATE: Final = _help('A rate: "25 Gbps", "1 GB/s", or a number of bits/s.', "string", "number")
+
+Format = Annotated[Literal[1], Field(description="Version of this file format.")]
+TimeNs = Annotated[int, BeforeValidator(_time_ns), _TIME]
+TimeS = Annotated[float, BeforeValidator(_time_s), _TIME]
+PositiveTimeS = Annotated[float, BeforeValidator(_time_s), AfterValidator(_positive), _TIME]
+Size = Annotated[int, BeforeValidator(_size), _BYTES]
+RateBps = Annotated[float, BeforeValidator(_rate_bps), AfterValidator(_positive), _RATE]
+DiskRate = Annotated[
+    float,
+    BeforeValidator(_disk_bytes_per_s),
+    AfterValidator(_positive),
+    _help('A disk rate: "1 GB/s".', "string"),
+]
+Name = Annotated[str, AfterValidator(_name)]
+Line = Annotated[str, AfterValidator(_line)]
+Path = Annotated[str, AfterValidator(_path)]
+Count = Annotated[int, Field(ge=1, le=10**12)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]

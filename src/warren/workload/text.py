@@ -1,0 +1,126 @@
+"""Text from outside: decoding with a limit, and showing it safely in one line."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from warren.model.errors import Problem, SpecError
+
+Reader: TypeAlias = Callable[[str], bytes]
+"""Gives the content of a file; raises ``OSError`` where it cannot."""
+
+MAX_BYTES: Final = 64 << 20
+MAX_UNPACKED_BYTES: Final = 1 << 30
+_GZIP: Final = b"\x1f\x8b"
+_SHOWN_CHARS: Final = 60
+
+
+def shown(value: object) -> str:
+    """A value as it may stand in an error line: printable and short."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """A path as users write it: ``jobs[3].evaluate.every``."""
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in path]
+    return "".join(parts).removeprefix(".")
+
+
+def _key(key: str) -> str:
+    return key if key.isprintable() and 0 < len(key) <= _SHOWN_CHARS else shown(key)
+
+
+def decoded(file: str, content: bytes) -> str:
+    """UTF-8 text, with or without a byte order mark.
+
+    Raises
+    ------
+    SpecError
+        If it is too large or not UTF-8.
+    """
+    if len(content) > MAX_BYTES:
+        message = f"is larger than {MAX_BYTES >> 20} MiB"
+        raise SpecError(Problem(file=file, message=message))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise SpecError(Problem(file=file, line=line, message="is not UTF-8 text")) from None
+
+
+def unpacked(file: str, content: bytes) -> bytes:
+    """The content of a ``.gz`` file (told by its first bytes); other content as it is.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged, or unpacks to more than ``MAX_UNPACKED_BYTES``.
+    """
+    parts: list[bytes] = []
+    room = MAX_UNPACKED_BYTES
+    while content.startswith(_GZIP) and (room > 0 or not parts):
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(unpacker.decompress(content, room))
+        except zlib.error:
+            raise SpecError(Problem(file=file, message="is damaged gzip data")) from None
+        if not unpacker.eof:
+            raise SpecError(Problem(file=file, message="is gzip data cut short, or too large"))
+        room -= len(parts[-1])
+        content = unpacker.unused_data
+    return b"".join(parts) if parts else content
+
+
+def fetch(file: str, read: Reader, named_by: str = "") -> bytes:
+    """The content of a file.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read; ``named_by`` tells which file and line asked for it.
+    """
+    try:
+        return read(file)
+    except OSError as error:
+        where = f" (named in {named_by})" if named_by else ""
+        message = f"cannot be read: {error.strerror or error}{where}"
+        raise SpecError(Problem(file=file, message=message)) from None
+
+
+def plain(value: Any, depth: int = 50) -> Any:
+    """A Python object as a file would hold it: dicts, lists, strings, finite numbers, None.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else; the text says what.
+    """
+    if depth < 0:
+        raise ValueError("is nested too deeply")
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value!r} is not a number Warren can use")
+        return value
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueError("every key must be a string")
+        return {key: plain(inner, depth - 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner, depth - 1) for inner in value]
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return plain(value.item(), depth - 1)
+    raise ValueError(f"{type(value).__name__} cannot stand in a file")

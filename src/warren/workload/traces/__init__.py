@@ -1,0 +1,1 @@
+"""Readers of public traces, one file a format; ``registry.py`` lists them."""
