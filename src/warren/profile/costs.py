@@ -7,6 +7,7 @@ Which row a job uses: its own (``cost``, a trace priced by its reader), else the
 row with batch 0 and a row of ``cost`` are taken as they are. T^s, where a row does not state it,
 is 2 * 8 * model_bytes / nic (push and pull once, the sum at the server for free), with the
 slowest NIC among the hosts that hold the type; a host that states none counts as 25 Gbit/s.
+The memory of a row is taken as it is, whatever the batch.
 """
 
 from __future__ import annotations
