@@ -350,10 +350,12 @@ def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
                 return status, row, state.out, state.finish_ns_J
             if rows.rounds_R[row] > 1:
                 break  # the device is held until its stretch is over, which puts it back
-    stuck = -1
+    stuck, status = -1, OK
     for device in range(devices):
         if state.head_D[device] >= 0:
             row = units.row_U[state.head_D[device]]
             if stuck < 0 or row < stuck:
                 stuck = row
-    return (OK if stuck < 0 else STUCK), stuck, state.out, state.finish_ns_J
+                over = rows.round_R[row] < state.round_J[rows.job_R[row]]
+                status = TWICE if over else STUCK
+    return status, stuck, state.out, state.finish_ns_J
