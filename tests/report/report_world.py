@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from warren.core.history import History
@@ -13,6 +15,7 @@ from warren.model.job import Job, Workload
 from warren.model.run import Grain, Run, Scheduler
 from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS
+from warren.report.metrics import schedule_values
 from warren.report.record import Bound, Record
 
 MS = 1_000_000
@@ -74,7 +77,7 @@ def costs_of(jobs, cluster, rng, tight=False):
     return CostTable(comp_ns_JT=comp, sync_ns_JT=sync, fits_JT=fits)
 
 
-def lay_out(jobs, cluster, costs, *, jitter=None, order="round"):
+def lay_out(jobs, cluster, costs, *, jitter=None):
     """Round robin over jobs by arrival, each task to the device with the earliest COMP end.
 
     Follows the model: FIFO devices, barrier by last synchronisation; ``lane`` queues the
@@ -138,17 +141,10 @@ def record_of(
 ):
     """A whole record; ``failed`` jobs lose their last round and end as failed."""
     rng = np.random.default_rng(seed)
-    live = world == "live"
-    cluster = cluster_of(counts, network, Emulate(time_scale=0.05) if live else None)
+    emulate = Emulate(time_scale=0.05) if world == "live" else None
+    cluster = cluster_of(counts, network, emulate)
     table = jobs_of(jobs, rng, names, max_rounds)
     costs = costs_of(table, cluster, rng, tight)
-    done, rounds = lay_out(table, cluster, costs, jitter=jitter)
-    finish = np.full(jobs, -1, dtype=np.int64)
-    for event in rounds:
-        if event.finished and event.job not in failed:
-            finish[event.job] = event.time_ns
-    lost = {(j, table[j].rounds - 1) for j in failed}
-    done = [event for event in done if (event.job, event.round) not in lost]
     run = Run(
         name=name,
         cluster=cluster,
@@ -157,42 +153,44 @@ def record_of(
         grain=Grain(),
         seed=seed,
     )
-    header = Header(
-        name,
-        world,
-        place,
-        "1",
-        seed,
-        tuple(job.name for job in table),
-        tuple(device.name for device in cluster.devices),
-    )
-    history = History(
-        header=header,
-        timeline=Timeline.from_events(done),
+    laid = lay_out(table, cluster, costs, jitter=jitter)
+    extra = {"decide_s": 0.25, "wall_s": 1.5, "overruns": 0}
+    history = history_of(run, world, failed, *laid)
+    return with_bound(Record(run=run, history=history, costs=costs, extra=extra), bound_share)
+
+
+def history_of(run, world, failed, done, rounds):
+    """What a journal of these events would tell."""
+    jobs, live = run.workload.jobs, world == "live"
+    finish = np.full(len(jobs), -1, dtype=np.int64)
+    for event in rounds:
+        if event.finished and event.job not in failed:
+            finish[event.job] = event.time_ns
+    lost = {(j, jobs[j].rounds - 1) for j in failed}
+    return History(
+        header=Header(
+            run.name,
+            world,
+            run.scheduler.place,
+            "1",
+            run.seed,
+            tuple(job.name for job in jobs),
+            tuple(device.name for device in run.cluster.devices),
+        ),
+        timeline=Timeline.from_events(e for e in done if (e.job, e.round) not in lost),
         finish_ns_J=finish,
         failed=dict.fromkeys(failed, "RuntimeError: out of luck"),
         rounds=rounds if live else [],
         saved={
             j: ParamsSaved(int(finish[j]), j, f"{j:064x}", "cpu-avx2")
-            for j in range(jobs)
+            for j in range(len(jobs))
             if live and finish[j] >= 0
         },
     )
-    record = Record(
-        run=run,
-        history=history,
-        costs=costs,
-        extra={"decide_s": 0.25, "wall_s": 1.5, "overruns": 0},
-    )
-    return with_bound(record, bound_share)
 
 
 def with_bound(record, share):
     """The record with bounds at ``share`` of its own values (None: no bound)."""
-    from dataclasses import replace
-
-    from warren.report.metrics import schedule_values
-
     if share is None:
         return replace(record, bound=None)
     values = schedule_values(record)

@@ -9,7 +9,7 @@ import numpy as np
 
 from warren.report.metrics import summary
 from warren.report.record import Record
-from warren.report.wording import number, percent
+from warren.report.wording import count, number, percent
 
 COLUMNS: Final = (
     ("run", "run"), ("place", "place"), ("world", "world"), ("finished", "finished"),
@@ -149,6 +149,6 @@ def error_line(error: Mapping[str, Any]) -> str:
     if not error["jobs"]:
         return head + "no job finished in both"
     return head + (
-        f"JCT error of {error['jobs']} jobs: mean {error['mean_error_pct']:.2f} %, "
+        f"JCT error of {count(error['jobs'], 'job')}: mean {error['mean_error_pct']:.2f} %, "
         f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %"
     )

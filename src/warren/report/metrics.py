@@ -23,6 +23,7 @@ import numpy.typing as npt
 from warren.model.costs import IntArray
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.record import Bound, Record
+from warren.report.wording import count
 
 STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")
 _MEASURED: Final = ("decide_s", "wall_s", "overruns")
@@ -150,7 +151,7 @@ def bound_values(
         "gap": None if unfinished else gap,
         "lower_bound_by": {"weighted_jct": bound.weighted_jct_by, "makespan": bound.makespan_by},
         "lower_bound_reason": bound.reason or None,
-        "gap_reason": f"{unfinished} jobs did not finish" if unfinished else None,
+        "gap_reason": f"{count(unfinished, 'job')} did not finish" if unfinished else None,
     }
 
 

@@ -39,6 +39,11 @@ def duration(value_s: float | None) -> str:
 def time_unit(span_s: float) -> tuple[float, str]:
     """The unit that suits times up to ``span_s``: its size in seconds and its sign."""
     for size, sign in _UNITS:
-        if span_s >= 2 * size:
+        if span_s >= (2 * size if size > 1 else size):
             return size, sign
-    return _UNITS[-1] if 0 < span_s < 1 else (1.0, "s")
+    return _UNITS[-1] if span_s > 0 else (1.0, "s")
+
+
+def count(number_of: int, noun: str) -> str:
+    """``1 job``, ``2,000 jobs``."""
+    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"

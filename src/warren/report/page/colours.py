@@ -13,7 +13,7 @@ _HUES: Final = (
     (0x6C, 0xC4, 0xEA), (0xD9, 0xB9, 0x2F), (0x7A, 0x5A, 0xB0), (0x8C, 0x6D, 0x3A),
     (0xC9, 0x7F, 0xC0), (0x7F, 0xA8, 0x3B),
 )  # fmt: skip
-_DEPTHS: Final = (1.0, 0.62, 1.42)
+_DEPTHS: Final = (1.0, 0.66, 1.42)
 COLOURS: Final = len(_HUES) * len(_DEPTHS)
 MODELS: Final = len(_HUES)
 
@@ -30,6 +30,13 @@ class Colouring:
     key_J: tuple[str, ...]
     legend: tuple[tuple[str, str, str], ...]
     by: str
+
+    def groups(self) -> dict[str, tuple[str, list[int]]]:
+        """For each key its colour class and its jobs, in order of first appearance."""
+        found: dict[str, tuple[str, list[int]]] = {}
+        for job, key in enumerate(self.key_J):
+            found.setdefault(key, (self.class_J[job], []))[1].append(job)
+        return found
 
 
 def colouring(jobs: Sequence[Job]) -> Colouring:

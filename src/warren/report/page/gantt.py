@@ -49,7 +49,7 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> str:
         x_ticks=x_ticks,
         x_title=f"cluster time, {unit}",
         over=_device_labels(record, len(devices), row_px)
-        + (_names(record, boxes, row_px) if boxes.exact and row_px >= 18 else ""),
+        + (_names(record, span_s, len(devices), row_px) if row_px >= 18 else ""),
         kind="gantt",
     )
     return frame.render() + legend(colours.legend) + _notes(record, boxes, colours)
@@ -77,7 +77,7 @@ def boxes_of(record: Record, span_s: Scale, devices: int) -> Boxes:
 
 
 def _exact(slices: Slices, low_ns: float, span_ns: float) -> Boxes:
-    start = (slices.start_ns_S - low_ns) / span_ns * WIDTH
+    start = np.asarray((slices.start_ns_S - low_ns) / span_ns * WIDTH, dtype=np.float64)
     return Boxes(
         job_B=slices.job_S,
         device_B=slices.device_S,
@@ -104,11 +104,12 @@ def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxe
     new[1:] = (np.diff(cell) != 1) | (np.diff(job) != 0) | (full[1:] != full[:-1])
     new |= cell % columns == 0
     begins = np.flatnonzero(new)
+    x = np.asarray((cell[begins] % columns) * (WIDTH / columns), dtype=np.float64)
     lengths = np.diff(np.append(begins, len(cell)))
     return Boxes(
         job_B=job[begins],
         device_B=cell[begins] // columns,
-        x_B=(cell[begins] % columns) * (WIDTH / columns),
+        x_B=x,
         width_B=lengths * (WIDTH / columns),
         full_B=full[begins],
         exact=False,
@@ -179,21 +180,24 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
     )
 
 
-def _names(record: Record, boxes: Boxes, row_px: float) -> str:
-    """Job names inside the boxes that have room for some letters."""
-    wide = np.flatnonzero(boxes.width_B >= 40)[:400]
+def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
+    """Job names over stretches of one job that have room for some letters."""
+    low_ns, span_ns = span_s.low * 1e9, (span_s.high - span_s.low) * 1e9
+    runs = joined(record.history.timeline, int(span_ns / 150))
+    left = (runs.start_ns_S - low_ns) / span_ns * 100
+    width = (runs.end_ns_S - runs.start_ns_S) / span_ns * 100
+    wide = np.flatnonzero((width >= 5) & (runs.device_S < devices))[:300]
     return "".join(
-        f'<span class="in" style="left:{boxes.x_B[b] / WIDTH * 100:.2f}%;'
-        f"width:{boxes.width_B[b] / WIDTH * 100:.2f}%;"
-        f'top:{boxes.device_B[b] * row_px:g}px;line-height:{row_px:g}px">'
-        f"{escape(record.run.workload.jobs[boxes.job_B[b]].name)}</span>"
-        for b in wide
+        f'<span class="in" style="left:{left[s]:.2f}%;width:{width[s]:.2f}%;'
+        f'top:{runs.device_S[s] * row_px:g}px;line-height:{row_px:g}px">'
+        f"{escape(record.run.workload.jobs[runs.job_S[s]].name)}</span>"
+        for s in wide
     )
 
 
 def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
     """What the reader must know about what is drawn."""
-    notes = [f"Coloured by {colours.by}."]
+    notes = [] if colours.by == "job" else [f"Coloured by {colours.by}."]
     if not boxes.exact:
         notes.append(
             "Each column shows the job with most time in it; a half-high mark is a column "
@@ -202,4 +206,4 @@ def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
     total = len(record.run.cluster.devices)
     if total > MOST_DEVICES:
         notes.append(f"The first {MOST_DEVICES} of {total} devices are shown.")
-    return f'<p class="note">{" ".join(notes)}</p>'
+    return f'<p class="note">{" ".join(notes)}</p>' if notes else ""

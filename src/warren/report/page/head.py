@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from warren.report.page.svg import escape
-from warren.report.wording import NOTHING, duration, number, percent, seconds
+from warren.report.wording import NOTHING, count, duration, number, percent, seconds
 
 
 def tiles(found: Mapping[str, Any]) -> str:
     """The key numbers of a summary."""
-    gap, bound = found.get("gap") or {}, found.get("lower_bound") or {}
+    gap = found.get("gap") or {}
+    bound = (found.get("lower_bound") if gap else None) or {}
     done = f"{found['finished']:,} of {found['jobs']:,}"
     wrong = ", ".join(
         f"{found[key]:,} {key}" for key in ("failed", "cancelled", "unfinished") if found.get(key)
@@ -37,7 +38,7 @@ def tiles(found: Mapping[str, Any]) -> str:
             percent(found["utilization"]),
             ", ".join(f"{name} {_whole(value)}" for name, value in list(by_type.items())[:4]),
         ),
-        _tile("jobs finished", done, wrong or f"{found['tasks']:,} tasks"),
+        _tile("jobs finished", done, wrong or count(found["tasks"], "task")),
     ]
     return f'<div class="tiles">{"".join(parts)}</div>'
 
@@ -55,7 +56,7 @@ def _whole(share: float | None) -> str:
 
 
 def _against(gap: float | None) -> str:
-    return "no bound" if gap is None else f"at most {max(0.0, 100 * gap):.1f} % above optimal"
+    return "gap not known" if gap is None else f"at most {max(0.0, 100 * gap):.1f} % above optimal"
 
 
 def _bar(value: float | None, bound: float | None) -> str:
@@ -110,7 +111,7 @@ def subtitle(found: Mapping[str, Any]) -> str:
         f"group {chosen['group']}, shape {chosen['shape']}",
         f"grain {found['grain']}",
         f"network {found['network']}",
-        f"{found['devices']:,} devices",
+        count(found["devices"], "device"),
         f"seed {found['seed']}",
         *measured,
     ]

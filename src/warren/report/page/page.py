@@ -16,7 +16,7 @@ from warren.report.page.jobs import jobs_table
 from warren.report.page.script import JS
 from warren.report.page.style import CSS
 from warren.report.page.svg import Scale, escape
-from warren.report.page.use import jobs_chart, use_chart
+from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, prediction
 from warren.report.record import Record
 from warren.report.slices import span_ns
@@ -83,9 +83,10 @@ def _run(record: Record, number: int) -> str:
         gantt(record, colours, span_s),
         '<div class="two">',
         f"<div><h3>Devices computing, by type</h3>{use_chart(record, span_s)}</div>",
+        _if(share_chart(record, colours, span_s), f"Devices computing, by {colours.by}"),
         f"<div><h3>Share of jobs by JCT</h3>{jct_chart([record], [''])}</div>",
         f"<div><h3>Jobs in the system</h3>{jobs_chart(record, span_s)}</div>",
-        *(f"<div><h3>{escape(name.capitalize())}</h3>{chart}</div>" for name, chart in learned),
+        *(_if(chart, name.capitalize()) for name, chart in learned),
         "</div>",
         _failures(record),
         "<h2>Jobs</h2>",
@@ -94,6 +95,10 @@ def _run(record: Record, number: int) -> str:
         "</section>",
     ]
     return "".join(parts)
+
+
+def _if(chart: str, title: str) -> str:
+    return f"<div><h3>{escape(title)}</h3>{chart}</div>" if chart else ""
 
 
 def _span(record: Record) -> Scale:

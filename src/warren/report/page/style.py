@@ -28,6 +28,7 @@ font-variant-numeric:tabular-nums}.below{font-size:12.5px}
 .bar{height:6px;border-radius:3px;background:var(--line);margin:4px 0 5px;overflow:hidden}
 .bar i{display:block;height:100%;background:var(--accent);border-radius:3px}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:4px 34px}.two>div{min-width:0}
+.two>div:last-child:nth-child(odd){grid-column:1/-1}
 .pair{display:grid;grid-template-columns:minmax(0,420px) minmax(0,1fr);gap:28px;align-items:start}
 .chart{--left:46px;margin:6px 0}.chart.gantt{--left:112px}
 .plot{position:relative;margin:0 10px 0 var(--left)}
@@ -52,8 +53,8 @@ justify-content:flex-end;overflow:hidden}.dev b{font-weight:400;opacity:.75}
 .in{overflow:hidden;text-overflow:ellipsis;padding:0 5px;font-size:11.5px;color:#fff;
 text-shadow:0 0 3px #000b,0 0 1px #000}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:3px 14px;padding:0;margin:8px 0 4px;
-font-size:12.5px}.legend li{display:flex;align-items:center;gap:6px;max-width:260px;cursor:default;
-overflow:hidden;text-overflow:ellipsis;white-space:nowrap;border-radius:4px}
+font-size:12.5px}.legend li{display:flex;align-items:center;gap:6px;max-width:230px;cursor:default;
+border-radius:4px}.legend span{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .legend i,td i[class]{flex:none;display:inline-block;width:11px;height:11px;border-radius:3px}
 td i[class]{margin-right:7px;vertical-align:-1px}
 .scroll{overflow:auto;max-height:560px;border:1px solid var(--line);border-radius:10px;margin:8px 0}

@@ -155,7 +155,7 @@ def legend(entries: Iterable[tuple[str, str, str]]) -> str:
     """Chips (colour class, key to highlight, label); a key of '' highlights nothing."""
     chips = "".join(
         f"<li{f' data-k={chr(34)}{escape(key)}{chr(34)} tabindex=0' if key else ''}>"
-        f'<i class="{colour}"></i>{escape(label)}</li>'
+        f'<i class="{colour}"></i><span>{escape(label)}</span></li>'
         for colour, key, label in entries
     )
     return f'<ul class="legend">{chips}</ul>'

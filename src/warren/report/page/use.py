@@ -7,14 +7,27 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import BoolArray, IntArray
 from warren.report.metrics import first_start_ns
-from warren.report.page.svg import WIDTH, Frame, Scale, Tick, legend, line_path, ticks, time_ticks
+from warren.report.page.colours import Colouring
+from warren.report.page.svg import (
+    WIDTH,
+    Frame,
+    Scale,
+    Tick,
+    legend,
+    line_path,
+    step_path,
+    ticks,
+    time_ticks,
+)
 from warren.report.record import Record
 
 Floats = npt.NDArray[np.float64]
-BINS: Final = 200
+BINS: Final = 120
+_FINE: Final = 1000
 _HEIGHT: Final = 190
+MOST_BANDS: Final = 30
 
 
 def use_chart(record: Record, span_s: Scale) -> str:
@@ -41,19 +54,54 @@ def use_chart(record: Record, span_s: Scale) -> str:
 
 
 def busy_share(record: Record, kind: int, span_s: Scale) -> Floats:
-    """Mean share of the devices of type ``kind`` in COMP, for each of ``BINS`` equal bins.
+    """Mean share of the devices of type ``kind`` in COMP, for each of ``BINS`` equal bins."""
+    type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
+    busy = busy_devices(record, type_D[record.history.timeline.device_R] == kind, span_s)
+    return np.clip(busy / max(1, int((type_D == kind).sum())), 0.0, 1.0)
+
+
+def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
+    """Mean number of devices in COMP on these timeline rows, for each of ``BINS`` equal bins.
 
     A row's COMP time is spread evenly from its start to its COMP end.
     """
     line = record.history.timeline
-    type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
-    rows = type_D[line.device_R] == kind
     start, end = line.start_ns_R[rows].astype(float), line.comp_end_ns_R[rows].astype(float)
     rate = line.busy_ns_R[rows] / np.maximum(1.0, end - start)
     edges = np.linspace(span_s.low, span_s.high, BINS + 1) * 1e9
     done = _ramps(edges, start, rate) - _ramps(edges, end, rate)
-    room = max(1, int((type_D == kind).sum())) * np.diff(edges)
-    return np.clip(np.diff(done) / np.maximum(room, 1e-9), 0.0, 1.0)
+    busy: Floats = np.diff(done) / np.maximum(np.diff(edges), 1e-9)
+    return busy
+
+
+def share_chart(record: Record, colours: Colouring, span_s: Scale) -> str:
+    """How many devices compute for whom: one band a job, or a model where jobs are many."""
+    line, total = record.history.timeline, len(record.run.cluster.devices)
+    groups = list(colours.groups().items())
+    if len(groups) > MOST_BANDS:
+        return ""
+    floor, bands = np.zeros(BINS), []
+    for key, (colour, jobs) in groups:
+        top = floor + busy_devices(record, np.isin(line.job_R, jobs), span_s)
+        bands.append(f'<path class="{colour}" data-k="{key}" d="{_band(floor, top, total)}"/>')
+        floor = top
+    x_ticks, unit = time_ticks(span_s)
+    return Frame(
+        label="Devices computing, by job or model, over time",
+        height=_HEIGHT,
+        body="".join(bands),
+        x_ticks=x_ticks,
+        y_ticks=[t for t in ticks(Scale(low=0.0, high=float(total)), 4) if "." not in t.label],
+        x_title=f"cluster time, {unit}",
+    ).render()
+
+
+def _band(floor: Floats, top: Floats, total: int) -> str:
+    """The area between two curves of device counts."""
+    x = np.linspace(0, WIDTH, BINS)
+    upper = [(float(x[k]), (1 - float(top[k]) / total) * _HEIGHT) for k in range(BINS)]
+    lower = [(float(x[k]), (1 - float(floor[k]) / total) * _HEIGHT) for k in range(BINS)]
+    return line_path([*upper, *reversed(lower)]) + "z"
 
 
 def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
@@ -71,18 +119,13 @@ def jobs_chart(record: Record, span_s: Scale) -> str:
     arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     start = first_start_ns(record)
     end = _last_end_ns(record, arrival)
-    times = np.linspace(span_s.low, span_s.high, BINS) * 1e9
+    times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
     waiting = _count(times, arrival) - _count(times, np.minimum(start, end))
     running = _count(times, np.minimum(start, end)) - _count(times, end)
     top = Scale(low=0.0, high=float(max(1, waiting.max(), running.max())))
     x_ticks, unit = time_ticks(span_s)
     lines = "".join(
-        f'<path class="line {colour}" data-k="{key}" d="'
-        + line_path(
-            (k / (BINS - 1) * WIDTH, (1 - top(float(value))) * _HEIGHT)
-            for k, value in enumerate(values)
-        )
-        + '"/>'
+        f'<path class="line {colour}" data-k="{key}" d="{_steps(values, top)}"/>'
         for colour, key, values in (("l1", "qw", waiting), ("l0", "qr", running))
     )
     frame = Frame(
@@ -96,6 +139,16 @@ def jobs_chart(record: Record, span_s: Scale) -> str:
     return frame.render() + legend(
         (("c1", "qw", "waiting for the first task"), ("c0", "qr", "under way"))
     )
+
+
+def _steps(values: IntArray, scale: Scale) -> str:
+    """A staircase through the changes of a count sampled at equal steps."""
+    kept = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
+    points = [
+        (float(k) / (_FINE - 1) * WIDTH, (1 - scale(float(values[k]))) * _HEIGHT)
+        for k in kept.tolist()
+    ]
+    return step_path([*points, (float(WIDTH), points[-1][1])])
 
 
 def _last_end_ns(record: Record, arrival_ns: IntArray) -> IntArray:

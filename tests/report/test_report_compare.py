@@ -1,0 +1,87 @@
+"""Runs side by side and predicted against live JCT."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from report_world import record_of
+
+from warren.report.compare import compare, comparison_lines, jct_errors
+from warren.report.metrics import summary
+
+
+def late(record, share):
+    """The record with every finish late by ``share`` of its JCT."""
+    arrival = np.array([job.arrival_ns for job in record.run.workload.jobs])
+    finish = record.history.finish_ns_J
+    later = np.where(finish >= 0, finish + (share * (finish - arrival)).astype(np.int64), finish)
+    return replace(record, history=replace(record.history, finish_ns_J=later))
+
+
+def test_rows_come_in_order_from_records_or_summaries_alike():
+    one, two = record_of(seed=1), record_of(seed=2, place="fifo")
+    rows = compare([one, two])
+    assert [row["place"] for row in rows] == ["hare", "fifo"]
+    assert rows == compare([summary(one), summary(two)])
+    assert min(row["vs_best"] for row in rows) == 0.0
+
+
+def test_a_run_with_failed_jobs_is_never_the_best():
+    whole, broken = record_of(), record_of(failed=(0, 1, 2), bound_share=None)
+    rows = compare([whole, broken])
+    assert rows[0]["vs_best"] == 0.0
+    assert rows[1]["vs_best"] is None
+    assert rows[1]["gap"] is None
+
+
+def test_jct_error_of_a_prediction_is_mean_p95_and_max_of_the_jobs():
+    live = record_of(world="live")
+    simulated = late(record_of(), 0.1)
+    (error,) = jct_errors([simulated, live])
+    assert error["jobs"] == 8
+    assert error["mean_error_pct"] == pytest.approx(10, abs=1e-3)
+    assert error["max_error_pct"] == pytest.approx(10, abs=1e-3)
+    assert error["bias_pct"] == pytest.approx(10, abs=1e-3)
+    half = replace(
+        simulated,
+        history=replace(
+            simulated.history,
+            finish_ns_J=np.where(
+                np.arange(8) < 4, live.history.finish_ns_J, simulated.history.finish_ns_J
+            ),
+        ),
+    )
+    (error,) = jct_errors([live, half])
+    assert error["mean_error_pct"] == pytest.approx(5, abs=1e-3)
+
+
+def test_jobs_unfinished_in_one_run_are_left_out_and_counted():
+    live, simulated = record_of(world="live", failed=(3,)), record_of()
+    (error,) = jct_errors([live, simulated])
+    assert (error["jobs"], error["left_out"]) == (7, 1)
+
+
+def test_only_the_same_workload_and_policy_are_compared():
+    live = record_of(world="live")
+    others = [record_of(place="fifo"), record_of(seed=5), record_of(jobs=4)]
+    assert jct_errors([live, *others]) == []
+    assert jct_errors([live, live]) == []
+
+
+def test_nothing_finished_is_a_sentence_not_a_crash():
+    live, simulated = (
+        record_of(jobs=2, world="live"),
+        record_of(jobs=2, failed=(0, 1), bound_share=None),
+    )
+    (error,) = jct_errors([live, simulated])
+    assert error["mean_error_pct"] is None
+    assert comparison_lines(compare([live, simulated]), [error])[-1].endswith(
+        "no job finished in both"
+    )
+
+
+def test_lines_are_aligned_text():
+    rows = compare([record_of(), record_of(name="a much longer name")])
+    lines = comparison_lines(rows)
+    assert len(lines) == 3
+    assert len({line.index("hare") for line in lines[1:]}) == 1

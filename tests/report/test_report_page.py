@@ -1,0 +1,210 @@
+"""The HTML page: whole, self-contained, safe with any name, and small."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report_world import MS, cluster_of, costs_of, jobs_of, record_of
+
+from warren.model.job import Workload
+from warren.model.run import Run
+from warren.model.timeline import Timeline
+from warren.report.metrics import summary
+from warren.report.page.colours import COLOURS, colouring
+from warren.report.page.gantt import MOST_BOXES, boxes_of
+from warren.report.page.page import page
+from warren.report.page.svg import Scale, escape, ticks
+from warren.report.page.use import BINS, busy_share
+from warren.report.wording import seconds
+
+VOID = {"meta", "br", "link", "input"}
+
+
+class Tree(HTMLParser):
+    """Checks nesting and gathers tags, attributes and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+PAGES = {
+    "simulation": lambda: page(record_of(jobs=12)),
+    "live": lambda: page(record_of(world="live", failed=(1,))),
+    "nothing done": lambda: page(record_of(jobs=2, failed=(0, 1), bound_share=None)),
+    "compared": lambda: page([record_of(), record_of(world="live"), record_of(place="fifo")]),
+}
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_a_page_is_well_nested_and_fetches_nothing(kind):
+    text = PAGES[kind]()
+    tree = Tree(text)
+    assert not any({"src", "srcset"} & set(attrs) for _, attrs in tree.tags)
+    links = [attrs["href"] for _, attrs in tree.tags if "href" in attrs]
+    assert all(link.startswith("#") for link in links)
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert "default-src 'none'" in text
+    assert "nan" not in re.findall(r' d="([^"]*)"', text)
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_all_coordinates_are_numbers(kind):
+    for path in re.findall(r' d="([^"]*)"', PAGES[kind]()):
+        assert re.fullmatch(r"[MLHVhvz0-9. \-]*", path), path[:80]
+
+
+NASTY = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'; DROP--",
+    "&lt;b&gt;",
+    "\u202eabc\x00",
+    "<!--",
+]
+
+
+@pytest.mark.parametrize("world", ["simulation", "live"])
+def test_no_job_name_can_become_markup(world):
+    record = record_of(jobs=6, world=world, names=NASTY, failed=(2,))
+    plain = Tree(page(record_of(jobs=6, world=world, failed=(2,))))
+    tree = Tree(page(record))
+    count = lambda t: sorted(tag for tag, _ in t.tags)  # noqa: E731
+    assert count(tree) == count(plain)
+    assert not any(key.startswith("on") for _, attrs in tree.tags for key in attrs)
+    shown = "".join(tree.text)
+    assert NASTY[1] in shown
+    assert "\x00" not in shown
+
+
+def test_the_numbers_of_the_summary_stand_at_the_top():
+    record = record_of()
+    text = "".join(Tree(page(record)).text)
+    found = summary(record)
+    assert seconds(found["weighted_jct_s"]) in text
+    assert "at most 25.0 % above optimal" in text
+    assert "could save at most 20.0 % of its weighted JCT" in text
+    assert "8 of 8" in text
+
+
+def test_without_a_bound_the_page_says_why():
+    text = "".join(Tree(page(record_of(bound_share=None))).text)
+    assert "No lower bound is stated: no bound is known for this run." in text
+
+
+def test_live_pages_draw_losses_and_reasons_of_failure():
+    text = page(record_of(world="live", failed=(1,)))
+    assert 'aria-label="loss of each job over time"' in text
+    assert "out of luck" in text
+
+
+def test_a_comparison_shows_each_run_and_the_prediction():
+    text = page([record_of(), record_of(world="live"), record_of(place="fifo")])
+    assert "3 runs side by side" in text
+    assert text.count("<details") == 3
+    assert "Predicted against live" in text
+
+
+def test_colours_are_one_a_job_then_one_a_model():
+    rng = np.random.default_rng(0)
+    few = colouring(jobs_of(COLOURS, rng))
+    assert len(set(few.class_J)) == COLOURS
+    many = colouring(jobs_of(COLOURS + 1, rng))
+    assert many.by == "model"
+    assert len(set(many.class_J)) == len(many.legend) == 4
+
+
+def dense(rows, devices=40, jobs=60):
+    """A crowded timeline: ``rows`` short tasks one after another on each device."""
+    rng = np.random.default_rng(1)
+    record = record_of(jobs=jobs, counts=(devices,))
+    per = rows // devices
+    comp = rng.integers(10, 300, (devices, per)) * MS
+    start = np.cumsum(comp, axis=1) - comp
+    flat = comp.ravel(), start.ravel(), np.repeat(np.arange(devices), per)
+    ones, job = np.ones(devices * per, np.int64), rng.integers(0, jobs, devices * per)
+    line = Timeline.from_columns(
+        [job, ones * 0, ones, ones * 0, ones, flat[2], flat[1], flat[1] + flat[0],
+         flat[1] + flat[0], flat[0]]
+    )  # fmt: skip
+    finish = np.zeros(jobs, np.int64)
+    np.maximum.at(finish, line.job_R, line.end_ns_R)
+    jobs_ = tuple(replace(job, arrival_ns=0) for job in record.run.workload.jobs)
+    run: Run = replace(record.run, workload=Workload(jobs=jobs_))
+    return replace(
+        record, run=run, history=replace(record.history, timeline=line, finish_ns_J=finish)
+    )
+
+
+def test_half_a_million_tasks_stay_below_three_megabytes():
+    text = page(dense(500_000, devices=160, jobs=200))
+    assert len(text.encode()) < 3_000_000
+    Tree(text)
+
+
+def test_binned_boxes_cover_the_devices_as_the_tasks_do():
+    record = dense(40_000)
+    line = record.history.timeline
+    span = Scale(low=0.0, high=float(line.end_ns_R.max()) / 1e9)
+    boxes = boxes_of(record, span, 40)
+    assert not boxes.exact
+    assert len(boxes.job_B) <= MOST_BOXES
+    covered = np.zeros(40)
+    np.add.at(covered, boxes.device_B, boxes.width_B / 1000 * span.high)
+    busy = np.zeros(40)
+    np.add.at(busy, line.device_R, line.busy_ns_R / 1e9)
+    np.testing.assert_allclose(covered, busy, rtol=0.01)
+
+
+def test_device_use_integrates_to_the_busy_time():
+    record = record_of(jobs=10, counts=(3, 2))
+    line = record.history.timeline
+    span = Scale(low=0.0, high=float(line.end_ns_R.max()) / 1e9)
+    total = sum(
+        busy_share(record, kind, span).sum() / BINS * span.high * count
+        for kind, count in enumerate((3, 2))
+    )
+    assert total == pytest.approx(line.busy_ns_R.sum() / 1e9, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log"), [(0, 7, False), (3, 3.01, False), (0.02, 900, True), (0, 1e9, False)]
+)
+def test_ticks_lie_inside_their_scale_and_differ(low, high, log):
+    found = ticks(Scale(low=low, high=high, log=log))
+    assert 2 <= len(found) <= 9
+    assert all(-1e-9 <= tick.at <= 1 + 1e-9 for tick in found)
+    assert len({tick.label for tick in found}) == len(found)
+
+
+def test_escape_leaves_nothing_that_ends_a_tag_or_attribute():
+    assert not set("<>\"'") & set(escape("<a href=\"x\" id='y'>"))
+
+
+def test_a_cluster_of_a_thousand_devices_and_one_job_has_a_page():
+    cluster = cluster_of((1000,))
+    record = record_of(jobs=1)
+    jobs = record.run.workload.jobs
+    run = replace(record.run, cluster=cluster)
+    costs = costs_of(jobs, cluster, np.random.default_rng(0))
+    text = page(replace(record, run=run, costs=costs))
+    assert "The first 320 of 1000 devices are shown." in text
