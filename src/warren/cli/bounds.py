@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+import numpy as np
+
 from warren.core.history import History
-from warren.model.costs import CostTable
+from warren.model.costs import CostTable, IntArray
 from warren.model.run import Run
 from warren.report.record import LIVE, Bound
 
@@ -13,17 +17,40 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
 
     Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
     the profile holds. Emulated live tasks take at least their padded time, so the profile's bound
-    holds for them. Unknown rounds are known once every job has finished.
+    holds for them. A stop rule may end a job early: the rounds that ran are what counts.
     """
     if run.truth.task_cv or run.truth.job_cv:
         return _none("task times are drawn around the profile, so its bound does not hold")
     if history.header.world == LIVE and run.cluster.emulate is None:
         return _none("live task times without emulation are not known in advance")
-    if any(finish < 0 for finish in history.finish_ns_J.tolist()):
+    if run.cluster.engine == "plain" and history.header.world == LIVE:
+        return _none("the plain engine runs jobs one after the other, at its own speed")
+    if not run.workload.jobs:
+        return _none("there are no jobs")
+    if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
     from warren.solve.bounds import lower_bounds
 
-    return Bound(**lower_bounds(run, costs, _rounds_run(run, history)))
+    jobs = run.workload.jobs
+    found = lower_bounds(
+        arrival_ns_J=np.array([job.arrival_ns for job in jobs], dtype=np.int64),
+        weight_J=np.array([job.weight for job in jobs]),
+        scale_J=np.array([job.scale for job in jobs], dtype=np.int64),
+        rounds_J=_rounds_run(history),
+        comp_ns_JT=costs.comp_ns_JT,
+        sync_ns_JT=costs.sync_ns_JT,
+        fits_JT=costs.fits_JT,
+        type_D=np.array(run.cluster.type_of_device, dtype=np.int64),
+    )
+    return Bound(**asdict(found))
+
+
+def _rounds_run(history: History) -> IntArray:
+    """Rounds that ran of each job: one past the last round in the timeline."""
+    timeline = history.timeline
+    ran_J = np.zeros(len(history.finish_ns_J), dtype=np.int64)
+    np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
+    return ran_J
 
 
 def _none(reason: str) -> Bound:

@@ -13,9 +13,9 @@ from warren.cli.files import OutputDir
 from warren.cli.policies import Timed, choose
 from warren.core.history import read_history
 from warren.core.loop import Core, Observer
-from warren.model.costs import CostTable
+from warren.model.costs import CostTable, ProfileRow
 from warren.model.run import Run
-from warren.report.record import Record
+from warren.report.record import LIVE, Record
 
 if TYPE_CHECKING:
     from warren.policy.protocol import AnyPolicy
@@ -67,16 +67,21 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
 
 def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record:
     """Train for real and return the record; ``out`` is written, also after an interruption."""
-    from warren.live.controller import live_port
+    from warren.live.controller import LivePort
+    from warren.live.plain_port import PlainPort
     from warren.profile.costs import cost_table
 
     begin = perf_counter()
     costs = cost_table(run, _measured(run))
     policy = Timed(_live_policy(run))
-    with live_port(run, costs, str(out.path)) as port:
+    plain = run.cluster.engine == "plain"
+    port = PlainPort(run, out.path) if plain else LivePort(run, costs, out.path)
+    with port:
         out.keep()
-        record = _execute(run, costs, policy, port, "live", out, options or Options(), begin)
-        record = replace(record, extra={**record.extra, "overruns": float(port.overruns)})
+        record = _execute(run, costs, policy, port, LIVE, out, options or Options(), begin)
+    if isinstance(port, LivePort):
+        overruns = float(port.overruns.total())
+        record = replace(record, extra={**record.extra, "overruns": overruns})
     _export(out, record)
     return record
 
@@ -89,7 +94,7 @@ def _live_policy(run: Run) -> AnyPolicy:
     return choose(run)
 
 
-def _measured(run: Run) -> Mapping[str, object]:
+def _measured(run: Run) -> Mapping[str, ProfileRow]:
     from warren.profile.costs import missing
 
     if not missing(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -14,15 +15,15 @@ from warren.model.job import Job
 
 def check_command(job_file: str, name: str | None, json_: bool) -> None:
     """Run tasks of each job twice, in two processes, and compare every tensor."""
-    from warren.live.checking import check_job
+    from warren.live.check import check_job
 
     base = str(Path(job_file).parent)
     reports = [check_job(job, base) for job in _jobs(job_file, name)]
     if json_:
-        print_json([report.as_dict() for report in reports])
+        print_json([asdict(report) for report in reports])
     else:
         for report in reports:
-            say(report.line())
+            say(report.sentence)
     if not all(report.same for report in reports):
         raise typer.Exit(1)
 

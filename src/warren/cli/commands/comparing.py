@@ -51,11 +51,11 @@ def _simulated(path: str, place: str | None, seeds: int, overrides: Sequence[str
 
 
 def _print(records: list[Record], out: str | None, json_: bool) -> None:
-    from warren.report.compare import comparison_lines, comparison_rows, jct_errors
+    from warren.report.compare import compare, comparison_lines, jct_errors
     from warren.report.metrics import summary
     from warren.report.page.page import page
 
-    rows = comparison_rows(records)
+    rows = compare(records)
     errors = jct_errors(records)
     if out is not None:
         write_atomic(Path(out), page(records))

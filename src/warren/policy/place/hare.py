@@ -57,7 +57,7 @@ class Hare:
     0 keeps the best of the rules' orders.
     """
 
-    budget: int = 2_000_000
+    budget: int = 500_000
 
     name: ClassVar[str] = "hare"
     source: ClassVar[str] = "Hare (HPDC'22) (4)-(8), after Algorithm 1"

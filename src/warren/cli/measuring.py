@@ -1,0 +1,112 @@
+"""Costs of jobs without a profile row: three tasks on this machine, remembered between runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from warren.cli.commands.inputs import say
+from warren.cli.files import read, write_atomic
+from warren.model.costs import ProfileRow
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.run import Run
+from warren.profile.cache import Measured, cache_key, decode_cache, encode_cache, measured_row
+from warren.profile.costs import measured_key, missing
+
+CACHE: Final = "costs.json"
+
+
+def cache_file() -> Path:
+    """Where measured costs are kept: ``$XDG_CACHE_HOME/warren/costs.json``."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "warren" / CACHE
+
+
+def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
+    """A row for each job that needs one, measured now or found in the cache.
+
+    Every device of this engine runs on this machine's processor, so one measurement holds for
+    all device types; with emulation its real seconds become cluster seconds.
+
+    Raises
+    ------
+    SpecError
+        If an app's file cannot be read, or a job fails while it is measured.
+    """
+    jobs = [run.workload.jobs[index] for index in missing(run)]
+    path = cache_file()
+    known = _load(path)
+    keys = {job.index: _key(run, job) for job in jobs}
+    new = [job for job in jobs if keys[job.index] not in known]
+    if new:
+        known.update({keys[index]: cost for index, cost in _measure(run, new).items()})
+        _store(path, known)
+    scale = run.cluster.emulate.time_scale if run.cluster.emulate else 1.0
+    rows = {}
+    for job in jobs:
+        cost = _unscaled(known[keys[job.index]], scale)
+        rows[measured_key(job)] = measured_row(job, dict.fromkeys(run.cluster.type_names, cost))
+    return rows
+
+
+def _key(run: Run, job: Job) -> str:
+    from warren.live.training.numerics import numerics_class
+
+    assert job.app is not None
+    path = job.app.rpartition(":")[0]
+    try:
+        source = read(str(Path(run.base) / path))
+    except OSError as error:
+        problem = Problem(file=run.name, field=f"{job.name}.app", message=str(error))
+        raise SpecError(problem) from None
+    return cache_key(source, job, "this machine", numerics_class())
+
+
+def _measure(run: Run, jobs: Sequence[Job]) -> dict[int, Measured]:
+    from warren.live.measure import measure
+
+    names = ", ".join(job.name for job in jobs)
+    say(f"measuring three tasks of {names} (no profile row)")
+    found = measure(run, [job.index for job in jobs])
+    failed = [
+        Problem(file=run.name, field=job.name, message="failed while its cost was measured; "
+                "give it a `model` of the profile table, or see it fail with engine: plain")
+        for job in jobs
+        if job.index not in found
+    ]  # fmt: skip
+    if failed:
+        raise SpecError(failed)
+    return {
+        index: Measured(comp_s=comp_s, model_bytes=0, memory_bytes=0, sync_s=sync_s)
+        for index, (comp_s, sync_s) in found.items()
+    }
+
+
+def _unscaled(cost: Measured, time_scale: float) -> Measured:
+    sync_s = None if cost.sync_s is None else cost.sync_s / time_scale
+    return Measured(
+        comp_s=cost.comp_s / time_scale,
+        model_bytes=cost.model_bytes,
+        memory_bytes=cost.memory_bytes,
+        sync_s=sync_s,
+    )
+
+
+def _load(path: Path) -> dict[str, Measured]:
+    """The cache; a damaged one counts as empty, since everything in it can be measured again."""
+    try:
+        return dict(decode_cache(path.read_bytes(), str(path)))
+    except (OSError, SpecError):
+        return {}
+
+
+def _store(path: Path, known: Mapping[str, Measured]) -> None:
+    """Keep what was measured; a cache that cannot be written only costs time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, encode_cache(known))
+    except OSError as error:
+        say(f"measured costs were not kept: {error}")
