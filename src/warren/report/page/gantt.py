@@ -181,17 +181,18 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
 
 
 def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
-    """Job names over stretches of one job that have room for some letters."""
+    """Each job's name once, on its longest stretch, where there is room for some letters."""
     low_ns, span_ns = span_s.low * 1e9, (span_s.high - span_s.low) * 1e9
     runs = joined(record.history.timeline, int(span_ns / 150))
     left = (runs.start_ns_S - low_ns) / span_ns * 100
     width = (runs.end_ns_S - runs.start_ns_S) / span_ns * 100
-    wide = np.flatnonzero((width >= 5) & (runs.device_S < devices))[:300]
+    wide = np.flatnonzero((width >= 4) & (runs.device_S < devices))
+    longest = {int(runs.job_S[s]): s for s in wide[np.argsort(width[wide], kind="stable")]}
     return "".join(
-        f'<span class="in" style="left:{left[s]:.2f}%;width:{width[s]:.2f}%;'
-        f'top:{runs.device_S[s] * row_px:g}px;line-height:{row_px:g}px">'
-        f"{escape(record.run.workload.jobs[runs.job_S[s]].name)}</span>"
-        for s in wide
+        f'<span class="in" style="left:{left[s]:.2f}%;max-width:{width[s]:.2f}%;'
+        f'top:{(runs.device_S[s] + 0.5) * row_px:g}px">'
+        f"{escape(record.run.workload.jobs[job].name)}</span>"
+        for job, s in longest.items()
     )
 
 

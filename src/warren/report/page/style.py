@@ -50,8 +50,8 @@ color:var(--muted);font-variant-numeric:tabular-nums;pointer-events:none}
 .mark.before{transform:translate(calc(-100% - 6px),0)}
 .dev{right:100%;width:106px;padding-right:8px;text-align:right;display:flex;align-items:center;
 justify-content:flex-end;overflow:hidden}.dev b{font-weight:400;opacity:.75}
-.in{overflow:hidden;text-overflow:ellipsis;padding:0 5px;font-size:11.5px;color:#fff;
-text-shadow:0 0 3px #000b,0 0 1px #000}
+.in{overflow:hidden;text-overflow:ellipsis;padding:2px 5px;margin-left:2px;font-size:11.5px;
+color:#fff;background:#10151dbb;border-radius:4px;transform:translateY(-50%)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:3px 14px;padding:0;margin:8px 0 4px;
 font-size:12.5px}.legend li{display:flex;align-items:center;gap:6px;max-width:230px;cursor:default;
 border-radius:4px}.legend span{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
