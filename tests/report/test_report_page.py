@@ -169,6 +169,7 @@ def test_binned_boxes_cover_the_devices_as_the_tasks_do():
     assert not boxes.exact
     assert len(boxes.job_B) <= MOST_BOXES
     covered = np.zeros(40)
+    assert set(boxes.level_B.tolist()) <= {1, 2, 3, 4}
     np.add.at(covered, boxes.device_B, boxes.width_B / 1000 * span.high)
     busy = np.zeros(40)
     np.add.at(busy, line.device_R, line.busy_ns_R / 1e9)

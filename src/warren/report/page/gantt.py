@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.model.costs import BoolArray, IntArray
+from warren.model.costs import IntArray
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import WIDTH, Frame, Scale, boxes_path, escape, legend, time_ticks
 from warren.report.record import Record
@@ -18,6 +18,7 @@ from warren.report.slices import Slices, joined
 Floats = npt.NDArray[np.float64]
 MOST_EXACT: Final = 6_000
 """Slices up to this number are drawn one by one; beyond, pixel columns are."""
+LEVELS: Final = 4
 MOST_BOXES: Final = 40_000
 MOST_DEVICES: Final = 320
 MOST_NAMED: Final = 2_000
@@ -26,13 +27,13 @@ MOST_NAMED: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
-    """What is drawn; B boxes, x from 0 to ``WIDTH``. ``full_B``: at least half busy."""
+    """What is drawn; B boxes, x from 0 to ``WIDTH``. ``level_B``: busy quarters."""
 
     job_B: IntArray
     device_B: IntArray
     x_B: Floats
     width_B: Floats
-    full_B: BoolArray
+    level_B: IntArray
     exact: bool
 
 
@@ -83,7 +84,7 @@ def _exact(slices: Slices, low_ns: float, span_ns: float) -> Boxes:
         device_B=slices.device_S,
         x_B=start,
         width_B=np.maximum(0.3, (slices.end_ns_S - slices.start_ns_S) / span_ns * WIDTH),
-        full_B=np.ones(len(slices), dtype=bool),
+        level_B=np.full(len(slices), LEVELS, dtype=np.int64),
         exact=True,
     )
 
@@ -99,9 +100,9 @@ def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxe
     column_P = first[row_P] + np.arange(len(row_P)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     cover_P = np.minimum(end[row_P], column_P + 1) - np.maximum(start[row_P], column_P)
     cell_P = slices.device_S[row_P] * columns + column_P
-    cell, job, full = _main_job(cell_P, slices.job_S[row_P], cover_P)
+    cell, job, level = _main_job(cell_P, slices.job_S[row_P], cover_P)
     new = np.ones(len(cell), dtype=bool)
-    new[1:] = (np.diff(cell) != 1) | (np.diff(job) != 0) | (full[1:] != full[:-1])
+    new[1:] = (np.diff(cell) != 1) | (np.diff(job) != 0) | (np.diff(level) != 0)
     new |= cell % columns == 0
     begins = np.flatnonzero(new)
     x = np.asarray((cell[begins] % columns) * (WIDTH / columns), dtype=np.float64)
@@ -111,15 +112,15 @@ def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxe
         device_B=cell[begins] // columns,
         x_B=x,
         width_B=lengths * (WIDTH / columns),
-        full_B=full[begins],
+        level_B=level[begins],
         exact=False,
     )
 
 
 def _main_job(
     cell_P: IntArray, job_P: IntArray, cover_P: Floats
-) -> tuple[IntArray, IntArray, BoolArray]:
-    """Cells that are covered at all, their main job, and whether they are half covered."""
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Cells that are covered at all, their main job, and how many quarters of them are busy."""
     order = np.lexsort((job_P, cell_P))
     cell, job = cell_P[order], job_P[order]
     new = np.ones(len(order), dtype=bool)
@@ -132,7 +133,8 @@ def _main_job(
     top = ranked[np.unique(cell[ranked], return_index=True)[1]]
     seen = total[cell[top]] >= 0.02
     top = top[seen]
-    return cell[top], job[top], total[cell[top]] >= 0.5
+    level = np.clip(np.ceil(total[cell[top]] * LEVELS - 0.2), 1, LEVELS).astype(np.int64)
+    return cell[top], job[top], level
 
 
 def _rows(devices: int, row_px: float) -> str:
@@ -147,10 +149,10 @@ def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
     parts: dict[tuple[str, int], list[tuple[float, float, float, float]]] = defaultdict(list)
     columns = zip(
         boxes.job_B.tolist(), boxes.device_B.tolist(), boxes.x_B.tolist(),
-        boxes.width_B.tolist(), boxes.full_B.tolist(), strict=True,
+        boxes.width_B.tolist(), boxes.level_B.tolist(), strict=True,
     )  # fmt: skip
-    for job, device, x, width, full in columns:
-        height = (row_px - gap) * (1.0 if full else 0.5)
+    for job, device, x, width, level in columns:
+        height = (row_px - gap) * level / LEVELS
         box = (x, (device + 1) * row_px - gap / 2 - height, width, height)
         parts[(colours.class_J[job], job if named else -1)].append(box)
     return "".join(
@@ -201,8 +203,7 @@ def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
     notes = [] if colours.by == "job" else [f"Coloured by {colours.by}."]
     if not boxes.exact:
         notes.append(
-            "Each column shows the job with most time in it; a half-high mark is a column "
-            "less than half busy."
+            "Each column shows the job with most time in it, as high as the column is busy."
         )
     total = len(record.run.cluster.devices)
     if total > MOST_DEVICES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from warren.report.page.svg import escape
 from warren.report.wording import NOTHING, count, duration, number, percent, seconds
@@ -78,7 +78,7 @@ def bound_sentence(found: Mapping[str, Any]) -> str:
         ("makespan_s", "makespan", "a makespan"),
     ):
         if bound.get(key) is not None:
-            source = f" ({by[name]})" if by.get(name) else ""
+            source = f" ({_WHY.get(by[name], by[name])})" if by.get(name) else ""
             parts.append(f"{word} below {number(bound[key])} s{source}")
     sentence = f"No schedule of this workload on this cluster can have {' or '.join(parts)}."
     if not found.get("gap"):
@@ -91,6 +91,15 @@ def bound_sentence(found: Mapping[str, Any]) -> str:
         f"{sentence} This schedule has {number(found['weighted_jct_s'])} s, so even the best "
         f"possible one could save at most {_saving(gap)} of its weighted JCT."
     )
+
+
+_WHY: Final[Mapping[str, str]] = {
+    "path": "its jobs' own rounds take that long",
+    "area": "the work takes that long on these devices",
+    "busy time": "the work takes that long on these devices",
+    "both": "from its jobs' rounds and the work together",
+}
+"""What the names of the bounds mean; other names are shown as they are."""
 
 
 def _saving(gap: float) -> str:

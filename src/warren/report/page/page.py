@@ -62,7 +62,11 @@ def page(
 
 
 def _title(record: Record) -> str:
-    return f"{record.run.name} · {record.run.scheduler.place} · {record.history.header.world}"
+    return f"{record.run.name} · {record.run.scheduler.place} · {_world(record)}"
+
+
+def _world(record: Record) -> str:
+    return "live" if record.live else "simulated"
 
 
 def _folded(record: Record, number: int) -> str:
@@ -75,7 +79,7 @@ def _run(record: Record, number: int) -> str:
     learned = learning_charts(record, colours, span_s)
     parts = [
         f'<section data-run id="section-{number}">',
-        f'<h1>{escape(record.run.name)}<span class="badge">{escape(found["world"])}</span></h1>',
+        f'<h1>{escape(record.run.name)}<span class="badge">{_world(record)}</span></h1>',
         f'<p class="sub">{escape(subtitle(found))}</p>',
         tiles(found),
         f"<p>{escape(bound_sentence(found))}</p>",

@@ -101,7 +101,9 @@ def _log_ticks(scale: Scale, most: int) -> list[Tick]:
 
 def time_ticks(scale: Scale, most: int = 6) -> tuple[list[Tick], str]:
     """Ticks of a time axis whose scale is in seconds, and the unit of their labels."""
-    size, sign = time_unit(scale.high - scale.low if not scale.log else scale.high)
+    size, sign = time_unit(
+        math.sqrt(scale.low * scale.high) if scale.log else scale.high - scale.low
+    )
     in_unit = Scale(low=scale.low / size, high=scale.high / size, log=scale.log)
     return ticks(in_unit, most), sign
 
