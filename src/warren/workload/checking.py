@@ -15,6 +15,9 @@ from warren.workload.text import shown
 MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
+_TAGS: Final = ("<path>", "<inline>", "<workload>", "[key]")
+"""What pydantic adds to a path for itself."""
+
 T = TypeVar("T")
 Kind = type[BaseModel] | Any
 
@@ -45,7 +48,10 @@ def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any]) -> Problem:
-    inside = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
+    *around, last = error["loc"] or ("",)
+    inside = tuple(part for part in around if part not in _TAGS)
+    if error["type"] == "extra_forbidden" or last not in ("", *_TAGS):
+        inside = (*inside, last)
     describe = _MESSAGES.get(error["type"])
     if error["type"] == "extra_forbidden":
         message = _unknown(kind, inside)
@@ -110,6 +116,7 @@ _MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "greater_than_equal": _bound("at least", "ge"),
     "less_than": _bound("less than", "lt"),
     "less_than_equal": _bound("at most", "le"),
+    "too_short": lambda error: f"needs at least {error['ctx']['min_length']} item",
     "finite_number": _got("a finite number"),
     **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), _got("a whole number")),
     **dict.fromkeys(("float_type", "float_parsing"), _got("a number")),

@@ -129,5 +129,8 @@ def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    """One value in JSON, with floats as YAML reads them and every other character escaped."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False)
+    """One value in JSON, but for characters that do not print: those in YAML's escapes."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)

@@ -65,7 +65,7 @@ class Resolver:
         found, notes, trace_rows = jobs
         stem = posixpath.splitext(posixpath.basename(self.document.file))[0]
         return Run(
-            name=spec.name or stem,
+            name=spec.name or stem or "run",
             cluster=cluster,
             workload=sort_jobs(found, notes),
             scheduler=build_scheduler(spec),

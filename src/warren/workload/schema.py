@@ -28,5 +28,4 @@ def json_schema(kind: str) -> dict[str, Any]:
         raise SpecError(
             Problem(file="schema", message=f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")
         )
-    schema = specs[kind].model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return specs[kind].model_json_schema()

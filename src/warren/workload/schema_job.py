@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from warren.workload.schema_types import (
     Count,
     Format,
+    Free,
     Line,
     Name,
+    Path,
     Seed,
     Spec,
     TimeNs,
@@ -57,7 +59,7 @@ class JobSpec(Spec):
 
     format: Format = 1
     name: Name
-    app: Line | None = Field(None, description="path/file.py:Class, relative to the run file.")
+    app: Path | None = Field(None, description="path/file.py:Class, relative to the run file.")
     model: Line | None = Field(None, description="A row of the profile table; omit to measure.")
     sync: Annotated[str, *choice("ps", later=("ring",))] = "ps"
     scale: int = Field(1, ge=1, le=MAX_SCALE, description="Tasks a round.")
@@ -74,7 +76,7 @@ class JobSpec(Spec):
     evaluate: EvaluateSpec | None = None
     stop: StopSpec | None = None
     checkpoint: CheckpointSpec | None = None
-    params: dict[str, Any] = Field(default_factory=dict, description="Parameters of the app.")
+    params: Free = Field(default_factory=dict, description="Parameters of the app.")
     cost: Annotated[
         Line | None, BeforeValidator(_cost), WithJsonSchema({"type": ["string", "null"]})
     ] = Field(None, description="A profile row of this job alone, taken as it is.")

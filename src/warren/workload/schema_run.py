@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
@@ -12,6 +12,7 @@ from warren.workload.schema_job import JobSpec
 from warren.workload.schema_types import (
     Count,
     Format,
+    Free,
     Line,
     Path,
     PositiveTimeS,
@@ -76,7 +77,9 @@ class TraceSpec(Spec):
 
     format: Annotated[str, *choice(*FORMATS)]
     path: Path
-    round_s: PositiveTimeS = Field(60.0, description="Philly: run time T is ceil(T / round_s).")
+    round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
+        60.0, description="Philly: run time T is ceil(T / round_s)."
+    )
     throughputs: Path | None = Field(None, description="Gavel: its simulation_throughputs.json.")
     limit: Count | None = Field(None, description="Use the first so many jobs by arrival.")
     gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
@@ -133,8 +136,8 @@ class RunSpec(Spec):
     """One run: a cluster, a workload and a scheduler."""
 
     format: Format = 1
-    name: Line | None = Field(None, description="Default: the file's name.")
-    base: Path | Literal[""] | None = Field(
+    name: str | None = Field(None, min_length=1, description="Default: the file's name.")
+    base: str | None = Field(
         None, description="Folder of app paths, as it stands; default: the file's folder."
     )
     cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")]
@@ -149,7 +152,7 @@ class RunSpec(Spec):
         ),
     ]
     scheduler: SchedulerSpec = SchedulerSpec()
-    policy: dict[str, Any] = Field(default_factory=dict, description="Options of place.")
+    policy: Free = Field(default_factory=dict, description="Options of place.")
     profiles: (
         Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None
     ) = None

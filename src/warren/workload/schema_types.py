@@ -20,6 +20,8 @@ from warren.workload.text import shown
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _EXACT_NS: Final = re.compile(r"\s*([0-9]{1,19})\s*ns\s*")
 MAX_SEED: Final = 2**63 - 1
+MAX_LINE: Final = 200
+_FREE_DEPTH: Final = 20
 
 
 class Spec(BaseModel):
@@ -84,8 +86,8 @@ def _name(value: str) -> str:
 
 
 def _line(value: str) -> str:
-    if not value.isprintable() or not 0 < len(value) <= 1000:
-        raise ValueError(f"{shown(value)} must be one line of 1 to 1000 printable characters")
+    if not value.isprintable() or not 0 < len(value) <= MAX_LINE:
+        raise ValueError(f"{shown(value)} is not one line of 1 to {MAX_LINE} printable characters")
     return value
 
 
@@ -93,6 +95,27 @@ def _path(value: str) -> str:
     if not value.isprintable() or not 0 < len(value) <= 4000:
         raise ValueError(f"{shown(value)} is not a file path")
     return value
+
+
+def _free(value: dict[str, Any]) -> dict[str, Any]:
+    """Values that only an app or a policy understands, fit to be written down again."""
+    _check_free(value, _FREE_DEPTH)
+    return value
+
+
+def _check_free(value: object, depth: int) -> None:
+    if depth < 0:
+        raise ValueError(f"is nested deeper than {_FREE_DEPTH} levels")
+    if isinstance(value, dict):
+        for key in value:
+            if len(key) > MAX_LINE:
+                raise ValueError(f"{shown(key)} is too long for a name")
+            _check_free(key, depth)
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError(f"{shown(value)} is not text")
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_free(inner, depth - 1)
 
 
 def choice(*now: str, later: tuple[str, ...] = ()) -> tuple[Any, Any]:
@@ -134,5 +157,6 @@ DiskRate = Annotated[
 Name = Annotated[str, AfterValidator(_name)]
 Line = Annotated[str, AfterValidator(_line)]
 Path = Annotated[str, AfterValidator(_path)]
+Free = Annotated[dict[str, Any], AfterValidator(_free)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]

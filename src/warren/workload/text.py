@@ -109,7 +109,11 @@ def plain(value: Any, depth: int = 50) -> Any:
     """
     if depth < 0:
         raise ValueError("is nested too deeply")
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if abs(value) >= 10**400:
+            raise ValueError("a number of more than 400 digits is too large")
         return value
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -39,8 +39,9 @@ _FIELDS: Final[Mapping[int, Mapping[str, int]]] = {
     10: {"type": 0, "steps": 5, "gpus": 6, "weight": 7, "arrival": 9},
 }
 """Position of what is used, by the number of fields of a line."""
-_KEY: Final = re.compile(r"\('(.{1,200})', (\d{1,6})\)")
+_KEY: Final = re.compile(r"\('(.{1,150})', (\d{1,6})\)")
 _BATCH: Final = re.compile(r"\(batch size (\d{1,9})\)")
+_MAX_TYPE: Final = 150
 _COUNT: Final = re.compile(r"\d{1,12}")
 _NUMBER: Final = re.compile(r"\d{1,12}(\.\d{0,20})?")
 
@@ -106,7 +107,7 @@ def _row(fields: list[str], request: TraceRequest) -> _Row | str:
     if where is None:
         return f"{len(fields)} fields with TABs between; allowed: 7 or 10"
     text = {name: fields[place].strip() for name, place in where.items()}
-    if not 0 < len(text["type"]) <= 200 or not text["type"].isprintable():
+    if not 0 < len(text["type"]) <= _MAX_TYPE or not text["type"].isprintable():
         return f"job type {shown(text['type'])} is not a name"
     if not _COUNT.fullmatch(text["steps"]) or int(text["steps"]) < 1:
         return f"total steps {shown(text['steps'])} is not a count of at least 1"

@@ -128,9 +128,11 @@ def _reason(row: list[str], columns: list[int], request: TraceRequest) -> str | 
 
 
 def _submitted_ns(when: str) -> int:
-    """Nanoseconds since 1970; -1 for a date that does not exist."""
+    """Nanoseconds since 1970; -1 for a date that does not exist or is after 2100."""
     try:
         since = datetime.fromisoformat(when) - _EPOCH
     except ValueError:
+        return -1
+    if since.days > 47_500:
         return -1
     return (since.days * 86_400 + since.seconds) * NS_PER_S

@@ -1,0 +1,50 @@
+"""Cluster files: hosts counted out, devices named per type, units understood."""
+
+from __future__ import annotations
+
+from workload_files import reader
+
+from warren.model.cluster import Emulate, Host, Network
+from warren.workload.load import load_cluster
+
+
+def test_hosts_with_a_count_get_numbers_and_others_keep_their_name() -> None:
+    cluster = load_cluster("d/cluster.yaml", reader())
+    assert [host.name for host in cluster.hosts] == ["v-0", "v-1", "t"]
+    one = "hosts: [{name: a, count: 1, devices: {T4: 1}}]"
+    assert load_cluster("c.yaml", reader({"c.yaml": one})).hosts[0].name == "a-0"
+
+
+def test_devices_are_numbered_by_type_within_their_host() -> None:
+    cluster = load_cluster("d/cluster.yaml", reader())
+    assert [device.name for device in cluster.devices][3:] == [
+        "v-0/V100-3", "v-1/V100-0", "v-1/V100-1", "v-1/V100-2", "v-1/V100-3",
+        "t/T4-0", "t/T4-1", "t/K80-0",
+    ]  # fmt: skip
+    assert [device.index for device in cluster.devices] == list(range(11))
+    assert cluster.type_of_device == (0,) * 8 + (1, 1, 2)
+
+
+def test_units_of_a_host_are_bytes_and_bits_a_second() -> None:
+    host = load_cluster("d/cluster.yaml", reader()).hosts[1]
+    assert host == Host(
+        name="v-1",
+        devices=("v-1/V100-0", "v-1/V100-1", "v-1/V100-2", "v-1/V100-3"),
+        memory_bytes=244 * 10**9,
+        nic_bps=25e9,
+        intra_bps=300e9,
+        disk_bytes_per_s=1e9,
+    )
+
+
+def test_a_type_that_is_not_described_has_no_memory_limit_and_an_unused_one_is_left_out() -> None:
+    text = "hosts: [{name: a, devices: {B: 1, A: 1}}]\ndevice_types: {C: {memory: 1 GB}, A: {}}"
+    cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
+    assert [(kind.name, kind.memory_bytes) for kind in cluster.types] == [("A", None), ("B", None)]
+
+
+def test_network_engine_and_emulation_are_read() -> None:
+    cluster = load_cluster("d/cluster.yaml", reader())
+    assert cluster.network == Network(model="constant")
+    assert cluster.engine == "local"
+    assert cluster.emulate == Emulate(time_scale=0.05)

@@ -1,0 +1,127 @@
+"""A resolved run is one file that reads back equal: times, rates, seeds, costs, remarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from workload_files import reader
+
+from warren.model.run import Run
+from warren.model.units import NEVER_NS
+from warren.workload.dump import dump_run
+from warren.workload.load import load_run, run_from_dict
+
+NAMES = st.text("ABCxyz019._-", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
+LINES = st.text(min_size=1, max_size=20).filter(str.isprintable)
+SECONDS = st.floats(1e-9, 1e6)
+RATES = st.floats(1.0, 1e13)
+SIZES = st.integers(0, 10**15)
+SEEDS = st.integers(0, 2**63 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | TEXT
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+FREE = st.dictionaries(TEXT, VALUES, max_size=3)
+
+
+def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+DISKS = RATES.map(lambda rate: f"{rate!r} B/s")
+HOSTS = st.fixed_dictionaries(
+    {
+        "count": some(st.integers(1, 3)),
+        "devices": st.dictionaries(NAMES, st.integers(1, 3), min_size=1, max_size=3),
+    },
+    optional={"memory": SIZES, "nic": RATES, "intra": RATES, "disk": DISKS},
+)
+STOPS = st.builds(
+    lambda metric, key, value: {"metric": metric, key: value},
+    LINES,
+    st.sampled_from(["reaches", "falls_to"]),
+    st.floats(-1e6, 1e6),
+)
+JOBS = st.fixed_dictionaries(
+    {"app": LINES, "evaluate": st.fixed_dictionaries({"every": st.integers(1, 10**12)})},
+    optional={
+        "model": LINES, "cost": LINES, "stop": STOPS, "params": FREE, "user": LINES, "group": LINES,
+        "scale": st.integers(1, 10**6), "rounds": st.integers(1, 10**12),
+        "batch": st.integers(1, 10**9), "weight": st.floats(1e-9, 1e12), "seed": SEEDS,
+        "arrival": st.integers(0, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
+        "checkpoint": st.fixed_dictionaries({"every": st.integers(1, 10**12)}),
+        "numerics": st.sampled_from(["strict", "mixed"]),
+    },
+)  # fmt: skip
+PROFILES = st.dictionaries(
+    LINES,
+    st.fixed_dictionaries(
+        {"model": SIZES, "comp": st.dictionaries(LINES, SECONDS, max_size=3)},
+        optional={
+            "memory": SIZES,
+            "batch": st.integers(0, 10**9),
+            "source": st.dictionaries(LINES, TEXT),
+            "sync": st.dictionaries(LINES, SECONDS, max_size=3),
+        },
+    ),
+    max_size=3,
+)  # fmt: skip
+CVS = st.floats(0, 10)
+TRUTHS = st.fixed_dictionaries({"task_cv": CVS, "job_cv": CVS, "seed": SEEDS})
+GRAINS = st.sampled_from([1, "1", "3 rounds", "60 s", "1.5 h", "7 ns"])
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    drawn = draw(st.lists(HOSTS, min_size=1, max_size=3))
+    hosts = [{**host, "name": f"h{index}"} for index, host in enumerate(drawn)]
+    types = list(dict.fromkeys(kind for host in hosts for kind in host["devices"]))
+    described = draw(st.lists(st.sampled_from(types), unique=True))
+    cluster = {
+        "hosts": hosts,
+        "device_types": {kind: {"memory": draw(some(SIZES))} for kind in described},
+        "network": {"model": draw(st.sampled_from(["constant", "lane"]))},
+        "engine": draw(st.sampled_from(["plain", "local"])),
+        "emulate": draw(some(st.fixed_dictionaries({"time_scale": st.floats(1e-6, 1e6)}))),
+    }
+    jobs = draw(st.dictionaries(NAMES, JOBS, min_size=1, max_size=4))
+    data = {
+        "name": draw(some(TEXT.filter(bool))),
+        "seed": draw(SEEDS),
+        "grain": draw(GRAINS),
+        "policy": draw(FREE),
+        "truth": draw(TRUTHS),
+        "profiles": draw(PROFILES),
+        "cluster": cluster,
+        "workload": {
+            "jobs": [{**job, "name": name} for name, job in jobs.items()],
+            "notes": draw(st.lists(TEXT, max_size=2)),
+        },
+    }
+    return run_from_dict(data, draw(TEXT), reader({}))
+
+
+@given(runs())
+def test_load_of_dump_is_the_run_itself_from_any_folder(run: Run) -> None:
+    text = dump_run(run)
+    assert load_run("elsewhere/run.yaml", reader({"elsewhere/run.yaml": text})) == run
+
+
+@given(runs())
+def test_dump_is_a_fixed_point(run: Run) -> None:
+    text = dump_run(run)
+    assert dump_run(load_run("x.yaml", reader({"x.yaml": text}))) == text
+
+
+@pytest.mark.parametrize("char", ["\x7f", "\u2028", "\u00a0", "\U0001f600", "\x85", "\ufeff", "\0"])
+def test_characters_that_yaml_treats_on_their_own_survive(char: str) -> None:
+    job = {"name": "j", "app": "x", "params": {f"k{char}": f"a{char}b\\u{char}"}}
+    data = {"cluster": {"hosts": [{"name": "a", "devices": {"T4": 1}}]}, "workload": [job]}
+    run = run_from_dict(data, "", reader({}))
+    assert load_run("x.yaml", reader({"x.yaml": dump_run(run)})) == run

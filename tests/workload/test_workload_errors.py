@@ -1,0 +1,184 @@
+"""Wrong input: all problems at once, each with file, line, field and what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+from workload_files import CLUSTER, FILES, reader
+
+from warren.model.errors import SpecError
+from warren.workload.load import load_cluster, load_jobs, load_run
+from warren.workload.schema import json_schema
+
+
+def problems(call: object, *args: object) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        call(*args)  # type: ignore[operator]
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(caught.value.problems)
+    return lines
+
+
+def job_problems(text: str) -> list[str]:
+    return problems(load_jobs, "j.yaml", reader({"j.yaml": text}))
+
+
+def test_problems_of_all_files_come_together() -> None:
+    cluster = CLUSTER.replace("V100: 4", "V100: 0").replace("nic: 25 Gbps", "nic: fast")
+    jobs = "job,arrival_s,model,batch,scale\na/b,10,m,x,0\nb,soon,m,1,1\n"
+    run = FILES["d/run.yaml"].replace("seed: 1", "seed: -1").replace("extra.yaml", "no.yaml")
+    files = {**FILES, "d/cluster.yaml": cluster, "d/jobs.csv": jobs, "d/run.yaml": run}
+    assert [line.partition(" ")[0] for line in problems(load_run, "d/run.yaml", reader(files))] == [
+        "d/run.yaml:9:", "d/cluster.yaml:3:", "d/cluster.yaml:3:", "d/no.yaml:",
+        "d/jobs.csv:2:", "d/jobs.csv:2:", "d/jobs.csv:2:", "d/jobs.csv:3:",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{name: a, model: m, batch: 1, sclae: 2}", "sclae: unknown field; did you mean scale?"),
+        ("name: a\nmodel: m\nbatch: 1\nscale: two", "j.yaml:4: scale: expected a whole number"),
+        ("{name: a, model: m, batch: 1, scale: 0}", "must be at least 1, got 0"),
+        ("{name: a, model: m, batch: 1, weight: 0}", "weight: must be more than 0"),
+        ("{name: a, model: m, batch: 1, rounds: 1.5}", "rounds: expected a whole number, got 1.5"),
+        ("{name: a/b, model: m, batch: 1}", "name: 'a/b' is not a name; allowed: 1 to 80"),
+        ("{name: .., model: m, batch: 1}", "name: '..' is not a name"),
+        ("{model: m, batch: 1}", "name: is required"),
+        ("{name: a}", "needs app (code to train) or model"),
+        ("{name: a, model: m, batch: 1, sync: ring}", "ring is not available yet; allowed: ps"),
+        ("{name: a, model: m, batch: 1, sync: tcp}", "'tcp' is unknown; allowed: ps"),
+        ("{name: a, app: x, stop: {metric: m, reaches: 1}}", "stop needs evaluate"),
+        ("{name: a, app: x, evaluate: {every: 1}, stop: {metric: m}}", "exactly one of reaches"),
+        ("{name: a, app: x, evaluate: {every: 0}}", "evaluate.every: must be at least 1, got 0"),
+        ("{name: a, app: x, cost: {items: 1}}", "(for shape advice) is not available yet"),
+        ("{name: a, app: x, arrival: 5 parsec}", "arrival: unknown unit 'parsec'"),
+        ("{name: a, app: x, arrival: .inf}", "arrival: .inf is not a number"),
+        ("{name: a, app: x, weight: 1e999}", "weight: '1e999' is too large"),
+        ("{name: a, app: x, format: 2}", "format: allowed: 1, got 2"),
+        ("[{name: a, app: x}, {name: a, app: x}]", "[1].name: a is also the name of line 1"),
+        ("{jobs: []}", "jobs: needs at least 1"),
+        ("[]", "j.yaml:1: holds no job"),
+        ("", "j.yaml: is empty"),
+        ("5", "expected a mapping, got 5"),
+        ("{name: a, name: b, app: x}", "name: stands twice; first in line 1"),
+        ("{name: &n a, app: *n}", "app: is an alias"),
+        ("{name: !!python/object:os.system a, app: x}", "has a tag"),
+        ("{name: a, app: x}\n---\n{name: b}", "several documents"),
+        ("name: a\n\tapp: x", "j.yaml:2: is not YAML"),
+        ("name: [", "j.yaml:1: is not YAML"),
+        ("{name: a, app: x, <<: {scale: 2}}", "<<: unknown field"),
+        ("[" * 80 + "]" * 80, "is nested deeper than 50 levels"),
+        ("{name: a, app: x, params: {b: " + "[" * 30 + "]" * 30 + "}}", "params: is nested deeper"),
+    ],
+)
+def test_a_wrong_job_says_where_and_what_is_allowed(text: str, line: str) -> None:
+    (found,) = job_problems(text)
+    assert line in found
+    assert found.startswith("j.yaml:")
+
+
+def test_what_is_not_utf8_is_refused_with_its_line() -> None:
+    (line,) = problems(load_jobs, "j.yaml", reader({"j.yaml": b"name: a\nuser: \xff\n"}))
+    assert line == "j.yaml:2: is not UTF-8 text"
+
+
+def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
+    (job,) = load_jobs("j.yaml", reader({"j.yaml": "{name: no, app: x, user: on}"})).jobs
+    assert (job.name, job.user) == ("no", "on")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("constant", "fluid", "network.model: fluid is not available yet; allowed: constant, lane"),
+        ("engine: local", "engine: {ray: x}", "engine: {ray: ...} is not available yet"),
+        ("engine: local", "engine: 5", "engine: 5 is unknown; allowed: plain, local"),
+        ("name: t,", "name: v-0,", "hosts[1].name: host v-0 stands twice"),
+        ("count: 2", "count: 1000000", "hosts[0].count: must be at most 100000"),
+        ("V100: 4", "V100: 900000", "1800003 devices; allowed: at most 1000000"),
+        ("memory: 244 GB", "memory: lots", "hosts[0].memory: 'lots' is not a size"),
+        ("disk: 1 GB/s", "disk: 5", "hosts[0].disk: 5 needs a unit"),
+        ("time_scale: 0.05", "time_scale: 0", "emulate.time_scale: must be more than 0"),
+        ("hosts:", "host:", "hosts: is required"),
+    ],
+)
+def test_a_wrong_cluster_says_where_and_what_is_allowed(old: str, new: str, line: str) -> None:
+    text = CLUSTER.replace(old, new)
+    found = problems(load_cluster, "c.yaml", reader({"c.yaml": text}))
+    assert any(line in one for one in found), found
+
+
+def test_a_cluster_without_a_device_is_refused() -> None:
+    (line,) = problems(load_cluster, "c.yaml", reader({"c.yaml": "hosts: [{name: a}]"}))
+    assert "no host has a device" in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "{jobs: jobs.csv}",
+            "{generate: hare-mix}",
+            "generate: is not available yet; allowed",
+        ),
+        ("{jobs: jobs.csv}", "{}", "workload: needs exactly one of: jobs, trace"),
+        ("{jobs: jobs.csv}", "7", "expected {jobs: ...}, {trace: ...}, a list of jobs or a path"),
+        ("{jobs: jobs.csv}", "{jobs: 7}", "expected a file path or a list, got 7"),
+        ("cluster.yaml", "[1]", "cluster: expected a file path or a mapping, got a list"),
+        ("cluster.yaml", "no.yaml", "No such file or directory (named in d/run.yaml:2)"),
+        (
+            "{jobs: jobs.csv}",
+            "{trace: {format: x, path: p}}",
+            "'x' is unknown; allowed: gavel",
+        ),
+        ("grain: 60 s", "grain: 60", 'write "60 rounds" or "60 s"'),
+        ("grain: 60 s", "grain: 0 s", "is no time at all"),
+        ("flow: fair", "flow: fast", "scheduler.flow: 'fast' is unknown; allowed: fair"),
+        ("task_cv: 0.05", "task_cv: -1", "truth.task_cv: must be at least 0"),
+    ],
+)
+def test_a_wrong_run_says_where_and_what_is_allowed(old: str, new: str, line: str) -> None:
+    run = FILES["d/run.yaml"].replace(old, new)
+    found = problems(load_run, "d/run.yaml", reader({**FILES, "d/run.yaml": run}))
+    assert any(line in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "j.csv: is empty"),
+        ("job,modle\na,b\n", "unknown column 'modle'; did you mean model?"),
+        ("job,job\na,b\n", "the column stands twice"),
+        ("model\na\n", "the column job is missing"),
+        ("job,app\na\n", "j.csv:2: has 1 cells, the header 2"),
+        ('job,app\n"a,x\n', "j.csv:2: is not CSV"),
+        ("job,app,scale\na,x,2.5\n", "j.csv:2: scale: expected a whole number, got '2.5'"),
+        ("job,app,arrival_s\na,x,-1\n", "j.csv:2: arrival_s: "),
+        ("job,app,weight\na,x,nan\n", "j.csv:2: weight: expected a number, got 'nan'"),
+        ("job,app\na,x\n\na,x\n", "j.csv:4: job: a is also the name of line 2"),
+        ("job,app\n", "holds no job"),
+    ],
+)
+def test_a_wrong_csv_says_which_line_and_column(text: str, line: str) -> None:
+    (found,) = problems(load_jobs, "j.csv", reader({"j.csv": text}))
+    assert line in found
+
+
+def test_thousands_of_problems_are_counted_not_listed() -> None:
+    text = "job,app,scale\n" + "".join(f"j{i},x,0\n" for i in range(5000))
+    found = problems(load_jobs, "j.csv", reader({"j.csv": text}))
+    assert len(found) == 201
+    assert found[-1] == "j.csv: and 4800 more problems"
+
+
+@pytest.mark.parametrize("kind", ["job", "cluster", "run"])
+def test_a_schema_names_every_field(kind: str) -> None:
+    schema = json_schema(kind)
+    required = {"job": ["name"], "cluster": ["hosts"], "run": ["cluster", "workload"]}
+    assert schema["required"] == required[kind]
+    assert schema["additionalProperties"] is False
+
+
+def test_an_unknown_schema_is_refused() -> None:
+    with pytest.raises(SpecError, match="allowed: job, cluster, run"):
+        json_schema("jobs")
