@@ -196,3 +196,22 @@ def test_many_faults_of_one_kind_are_counted_not_listed():
     busy = [fault for fault in faults if "busy for" in fault.what]
     assert len(busy) == 10
     assert "more like this" in busy[-1].what
+
+
+def shortened(c, rows, by_ns):
+    for row in rows:
+        c["busy_ns_R"][row] -= by_ns
+        c["start_ns_R"][row] += by_ns
+
+
+@pytest.mark.parametrize(("rows", "by_ns", "good"), [(1, 60 * MS, True), (9, 60 * MS, False)])
+def test_live_few_stamps_may_be_late_but_not_many(rows, by_ns, good):
+    # 60 ms of cluster time are 3 ms of real time here
+    record = record_of(world="live", jobs=30, seed=3, max_rounds=20)
+    line = record.history.timeline
+    later = np.flatnonzero(line.round_R == 1)[:rows]
+    assert rows < len(line) / 100 if good else rows > len(line) / 100
+    faults = check(
+        edit_timeline(record, files_of(record), lambda c: shortened(c, later.tolist(), by_ns))
+    )
+    assert any("busy for" in str(fault) for fault in faults) is not good

@@ -32,6 +32,8 @@ NO_TIME: Final = -1
 _KEYS: Final = ("world", "network", "time_scale", "noise")
 JITTER_S: Final = 0.002
 JITTER_SHARE: Final = 0.02
+LATE_S: Final = 0.020
+LATE_ROWS: Final = 0.01
 
 T = TypeVar("T")
 
@@ -42,7 +44,8 @@ class Rules:
 
     ``slack_ns`` is what two times may differ by. In simulation it is 2 ns and the rounding of a
     double; live it is 2 ms of real time (clock jitter between processes), in cluster time.
-    ``share`` is the part of a padded time that may be missing: 0, or 2 % live.
+    ``share`` is the part of a padded time that may be missing: 0, or 2 % live. ``late_ns`` is by
+    how much few rows may be shorter still: a stamp is moved when its report comes late.
     """
 
     live: bool
@@ -51,6 +54,7 @@ class Rules:
     network: str
     slack_ns: int
     share: float
+    late_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +232,7 @@ def _rules(summary: Mapping[str, Any], timeline: Timeline) -> Rules:
         network=summary["network"],
         slack_ns=jitter_ns if live else rounding_ns,
         share=JITTER_SHARE if live else 0.0,
+        late_ns=math.ceil(LATE_S * NS_PER_S / (scale or 1.0)) if live else 0,
     )
 
 

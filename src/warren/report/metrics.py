@@ -7,6 +7,7 @@ a_n the arrival and w_n the weight of job n:
 - percentiles interpolate linearly between order statistics (numpy's default);
 - ``makespan_s`` = last finish - first arrival, both over finished jobs;
 - ``utilization`` = COMP time of finished jobs / (number of devices x makespan);
+- ``tasks`` counts every task done, also those of jobs that did not finish;
 - ``gap`` = value / bound - 1, null unless every job finished and a bound is known.
 """
 

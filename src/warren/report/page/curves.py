@@ -118,7 +118,7 @@ def _learning(
     values = [value for job in jobs for _, value in curves[job]]
     low, high = min(values), max(values)
     log = name == "loss" and low > 0 and high / low > 50
-    scale = Scale(low=low, high=high, log=log) if high > low else Scale(low=low - 1, high=high + 1)
+    scale = _value_scale(low, high, log)
     paths = "".join(
         f'<path class="line {colours.class_J[job].replace("c", "l")}" data-j="{job}" '
         f'data-k="{colours.key_J[job]}" d="{_curve(curves[job], span_s, scale)}"/>'
@@ -136,6 +136,14 @@ def _learning(
     )
     note = f'<p class="note">{left_out} shorter curves are not drawn.</p>' if left_out else ""
     return frame.render() + note
+
+
+def _value_scale(low: float, high: float, log: bool) -> Scale:
+    """The values with a little room above and below."""
+    if log:
+        return Scale(low=low / 1.15, high=high * 1.15, log=True)
+    room = 0.06 * (high - low) or 1.0
+    return Scale(low=low - room, high=high + room)
 
 
 def _curve(points: Points, span_s: Scale, scale: Scale) -> str:

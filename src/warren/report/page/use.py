@@ -122,7 +122,7 @@ def jobs_chart(record: Record, span_s: Scale) -> str:
     times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
     waiting = _count(times, arrival) - _count(times, np.minimum(start, end))
     running = _count(times, np.minimum(start, end)) - _count(times, end)
-    top = Scale(low=0.0, high=float(max(1, waiting.max(), running.max())))
+    top = Scale(low=0.0, high=1.08 * float(max(1, waiting.max(), running.max())))
     x_ticks, unit = time_ticks(span_s)
     lines = "".join(
         f'<path class="line {colour}" data-k="{key}" d="{_steps(values, top)}"/>'
