@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from warren.core.state import Phase, State
 from warren.model.costs import IntArray
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Assignment, Plan
+
+_ACTIVE: Final = int(Phase.ACTIVE)
 
 
 def check_assignment(state: State, policy: str, assignment: Assignment) -> None:
@@ -34,21 +37,21 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
     if not 0 <= one.job < len(state.phase_J):
         yield f"there is no job {one.job}"
         return
-    if state.phase_J[one.job] != Phase.ACTIVE:
+    if state.phase_J[one.job] != _ACTIVE:
         yield f"job is {Phase(state.phase_J[one.job]).name}, allowed: ACTIVE"
     if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
         yield "the job does not fit this device type"
     start, scale = int(state.next_shard_J[one.job]), int(state.scale_J[one.job])
+    rounds, count = int(state.rounds_J[one.job]), len(one.shards)
     if one.round != state.next_round_J[one.job]:
         yield f"round {state.next_round_J[one.job]} comes first"
-    if not one.shards or one.rounds < 1:
+    if not count or one.rounds < 1:
         yield "an assignment has at least one shard and one round"
-    if one.rounds == 1 and one.shards != tuple(range(start, start + len(one.shards))):
+    if one.rounds == 1 and one.shards != tuple(range(start, start + count)):
         yield f"shards are assigned in order; the next is {start}"
-    if start + len(one.shards) > scale:
+    if start + count > scale:
         yield f"the round has {scale} shards"
-    rounds = int(state.rounds_J[one.job])
-    if rounds >= 0 and one.round + one.rounds > rounds:
+    if 0 <= rounds < one.round + one.rounds:
         yield f"the job has {rounds} rounds"
     group = state.groups[one.job].get(one.round)
     if group is not None and group.rounds != one.rounds:

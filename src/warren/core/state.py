@@ -37,6 +37,9 @@ from warren.model.view import View
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
+_RUNNING: Final = int(Reason.RUNNING)
+
+
 class Phase(IntEnum):
     """Where a job is in its life."""
 
@@ -110,7 +113,8 @@ class State:
         self.recent.append(event)
         if isinstance(event, Woken):
             return
-        handler = TRANSITIONS.get((Phase(self.phase_J[event.job]), type(event)))
+        # An IntEnum equals and hashes as its number, which is cheaper to make.
+        handler = TRANSITIONS.get((int(self.phase_J[event.job]), type(event)))
         if handler is None:
             raise self.invalid(event, f"job is {Phase(self.phase_J[event.job]).name}")
         handler(self, event)
@@ -121,7 +125,7 @@ class State:
         self.recent.append(assignment)
         self.queues[assignment.device].append(assignment)
         self.queued_D[assignment.device] += 1
-        self.reason_J[job] = Reason.RUNNING
+        self.reason_J[job] = _RUNNING
         groups = self.groups[job]
         if first not in groups:
             groups[first] = Group(assignment.rounds)
@@ -249,7 +253,7 @@ class State:
         """A finished job's parameters change nothing in the schedule."""
 
 
-TRANSITIONS: Final[Mapping[tuple[Phase, type[Event]], Callable[[State, Any], None]]] = {
+TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]]] = {
     (Phase.PENDING, JobArrived): State._arrive,
     (Phase.PENDING, JobFailed): State._fail,
     (Phase.PENDING, JobCancelled): State._cancel,
