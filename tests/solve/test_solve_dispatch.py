@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from warren.solve.dispatch import Problem, dispatch
+from warren.solve.execute import OK, Rows, Tables, execute
 
 Row = tuple[int, int, int, int, int]
 
@@ -89,3 +90,54 @@ def test_dispatch_is_the_plain_rule(seed: int) -> None:
     expected, finish = plain_dispatch(problem)
     assert [(j, r, k, d) for j, r, _, k, d in rows.T.tolist()] == expected
     assert finish_ns_J.tolist() == finish
+
+
+def run_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Finish times of the dispatched rows, by the kernel that runs plans."""
+    jobs = len(problem.scale_J)
+    tables = Tables(
+        arrival_ns_J=problem.arrival_ns_J,
+        scale_J=problem.scale_J,
+        rounds_J=problem.rounds_J,
+        type_D=problem.type_D,
+        comp_ns_JT=problem.comp_ns_JT,
+        sync_ns_JT=problem.sync_ns_JT,
+        comp_key_J=np.zeros(jobs, np.uint64),
+        sync_key_J=np.zeros(jobs, np.uint64),
+        cv_ppm=0,
+        is_lane=False,
+    )
+    status, _, _, finish_ns_J = execute(Rows(*(np.ascontiguousarray(row) for row in rows)), tables)
+    assert status == OK
+    return finish_ns_J
+
+
+@pytest.mark.parametrize("stretch", [1, 2, 3, 100])
+def test_running_the_rows_ends_when_dispatch_said_or_earlier(stretch: int) -> None:
+    for seed in range(60):
+        problem = random_problem(seed, stretch)
+        rows, finish_ns_J = dispatch(problem)
+        assert (problem.fits_JT[rows[0], problem.type_D[rows[4]]]).all()
+        assert (run_of(problem, rows) <= finish_ns_J).all()
+
+
+def test_a_job_that_fits_nowhere_or_has_no_known_rounds_is_left_out() -> None:
+    problem = random_problem(1)
+    problem.fits_JT[0] = False
+    problem.comp_ns_JT[0] = problem.sync_ns_JT[0] = 2**62
+    problem.rounds_J[-1] = -1
+    problem.priority_J[1] = np.inf
+    rows, finish_ns_J = dispatch(problem)
+    assert finish_ns_J[0] == finish_ns_J[-1] == -1
+    assert not np.isin(rows[0], [0, len(finish_ns_J) - 1]).any()
+    assert (finish_ns_J[1:-1] >= 0).all()
+
+
+def test_inputs_may_be_read_only_and_stay_as_they_are() -> None:
+    problem = random_problem(2)
+    before = [column.copy() for column in problem]
+    for column in problem:
+        column.flags.writeable = False
+    dispatch(problem)
+    for column, copy in zip(problem, before, strict=True):
+        np.testing.assert_array_equal(column, copy)

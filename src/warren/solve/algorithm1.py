@@ -9,15 +9,38 @@ paper lets every task run everywhere); ``by_completion`` is ours: m* = argmin ma
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from warren.solve.pool import Pool, new_pool, replace_top, usable
+from warren.solve.kernel import kernel
+from warren.solve.pool import Pool, first_is_before, new_pool, replace_top, usable
 
 
-@njit(cache=True, nogil=True)
+class Problem(NamedTuple):
+    """The instance: int64 arrays, times in ns, ``fits_JT`` bool."""
+
+    arrival_ns_J: Any
+    scale_J: Any
+    rounds_J: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    fits_JT: Any
+    type_D: Any
+
+
+class _State(NamedTuple):
+    pool: Pool
+    usable_JT: Any
+    round_J: Any
+    left_J: Any  # tasks of the present round that have not been placed
+    ready_ns_J: Any  # t: when the present round may start
+    barrier_ns_J: Any
+    device_I: Any
+    start_ns_I: Any
+    finish_ns_J: Any
+
+
 def algorithm1(
     job_I: Any, round_I: Any, arrival_ns_J: Any, scale_J: Any, rounds_J: Any, comp_ns_JT: Any,
     sync_ns_JT: Any, fits_JT: Any, type_D: Any, by_completion: bool,
@@ -41,54 +64,64 @@ def algorithm1(
         does not complete it. A device of -1 marks the first task that cannot be placed, because
         it fits nowhere or comes before its round: the sequence is read no further.
     """
-    tasks, jobs = len(job_I), len(scale_J)
-    pool = new_pool(type_D, comp_ns_JT.shape[1])
-    usable_JT = usable(fits_JT, pool)
-    device_I = np.full(tasks, -1, np.int64)
-    start_ns_I = np.full(tasks, -1, np.int64)
-    finish_ns_J = np.full(jobs, -1, np.int64)
-    round_J = np.zeros(jobs, np.int64)
-    left_J = scale_J.copy()
-    ready_ns_J = arrival_ns_J.copy()
-    barrier_ns_J = np.zeros(jobs, np.int64)
-    for task in range(tasks):
+    columns = (arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D)
+    problem = Problem(*(np.array(column, dtype=np.int64, order="C") for column in columns))
+    tasks, jobs = len(job_I), len(problem.scale_J)
+    state = _State(
+        pool=new_pool(problem.type_D, problem.comp_ns_JT.shape[1]),
+        usable_JT=usable(np.array(fits_JT, dtype=np.bool_), problem.type_D),
+        round_J=np.zeros(jobs, np.int64),
+        left_J=problem.scale_J.copy(),
+        ready_ns_J=problem.arrival_ns_J.copy(),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        device_I=np.full(tasks, -1, np.int64),
+        start_ns_I=np.full(tasks, -1, np.int64),
+        finish_ns_J=np.full(jobs, -1, np.int64),
+    )
+    sequence = np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64)
+    _place(problem, state, *sequence, by_completion)
+    return state.device_I, state.start_ns_I, state.finish_ns_J
+
+
+@kernel
+def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, by_completion: bool) -> None:
+    pool = state.pool
+    for task in range(len(job_I)):
         job = job_I[task]
-        ready_ns = ready_ns_J[job]
-        comp_ns_T, sync_ns_T, usable_T = comp_ns_JT[job], sync_ns_JT[job], usable_JT[job]
-        kind = _choose(pool, ready_ns, comp_ns_T, sync_ns_T, usable_T, by_completion)
-        if kind < 0 or round_I[task] != round_J[job]:
+        kind = _choose(problem, state, job, by_completion)
+        if kind < 0 or round_I[task] != state.round_J[job]:
             break
-        start_ns = max(ready_ns, pool.free_ns_C[pool.first_T[kind]])
-        device_I[task] = pool.device_C[pool.first_T[kind]]
-        start_ns_I[task] = start_ns
-        comp_end_ns = start_ns + comp_ns_T[kind]
+        start_ns = max(state.ready_ns_J[job], pool.free_ns_C[pool.first_T[kind]])
+        state.device_I[task] = pool.device_C[pool.first_T[kind]]
+        state.start_ns_I[task] = start_ns
+        comp_end_ns = start_ns + problem.comp_ns_JT[job, kind]
         replace_top(pool, kind, comp_end_ns)
-        barrier_ns_J[job] = max(barrier_ns_J[job], comp_end_ns + sync_ns_T[kind])
-        left_J[job] -= 1
-        if left_J[job] == 0:
-            ready_ns_J[job] = barrier_ns_J[job]
-            left_J[job] = scale_J[job]
-            round_J[job] += 1
-            if round_J[job] == rounds_J[job]:
-                finish_ns_J[job] = barrier_ns_J[job]
-    return device_I, start_ns_I, finish_ns_J
+        end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
+        state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
+        state.left_J[job] -= 1
+        if state.left_J[job] == 0:
+            state.ready_ns_J[job] = state.barrier_ns_J[job]
+            state.left_J[job] = problem.scale_J[job]
+            state.round_J[job] += 1
+            if state.round_J[job] == problem.rounds_J[job]:
+                state.finish_ns_J[job] = state.barrier_ns_J[job]
 
 
-@njit(cache=True, nogil=True)
-def _choose(
-    pool: Pool, ready_ns: int, comp_ns_T: Any, sync_ns_T: Any, usable_T: Any, by_completion: bool
-) -> int:
-    """Type whose first device is best; ties go to the lowest device index."""
+@kernel
+def _choose(problem: Problem, state: _State, job: int, by_completion: bool) -> int:
+    """Type whose first device is best; ties go to the device free first, then the lowest index."""
+    pool = state.pool
     best, best_ns = -1, 0
-    for kind in range(len(comp_ns_T)):
-        if not usable_T[kind]:
+    for kind in range(len(pool.first_T) - 1):
+        if not state.usable_JT[job, kind]:
             continue
         time_ns = pool.free_ns_C[pool.first_T[kind]]
         if by_completion:
-            time_ns = max(ready_ns, time_ns) + comp_ns_T[kind] + sync_ns_T[kind]
+            time_ns = max(state.ready_ns_J[job], time_ns)
+            time_ns += problem.comp_ns_JT[job, kind] + problem.sync_ns_JT[job, kind]
         better = best < 0 or time_ns < best_ns
         if not better and time_ns == best_ns:
-            better = pool.device_C[pool.first_T[kind]] < pool.device_C[pool.first_T[best]]
+            better = first_is_before(pool, kind, best)
         if better:
             best, best_ns = kind, time_ns
     return best

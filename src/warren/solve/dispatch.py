@@ -17,13 +17,14 @@ for a task that waits for its barrier, and speed counts.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from warren.solve.agenda import Agenda, new_agenda, pop, push
+from warren.solve.kernel import kernel
 from warren.solve.pool import Pool, new_pool, rebuild, replace_top, usable
+from warren.solve.ready import Ready, add, new_ready, remove
 
 
 class Problem(NamedTuple):
@@ -58,76 +59,82 @@ class _State(NamedTuple):
     left_J: Any  # tasks of the present round that have not started
     barrier_ns_J: Any
     key_J: Any  # priority of the present round
-    ready_N: Any  # ready jobs in order of priority; counts[0] of them
-    counts: Any  # four numbers, see READY and so on
+    arrived_J: Any
+    ready: Ready  # in order of priority
+    agenda: Agenda  # a job that arrives or whose barrier passes, or -1: a device is free
+    counts: Any
     finish_ns_J: Any
     rows: Any  # (5, R): job, round, rounds, shard, device
     chosen_K: Any  # scratch of one stretch: device of each shard
     load_D: Any  # scratch of one stretch: shards on each device
 
 
-READY, ROWS, IDLE, TAKEABLE = range(4)
-"""``counts``: ready jobs; rows written; idle devices; devices that this walk may still fill."""
+ROWS, IDLE, TAKEABLE = range(3)
+"""``counts``: rows written; idle devices; devices this walk may still fill."""
+_ONE: Final = np.int64(1)
+_TYPES: Final[dict[str, type]] = {
+    "priority_J": np.float64,
+    "priority_step_J": np.float64,
+    "fits_JT": np.bool_,
+}
 
 
-@njit(cache=True, nogil=True)
+def dispatch(problem: Problem) -> tuple[Any, Any]:
+    """Dispatch all jobs.
+
+    Returns
+    -------
+    rows
+        int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
+        order of a ``Plan``.
+    finish_ns_J
+        Each job's last barrier under the constant network; -1 for a job that was left out.
+        Running the rows as a plan can only be earlier: a task that waited for a better device
+        and then took one that was idle all along starts there at once. T^c of 0 counts as 1 ns.
+    """
+    problem = Problem(
+        **{
+            name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
+            for name, column in problem._asdict().items()
+        }
+    )
+    problem = problem._replace(comp_ns_JT=np.maximum(problem.comp_ns_JT, 1))
+    state = _new_state(problem)
+    _run(problem, state, bool((problem.stretch_rounds_J > 1).any()))
+    return state.rows[:, : state.counts[ROWS]], state.finish_ns_J
+
+
 def _new_state(problem: Problem) -> _State:
     jobs, types = problem.comp_ns_JT.shape
     devices = len(problem.type_D)
-    rows = 0
-    widest = 1
-    for job in range(jobs):
-        rounds, stretch = max(0, problem.rounds_J[job]), problem.stretch_rounds_J[job]
-        rows += (rounds + stretch - 1) // stretch * problem.scale_J[job]
-        widest = max(widest, problem.scale_J[job])
     pool = new_pool(problem.type_D, types)
-    counts = np.zeros(4, np.int64)
+    usable_JT = usable(problem.fits_JT, problem.type_D)
+    rounds_J = np.where(usable_JT.any(axis=1), np.maximum(problem.rounds_J, 0), 0)
+    rows = int((-(-rounds_J // problem.stretch_rounds_J) * problem.scale_J).sum())
+    counts = np.zeros(3, np.int64)
     counts[IDLE] = devices
     return _State(
-        pool,
-        usable(problem.fits_JT, pool),
-        problem.comp_ns_JT + problem.sync_ns_JT,
-        np.zeros(devices, np.int64),
-        np.zeros(types, np.bool_),
-        np.zeros(jobs, np.int64),
-        problem.scale_J.copy(),
-        np.zeros(jobs, np.int64),
-        problem.priority_J.copy(),
-        np.zeros(jobs, np.int64),
-        counts,
-        np.full(jobs, -1, np.int64),
-        np.zeros((5, rows), np.int64),
-        np.zeros(widest, np.int64),
-        np.zeros(devices, np.int64),
+        pool=pool,
+        usable_JT=usable_JT,
+        turn_ns_JT=np.where(usable_JT, problem.comp_ns_JT + problem.sync_ns_JT, 0),
+        free_ns_D=np.zeros(devices, np.int64),
+        altered_T=np.zeros(types, np.bool_),
+        round_J=np.zeros(jobs, np.int64),
+        left_J=problem.scale_J.copy(),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        key_J=problem.priority_J.copy(),
+        arrived_J=rounds_J == 0,
+        ready=new_ready(jobs),
+        agenda=new_agenda(jobs + devices),
+        counts=counts,
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        rows=np.zeros((5, rows), np.int64),
+        chosen_K=np.zeros(problem.scale_J.max(initial=1), np.int64),
+        load_D=np.zeros(devices, np.int64),
     )
 
 
-@njit(cache=True, nogil=True)
-def _add_ready(state: _State, job: int) -> None:
-    """Insert a job among the ready ones, by (priority, index)."""
-    key_J, ready_N = state.key_J, state.ready_N
-    low, high = 0, state.counts[READY]
-    while low < high:
-        middle = (low + high) // 2
-        other = ready_N[middle]
-        if key_J[other] < key_J[job] or (key_J[other] == key_J[job] and other < job):
-            low = middle + 1
-        else:
-            high = middle
-    for place in range(state.counts[READY], low, -1):
-        ready_N[place] = ready_N[place - 1]
-    ready_N[low] = job
-    state.counts[READY] += 1
-
-
-@njit(cache=True, nogil=True)
-def _remove_ready(state: _State, place: int) -> None:
-    state.counts[READY] -= 1
-    for later in range(place, state.counts[READY]):
-        state.ready_N[later] = state.ready_N[later + 1]
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) -> int:
     """Type with the earliest completion; ties: smaller T^c, then lower type; -1 if none fits."""
     best, best_ns, best_comp_ns = -1, 0, 0
@@ -142,7 +149,7 @@ def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) ->
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
     row = state.counts[ROWS]
     state.rows[0, row] = job
@@ -153,13 +160,13 @@ def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) ->
     state.counts[ROWS] = row + 1
 
 
-@njit(cache=True, nogil=True)
-def _start_tasks(problem: Problem, state: _State, job: int, now: int, events: Any) -> bool:
+@kernel
+def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
     """Give each open task of the round its device; whether all of them have started."""
     pool = state.pool
     open_tasks = state.left_J[job]
     for _ in range(open_tasks):
-        kind = _choose(problem, state, job, now, 1)
+        kind = _choose(problem, state, job, now, _ONE)
         comp_ns = problem.comp_ns_JT[job, kind]
         free_ns = pool.free_ns_C[pool.first_T[kind]]
         if free_ns > now:
@@ -170,7 +177,7 @@ def _start_tasks(problem: Problem, state: _State, job: int, now: int, events: An
         comp_end_ns = now + comp_ns
         replace_top(pool, kind, comp_end_ns)
         state.free_ns_D[device] = comp_end_ns
-        heappush(events, (comp_end_ns, -1))
+        push(state.agenda, comp_end_ns, -1)
         _write_row(state, job, 1, problem.scale_J[job] - state.left_J[job], device)
         end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
@@ -181,14 +188,12 @@ def _start_tasks(problem: Problem, state: _State, job: int, now: int, events: An
             break
     if state.left_J[job] > 0:
         return False
-    heappush(events, (state.barrier_ns_J[job], job))
+    push(state.agenda, state.barrier_ns_J[job], job)
     return True
 
 
-@njit(cache=True, nogil=True)
-def _start_stretch(
-    problem: Problem, state: _State, job: int, now: int, rounds: int, events: Any
-) -> bool:
+@kernel
+def _start_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> bool:
     """Start a stretch if all devices it chooses are idle, else hold them for this walk."""
     pool, scale = state.pool, problem.scale_J[job]
     all_idle = True
@@ -206,16 +211,14 @@ def _start_stretch(
         replace_top(pool, kind, free_ns)
         state.altered_T[kind] = True
     if all_idle:
-        _commit_stretch(problem, state, job, now, rounds, events)
+        _commit_stretch(problem, state, job, now, rounds)
     for shard in range(scale):
         state.load_D[state.chosen_K[shard]] = 0
     return all_idle
 
 
-@njit(cache=True, nogil=True)
-def _commit_stretch(
-    problem: Problem, state: _State, job: int, now: int, rounds: int, events: Any
-) -> None:
+@kernel
+def _commit_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> None:
     period_ns = 0
     for shard in range(problem.scale_J[job]):
         device = state.chosen_K[shard]
@@ -230,12 +233,12 @@ def _commit_stretch(
         if state.free_ns_D[device] != comp_end_ns:
             state.free_ns_D[device] = comp_end_ns
             state.counts[IDLE] -= 1
-            heappush(events, (comp_end_ns, -1))
-    heappush(events, (now + rounds * period_ns, job))
+            push(state.agenda, comp_end_ns, -1)
+    push(state.agenda, now + rounds * period_ns, job)
 
 
-@njit(cache=True, nogil=True)
-def _walk(problem: Problem, state: _State, now: int, takeable: int, events: Any) -> None:
+@kernel
+def _walk(problem: Problem, state: _State, now: int, takeable: int) -> None:
     """All ready jobs in order, until none is left or ``takeable`` devices have been filled."""
     state.counts[TAKEABLE] = takeable
     for kind in range(len(state.altered_T)):
@@ -243,25 +246,25 @@ def _walk(problem: Problem, state: _State, now: int, takeable: int, events: Any)
             rebuild(state.pool, kind, state.free_ns_D)
             state.altered_T[kind] = False
     place = 0
-    while place < state.counts[READY] and state.counts[TAKEABLE] > 0:
-        job = state.ready_N[place]
+    while place < state.ready.count[0] and state.counts[TAKEABLE] > 0:
+        job = state.ready.job_N[place]
         if problem.stretch_rounds_J[job] > 1:
             rounds = _stretch_of(problem, state, job)
-            started = _start_stretch(problem, state, job, now, rounds, events)
+            started = _start_stretch(problem, state, job, now, rounds)
         else:
-            started = _start_tasks(problem, state, job, now, events)
+            started = _start_tasks(problem, state, job, now)
         if started:
-            _remove_ready(state, place)
+            remove(state.ready, place)
         else:
             place += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _stretch_of(problem: Problem, state: _State, job: int) -> int:
     return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
     """The stretch or round that ran is over: the next one is ready, or the job is done."""
     state.round_J[job] += _stretch_of(problem, state, job)
@@ -272,51 +275,30 @@ def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
     state.barrier_ns_J[job] = 0
     step = problem.priority_step_J[job]
     state.key_J[job] = problem.priority_J[job] + state.round_J[job] * step
-    _add_ready(state, job)
+    add(state.ready, state.key_J, job)
 
 
-@njit(cache=True, nogil=True)
-def _runnable(problem: Problem, state: _State, job: int) -> bool:
-    return problem.rounds_J[job] > 0 and _choose(problem, state, job, 0, 1) >= 0
-
-
-@njit(cache=True, nogil=True)
-def dispatch(problem: Problem) -> tuple[Any, Any]:
-    """Dispatch all jobs.
-
-    Returns
-    -------
-    rows
-        int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
-        order of a ``Plan``.
-    finish_ns_J
-        Each job's last barrier under the constant network; -1 for a job that was left out.
-    """
-    state = _new_state(problem)
-    stretches = np.any(problem.stretch_rounds_J > 1)
-    events: Any = [(np.int64(0), np.int64(-1))]
-    events.pop()
+@kernel
+def _run(problem: Problem, state: _State, stretches: bool) -> None:
+    """From the first arrival to the last barrier."""
     for job in range(len(problem.scale_J)):
-        if _runnable(problem, state, job):
-            heappush(events, (problem.arrival_ns_J[job], np.int64(job)))
-    arrived_J = np.zeros(len(problem.scale_J), np.bool_)
-    while len(events) > 0:
-        now = events[0][0]
-        freed, before = 0, state.counts[READY]
-        while len(events) > 0 and events[0][0] == now:
-            job = heappop(events)[1]
+        if not state.arrived_J[job]:
+            push(state.agenda, problem.arrival_ns_J[job], job)
+    while state.agenda.count[0] > 0:
+        now = state.agenda.time_ns_E[0]
+        freed, before = 0, state.ready.count[0]
+        while state.agenda.count[0] > 0 and state.agenda.time_ns_E[0] == now:
+            job = pop(state.agenda)
             if job < 0:
                 freed += 1
-            elif arrived_J[job]:
+            elif state.arrived_J[job]:
                 _pass_barrier(problem, state, job, now)
             else:
-                arrived_J[job] = True
-                _add_ready(state, job)
+                state.arrived_J[job] = True
+                add(state.ready, state.key_J, job)
         state.counts[IDLE] += freed
         # The devices that the last walk left idle were worth less to every ready task than
         # waiting. Time makes them worth less still, so while nobody joins the ready jobs only
         # the devices freed now can be chosen. (A stretch may end later than its walk assumed.)
-        full = stretches or state.counts[READY] > before
-        takeable = state.counts[IDLE] if full else freed
-        _walk(problem, state, now, takeable, events)
-    return state.rows[:, : state.counts[ROWS]], state.finish_ns_J
+        full = stretches or state.ready.count[0] > before
+        _walk(problem, state, now, state.counts[IDLE] if full else freed)

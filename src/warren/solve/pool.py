@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from warren.solve.kernel import kernel
 
 
 class Pool(NamedTuple):
@@ -20,42 +21,38 @@ class Pool(NamedTuple):
     first_T: Any
 
 
-@njit(cache=True, nogil=True)
 def new_pool(type_D: Any, types: int) -> Pool:
     """All devices free at time 0."""
-    devices = len(type_D)
-    first_T = np.zeros(types + 1, np.int64)
-    for kind in type_D:
-        first_T[kind + 1] += 1
-    for kind in range(types):
-        first_T[kind + 1] += first_T[kind]
-    device_C = np.empty(devices, np.int64)
-    next_T = first_T.copy()
-    for device in range(devices):
-        kind = type_D[device]
-        device_C[next_T[kind]] = device
-        next_T[kind] += 1
-    return Pool(np.zeros(devices, np.int64), device_C, first_T)
+    first_T = np.concatenate(([0], np.cumsum(np.bincount(type_D, minlength=types))))
+    return Pool(
+        free_ns_C=np.zeros(len(type_D), dtype=np.int64),
+        device_C=np.argsort(type_D, kind="stable").astype(np.int64),
+        first_T=first_T.astype(np.int64),
+    )
 
 
-@njit(cache=True, nogil=True)
-def usable(fits_JT: Any, pool: Pool) -> Any:
+def usable(fits_JT: Any, type_D: Any) -> Any:
     """Where a job may run: it fits the type and the cluster has such devices. Bool (J, T)."""
-    result_JT = fits_JT.copy()
-    for kind in range(result_JT.shape[1]):
-        if pool.first_T[kind] == pool.first_T[kind + 1]:
-            result_JT[:, kind] = False
-    return result_JT
+    return fits_JT & (np.bincount(type_D, minlength=fits_JT.shape[1]) > 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def first_is_before(pool: Pool, kind: int, other: int) -> Any:
+    """Whether the first device of one type comes before that of another: (time free, index)."""
+    cell, rival = pool.first_T[kind], pool.first_T[other]
+    if pool.free_ns_C[cell] != pool.free_ns_C[rival]:
+        return pool.free_ns_C[cell] < pool.free_ns_C[rival]
+    return pool.device_C[cell] < pool.device_C[rival]
+
+
+@kernel
 def replace_top(pool: Pool, kind: int, free_ns: int) -> None:
     """The first device of the type is free at ``free_ns`` (no earlier than before) instead."""
     first = pool.first_T[kind]
     _sift_down(pool, first, pool.first_T[kind + 1], first, free_ns, pool.device_C[first])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild(pool: Pool, kind: int, free_ns_D: Any) -> None:
     """Heap the devices of one type anew by ``free_ns_D``."""
     first, stop = pool.first_T[kind], pool.first_T[kind + 1]
@@ -65,7 +62,7 @@ def rebuild(pool: Pool, kind: int, free_ns_D: Any) -> None:
         _sift_down(pool, first, stop, cell, pool.free_ns_C[cell], pool.device_C[cell])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sift_down(pool: Pool, first: int, stop: int, cell: int, free_ns: int, owner: int) -> None:
     time, device = pool.free_ns_C, pool.device_C
     child = 2 * cell - first + 1
