@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
-from warren.live.controller import LivePort
+from warren.live.base import BasePort
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
@@ -35,7 +37,7 @@ class Tiny(TorchApp):
         )
 
     def dataset(self):
-        x = torch.randn(64, 4)
+        x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
         return x, x.sum(1, keepdim=True)
 
     def loss(self, model, batch):
@@ -44,7 +46,7 @@ class Tiny(TorchApp):
         return nn.functional.mse_loss(model(x), y)
 
     def optimizer(self, named_parameters):
-        return torch.optim.Adam([p for _, p in named_parameters], lr=0.01)
+        return torch.optim.Adam([p for _, p in named_parameters], lr=0.05)
 
     def evaluate(self, model):
         x, y = self.dataset()
@@ -100,7 +102,8 @@ class Random(Tiny):
 def job(index: int, app: str = "Tiny", **changes: object) -> Job:
     """A job of three rounds of two tasks."""
     fields: dict[str, object] = {
-        "name": f"job-{index}", "scale": 2, "rounds": 3, "batch": 4, "seed": 5 + index, "user": "ana",
+        "name": f"job-{index}", "scale": 2, "rounds": 3, "batch": 4, "seed": 5 + index,
+        "user": "ana",
     }  # fmt: skip
     fields |= changes
     return Job(index=index, app=f"apps.py:{app}", **fields)  # type: ignore[arg-type]
@@ -136,25 +139,33 @@ def world(
     return run, costs
 
 
-def shuffled(run: Run, seed: int, rounds: int | None = None) -> list[Assignment]:
-    """All tasks round by round, jobs and shards in random order on random devices."""
-    draw, result = random.Random(seed), []
+def shuffled(
+    run: Run, seed: int, rounds_of: Mapping[int, int] = MappingProxyType({})
+) -> list[Assignment]:
+    """All tasks round by round, jobs and shards in random order on random devices.
+
+    ``rounds_of`` says how many rounds to assign of a job that does not know.
+    """
+    draw = random.Random(seed)
+    result: list[Assignment] = []
     jobs, devices = run.workload.jobs, len(run.cluster.devices)
-    for round in range(rounds or max(one.rounds or 0 for one in jobs)):
+    rounds = {one.index: one.rounds or rounds_of[one.index] for one in jobs}
+    for round_no in range(max(rounds.values())):
         tasks = [
             (one.index, shard)
             for one in jobs
-            if rounds or round < (one.rounds or 0)
+            if round_no < rounds[one.index]
             for shard in range(one.scale)
         ]
         draw.shuffle(tasks)
         result += [
-            Assignment(draw.randrange(devices), index, round, 1, (shard,)) for index, shard in tasks
+            Assignment(draw.randrange(devices), index, round_no, 1, (shard,))
+            for index, shard in tasks
         ]
     return result
 
 
-def drive(port: LivePort, assignments: Sequence[Assignment]) -> list[AnyEvent]:
+def drive(port: BasePort, assignments: Sequence[Assignment]) -> list[AnyEvent]:
     """Submit everything at once, then collect events until it is over."""
     port.submit(tuple(assignments))
     seen: list[AnyEvent] = []
@@ -177,3 +188,15 @@ def ended(events: Sequence[AnyEvent]) -> dict[int, str]:
         if isinstance(event, JobFailed):
             result[event.job] = "failed"
     return result
+
+
+def session(pid: int) -> list[int]:
+    """Living processes (no zombies) of one process session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == pid and fields[0] not in "ZX":
+                    found.append(int(entry.name))
+    return found

@@ -157,9 +157,8 @@ class LivePort(BasePort):
             job = self._ledger.job_of(report.seq)
             if job is not None:
                 self.overruns[job] += 1
-        self._ledger.report(report)
-        if isinstance(report, RoundReport) and report.finished:
-            self._job_over(report.job)
+        for job in self._ledger.report(report):
+            self._job_over(job)
 
     def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
         how = exited.how or "left"

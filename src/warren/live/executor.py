@@ -64,6 +64,7 @@ class Executor:
         self._supply = Supply(context, self._poller, role.folder)
         self._queue, self._comm = Queue(), CommLane()
         self._comp: Work | None = None
+        self._comp_free_ns = 0
         self._last: Work | None = None
 
     def serve(self) -> None:
@@ -115,7 +116,7 @@ class Executor:
         work = self._comp
         assert work is not None
         if work.dropped:
-            self._comp = None
+            self._free_comp()
             return
         work.result_ns = time.monotonic_ns()
         push = Push(work.round, work.shard, message.loss, message.sha, work.unpadded)
@@ -128,13 +129,13 @@ class Executor:
             if work is None and comp is not None and comp.key == (job, pushed.round):
                 work = comp if comp.shard == pushed.shard else None
             if work is not None:
-                work.acknowledged = True
+                work.acknowledged_ns = time.monotonic_ns()
 
     def _hear_controller(self) -> None:
         for message, _ in self._control.drain():
             match message:
                 case Assign():
-                    self._queue.append(message)
+                    self._queue.append(message, time.monotonic_ns())
                 case Warm(user=user, jobs=jobs):
                     self._desk.warm(user, jobs)
                     self._tell_warmed()
@@ -150,7 +151,7 @@ class Executor:
         work = self._comp
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
             job = work.job
-            work.dropped, self._comp = True, None
+            self._free_comp()
         if job is not None:
             self._broke(job, f"its trainer on device {self._device} ended: {gone.how}")
         self._tell_warmed()
@@ -158,7 +159,7 @@ class Executor:
     def _broke(self, job: int, reason: str) -> None:
         self._control.send(JobBroke(job, reason))
         if self._comp is not None and self._comp.job == job and not self._comp.result_ns:
-            self._comp = None
+            self._free_comp()
         self._drop(job)
 
     def _drop(self, job: int) -> None:
@@ -169,7 +170,11 @@ class Executor:
         if work is not None and work.job == job:
             work.dropped = True
             if work.result_ns:
-                self._comp = None
+                self._free_comp()
+
+    def _free_comp(self) -> None:
+        """The task on COMP is no more; the lane is free from now on."""
+        self._comp, self._comp_free_ns = None, time.monotonic_ns()
 
     def _tell_warmed(self) -> None:
         for user in self._desk.warmed():
@@ -178,23 +183,24 @@ class Executor:
     # What moves a task along; each gives True when something moved.
 
     def _end_comp(self) -> bool:
-        work, now_ns = self._comp, time.monotonic_ns()
-        if work is None or work.comp_due_ns is None or now_ns < work.comp_due_ns:
+        work = self._comp
+        end_ns = None if work is None else work.comp_due_ns
+        if work is None or end_ns is None or time.monotonic_ns() < end_ns:
             return False
-        self._comp = None
+        self._comp, self._comp_free_ns = None, end_ns
         self._control.send(
-            CompEnded(work.seq, work.round, work.shard, work.start_ns, now_ns, work.overrun)
+            CompEnded(work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
         )
-        self._comm.enter(work, now_ns)
+        self._comm.enter(work, end_ns)
         return True
 
     def _end_syncs(self) -> bool:
-        now_ns = time.monotonic_ns()
-        ended = self._comm.leave(now_ns)
+        ended = self._comm.leave(time.monotonic_ns())
         for work in ended:
-            self._control.send(SyncEnded(work.seq, work.round, work.shard, now_ns))
+            at_ns = max(work.sync_due_ns, work.acknowledged_ns)
+            self._control.send(SyncEnded(work.seq, work.round, work.shard, at_ns))
             if not work.unpadded:
-                self._supply.send(work.job, Commit(work.round, work.shard))
+                self._supply.send(work.job, Commit(work.round, work.shard, at_ns))
         return bool(ended)
 
     def _start(self) -> bool:
@@ -203,10 +209,11 @@ class Executor:
         head = next(iter(self._queue.ahead(1)), None)
         if head is None or not self._desk.free(head.user):
             return False
-        state = self._supply.ready(head.key)
-        if state is None or not self._desk.start(head, state):
+        ready = self._supply.ready(head.key)
+        if ready is None or not self._desk.start(head, ready[0]):
             return False
-        head.start_ns = time.monotonic_ns()
+        padded_ns = max(self._comp_free_ns, ready[1], head.assigned_ns)
+        head.start_ns = padded_ns if head.comp_pad_ns else time.monotonic_ns()
         self._comp = self._last = self._queue.pop()
         return True
 

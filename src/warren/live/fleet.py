@@ -54,8 +54,9 @@ class Fleet:
         return self._zygote.pid
 
     def pids(self) -> dict[int, Role]:
-        """Living children and what they are."""
-        return {pid: self._roles[ticket] for ticket, pid in self._pids.items()}
+        """Living children and what they are; not those that were told to end."""
+        pids = self._pids.items()
+        return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
     def await_zygote(self) -> ZygoteReady:
         """Wait until the zygote is warm.

@@ -4,6 +4,10 @@ A task is on COMP from the moment its trainer has it until the trainer has answe
 emulating, its pad T^c has passed. Then it is on COMM: the pads T^s of a device follow each other
 there, overlapping the next COMP, and a task leaves when its own has passed and its server has
 its update.
+
+An emulated device keeps the times its pads give, not those at which its supervisor woke up: a
+task starts when lane, barrier and assignment allowed it, so messages and wake-ups are absorbed
+by the pads as long as they fit, and no delay adds to the next.
 """
 
 from __future__ import annotations
@@ -30,11 +34,12 @@ class Work:
     user: str
     comp_pad_ns: int
     sync_pad_ns: int
+    assigned_ns: int = 0
     trainer_pid: int = 0
     start_ns: int = 0
     result_ns: int = 0
     sync_due_ns: int = 0
-    acknowledged: bool = False
+    acknowledged_ns: int = 0
     dropped: bool = False
 
     @property
@@ -58,8 +63,8 @@ class Work:
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
 
 
-def expand(assign: Assign) -> Iterator[Work]:
-    """The tasks of an assignment in the order they run."""
+def expand(assign: Assign, now_ns: int) -> Iterator[Work]:
+    """The tasks of an assignment that came ``now_ns``, in the order they run."""
     for round_no in range(assign.round, assign.round + assign.rounds):
         for shard in assign.shards:
             yield Work(
@@ -70,6 +75,7 @@ def expand(assign: Assign) -> Iterator[Work]:
                 user=assign.user,
                 comp_pad_ns=assign.comp_pad_ns,
                 sync_pad_ns=assign.sync_pad_ns,
+                assigned_ns=now_ns,
             )
 
 
@@ -80,14 +86,14 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Assign] = deque()
+        self._waiting: deque[tuple[Assign, int]] = deque()
         self._head: Iterator[Work] = iter(())
         self._head_job = -1
         self._next: deque[Work] = deque()
 
-    def append(self, assign: Assign) -> None:
+    def append(self, assign: Assign, now_ns: int) -> None:
         """Put it at the end."""
-        self._waiting.append(assign)
+        self._waiting.append((assign, now_ns))
 
     def ahead(self, count: int) -> list[Work]:
         """The next tasks, at most ``count``, the head first; they stay in the queue."""
@@ -96,8 +102,8 @@ class Queue:
             if work is not None:
                 self._next.append(work)
             elif self._waiting:
-                self._head_job = self._waiting[0].job
-                self._head = expand(self._waiting.popleft())
+                self._head_job = self._waiting[0][0].job
+                self._head = expand(*self._waiting.popleft())
             else:
                 break
         return list(islice(self._next, count))
@@ -108,7 +114,7 @@ class Queue:
 
     def drop(self, job: int) -> None:
         """Forget all tasks of a job."""
-        self._waiting = deque(one for one in self._waiting if one.job != job)
+        self._waiting = deque(one for one in self._waiting if one[0].job != job)
         self._next = deque(work for work in self._next if work.job != job)
         if self._head_job == job:
             self._head = iter(())
@@ -121,9 +127,9 @@ class CommLane:
         self._works: list[Work] = []
         self._free_ns = 0
 
-    def enter(self, work: Work, now_ns: int) -> None:
+    def enter(self, work: Work, comp_end_ns: int) -> None:
         """A task leaves COMP: its pad begins when those before it on the lane have ended."""
-        self._free_ns = max(self._free_ns, now_ns) + work.sync_pad_ns
+        self._free_ns = max(self._free_ns, comp_end_ns) + work.sync_pad_ns
         work.sync_due_ns = self._free_ns
         self._works.append(work)
 
@@ -136,14 +142,14 @@ class CommLane:
 
     def leave(self, now_ns: int) -> list[Work]:
         """The tasks whose synchronisation has ended, in lane order; they are here no more."""
-        ended = [w for w in self._works if w.acknowledged and w.sync_due_ns <= now_ns]
+        ended = [w for w in self._works if w.acknowledged_ns and w.sync_due_ns <= now_ns]
         if ended:
             self._works = [work for work in self._works if work not in ended]
         return ended
 
     def due_ns(self) -> int | None:
         """When the next one may leave, if nothing but time is missing."""
-        return min((w.sync_due_ns for w in self._works if w.acknowledged), default=None)
+        return min((w.sync_due_ns for w in self._works if w.acknowledged_ns), default=None)
 
     def drop(self, job: int) -> None:
         """Forget a job; the lane stays taken for the time its pads were given."""

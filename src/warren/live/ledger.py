@@ -70,6 +70,7 @@ class Ledger:
         self._free_ns = [0] * devices
         self._progress = [Progress(barrier_ns=job.arrival_ns) for job in jobs]
         self._held: list[Report] = []
+        self._finished: list[int] = []
 
     # What goes in.
 
@@ -82,11 +83,13 @@ class Ledger:
         self._entries[seq] = Entry.of(assignment)
         self._queues[assignment.device].append(seq)
 
-    def report(self, report: Report) -> None:
-        """A process reports; it may have to wait for others."""
+    def report(self, report: Report) -> list[int]:
+        """A process reports; it may have to wait for others. Gives the jobs that end by it."""
+        self._finished = []
         self._held.append(report)
         while any(self._try(one) for one in tuple(self._held) if one in self._held):
             pass
+        return self._finished
 
     def fail(self, job: int, reason: str, host_ns: int) -> None:
         """The job cannot go on. What is known of it already comes first."""
@@ -210,6 +213,7 @@ class Ledger:
         progress.barrier_ns = at_ns = self._agenda.push(done)
         if report.finished:
             self._end(report.job)
+            self._finished.append(report.job)
             self._agenda.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
 
     def _end(self, job: int) -> None:

@@ -148,17 +148,18 @@ class Pull(Message, frozen=True, tag=True, array_like=True):
 class State(Message, frozen=True, tag=True, array_like=True):
     """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
 
-    ``passed`` False: tasks of the round may not start before ``Passed``.
+    ``passed_ns`` is when the barrier passed (or the job arrived); None: wait for ``Passed``.
     """
 
     round: int
-    passed: bool
+    passed_ns: int | None
 
 
 class Passed(Message, frozen=True, tag=True, array_like=True):
-    """Server to executor: tasks of this round may start."""
+    """Server to executor: tasks of this round may start, since ``at_ns``."""
 
     round: int
+    at_ns: int
 
 
 class Push(Message, frozen=True, tag=True, array_like=True):
@@ -179,10 +180,11 @@ class Pushed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Commit(Message, frozen=True, tag=True, array_like=True):
-    """Executor to server: the task's synchronisation has ended on the device's COMM lane."""
+    """Executor to server: the task's synchronisation ended on the device's COMM lane."""
 
     round: int
     shard: int
+    at_ns: int
 
 
 class Open(Message, frozen=True, tag=True, array_like=True):

@@ -93,6 +93,7 @@ class Server:
         self._outcome: RoundOutcome | None = None
         self._sha256 = ""
         self._commits: set[int] = set()
+        self._barrier_ns = 0
         self._parked: list[tuple[bytes, int]] = []
         self._ahead: list[bytes] = []
 
@@ -126,20 +127,21 @@ class Server:
         if self._passed < 0 and self._opens_ns is not None:
             if time.monotonic_ns() < self._opens_ns:
                 return
-            self._passed = 0
+            self._passed, self._barrier_ns = 0, self._opens_ns
             self._release()
 
     def _hear(self) -> None:
         """Take everything that is here; updates before pulls, so that rounds end early."""
         for peer, message, buffers in self._hub.drain():
             match message:
-                case Pull(round=round):
-                    self._parked.append((peer, round))
+                case Pull(round=round_no):
+                    self._parked.append((peer, round_no))
                 case Push():
                     self._take(peer, message, buffers)
-                case Commit(round=round, shard=shard):
-                    if round == self._passed:
+                case Commit(round=round_no, shard=shard, at_ns=at_ns):
+                    if round_no == self._passed:
                         self._commits.add(shard)
+                        self._barrier_ns = max(self._barrier_ns, at_ns)
                 case _:
                     raise ValueError(f"an executor does not send {message}")
 
@@ -156,11 +158,11 @@ class Server:
     def _pass_barrier(self) -> None:
         if self._outcome is None and self._store.complete:
             self._outcome = self._store.step()
+            self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
             self._ahead.clear()
             if self._outcome.finished:
                 self._save()
-            else:
-                self._answer_pulls()
+            self._answer_pulls()
         if self._outcome is None or len(self._commits) < self._job.scale:
             return
         outcome, self._outcome = self._outcome, None
@@ -179,7 +181,7 @@ class Server:
                 outcome.loss,
                 metrics,
                 outcome.finished,
-                time.monotonic_ns(),
+                self._barrier_ns,
                 self._sha256,
             )
         )
@@ -191,16 +193,22 @@ class Server:
     def _release(self) -> None:
         """The barrier has passed: those who have the new state may use it."""
         for peer in self._ahead:
-            self._hub.send(peer, Passed(self._passed))
+            self._hub.send(peer, Passed(self._passed, self._barrier_ns))
         self._ahead.clear()
 
     def _answer_pulls(self) -> None:
-        """Send the newest state to all who asked for it; other pulls stay parked."""
+        """Send the newest state to all who asked for it; other pulls stay parked.
+
+        After the last round every pull does: a policy may have assigned rounds that a stop rule
+        made void.
+        """
+        if self._store.finished:
+            return
         version = self._store.version
         asked = [peer for peer, wanted in self._parked if wanted == version]
         self._parked = [pull for pull in self._parked if pull[1] > version]
-        passed = self._passed == version
+        passed_ns = self._barrier_ns if self._passed == version else None
         for peer in asked:
-            self._hub.send(peer, State(version, passed), self._store.state())
-            if not passed:
+            self._hub.send(peer, State(version, passed_ns), self._store.state())
+            if passed_ns is None:
                 self._ahead.append(peer)

@@ -21,7 +21,7 @@ class Supply:
         self._links: dict[int, Link] = {}
         self._asked: set[Key] = set()
         self._states: dict[Key, memoryview] = {}
-        self._passed: set[Key] = set()
+        self._passed_ns: dict[Key, int] = {}
 
     def want(self, keys: Collection[Key], keep: Collection[Key]) -> None:
         """Ask for the states of ``keys``; let go of those in neither list."""
@@ -32,9 +32,10 @@ class Supply:
         for key in self._asked.difference(keys, keep):
             self._forget(key)
 
-    def ready(self, key: Key) -> memoryview | None:
-        """The state, once it is here and its barrier has passed."""
-        return self._states.get(key) if key in self._passed else None
+    def ready(self, key: Key) -> tuple[memoryview, int] | None:
+        """The state and when its barrier passed, once both are here."""
+        state, passed_ns = self._states.get(key), self._passed_ns.get(key)
+        return None if state is None or passed_ns is None else (state, passed_ns)
 
     def send(self, job: int, message: AnyMessage, *buffers: Buffer) -> None:
         """To the job's server."""
@@ -45,11 +46,11 @@ class Supply:
         for job, link in self._links.items():
             for message, buffers in link.drain():
                 match message:
-                    case State(round=round, passed=passed):
-                        self._arrived((job, round), buffers[0], passed)
-                    case Passed(round=round):
-                        if (job, round) in self._asked:
-                            self._passed.add((job, round))
+                    case State(round=round_no, passed_ns=passed_ns):
+                        self._arrived((job, round_no), buffers[0], passed_ns)
+                    case Passed(round=round_no, at_ns=at_ns):
+                        if (job, round_no) in self._asked:
+                            self._passed_ns[job, round_no] = at_ns
                     case Pushed():
                         yield job, message
                     case _:
@@ -63,15 +64,15 @@ class Supply:
             self._poller.unregister(link.socket)
             link.close()
 
-    def _arrived(self, key: Key, state: memoryview, passed: bool) -> None:
+    def _arrived(self, key: Key, state: memoryview, passed_ns: int | None) -> None:
         if key in self._asked:
             self._states[key] = state
-            if passed:
-                self._passed.add(key)
+            if passed_ns is not None:
+                self._passed_ns[key] = passed_ns
 
     def _forget(self, key: Key) -> None:
         self._asked.discard(key)
-        self._passed.discard(key)
+        self._passed_ns.pop(key, None)
         self._states.pop(key, None)
 
     def _link(self, job: int) -> Link:
