@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 import pytest
 from workload_files import reader
 
@@ -157,3 +158,10 @@ def test_the_same_object_works_from_python() -> None:
 def test_a_python_object_that_no_file_can_hold_is_refused(value: object) -> None:
     with pytest.raises(SpecError, match=r"^run: "):
         run_from_dict(minimal(policy=value), "", reader())
+
+
+def test_numbers_of_numpy_count_as_numbers() -> None:
+    job = {**JOB, "scale": np.int64(3), "weight": np.float32(0.5), "arrival": np.float64(2.0)}
+    (loaded,) = run_from_dict(minimal(workload=(job,)), "", reader()).workload.jobs
+    assert (loaded.scale, loaded.weight, loaded.arrival_ns) == (3, 0.5, 2 * 10**9)
+    assert type(loaded.weight) is float

@@ -87,7 +87,7 @@ def parse_document(file: str, content: bytes) -> Document:
     try:
         return builder.document(yaml.parse(text, Loader=_LOADER))
     except yaml.YAMLError as error:
-        raise SpecError([*builder.problems, _syntax(file, error)]) from None
+        raise SpecError([*builder.problems, _syntax(file, text, error)]) from None
     except (ValueError, OverflowError, RecursionError) as error:
         message = f"is not readable YAML: {type(error).__name__}"
         raise SpecError([*builder.problems, Problem(file=file, message=message)]) from None
@@ -103,10 +103,11 @@ def parse_value(file: str, field_name: str, text: str) -> Any:
         raise SpecError(Problem(file=file, field=field_name, message=message)) from None
 
 
-def _syntax(file: str, error: yaml.YAMLError) -> Problem:
+def _syntax(file: str, text: str, error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
-    line = None if mark is None else mark.line + 1
+    last = max(1, len(text.splitlines()))
+    line = None if mark is None else min(mark.line + 1, last)
     return Problem(file=file, line=line, message=f"is not YAML: {said}")
 
 

@@ -14,12 +14,12 @@ from warren.model.cluster import Cluster
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
-from warren.workload.build_jobs import JobContext
+from warren.workload.build_jobs import JobContext, sort_jobs
 from warren.workload.document import Document, parse_document, parse_value
 from warren.workload.overrides import split_keys
 from warren.workload.parts import cluster_of, documents, jobs_of
 from warren.workload.resolve import Resolver
-from warren.workload.text import Reader, plain
+from warren.workload.text import Reader, dotted, fetch, plain
 
 __all__ = ["Reader", "load_cluster", "load_jobs", "load_run", "run_from_dict"]
 
@@ -51,9 +51,11 @@ def load_run(
     SpecError
         With all problems of all files.
     """
-    document = parse_document(path, _fetch(path, read))
-    values = {key: parse_value(path, key, text) for key, text in overrides.items()}
-    return Resolver(document, posixpath.dirname(path), read, batches, split_keys(values)).run()
+    document = parse_document(path, fetch(path, read))
+    values = {
+        key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
+    }
+    return Resolver(document, posixpath.dirname(path), read, batches, values).run()
 
 
 def run_from_dict(
@@ -92,7 +94,7 @@ def load_cluster(path: str, read: Reader) -> Cluster:
         With all problems of the file.
     """
     problems: list[Problem] = []
-    document = parse_document(path, _fetch(path, read))
+    document = parse_document(path, fetch(path, read))
     cluster = cluster_of(document, (), problems)
     if cluster is None or problems:
         raise SpecError(problems)
@@ -114,17 +116,9 @@ def load_jobs(
     SpecError
         With all problems of the file.
     """
-    from warren.workload.build_jobs import sort_jobs
-
     problems: list[Problem] = []
-    document = documents(path, _fetch(path, read))
+    document = documents(path, fetch(path, read))
     jobs = jobs_of(document, JobContext(run_seed=run_seed, batches=batches), problems)
     if jobs is None or problems:
         raise SpecError(problems)
     return sort_jobs(jobs)
-
-
-def _fetch(path: str, read: Reader) -> bytes:
-    from warren.workload.text import fetch
-
-    return fetch(path, read)

@@ -22,6 +22,7 @@ from warren.workload.parts import cluster_of, documents, jobs_of
 from warren.workload.schema_cluster import ClusterSpec
 from warren.workload.schema_job import JobSpec
 from warren.workload.schema_run import Profiles, RunSpec, TraceSpec, WorkloadSpec
+from warren.workload.schema_types import is_path
 from warren.workload.text import Reader, fetch, shown
 from warren.workload.traces.registry import read_trace
 from warren.workload.traces.request import TraceRequest
@@ -201,7 +202,7 @@ class Resolver:
         return self._try(lambda: parse(self._joined(named), content))
 
     def _content(self, at: Path, named: str) -> bytes | None:
-        if not named.isprintable() or not named:
+        if not is_path(named):
             return None  # the schema has refused it
         line = self.document.line(at)
         by = self.document.file if line is None else f"{self.document.file}:{line}"

@@ -21,6 +21,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _EXACT_NS: Final = re.compile(r"\s*([0-9]{1,19})\s*ns\s*")
 MAX_SEED: Final = 2**63 - 1
 MAX_LINE: Final = 200
+MAX_PATH: Final = 1000
 _FREE_DEPTH: Final = 20
 
 
@@ -91,8 +92,13 @@ def _line(value: str) -> str:
     return value
 
 
+def is_path(value: str) -> bool:
+    """Whether this can be the path of a file: one printable line."""
+    return value.isprintable() and 0 < len(value) <= MAX_PATH
+
+
 def _path(value: str) -> str:
-    if not value.isprintable() or not 0 < len(value) <= 4000:
+    if not is_path(value):
         raise ValueError(f"{shown(value)} is not a file path")
     return value
 

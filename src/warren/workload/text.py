@@ -109,16 +109,18 @@ def plain(value: Any, depth: int = 50) -> Any:
     """
     if depth < 0:
         raise ValueError("is nested too deeply")
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, int):
         if abs(value) >= 10**400:
             raise ValueError("a number of more than 400 digits is too large")
-        return value
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value!r} is not a number Warren can use")
-        return value
+        return float(value)
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise ValueError("every key must be a string")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from warren.model.costs import ProfileRow
@@ -58,8 +58,6 @@ class Unused:
 
 def from_first_arrival(jobs: Iterable[tuple[int, int, Job]]) -> Iterator[Job]:
     """Jobs with arrivals counted from the earliest; input is (submission ns, line, job)."""
-    from dataclasses import replace
-
     rows = list(jobs)
     first_ns = min((submitted for submitted, _, _ in rows), default=0)
     for index, (submitted_ns, _, job) in enumerate(rows):

@@ -1,0 +1,136 @@
+"""Cost matrices: scaling by batch, T^s from sizes and NICs, memory, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warren.model.cluster import Cluster, Device, DeviceType, Host
+from warren.model.costs import ProfileRow
+from warren.model.errors import SpecError
+from warren.model.job import Job, Workload
+from warren.model.run import Run
+from warren.model.units import NEVER_NS
+from warren.profile.costs import cost_table, measured_key, missing
+
+MINE = ProfileRow(
+    model="mine",
+    batch=32,
+    model_bytes=100_000_000,
+    memory_bytes=6 * 10**9,
+    comp_s={"V100": 0.1, "T4": 0.25},
+    sync_s={"V100": 0.02},
+    source={},
+)
+
+
+def cluster(memory: dict[str, int | None], nics: list[tuple[str, float | None]]) -> Cluster:
+    """One device a host; ``nics`` is (type, NIC) by host."""
+    devices = tuple(
+        Device(index=index, name=f"h{index}/{kind}-0", type=kind, host=f"h{index}")
+        for index, (kind, _) in enumerate(nics)
+    )
+    hosts = tuple(
+        Host(name=f"h{index}", devices=(devices[index].name,), nic_bps=nic)
+        for index, (_, nic) in enumerate(nics)
+    )
+    types = tuple(DeviceType(name=kind, memory_bytes=size) for kind, size in memory.items())
+    return Cluster(hosts=hosts, devices=devices, types=types)
+
+
+def run_of(*jobs: dict[str, Any], where: Cluster | None = None, rows: Any = (MINE,)) -> Run:
+    made = tuple(
+        Job(**{"index": i, "name": f"j{i}", "scale": 2, "rounds": 3, "batch": 32, **job})
+        for i, job in enumerate(jobs)
+    )
+    nics: list[tuple[str, float | None]] = [("V100", 25e9), ("T4", 10e9), ("T4", 5e9)]
+    where = where or cluster({"V100": None, "T4": 16 * 10**9}, nics)
+    return Run(name="run.yaml", cluster=where, workload=Workload(jobs=made), profiles=tuple(rows))
+
+
+def test_comp_grows_with_the_batch_and_sync_does_not() -> None:
+    costs = cost_table(run_of({"model": "mine"}, {"model": "mine", "batch": 96}))
+    assert costs.comp_ns_JT.tolist() == [[10**8, 25 * 10**7], [3 * 10**8, 75 * 10**7]]
+    assert costs.sync_ns_JT[0].tolist() == costs.sync_ns_JT[1].tolist()
+
+
+def test_sync_is_as_stated_else_twice_the_model_over_the_slowest_nic_of_the_type() -> None:
+    costs = cost_table(run_of({"model": "mine"}))
+    assert costs.sync_ns_JT.tolist() == [[2 * 10**7, 2 * 8 * 10**8 * 10**9 // (5 * 10**9)]]
+
+
+def test_a_host_that_states_no_nic_counts_as_25_gbit() -> None:
+    where = cluster({"T4": None}, [("T4", None), ("T4", 100e9)])
+    costs = cost_table(run_of({"model": "mine"}, where=where))
+    assert costs.sync_ns_JT.tolist() == [[64_000_000]]
+
+
+def test_a_type_without_a_figure_or_with_too_little_memory_does_not_fit() -> None:
+    where = cluster({"V100": 5 * 10**9, "T4": None, "A100": None}, [("T4", 1e9), ("V100", 1e9)])
+    costs = cost_table(run_of({"model": "mine"}, where=where))
+    assert costs.fits_JT.tolist() == [[False, True, False]]
+    assert costs.comp_ns_JT[0, 0] == costs.sync_ns_JT[0, 2] == NEVER_NS
+
+
+def test_a_job_that_fits_nowhere_is_refused_with_its_reasons() -> None:
+    where = cluster({"V100": 5 * 10**9, "A100": None}, [("V100", 1e9), ("A100", 1e9)])
+    with pytest.raises(SpecError) as caught:
+        cost_table(run_of({"model": "mine"}, where=where))
+    assert str(caught.value) == (
+        "run.yaml: job j0: fits no device: profile mine: needs 6 GB, V100 has 5 GB; "
+        "no time on A100 (it has V100, T4)"
+    )
+
+
+def test_all_jobs_without_a_row_are_told_at_once() -> None:
+    with pytest.raises(SpecError) as caught:
+        cost_table(run_of({"model": "mein"}, {"cost": "vgg19"}, {"app": "x.py:X"}))
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("run.yaml: job j0: model 'mein' has no profile row; allowed: vgg19")
+    assert lines[1] == "run.yaml: job j1: cost 'vgg19' has no profile row; allowed: mine"
+    assert lines[2].startswith("run.yaml: job j2: has no model and was not measured")
+
+
+def test_a_row_of_the_run_file_comes_before_the_shipped_one() -> None:
+    own = ProfileRow(**{**_fields(MINE), "model": "vgg19"})
+    shipped = cost_table(run_of({"model": "vgg19"}, rows=()))
+    assert cost_table(run_of({"model": "vgg19"}, rows=(own,))).comp_ns_JT[0, 0] == 10**8
+    assert shipped.comp_ns_JT[0, 0] == pytest.approx(149.4e6 * 32 / 128, rel=1e-3)
+
+
+def test_a_row_of_its_own_is_taken_as_it_is() -> None:
+    jobs = ({"cost": "mine", "batch": 1}, {"cost": "mine", "batch": 999, "model": "vgg19"})
+    costs = cost_table(run_of(*jobs))
+    assert costs.comp_ns_JT.tolist() == [[10**8, 25 * 10**7]] * 2
+
+
+def test_a_row_without_a_batch_holds_for_any() -> None:
+    row = ProfileRow(**{**_fields(MINE), "batch": 0})
+    costs = cost_table(run_of({"model": "mine", "batch": 7}, rows=(row,)))
+    assert costs.comp_ns_JT[0, 0] == 10**8
+
+
+def test_only_jobs_with_an_app_and_no_row_are_missing_and_measured_rows_price_them() -> None:
+    run = run_of({"app": "x.py:X", "batch": 4}, {"model": "mine"}, {"app": "x", "model": "mine"})
+    assert missing(run) == (0,)
+    job = run.workload.jobs[0]
+    costs = cost_table(run, {measured_key(job): ProfileRow(**{**_fields(MINE), "batch": 4})})
+    assert costs.comp_ns_JT[0].tolist() == [10**8, 25 * 10**7]
+
+
+def test_a_job_longer_than_the_clock_can_count_is_refused() -> None:
+    with pytest.raises(SpecError, match="more than 146 years"):
+        cost_table(run_of({"model": "mine", "rounds": 10**12}))
+
+
+def test_a_cost_of_nothing_still_takes_a_nanosecond() -> None:
+    row = ProfileRow(**{**_fields(MINE), "comp_s": {"V100": 1e-12}})
+    costs = cost_table(run_of({"model": "mine"}, rows=(row,)))
+    assert costs.comp_ns_JT[0, 0] == 1
+    assert np.array_equal(costs.fits_JT, [[True, False]])
+
+
+def _fields(row: ProfileRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ProfileRow.__slots__}
