@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from warren.solve.dispatch import Problem, dispatch
-from warren.solve.execute import OK, Rows, Tables, execute
+from warren.solve.execute import OK, Tables, execute
+from warren.solve.units import Rows
 
 Row = tuple[int, int, int, int, int]
 

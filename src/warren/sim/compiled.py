@@ -13,7 +13,8 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
 from warren.sim.lanes import check_simulable
 from warren.sim.truth import COMP, SYNC, cv_to_ppm, stream_key, true_costs
-from warren.solve.execute import OK, PARTIAL, STUCK, TWICE, Rows, Tables, execute
+from warren.solve.execute import OK, PARTIAL, STUCK, TWICE, Tables, execute
+from warren.solve.units import Rows
 
 _RULE: Final = {
     STUCK: "never starts: the plan's device orders and barriers form a cycle, or an earlier "

@@ -4,9 +4,6 @@ Times are the least solution of "start = max(device free, barrier of the round b
 over first-in-first-out devices, so the order in which ready rows are taken does not matter. A
 device whose head waits for a barrier is parked with the job and comes back when it passes. Rows
 that are never reached stand behind a cycle or behind a round that the plan does not complete.
-
-A *unit* is one row of the result: one plan row, or the rows of one stretch of several rounds on
-one device. Units of a stretch are contiguous, as its rows are.
 """
 
 from __future__ import annotations
@@ -14,22 +11,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from warren.solve.kernel import kernel
 from warren.solve.noise import factor_ppm, scaled
+from warren.solve.units import Rows, Units, gather_units, new_units
 
 OK, STUCK, TWICE, PARTIAL = range(4)
 """Status of a run: fine; a row never starts; a task appears twice; a stretch misses shards."""
-
-
-class Rows(NamedTuple):
-    """The plan: int64 columns of length R. Indices must be in range; see ``Tables``."""
-
-    job_R: Any
-    round_R: Any
-    rounds_R: Any
-    shard_R: Any
-    device_R: Any
 
 
 class Tables(NamedTuple):
@@ -51,17 +39,6 @@ class Tables(NamedTuple):
     is_lane: bool
 
 
-class _Units(NamedTuple):
-    """Rows gathered into units; linked lists end in -1."""
-
-    row_U: Any  # first row
-    tasks_U: Any  # shards
-    stretch_U: Any  # first unit of the stretch
-    next_U: Any  # next unit on the same device
-    next_row_R: Any  # next row of the same unit
-    head_D: Any  # first unit of each device
-
-
 class _State(NamedTuple):
     """What changes while the plan runs. ``out`` is (10, U), in the order of ``Timeline``."""
 
@@ -81,79 +58,29 @@ class _State(NamedTuple):
     out: Any
 
 
-@njit(cache=True, nogil=True)
-def _gather_units(rows: Rows, devices: int) -> _Units:
-    count = len(rows.job_R)
-    row_U = np.empty(count, np.int64)
-    tasks_U = np.zeros(count, np.int64)
-    stretch_U = np.empty(count, np.int64)
-    next_U = np.full(count, -1, np.int64)
-    next_row_R = np.full(count, -1, np.int64)
-    last_row_U = np.empty(count, np.int64)
-    head_D = np.full(devices, -1, np.int64)
-    last_D = np.full(devices, -1, np.int64)
-    unit = 0
-    stretch = 0
-    for row in range(count):
-        rounds, device = rows.rounds_R[row], rows.device_R[row]
-        if rounds == 1 or row == 0 or not _same_stretch(rows, row):
-            stretch = unit
-        last = last_D[device]
-        if last >= stretch:
-            next_row_R[last_row_U[last]] = row
-            last_row_U[last] = row
-            tasks_U[last] += 1
-            continue
-        if last < 0:
-            head_D[device] = unit
-        else:
-            next_U[last] = unit
-        last_D[device] = unit
-        row_U[unit] = last_row_U[unit] = row
-        tasks_U[unit] = 1
-        stretch_U[unit] = stretch
-        unit += 1
-    return _Units(row_U[:unit], tasks_U[:unit], stretch_U[:unit], next_U[:unit], next_row_R, head_D)
-
-
-@njit(cache=True, nogil=True)
-def _same_stretch(rows: Rows, row: int) -> bool:
-    return bool(
-        rows.job_R[row] == rows.job_R[row - 1]
-        and rows.round_R[row] == rows.round_R[row - 1]
-        and rows.rounds_R[row] == rows.rounds_R[row - 1]
-    )
-
-
-@njit(cache=True, nogil=True)
-def _new_state(tables: Tables, units: _Units) -> _State:
-    jobs = len(tables.scale_J)
-    devices = len(tables.type_D)
-    base_J = np.zeros(jobs, np.int64)
-    for job in range(1, jobs):
-        base_J[job] = base_J[job - 1] + tables.scale_J[job - 1]
-    shards = base_J[-1] + tables.scale_J[-1] if jobs else 0
+def _new_state(tables: Tables, units: Units) -> _State:
+    jobs, devices = len(tables.scale_J), len(tables.type_D)
     return _State(
-        units.head_D.copy(),
-        np.zeros(devices, np.int64),
-        np.zeros(devices, np.int64),
-        np.empty(devices, np.int64),
-        np.full(devices, -1, np.int64),
-        np.full(jobs, -1, np.int64),
-        np.zeros(jobs, np.int64),
-        tables.arrival_ns_J.copy(),
-        np.zeros(jobs, np.int64),
-        tables.scale_J.copy(),
-        np.full(shards, -1, np.int64),
-        base_J,
-        np.full(jobs, -1, np.int64),
-        np.empty((10, len(units.row_U)), np.int64),
+        head_D=units.head_D.copy(),
+        free_ns_D=np.zeros(devices, np.int64),
+        comm_free_ns_D=np.zeros(devices, np.int64),
+        stack_D=np.arange(devices, dtype=np.int64)[::-1].copy(),
+        parked_D=np.full(devices, -1, np.int64),
+        parked_J=np.full(jobs, -1, np.int64),
+        round_J=np.zeros(jobs, np.int64),
+        release_ns_J=tables.arrival_ns_J.copy(),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        left_J=tables.scale_J.copy(),
+        seen_K=np.full(tables.scale_J.sum(), -1, np.int64),
+        base_J=np.cumsum(tables.scale_J) - tables.scale_J,
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        out=np.zeros((10, units.count[0]), np.int64),
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _run_round(
-    rows: Rows, tables: Tables, units: _Units, unit: int, offset: int, start: int, comm_free: int
+    rows: Rows, tables: Tables, units: Units, unit: int, offset: int, start: int, comm_free: int
 ) -> tuple[int, int]:
     """Ends of COMP and synchronisation of a unit's tasks in its ``offset``-th round."""
     row = units.row_U[unit]
@@ -176,9 +103,9 @@ def _run_round(
     return comp_end, end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write(
-    rows: Rows, units: _Units, state: _State, unit: int, start: int, comp_end: int, end: int,
+    rows: Rows, units: Units, state: _State, unit: int, start: int, comp_end: int, end: int,
     busy: int,
 ) -> None:  # fmt: skip
     """One row of the timeline; the device moves on to its next unit."""
@@ -199,9 +126,9 @@ def _write(
     state.head_D[device] = units.next_U[unit]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _run_rest(
-    rows: Rows, tables: Tables, units: _Units, state: _State, first: int, stop: int, barrier: int
+    rows: Rows, tables: Tables, units: Units, state: _State, first: int, stop: int, barrier: int
 ) -> int:
     """Rounds 2 and later of the stretch made of units ``first`` to ``stop``; the last barrier.
 
@@ -228,8 +155,8 @@ def _run_rest(
     return barrier + skipped
 
 
-@njit(cache=True, nogil=True)
-def _mark_seen(rows: Rows, units: _Units, state: _State, unit: int) -> bool:
+@kernel
+def _mark_seen(rows: Rows, units: Units, state: _State, unit: int) -> bool:
     """Note the unit's shards for its round; False if one of them was there before."""
     row = units.row_U[unit]
     base, round_ = state.base_J[rows.job_R[row]], rows.round_R[row]
@@ -242,7 +169,7 @@ def _mark_seen(rows: Rows, units: _Units, state: _State, unit: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pass_barrier(
     tables: Tables, state: _State, job: int, rounds: int, barrier: int, depth: int
 ) -> int:
@@ -262,16 +189,16 @@ def _pass_barrier(
     return depth
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _end_stretch(
-    rows: Rows, tables: Tables, units: _Units, state: _State, unit: int, depth: int
+    rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
 ) -> tuple[int, int, int]:
     """Finish the stretch of ``unit``; its last barrier, the stack's depth, whether it is whole."""
     first = units.stretch_U[unit]
     job = rows.job_R[units.row_U[unit]]
     stop = first
     tasks = 0
-    while stop < len(units.row_U) and units.stretch_U[stop] == first:
+    while stop < units.count[0] and units.stretch_U[stop] == first:
         tasks += units.tasks_U[stop]
         stop += 1
     if tasks != tables.scale_J[job]:
@@ -283,9 +210,9 @@ def _end_stretch(
     return barrier, depth, OK
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _run_head(
-    rows: Rows, tables: Tables, units: _Units, state: _State, unit: int, depth: int
+    rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
 ) -> tuple[int, int]:
     """Start a unit whose round is current; the stack's new depth and a status."""
     row = units.row_U[unit]
@@ -313,7 +240,6 @@ def _run_head(
     return depth, OK
 
 
-@njit(cache=True, nogil=True)
 def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
     """Run a plan.
 
@@ -327,13 +253,17 @@ def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
     finish_ns_J
         Each job's last barrier; -1 where the plan does not complete the job.
     """
-    devices = len(tables.type_D)
-    units = _gather_units(rows, devices)
+    units = new_units(len(rows.job_R), len(tables.type_D))
+    gather_units(rows, units)
     state = _new_state(tables, units)
-    depth = 0
-    for device in range(devices - 1, -1, -1):
-        state.stack_D[depth] = device
-        depth += 1
+    status, row = _run(rows, tables, units, state)
+    return status, row, state.out, state.finish_ns_J
+
+
+@kernel
+def _run(rows: Rows, tables: Tables, units: Units, state: _State) -> Any:
+    """Take devices off the stack until it is empty; a status and the row it is about."""
+    depth = len(tables.type_D)
     while depth > 0:
         depth -= 1
         device = state.stack_D[depth]
@@ -347,15 +277,21 @@ def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
                 break
             depth, status = _run_head(rows, tables, units, state, unit, depth)
             if status != OK:
-                return status, row, state.out, state.finish_ns_J
+                return status, row
             if rows.rounds_R[row] > 1:
                 break  # the device is held until its stretch is over, which puts it back
-    stuck, status = -1, OK
-    for device in range(devices):
+    return _stuck(rows, units, state)
+
+
+@kernel
+def _stuck(rows: Rows, units: Units, state: _State) -> Any:
+    """``OK`` if all rows ran, else the first row at the head of a device."""
+    stuck, status = np.int64(-1), OK
+    for device in range(len(state.head_D)):
         if state.head_D[device] >= 0:
             row = units.row_U[state.head_D[device]]
             if stuck < 0 or row < stuck:
                 stuck = row
                 over = rows.round_R[row] < state.round_J[rows.job_R[row]]
                 status = TWICE if over else STUCK
-    return status, stuck, state.out, state.finish_ns_J
+    return status, stuck

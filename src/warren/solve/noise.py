@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from warren.solve.kernel import kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -14,7 +15,7 @@ _FLOOR_PPM = 50_000
 _MEAN = 12 * 65535 // 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(value: np.uint64) -> np.uint64:
     """One step of splitmix64 (Steele, Lea and Flood 2014)."""
     value = value + _GOLDEN
@@ -23,7 +24,7 @@ def mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def factor_ppm(key: np.uint64, first: int, second: int, cv_ppm: int) -> int:
     """Factor in parts per million: 1 + cv z, z the sum of twelve uniform 16-bit numbers.
 
@@ -38,7 +39,7 @@ def factor_ppm(key: np.uint64, first: int, second: int, cv_ppm: int) -> int:
     return max(_FLOOR_PPM, _PPM + int((cv_ppm * (total - _MEAN)) >> 16))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scaled(time_ns: int, ppm: int) -> int:
     """``time_ns * ppm // 10**6``, exact: the time is split so that nothing overflows int64.
 
