@@ -49,9 +49,7 @@ def test_the_plain_engine_answers_one_assignment_a_job(
     assert ended(events) == dict.fromkeys(range(3), "finished")
     rows = of(events, TasksDone)
     assert [row.job for row in rows] == [0, 1, 2]
-    assert all(
-        before.time_ns <= after.start_ns for before, after in zip(rows, rows[1:], strict=False)
-    )
+    assert all(one.time_ns <= after.start_ns for one, after in pairwise(rows))
     assert of(events, RoundsDone, 2)[0].rounds < ROUNDS
 
 

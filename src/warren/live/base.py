@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -114,6 +115,15 @@ class BasePort(ABC):
             if self._stuck():
                 return ()
             self._hear(self._timeout_ms(clock))
+
+    @property
+    def session(self) -> int:
+        """The process session of everything that was started."""
+        return self._fleet.session
+
+    def processes(self) -> Mapping[int, Role]:
+        """Living processes forked for this run, by process id."""
+        return self._fleet.pids()
 
     @property
     def _fleet(self) -> Fleet:

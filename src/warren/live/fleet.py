@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.live.framing import Pipe
+from warren.live.processes import end_all_marked
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
 from warren.live.training.numerics import clean_environment
 from warren.model.errors import EngineError
@@ -30,6 +31,8 @@ class Fleet:
         self._roles: dict[int, Role] = {}
         self._pids: dict[int, int] = {}
         self._tickets = 0
+        self._warm = False
+        self._mark = {"WARREN_RUN": folder.name}
         with theirs, log.open("ab") as output:
             self._zygote = subprocess.Popen(
                 [
@@ -43,7 +46,7 @@ class Fleet:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=clean_environment(os.environ),
+                env=clean_environment(os.environ) | self._mark,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -70,6 +73,7 @@ class Fleet:
         assert isinstance(message, ZygoteReady)
         if message.threads != 1:
             raise EngineError(f"the zygote has {message.threads} threads after warming up, not 1")
+        self._warm = True
         return message
 
     def fork(self, role: Role) -> int:
@@ -102,11 +106,15 @@ class Fleet:
     def close(self) -> None:
         """End every process and wait for it."""
         self.pipe.close()
+        if not self._warm:
+            self._zygote.kill()  # it has no children yet, and loads libraries for seconds
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._zygote.wait(_LEAVE_S)
         if self._zygote.poll() is None:
             self._zygote.kill()
             self._zygote.wait()
+        # Nothing is left, unless the zygote was killed while user code had forked.
+        end_all_marked("".join(f"{k}={v}" for k, v in self._mark.items()).encode())
 
     def _receive(self) -> ZygoteMessage:
         message = self.pipe.receive()

@@ -75,6 +75,29 @@ def children() -> list[int]:
     return found
 
 
+def marked(mark: bytes) -> list[int]:
+    """Processes whose environment, as they were started, has the entry ``mark``.
+
+    It is inherited, so it finds descendants wherever they have fled to.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def end_all_marked(mark: bytes, timeout_s: float = 3.0) -> None:
+    """Kill every process with this entry; children of others cannot be waited for, so look."""
+    deadline = time.monotonic() + timeout_s
+    while (found := marked(mark)) and time.monotonic() < deadline:
+        for pid in found:
+            kill(pid)
+        time.sleep(0.005)
+
+
 def kill(pid: int, *, group: bool = False) -> None:
     """SIGKILL to a process, or to a whole group; nothing if it has gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

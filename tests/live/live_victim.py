@@ -1,0 +1,47 @@
+"""A controller to be interrupted or killed: trains for ever, says when, leaves like a command.
+
+Run as ``python live_victim.py FOLDER [MOMENT]``; with MOMENT ``start`` it says so before the
+zygote is warm. Prints the session of its processes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from live_worlds import drive, job, shuffled, world
+
+from warren.live.controller import LivePort
+from warren.live.fleet import Fleet
+
+
+def main() -> int:
+    """Exit code 130 when interrupted."""
+    folder, moment = Path(sys.argv[1]), sys.argv[2:]
+    jobs = [job(0, "Forks", rounds=2000), job(1, rounds=2000, params={"sleep_s": 0.05}, user="bob")]
+    run, costs = world(folder, jobs, 2)
+    if moment == ["start"]:
+        _announce_before_warm()
+    try:
+        with LivePort(run, costs, folder / "out") as port:
+            port.submit(tuple(shuffled(run, seed=1)))
+            port.next_events()
+            print(port.session, flush=True)
+            drive(port, ())
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _announce_before_warm() -> None:
+    plain = Fleet.await_zygote
+
+    def announced(self: Fleet) -> object:
+        print(self.session, flush=True)
+        return plain(self)
+
+    Fleet.await_zygote = announced  # type: ignore[method-assign,assignment]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""However the controller ends, nothing it started outlives it."""
+
+from __future__ import annotations
+
+import glob
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from live_worlds import session
+
+pytestmark = pytest.mark.live
+
+_VICTIM = Path(__file__).with_name("live_victim.py")
+
+
+def _started(folder: Path, *moment: str) -> tuple[subprocess.Popen[str], int]:
+    """A victim that trains (or is about to), and its session."""
+    victim = subprocess.Popen(
+        [sys.executable, str(_VICTIM), str(folder), *moment],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"TMPDIR": str(folder), "PATH": "/usr/bin:/bin"},
+    )
+    assert victim.stdout is not None
+    with victim.stdout:
+        return victim, int(victim.stdout.readline())
+
+
+def _wait_until_empty(pid: int, timeout_s: float) -> list[int]:
+    deadline = time.monotonic() + timeout_s
+    while (left := session(pid)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
+@pytest.mark.parametrize("moment", ["start", "training"])
+def test_ctrl_c_leaves_no_process_and_no_socket(tmp_path: Path, moment: str) -> None:
+    victim, pid = _started(tmp_path, *(["start"] if moment == "start" else []))
+    assert session(pid)
+    victim.send_signal(signal.SIGINT)
+    assert victim.wait(10) == 130
+    assert session(pid) == []
+    assert glob.glob(str(tmp_path / "warren-*")) == []
+
+
+def test_a_killed_controller_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
+    victim, pid = _started(tmp_path)
+    assert len(session(pid)) > 6
+    victim.kill()
+    victim.wait(10)
+    assert _wait_until_empty(pid, 5.0) == []
+    assert glob.glob(str(tmp_path / "warren-*")) == []
+
+
+def test_a_killed_zygote_takes_its_children_along(tmp_path: Path) -> None:
+    victim, pid = _started(tmp_path)
+    children = [one for one in session(pid) if one != pid]
+    assert children
+    subprocess.run(["kill", "-9", str(pid)], check=True)
+    assert victim.wait(10) == 1
+    assert _wait_until_empty(pid, 5.0) == []
