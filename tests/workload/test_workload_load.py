@@ -96,6 +96,11 @@ def test_the_batch_of_a_model_is_that_of_its_row_unless_stated() -> None:
     assert load_jobs("j.csv", reader(files), batches={"vgg19": 9}).jobs[0].batch == 9
 
 
+def test_the_batch_of_an_app_does_not_depend_on_a_profile() -> None:
+    files = {"j.csv": "job,model,app\nj,vgg19,x.py:X\n"}
+    assert load_jobs("j.csv", reader(files), batches={"vgg19": 9}).jobs[0].batch == 1
+
+
 def test_a_model_without_a_known_batch_must_state_one() -> None:
     with pytest.raises(SpecError, match=r"^j\.csv:2: batch: is required"):
         load_jobs("j.csv", reader({"j.csv": "job,model\nj,vgg19\n"}))

@@ -79,12 +79,10 @@ def _same_names(specs: Sequence[JobSpec], document: Document, at: Path) -> Itera
 def _batch(spec: JobSpec, context: JobContext) -> int | None:
     if spec.batch is not None:
         return spec.batch
-    if spec.cost is not None or spec.model is None:
-        return 1
+    if spec.cost is not None or spec.model is None or spec.app is not None:
+        return 1  # what an app computes must not depend on a profile
     known = context.batches.get(spec.model)
-    if known is None:
-        return None if spec.app is None else 1
-    return max(1, known)
+    return None if known is None else max(1, known)
 
 
 def _app(spec: JobSpec, folder: str) -> str | None:

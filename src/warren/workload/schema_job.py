@@ -65,7 +65,10 @@ class JobSpec(Spec):
     scale: int = Field(1, ge=1, le=MAX_SCALE, description="Tasks a round.")
     rounds: Count | None = Field(None, description="Omit when unknown (online policies only).")
     batch: int | None = Field(
-        None, ge=1, le=10**9, description="Items a task; default: the batch of the model's row."
+        None,
+        ge=1,
+        le=10**9,
+        description="Items a task; default: the batch of the model's row; 1 with an app.",
     )
     weight: float = Field(1.0, gt=0, le=1e12)
     arrival: TimeNs = 0
