@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from warren.solve.bounds import lower_bounds
+from warren.solve.dispatch import Problem, dispatch
 from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
 from warren.solve.mean_busy import mean_busy_times
 from warren.solve.rounds import least_round_ns
@@ -60,6 +61,26 @@ def test_bounds_hold_and_are_close_on_seeded_instances() -> None:
 @given(st.randoms(use_true_random=False))
 def test_bounds_hold_on_any_tiny_instance(rng: random.Random) -> None:
     assert_valid(instance(rng))
+
+
+def test_no_dispatched_schedule_beats_the_exact_optimum() -> None:
+    rng = random.Random(11)
+    for _ in range(40):
+        case = instance(rng)
+        case["comp_ns_JT"] = np.maximum(case["comp_ns_JT"], 1)
+        jobs = len(case["scale_J"])
+        least, shortest = least_weighted_jct(Tiny(**case)), least_makespan(Tiny(**case))
+        columns = {name: value for name, value in case.items() if name != "weight_J"}
+        for _ in range(10):
+            problem = Problem(
+                **columns,
+                priority_J=np.array([rng.random() for _ in range(jobs)]),
+                priority_step_J=np.array([rng.random() for _ in range(jobs)]),
+                stretch_rounds_J=np.full(jobs, rng.randint(1, 2)),
+            )
+            finish_ns_J = dispatch(problem)[1]
+            assert case["weight_J"] @ (finish_ns_J - case["arrival_ns_J"]) >= least
+            assert finish_ns_J.max() - case["arrival_ns_J"].min() >= shortest
 
 
 def one_machine(**changes: Any) -> dict[str, Any]:

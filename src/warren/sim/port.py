@@ -111,15 +111,14 @@ class SimPort:
         while heap and heap[0][0] == now:
             batch.append(heappop(heap)[3])
         for event in batch:
-            kind = type(event)
-            if kind is CompDone:
-                self._free(event.device)  # type: ignore[union-attr]
-            elif kind is RoundsDone:
-                self._pass_barrier(event.job, event.rounds)  # type: ignore[union-attr]
-            elif kind is JobArrived:
-                self._arrived_J[event.job] = True  # type: ignore[union-attr]
-                self._retry(event.job)  # type: ignore[union-attr]
-            elif kind is Woken:
+            if isinstance(event, CompDone):
+                self._free(event.device)
+            elif isinstance(event, RoundsDone):
+                self._pass_barrier(event.job, event.rounds)
+            elif isinstance(event, JobArrived):
+                self._arrived_J[event.job] = True
+                self._retry(event.job)
+            elif isinstance(event, Woken):
                 self._wakes.discard(now)
         return tuple(batch)
 

@@ -88,7 +88,7 @@ def dispatch(problem: Problem) -> tuple[Any, Any]:
         Running the rows as a plan can only be earlier: a task that waited for a better device
         and then took one that was idle all along starts there at once. T^c of 0 counts as 1 ns.
     """
-    columns = {
+    columns: dict[str, Any] = {
         name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
         for name, column in problem._asdict().items()
     }
