@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,14 +124,15 @@ def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result
 
 
 def _resolve(run: RunLike, place: str | None) -> Run:
+    from warren.profile.table import BATCHES
     from warren.workload.load import load_run, run_from_dict
 
     if isinstance(run, Run):
         resolved = run
     elif isinstance(run, Mapping):
-        resolved = run_from_dict(run, ".", read)
+        resolved = run_from_dict(run, os.path.abspath("."), read, batches=BATCHES)
     else:
-        resolved = load_run(str(run), read)
+        resolved = load_run(os.path.abspath(run), read, batches=BATCHES)
     if place is not None:
         resolved = replace(resolved, scheduler=replace(resolved.scheduler, place=place))
     return resolved

@@ -29,9 +29,12 @@ def check_command(job_file: str, name: str | None, json_: bool) -> None:
 
 
 def _jobs(job_file: str, name: str | None) -> list[Job]:
+    from warren.profile.table import BATCHES
     from warren.workload.load import load_jobs
 
-    jobs = [job for job in load_jobs(job_file, read).jobs if name in (None, job.name)]
+    jobs = [
+        job for job in load_jobs(job_file, read, batches=BATCHES).jobs if name in (None, job.name)
+    ]
     if not jobs:
         raise SpecError(Problem(file=job_file, field="--job", message=f"no job {name!r} here"))
     without = [job.name for job in jobs if job.app is None]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from warren.cli.files import read
@@ -20,6 +22,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
     SpecError
         All that is wrong with the file or the options.
     """
+    from warren.profile.table import BATCHES
     from warren.workload.load import load_run
 
     values: dict[str, str] = {}
@@ -31,7 +34,8 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
         values[key.strip()] = value
     if place is not None:
         values["scheduler.place"] = json.dumps(place)
-    return load_run(path, read, values)
+    run = load_run(path, read, values, BATCHES)
+    return replace(run, base=os.path.abspath(run.base))
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
