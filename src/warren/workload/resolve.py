@@ -64,7 +64,10 @@ class Resolver:
         if self.problems or spec is None or cluster is None or jobs is None:
             raise SpecError(self.problems)
         found, notes, trace_rows = jobs
-        stem = posixpath.splitext(posixpath.basename(self.document.file))[0]
+        folder, file = posixpath.split(self.document.file)
+        stem = posixpath.splitext(file)[0]
+        if stem == "run":  # The usual name of a run file says less than its folder's.
+            stem = posixpath.basename(folder) or stem
         return Run(
             name=spec.name or stem or "run",
             cluster=cluster,
