@@ -23,7 +23,7 @@ def minimal(**more: object) -> dict[str, object]:
 
 def test_a_run_file_with_all_its_files_is_resolved() -> None:
     run = load_run("d/run.yaml", reader())
-    assert (run.name, run.seed, run.base) == ("run", 1, "d")
+    assert (run.name, run.seed, run.base) == ("d", 1, "d")
     assert run.scheduler == Scheduler(place="hare", options={"kappa": 2})
     assert run.truth == Truth(task_cv=0.05, job_cv=0.1, seed=3)
     assert run.grain == Grain(text="60 s", rounds=None, time_ns=60 * 10**9)

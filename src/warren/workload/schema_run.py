@@ -136,7 +136,11 @@ class RunSpec(Spec):
     """One run: a cluster, a workload and a scheduler."""
 
     format: Format = 1
-    name: str | None = Field(None, min_length=1, description="Default: the file's name; its folder's where it is run.yaml.")
+    name: str | None = Field(
+        None,
+        min_length=1,
+        description="Default: the file's name, or its folder's where that is run.yaml.",
+    )
     base: str | None = Field(
         None, description="Folder of app paths, as it stands; default: the file's folder."
     )
