@@ -154,7 +154,7 @@ def test_a_wrong_override_names_its_key(key: str, value: str, line: str) -> None
 
 def test_the_same_object_works_from_python() -> None:
     text = "cluster: {hosts: [{name: a, devices: {V100: 1}}]}\nworkload: [{name: j, model: resnet50, batch: 64}]"  # noqa: E501
-    assert run_from_dict(minimal(), "d", reader()) == load_run(
+    assert run_from_dict(minimal(), "d", reader(), name="d") == load_run(
         "d/run.yaml", reader({"d/run.yaml": text})
     )
 
