@@ -81,6 +81,8 @@ class LivePort(BasePort):
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to the queues of executors; what belongs to an ended job is dropped."""
+        clock = self._clock
+        decided_ns = 0 if clock is None else clock.host_ns(self._agenda.last_ns)
         for one in assignments:
             if self._ledger.ended(one.job):
                 continue
@@ -90,19 +92,18 @@ class LivePort(BasePort):
             self._seq += 1
             self._ledger.assigned(self._seq, one)
             comp_ns, sync_ns = self._pads(one)
-            self._tell(
-                one.device,
-                Assign(
-                    self._seq,
-                    one.job,
-                    one.round,
-                    one.rounds,
-                    one.shards,
-                    job.user,
-                    comp_ns,
-                    sync_ns,
-                ),
+            assign = Assign(
+                seq=self._seq,
+                job=one.job,
+                round=one.round,
+                rounds=one.rounds,
+                shards=one.shards,
+                user=job.user,
+                comp_pad_ns=comp_ns,
+                sync_pad_ns=sync_ns,
+                decided_ns=decided_ns,
             )
+            self._tell(one.device, assign)
 
     # Before time zero.
 

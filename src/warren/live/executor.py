@@ -135,7 +135,7 @@ class Executor:
         for message, _ in self._control.drain():
             match message:
                 case Assign():
-                    self._queue.append(message, time.monotonic_ns())
+                    self._queue.append(message)
                 case Warm(user=user, jobs=jobs):
                     self._desk.warm(user, jobs)
                     self._tell_warmed()
@@ -197,7 +197,7 @@ class Executor:
     def _end_syncs(self) -> bool:
         ended = self._comm.leave(time.monotonic_ns())
         for work in ended:
-            at_ns = max(work.sync_due_ns, work.acknowledged_ns)
+            at_ns = work.sync_end_ns
             self._control.send(SyncEnded(work.seq, work.round, work.shard, at_ns))
             if not work.unpadded:
                 self._supply.send(work.job, Commit(work.round, work.shard, at_ns))
@@ -212,7 +212,7 @@ class Executor:
         ready = self._supply.ready(head.key)
         if ready is None or not self._desk.start(head, ready[0]):
             return False
-        padded_ns = max(self._comp_free_ns, ready[1], head.assigned_ns)
+        padded_ns = max(self._comp_free_ns, ready[1], head.decided_ns)
         head.start_ns = padded_ns if head.comp_pad_ns else time.monotonic_ns()
         self._comp = self._last = self._queue.pop()
         return True

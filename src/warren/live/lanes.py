@@ -5,9 +5,10 @@ emulating, its pad T^c has passed. Then it is on COMM: the pads T^s of a device 
 there, overlapping the next COMP, and a task leaves when its own has passed and its server has
 its update.
 
-An emulated device keeps the times its pads give, not those at which its supervisor woke up: a
-task starts when lane, barrier and assignment allowed it, so messages and wake-ups are absorbed
-by the pads as long as they fit, and no delay adds to the next.
+An emulated device keeps the times its pads give, not those at which messages came or its
+supervisor woke up: a task starts when lane, barrier and decision allowed it and synchronises for
+T^s. What decisions, messages and the barrier really take comes out of the next COMP's pad; where
+it does not fit, that task is an overrun.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Work:
     user: str
     comp_pad_ns: int
     sync_pad_ns: int
-    assigned_ns: int = 0
+    decided_ns: int = 0
     trainer_pid: int = 0
     start_ns: int = 0
     result_ns: int = 0
@@ -58,13 +59,18 @@ class Work:
         return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
 
     @property
+    def sync_end_ns(self) -> int:
+        """When its synchronisation ended, for a task that has left COMM."""
+        return max(self.sync_due_ns, self.acknowledged_ns) if self.unpadded else self.sync_due_ns
+
+    @property
     def overrun(self) -> bool:
         """Whether it took longer than its pad."""
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
 
 
-def expand(assign: Assign, now_ns: int) -> Iterator[Work]:
-    """The tasks of an assignment that came ``now_ns``, in the order they run."""
+def expand(assign: Assign) -> Iterator[Work]:
+    """The tasks of an assignment in the order they run."""
     for round_no in range(assign.round, assign.round + assign.rounds):
         for shard in assign.shards:
             yield Work(
@@ -75,7 +81,7 @@ def expand(assign: Assign, now_ns: int) -> Iterator[Work]:
                 user=assign.user,
                 comp_pad_ns=assign.comp_pad_ns,
                 sync_pad_ns=assign.sync_pad_ns,
-                assigned_ns=now_ns,
+                decided_ns=assign.decided_ns,
             )
 
 
@@ -86,14 +92,14 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Assign, int]] = deque()
+        self._waiting: deque[Assign] = deque()
         self._head: Iterator[Work] = iter(())
         self._head_job = -1
         self._next: deque[Work] = deque()
 
-    def append(self, assign: Assign, now_ns: int) -> None:
+    def append(self, assign: Assign) -> None:
         """Put it at the end."""
-        self._waiting.append((assign, now_ns))
+        self._waiting.append(assign)
 
     def ahead(self, count: int) -> list[Work]:
         """The next tasks, at most ``count``, the head first; they stay in the queue."""
@@ -102,8 +108,8 @@ class Queue:
             if work is not None:
                 self._next.append(work)
             elif self._waiting:
-                self._head_job = self._waiting[0][0].job
-                self._head = expand(*self._waiting.popleft())
+                self._head_job = self._waiting[0].job
+                self._head = expand(self._waiting.popleft())
             else:
                 break
         return list(islice(self._next, count))
@@ -114,7 +120,7 @@ class Queue:
 
     def drop(self, job: int) -> None:
         """Forget all tasks of a job."""
-        self._waiting = deque(one for one in self._waiting if one[0].job != job)
+        self._waiting = deque(one for one in self._waiting if one.job != job)
         self._next = deque(work for work in self._next if work.job != job)
         if self._head_job == job:
             self._head = iter(())

@@ -42,7 +42,10 @@ class Warmed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Assign(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: tasks for the end of the queue. A pad of 0 means none."""
+    """Controller to executor: tasks for the end of the queue. A pad of 0 means none.
+
+    ``decided_ns`` is the time of the event that the policy answered.
+    """
 
     seq: int
     job: int
@@ -52,6 +55,7 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     user: str
     comp_pad_ns: int
     sync_pad_ns: int
+    decided_ns: int
 
 
 class Drop(Message, frozen=True, tag=True, array_like=True):

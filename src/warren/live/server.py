@@ -74,7 +74,8 @@ class Server:
     """State machine of one job's rounds.
 
     ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by
-    one while commits are missing.
+    one while commits are missing. A barrier has the time of its last commit, or of its step when
+    nothing is emulated (``_real``).
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Server:
         self._sha256 = ""
         self._commits: set[int] = set()
         self._barrier_ns = 0
+        self._real = False
         self._parked: list[tuple[bytes, int]] = []
         self._ahead: list[bytes] = []
 
@@ -153,12 +155,14 @@ class Server:
             self._store.add(push.shard, result)
             if push.committed:
                 self._commits.add(push.shard)
+                self._real = True
         self._hub.send(peer, Pushed(push.round, push.shard))
 
     def _pass_barrier(self) -> None:
         if self._outcome is None and self._store.complete:
             self._outcome = self._store.step()
-            self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
+            if self._real:
+                self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
             self._ahead.clear()
             if self._outcome.finished:
                 self._save()
