@@ -75,3 +75,14 @@ def table(rows: Sequence[Sequence[object]]) -> None:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         )
+
+
+def short(cell: object) -> object:
+    """A float in four digits; anything else as it is."""
+    return f"{cell:.4g}" if isinstance(cell, float) else cell
+
+
+def jct_error(compared: Any) -> dict[str, float]:
+    """The error object in what ``warren compare --json`` prints of a live and a simulated DIR."""
+    found: dict[str, float] = next(one for one in compared if "mean_error_pct" in one)
+    return found

@@ -25,14 +25,12 @@ def main() -> None:
             values = _common.warren_json("simulate", str(path), "--place", place)
             rows.append({"trace": name, "place": place, **{key: values[key] for key in KEPT}})
             print(f"{name} {place}: {values['finished']}/{values['jobs']} jobs", flush=True)
-    _common.table([list(rows[0]), *([_short(cell) for cell in row.values()] for row in rows)])
+    _common.table(
+        [list(rows[0]), *([_common.short(cell) for cell in row.values()] for row in rows)]
+    )
     _common.save("real_traces", 1, {"rows": rows})
     if any(row["finished"] != row["jobs"] for row in rows):
         sys.exit("a job was not counted")
-
-
-def _short(cell: object) -> object:
-    return f"{cell:.4g}" if isinstance(cell, float) else cell
 
 
 if __name__ == "__main__":
