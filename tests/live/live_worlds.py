@@ -118,8 +118,21 @@ def world(
     comp_s: float = 0.0,
     sync_s: float = 0.0,
 ) -> tuple[Run, CostTable]:
-    """A run on one host with ``devices`` equal devices, emulated if ``scale`` is given."""
+    """A run whose apps are in ``folder``."""
     (folder / "apps.py").write_text(APPS)
+    return virtual(jobs, devices, str(folder), scale=scale, comp_s=comp_s, sync_s=sync_s)
+
+
+def virtual(
+    jobs: Sequence[Job],
+    devices: int,
+    base: str = "",
+    *,
+    scale: float | None = None,
+    comp_s: float = 0.0,
+    sync_s: float = 0.0,
+) -> tuple[Run, CostTable]:
+    """A run on one host with ``devices`` equal devices, emulated if ``scale`` is given."""
     names = tuple(f"h/cpu-{index}" for index in range(devices))
     cluster = Cluster(
         hosts=(Host(name="h", devices=names),),
@@ -129,7 +142,7 @@ def world(
         types=(DeviceType(name="cpu"),),
         emulate=None if scale is None else Emulate(time_scale=scale),
     )
-    run = Run(name="test", cluster=cluster, workload=Workload(jobs=tuple(jobs)), base=str(folder))
+    run = Run(name="test", cluster=cluster, workload=Workload(jobs=tuple(jobs)), base=base)
     shape = (len(jobs), 1)
     costs = CostTable(
         comp_ns_JT=np.full(shape, seconds_to_ns(comp_s)),

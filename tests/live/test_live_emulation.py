@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from live_worlds import drive, ended, job, of, shuffled, world
+from live_worlds import drive, ended, job, of, world
 
 from warren.live.controller import LivePort
-from warren.model.events import AnyEvent, RoundsDone, TasksDone
+from warren.model.events import AnyEvent, JobArrived, RoundsDone, TasksDone, Woken
 from warren.model.plan import Assignment
 
 pytestmark = pytest.mark.live
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.live
 COMP_S, SYNC_S, SCALE = 1.0, 0.4, 0.04
 """40 ms and 16 ms of real time."""
 ROUNDS = 12
+ARRIVAL_NS, WAKE_NS = 5_000_000_000, 3_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -60,31 +61,46 @@ def test_the_comp_lane_is_serial(padded: list[AnyEvent]) -> None:
         assert all(one.comp_end_ns <= after.start_ns for one, after in pairwise(rows))
 
 
-def test_the_comm_lane_is_serial_and_overruns_are_counted(tmp_path: Path) -> None:
-    # Synchronisation is longer than COMP here, so it queues: one every SYNC_S at best.
-    jobs = [job(0, rounds=3, scale=4), job(1, rounds=2, params={"sleep_s": 0.05}, user="bob")]
-    run, costs = world(tmp_path, jobs, 1, scale=SCALE, comp_s=0.5, sync_s=2.0)
-    rows = [Assignment(0, 0, round_no, 1, (0, 1, 2, 3)) for round_no in range(3)]
+@pytest.fixture(scope="module")
+def long_syncs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[AnyEvent], Counter[int]]:
+    """Device 0: synchronisation is longer than COMP, then tasks that are longer than their pad.
+
+    Device 1: a job that arrives later.
+    """
+    folder = tmp_path_factory.mktemp("long")
+    jobs = [
+        job(0, rounds=2, scale=4),
+        job(1, rounds=2, params={"sleep_s": 0.05}, user="bob"),
+        job(2, rounds=1, arrival_ns=ARRIVAL_NS),
+    ]
+    run, costs = world(folder, jobs, 2, scale=SCALE, comp_s=0.5, sync_s=2.0)
+    rows = [Assignment(0, 0, round_no, 1, (0, 1, 2, 3)) for round_no in range(2)]
     rows += [Assignment(0, 1, round_no, 1, (0, 1)) for round_no in range(2)]
-    with LivePort(run, costs, tmp_path / "out") as port:
-        events = drive(port, rows)
-        overruns = port.overruns
-    assert ended(events) == {0: "finished", 1: "finished"}
+    rows += [Assignment(1, 2, 0, 1, (0,)), Assignment(1, 2, 0, 1, (1,))]
+    with LivePort(run, costs, folder / "out") as port:
+        port.wake_at(WAKE_NS)
+        return drive(port, rows), port.overruns
+
+
+def test_the_comm_lane_is_serial(long_syncs: tuple[list[AnyEvent], Counter[int]]) -> None:
+    events, _ = long_syncs
     first = of(events, TasksDone, 0)[0]
     assert first.busy_ns / 1e9 == pytest.approx(4 * 0.5, rel=0.05)
     assert first.time_ns / 1e9 == pytest.approx(0.5 + 4 * 2.0, rel=0.05)
-    assert overruns[1] == 4
-    assert overruns[0] == 0
 
 
-def test_an_arrival_comes_at_its_cluster_time(tmp_path: Path) -> None:
-    jobs = [job(0, rounds=1), job(1, rounds=1, arrival_ns=5_000_000_000)]
-    run, costs = world(tmp_path, jobs, 1, scale=SCALE, comp_s=COMP_S, sync_s=SYNC_S)
-    with LivePort(run, costs, tmp_path / "out") as port:
-        port.wake_at(3_000_000_000)
-        events = drive(port, shuffled(run, seed=2))
-    starts = [row.start_ns for row in of(events, TasksDone, 1)]
-    assert min(starts) == pytest.approx(5e9, rel=0.01)
-    times = {type(event).__name__: event.time_ns for event in events}
-    assert times["JobArrived"] == 5_000_000_000
-    assert times["Woken"] == 3_000_000_000
+def test_overruns_are_counted(long_syncs: tuple[list[AnyEvent], Counter[int]]) -> None:
+    events, overruns = long_syncs
+    assert ended(events) == dict.fromkeys(range(3), "finished")
+    assert (overruns[0], overruns[1]) == (0, 4)
+    assert all(row.busy_ns / 1e9 > 2 * 0.05 / SCALE for row in of(events, TasksDone, 1))
+
+
+def test_arrivals_and_wakes_come_at_their_cluster_times(
+    long_syncs: tuple[list[AnyEvent], Counter[int]],
+) -> None:
+    events, _ = long_syncs
+    assert [event.time_ns for event in of(events, JobArrived)] == [0, 0, ARRIVAL_NS]
+    assert [event.time_ns for event in of(events, Woken)] == [WAKE_NS]
+    first = of(events, TasksDone, 2)[0]
+    assert first.start_ns == pytest.approx(ARRIVAL_NS, rel=0.01)

@@ -17,6 +17,7 @@ from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet
 from warren.live.outputs import Outputs
+from warren.live.preload import libraries
 from warren.live.roles import Exited, Role
 from warren.live.transport import Hub, controller_address, make_folder, remove_folder
 from warren.model.events import AnyEvent, RoundsDone
@@ -70,7 +71,8 @@ class BasePort(ABC):
         self._folder = make_folder()
         self._context = zmq.Context()
         self._hub = Hub(self._context, controller_address(str(self._folder)))
-        self._fleet_or_none = Fleet(self._folder, self._outputs.run_log)
+        wanted = libraries(self._jobs, self._run.base)
+        self._fleet_or_none = Fleet(self._folder, self._outputs.run_log, wanted)
         self.numerics = self._fleet.await_zygote().numerics
         self._poller = zmq.Poller()
         self._poller.register(self._hub.socket, zmq.POLLIN)

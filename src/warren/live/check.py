@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from warren.live.fleet import Fleet
+from warren.live.preload import libraries
 from warren.live.roles import ProbeRole
 from warren.live.transport import make_folder, remove_folder
 from warren.model.job import Job
@@ -41,7 +43,12 @@ class CheckReport:
 
 
 def check_job(job: Job, base: str, rounds: int = _ROUNDS) -> CheckReport:
-    """Compute the first ``rounds`` rounds of a job twice and compare every intermediate result.
+    """Compute the first ``rounds`` rounds of a job twice and compare every intermediate result."""
+    return check_jobs([job], base, rounds)[0]
+
+
+def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[CheckReport]:
+    """``check_job`` for several jobs, each in two processes of its own.
 
     Raises
     ------
@@ -50,15 +57,19 @@ def check_job(job: Job, base: str, rounds: int = _ROUNDS) -> CheckReport:
     """
     folder = make_folder()
     try:
-        fleet = Fleet(folder, folder / "log")
+        fleet = Fleet(folder, folder / "log", libraries(jobs, base))
         try:
             numerics = fleet.await_zygote().numerics
-            probes = [_probe(fleet, folder, job, base, rounds, name) for name in "ab"]
+            pairs = [
+                [_probe(fleet, folder, job, base, rounds, f"{at}{one}") for one in "ab"]
+                for at, job in enumerate(jobs)
+            ]
         finally:
             fleet.close()
     finally:
         remove_folder(folder)
-    return replace(_compare(job, *probes), numerics=numerics)
+    reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
+    return [replace(report, numerics=numerics) for report in reports]
 
 
 def _probe(fleet: Fleet, folder: Path, job: Job, base: str, rounds: int, name: str) -> bytes:

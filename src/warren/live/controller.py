@@ -183,6 +183,8 @@ class LivePort(BasePort):
             raise EngineError(f"trainers of device {self._devices[device].name} keep ending: {how}")
         if alive:
             self._need_trainer(device, user)
+        else:
+            self._waiting.discard(Warmed(device, user))
 
     def _fail(self, job: int, reason: str) -> None:
         if self._ledger.ended(job):
@@ -229,8 +231,9 @@ class LivePort(BasePort):
             self._trainers.add((device, user))
             jobs = tuple(job for job in self._jobs if job.user == user)
             logs = {job.index: self._outputs.log(job.index) for job in jobs}
-            role = TrainerRole(device, user, str(self._folder), self._run.base, jobs, logs)
-            self._fleet.fork(role)
+            rehearse = self._run.cluster.emulate is not None
+            folder, base = str(self._folder), self._run.base
+            self._fleet.fork(TrainerRole(device, user, folder, base, jobs, logs, rehearse))
 
     def _pads(self, one: Assignment) -> tuple[int, int]:
         """Real nanoseconds that COMP and synchronisation of one task are padded to."""

@@ -77,6 +77,12 @@ class Desk:
             if seat.peer == peer:
                 seat.busy = False
 
+    def drop(self, job: int) -> None:
+        """A job that has ended need not be prepared."""
+        for seat in self._seats.values():
+            if job in seat.to_prepare:
+                seat.to_prepare.remove(job)
+
     def gone(self, user: str, pid: int) -> int | None:
         """A trainer has ended; the job whose app it was building then."""
         seat = self._seat(user)

@@ -164,6 +164,7 @@ class Executor:
 
     def _drop(self, job: int) -> None:
         self._queue.drop(job)
+        self._desk.drop(job)
         self._comm.drop(job)
         self._supply.drop(job)
         work = self._comp

@@ -7,11 +7,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from warren.live.framing import Pipe
+from warren.live.preload import ALWAYS
 from warren.live.processes import end_all_marked
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
 from warren.live.training.numerics import clean_environment
@@ -24,7 +25,7 @@ _LEAVE_S: Final = 6.0
 class Fleet:
     """Processes of a run on this host, by ticket. Closing the pipe ends all of them."""
 
-    def __init__(self, folder: Path, log: Path) -> None:
+    def __init__(self, folder: Path, log: Path, preload: Sequence[str] = ALWAYS) -> None:
         mine, theirs = socket.socketpair()
         self.pipe = Pipe(mine)
         self._log = log
@@ -42,6 +43,7 @@ class Fleet:
                     str(theirs.fileno()),
                     str(folder),
                     str(os.getpid()),
+                    *preload,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

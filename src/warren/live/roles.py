@@ -19,7 +19,10 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork a trainer of ``device`` for the jobs of one user; logs by job index."""
+    """Fork a trainer of ``device`` for the jobs of one user; logs by job index.
+
+    ``rehearse``: it computes one task when it prepares an app, since the first is always slow.
+    """
 
     device: int
     user: str
@@ -27,6 +30,7 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
     base: str
     jobs: tuple[Job, ...]
     logs: dict[int, str]
+    rehearse: bool = False
 
 
 class ServerRole(Message, frozen=True, tag=True, array_like=True):

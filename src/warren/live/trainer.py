@@ -13,6 +13,8 @@ from warren.live.lanes import Key
 from warren.live.messages import Prepare, Prepared, RunTask, TaskComputed, TaskRaised, TrainerReady
 from warren.live.processes import direct_output, set_name
 from warren.live.roles import Role, TrainerRole
+from warren.live.training.contract import build_model
+from warren.live.training.layout import raw
 from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
 from warren.live.transport import Link, executor_address
@@ -61,7 +63,7 @@ class Trainer:
         self._log_to(message.job)
         try:
             if isinstance(message, Prepare):
-                self._runner(message.job)
+                self._prepare(message.job)
                 self._link.send(Prepared(message.job))
             else:
                 self._compute(message, buffers)
@@ -74,6 +76,12 @@ class Trainer:
             sys.stderr.flush()
             self._runners.pop(message.job, None)
             self._link.send(TaskRaised(message.job, f"app failed{where}: {one_line(error)}"))
+
+    def _prepare(self, job: int) -> None:
+        runner, spec = self._runner(job), self._jobs[job]
+        if self._role.rehearse:
+            model = build_model(build_app(spec, self._role.base), spec)
+            runner.run(raw(runner.layout.pack(model)), 0, 0)  # a task leaves no trace behind
 
     def _compute(self, task: RunTask, buffers: list[memoryview]) -> None:
         key = (task.job, task.round)

@@ -1,8 +1,8 @@
 """The warm zygote of a host: loads the libraries once, then forks every other process.
 
-Started as ``python -m warren.live.zygote FD FOLDER PARENT``. It stays single-threaded (a fork
-copies one thread only), never opens a ZeroMQ context or a CUDA device and never runs user code.
-It adopts the orphans of its children, so when its controller goes, it can end all of them.
+Started as ``python -m warren.live.zygote FD FOLDER PARENT LIBRARY...``. It stays single-threaded
+(a fork copies one thread only), never opens a ZeroMQ context or a CUDA device and never runs user
+code. It adopts the orphans of its children, so when its controller goes, it can end all of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from warren.live.framing import Pipe
+from warren.live.preload import ALWAYS, MENTIONED
 from warren.live.processes import (
     adopt_orphans,
     die_with_parent,
@@ -31,9 +32,6 @@ from warren.live.processes import (
 )
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteReady
 from warren.live.transport import remove_folder
-
-PRELOAD: Final = ("numpy", "safetensors.torch", "sklearn.datasets", "torch", "zmq")
-"""Libraries loaded before the first fork where present; never user code."""
 
 ROLES: Final = {
     "ExecutorRole": "warren.live.executor",
@@ -48,11 +46,12 @@ ROLES: Final = {
 def main() -> None:
     """Serve until the controller's end of the socket closes, then leave nothing behind."""
     fd, folder, parent = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    preload = [name for name in sys.argv[4:] if name in {*ALWAYS, *MENTIONED.values()}]
     die_with_parent(parent)
     set_name("warren-zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = Pipe(socket.socket(fileno=fd))
-    numerics = _warm_up()
+    numerics = _warm_up(preload)
     # From now on a parent's death must leave time to end the children of children too.
     die_with_parent(parent, signal.SIGTERM)
     signal.signal(signal.SIGTERM, _leave)
@@ -152,12 +151,12 @@ class Zygote:
             os._exit(code)
 
 
-def _warm_up() -> str:
+def _warm_up(preload: Sequence[str]) -> str:
     """Load the libraries and run one step, so that children find everything in memory."""
     from warren.live.training import numerics
 
     numerics.pin()
-    for name in PRELOAD:
+    for name in preload:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     for name in ROLES.values():

@@ -1,0 +1,85 @@
+"""Measuring, checking, and the whole loop on top of the port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from live_worlds import job, world
+
+from warren.core.history import read_history
+from warren.core.loop import Core
+from warren.live.check import check_jobs
+from warren.live.controller import LivePort
+from warren.live.measure import measure
+from warren.live.roles import TrainerRole
+from warren.model.job import Evaluate
+from warren.policy.place.registry import place_policy
+
+pytestmark = pytest.mark.live
+
+
+def test_measured_seconds_are_those_of_the_app(tmp_path: Path) -> None:
+    jobs = [job(0, params={"sleep_s": 0.03}), job(1, "RaisesAtBirth"), job(2)]
+    run, _ = world(tmp_path, jobs, 2, scale=0.5, comp_s=1.0)
+    found = measure(run, [0, 1])
+    assert found.keys() == {0}
+    comp_s, sync_s = found[0]
+    assert 0.03 <= comp_s < 0.06
+    assert 0 < sync_s < 0.03
+
+
+def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Path) -> None:
+    world(tmp_path, [], 1)
+    jobs = [
+        job(0, "Random"),
+        job(1, evaluate=Evaluate(every=1)),
+        job(2, "RaisesAtBirth"),
+        job(3, "Dies"),
+    ]
+    differs, sound, raises, dies = check_jobs(jobs, str(tmp_path))
+    assert (differs.same, differs.where, differs.tensor) == (False, "task 0 of round 0", "0.weight")
+    assert "not deterministic" in differs.sentence
+    assert (sound.same, sound.tasks, sound.error) == (True, 6, "")
+    assert "torch" in sound.numerics
+    assert (raises.same, dies.same) == (False, False)
+    assert "OSError: no such data" in raises.error
+    assert "killed by SIGKILL" in dies.error
+
+
+def test_the_core_runs_an_online_policy_on_real_processes(tmp_path: Path) -> None:
+    jobs = [job(0), job(1, user="bob", arrival_ns=30_000_000), job(2, "Dies", user="eve")]
+    run, costs = world(tmp_path, jobs, 2, scale=0.05, comp_s=0.1, sync_s=0.02)
+    journal = bytearray()
+    with LivePort(run, costs, tmp_path / "out") as port:
+        core = Core(
+            run=run,
+            costs=costs,
+            policy=place_policy("gavel-fifo"),
+            port=port,
+            sink=journal.extend,
+            world="live",
+            check=True,
+        )
+        core.execute()
+    history = read_history(bytes(journal))
+    assert [history.status(index) for index in range(3)] == ["finished", "finished", "failed"]
+    assert set(history.saved) == {0, 1}
+    assert (tmp_path / "out/params/job-0.safetensors").exists()
+
+
+def test_many_jobs_start_their_processes_when_first_needed(tmp_path: Path) -> None:
+    jobs = [job(index, rounds=1, scale=1) for index in range(6)]
+    run, costs = world(tmp_path, jobs, 2)
+    with LivePort(run, costs, tmp_path / "out", warm_limit=0) as port:
+        assert not any(isinstance(role, TrainerRole) for role in port.processes().values())
+        core = Core(
+            run=run,
+            costs=costs,
+            policy=place_policy("gavel-fifo"),
+            port=port,
+            sink=lambda _: None,
+            world="live",
+        )
+        state = core.execute()
+    assert state.done_J.all()
