@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
-from warren.cli.files import OutputDir, free_dir, read, read_dir
+from warren.cli.files import read, read_dir
+from warren.cli.output import OutputDir, free_dir
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 
@@ -95,7 +96,7 @@ def run(run: RunLike, *, out: str | Path | None = None, place: str | None = None
     """Train a run for real and write its folder (``out/<name>-<policy>`` unless given)."""
     resolved = _resolve(run, place)
     path = str(out) if out else free_dir(f"out/{resolved.name}-{resolved.scheduler.place}")
-    with OutputDir(path) as folder:
+    with OutputDir(path, durable=True) as folder:
         run_live(resolved, folder)
     return load(path)
 

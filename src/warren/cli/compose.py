@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from warren.cli.bounds import lower_bound
-from warren.cli.files import OutputDir
+from warren.cli.export import input_files, result_files
+from warren.cli.output import OutputDir
 from warren.cli.policies import Timed, choose
+from warren.cli.signals import held, raise_if_told
 from warren.core.history import read_history
 from warren.core.loop import Core, Observer
+from warren.core.state import State
 from warren.model.costs import CostTable, ProfileRow
+from warren.model.errors import WarrenError
+from warren.model.events import AnyEvent
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
 
 if TYPE_CHECKING:
+    from warren.live.controller import LivePort
+    from warren.live.plain_port import PlainPort
     from warren.policy.protocol import AnyPolicy
 
+SIMULATED: Final = "sim"
 Attend = Callable[[Core], AbstractContextManager[Observer | None]]
 """Given the core, a context that watches every step (progress bar, live table)."""
 
@@ -45,45 +53,152 @@ class _Memory:
     def journal_bytes(self) -> bytes:
         return bytes(self.data)
 
-    def keep(self) -> None:
-        """Nothing to keep."""
+
+@dataclass(slots=True, kw_only=True)
+class _Parts:
+    """One run put together, before and while it goes."""
+
+    run: Run
+    costs: CostTable
+    policy: Timed
+    port: Any
+    world: str
+    journal: OutputDir | _Memory
+    options: Options
+    begin: float
+
+    def execute(self) -> None:
+        """From the first decision to the last event."""
+        options = self.options
+        core = Core(
+            run=self.run,
+            costs=self.costs,
+            policy=self.policy,  # type: ignore[arg-type]
+            port=self.port,
+            sink=self.journal.journal,
+            world=self.world,
+            check=options.check,
+            compiled=options.compiled,
+        )
+        attend = options.attend(core) if options.attend else nullcontext(None)
+        with attend as observe:
+            core.observe = _attentive(observe)
+            core.execute()
+
+    def record(self) -> Record:
+        """What the journal tells so far."""
+        history = read_history(self.journal.journal_bytes())
+        extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
+        overruns = getattr(self.port, "overruns", None)
+        if overruns is not None:
+            extra["overruns"] = float(overruns.total())
+        bound = lower_bound(self.run, self.costs, history)
+        return Record(run=self.run, history=history, costs=self.costs, extra=extra, bound=bound)
 
 
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
-    """Run in virtual time and return the record; writes ``out`` when it is given."""
+    """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
     from warren.profile.costs import cost_table
     from warren.sim.port import SimPort
 
     begin = perf_counter()
-    measured = _measured(run)
-    costs = cost_table(run, measured)
+    costs = cost_table(run, _measured(run))
     policy = Timed(choose(run))
-    port = SimPort(run, costs)
-    record = _execute(run, costs, policy, port, "sim", out, options or Options(), begin)
+    parts = _Parts(
+        run=run,
+        costs=costs,
+        policy=policy,
+        port=SimPort(run, costs),
+        world=SIMULATED,
+        journal=out or _Memory(),
+        options=options or Options(),
+        begin=begin,
+    )
+    parts.execute()
+    record = parts.record()
     if out is not None:
-        _export(out, record)
+        out.write(result_files(record))
+        out.keep()
     return record
 
 
 def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record:
-    """Train for real and return the record; ``out`` is written, also after an interruption."""
-    from warren.live.controller import LivePort
-    from warren.live.plain_port import PlainPort
+    """Train for real and return the record.
+
+    However it ends once it has begun, no process stays, and ``out`` is kept with its journal and
+    the tables of what ran.
+    """
     from warren.profile.costs import cost_table
 
     begin = perf_counter()
     costs = cost_table(run, _measured(run))
     policy = Timed(_live_policy(run))
-    plain = run.cluster.engine == "plain"
-    port = PlainPort(run, out.path) if plain else LivePort(run, costs, out.path)
-    with port:
-        out.keep()
-        record = _execute(run, costs, policy, port, LIVE, out, options or Options(), begin)
-    if isinstance(port, LivePort):
-        overruns = float(port.overruns.total())
-        record = replace(record, extra={**record.extra, "overruns": overruns})
-    _export(out, record)
+    port = _live_port(run, costs, out)
+    parts = _Parts(
+        run=run,
+        costs=costs,
+        policy=policy,
+        port=port,
+        world=LIVE,
+        journal=out,
+        options=options or Options(),
+        begin=begin,
+    )
+    try:
+        _train(parts, port, out)
+    except BaseException:
+        if out.kept:
+            with held():
+                _export_what_ran(parts, out)
+        raise
+    with held():
+        record = parts.record()
+        out.write(result_files(record))
     return record
+
+
+def _live_port(run: Run, costs: CostTable, out: OutputDir) -> LivePort | PlainPort:
+    from warren.live.controller import LivePort
+    from warren.live.plain_port import PlainPort
+
+    if run.cluster.engine == "plain":
+        return PlainPort(run, out.path)
+    return LivePort(run, costs, out.path)
+
+
+def _train(parts: _Parts, port: LivePort | PlainPort, out: OutputDir) -> None:
+    """Bring everything up, run, and end everything, whatever happened."""
+
+    def close() -> None:
+        with held():
+            port.close()
+
+    with ExitStack() as stack:
+        stack.callback(close)
+        port.start()
+        out.write(input_files(parts.run, parts.costs))
+        out.keep()
+        parts.execute()
+
+
+def _export_what_ran(parts: _Parts, out: OutputDir) -> None:
+    """The tables of an unfinished run; the error that ended it matters more than one in here."""
+    try:
+        out.write(result_files(parts.record()))
+    except (WarrenError, OSError):
+        return
+
+
+def _attentive(observe: Observer | None) -> Observer:
+    """The observer, which also notices a signal whose exception was lost on its way."""
+    if observe is None:
+        return lambda _state, _events: raise_if_told()
+
+    def both(state: State, events: tuple[AnyEvent, ...]) -> None:
+        raise_if_told()
+        observe(state, events)
+
+    return both
 
 
 def _live_policy(run: Run) -> AnyPolicy:
@@ -102,41 +217,3 @@ def _measured(run: Run) -> Mapping[str, ProfileRow]:
     from warren.cli.measuring import measured_rows
 
     return measured_rows(run)
-
-
-def _execute(
-    run: Run,
-    costs: CostTable,
-    policy: Timed,
-    port: object,
-    world: str,
-    out: OutputDir | None,
-    options: Options,
-    begin: float,
-) -> Record:
-    journal = out if out is not None else _Memory()
-    core = Core(
-        run=run,
-        costs=costs,
-        policy=policy,  # type: ignore[arg-type]
-        port=port,  # type: ignore[arg-type]
-        sink=journal.journal,
-        world=world,
-        check=options.check,
-        compiled=options.compiled,
-    )
-    attend = options.attend(core) if options.attend else nullcontext(None)
-    with attend as observe:
-        core.observe = observe
-        core.execute()
-    journal.keep()
-    history = read_history(journal.journal_bytes())
-    extra = {"decide_s": policy.decide_s, "wall_s": perf_counter() - begin}
-    bound = lower_bound(run, costs, history)
-    return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
-
-
-def _export(out: OutputDir, record: Record) -> None:
-    from warren.cli.export import result_files
-
-    out.write(result_files(record))

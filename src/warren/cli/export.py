@@ -4,10 +4,39 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
 from warren.cli.bounds import lower_bound
-from warren.core.history import read_history
+from warren.core.history import History, read_history
+from warren.core.journal import Header
+from warren.model.costs import CostTable
 from warren.model.errors import JournalError, Problem, SpecError
+from warren.model.run import Run
+from warren.model.timeline import Timeline
 from warren.report.record import Record
+
+
+def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:
+    """What a journal needs beside it to be read: written first, in case the run is cut off."""
+    from warren.report.tables import devices_csv, profile_csv
+    from warren.workload.dump import dump_run
+
+    record = Record(run=run, history=_nothing_yet(run), costs=costs)
+    return {
+        "run.yaml": dump_run(run),
+        "profile.csv": profile_csv(record),
+        "devices.csv": devices_csv(record),
+    }
+
+
+def _nothing_yet(run: Run) -> History:
+    header = Header(run=run.name, world="", place="", grain="", seed=run.seed, jobs=(), devices=())
+    count = len(run.workload.jobs)
+    return History(
+        header=header,
+        timeline=Timeline.from_events([]),
+        finish_ns_J=np.full(count, -1, dtype=np.int64),
+    )
 
 
 def result_files(record: Record) -> dict[str, bytes | str]:
@@ -34,25 +63,47 @@ def result_files(record: Record) -> dict[str, bytes | str]:
 def load_record(name: str, files: dict[str, bytes]) -> Record:
     """The record of a folder, from its ``run.yaml``, ``profile.csv`` and journal.
 
+    ``summary.json``, where it is there, adds what only the run itself could measure.
+
     Raises
     ------
     SpecError
-        If a file is missing or damaged.
+        If a file is missing or damaged, or they do not belong together.
     """
     from warren.report.tables import read_profile_csv
     from warren.workload.load import load_run
 
-    for needed in ("run.yaml", "journal", "profile.csv", "summary.json"):
+    for needed in ("run.yaml", "journal", "profile.csv"):
         if needed not in files:
             raise SpecError(Problem(file=f"{name}/{needed}", message="is missing"))
     run = load_run(f"{name}/run.yaml", lambda _: files["run.yaml"])
-    try:
-        history = read_history(files["journal"])
-    except JournalError as error:
-        raise SpecError(Problem(file=f"{name}/journal", message=str(error))) from None
-    costs = read_profile_csv(files["profile.csv"], run)
-    old = json.loads(files["summary.json"])
-    kept = ("decide_s", "wall_s", "overruns")
-    extra = {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}
+    history = _history(f"{name}/journal", files["journal"], run)
+    costs = read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
+    extra = _measured(f"{name}/summary.json", files.get("summary.json", b"{}"))
     bound = lower_bound(run, costs, history)
     return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
+
+
+def _history(file: str, data: bytes, run: Run) -> History:
+    try:
+        history = read_history(data)
+    except JournalError as error:
+        raise SpecError(Problem(file=file, message=str(error))) from None
+    header = history.header
+    jobs = tuple(job.name for job in run.workload.jobs)
+    devices = tuple(device.name for device in run.cluster.devices)
+    if (header.jobs, header.devices) != (jobs, devices):
+        message = "has other jobs or devices than run.yaml beside it"
+        raise SpecError(Problem(file=file, message=message))
+    return history
+
+
+def _measured(file: str, data: bytes) -> dict[str, float]:
+    try:
+        old = json.loads(data)
+    except ValueError as error:
+        raise SpecError(Problem(file=file, message=f"is not JSON: {error}")) from None
+    if not isinstance(old, dict):
+        raise SpecError(Problem(file=file, message="is not a JSON object"))
+    kept = ("decide_s", "wall_s", "overruns")
+    return {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
+from warren.cli.foreign import foreign, is_foreign
 from warren.model.decision import Decision
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.model.view import View
-from warren.policy.place.registry import build, place_policy
+from warren.policy.place.registry import place_policy
 from warren.policy.protocol import AnyPolicy
-
-_NEEDED = ("name", "offline", "needs_rounds", "triggers", "initial", "decide", "explain")
 
 
 def choose(run: Run) -> AnyPolicy:
@@ -27,10 +23,8 @@ def choose(run: Run) -> AnyPolicy:
     SpecError
         If it is unknown, cannot be loaded, or needs to know rounds that a job does not state.
     """
-    name = run.scheduler.place
-    is_file = ".py" in name
-    options = run.scheduler.options
-    policy = foreign(name, options, run.base) if is_file else place_policy(name, options)
+    name, options = run.scheduler.place, run.scheduler.options
+    policy = _policy(name, options, run.base)
     unknown = [job.name for job in run.workload.jobs if job.rounds is None]
     if policy.needs_rounds and unknown:
         message = (
@@ -40,31 +34,10 @@ def choose(run: Run) -> AnyPolicy:
     return policy
 
 
-def foreign(place: str, options: Mapping[str, object], base: str = "") -> AnyPolicy:
-    """The policy class ``FILE.py:Class``; the path is relative to here, else to ``base``."""
-    path, _, attribute = place.rpartition(":")
-    candidates = [Path(path), Path(base) / path]
-    file = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if not path or file is None:
-        raise _refused(place, "no such file; a foreign policy is given as FILE.py:Class")
-    spec = importlib.util.spec_from_file_location(f"warren_foreign_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise _refused(place, f"cannot be imported: {type(error).__name__}: {error}") from None
-    cls: Any = getattr(module, attribute, None)
-    missing = [name for name in _NEEDED if not hasattr(cls, name)]
-    if not isinstance(cls, type) or missing:
-        raise _refused(place, f"is not a place policy: it lacks {', '.join(missing) or 'a class'}")
-    return build(cls, place, options)
-
-
-def _refused(place: str, message: str) -> SpecError:
-    return SpecError(Problem(file=place, field="place", message=message))
+def _policy(name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
+    if is_foreign(name):
+        return cast("AnyPolicy", foreign(name, options, base))
+    return place_policy(name, options)
 
 
 class Timed:

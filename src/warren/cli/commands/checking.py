@@ -7,23 +7,27 @@ from pathlib import Path
 
 import typer
 
-from warren.cli.commands.inputs import print_json, say
+from warren.cli.commands.inputs import answer, answers_alone, print_json, say
 from warren.cli.files import read
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 
 
+@answers_alone()
 def check_command(job_file: str, name: str | None, json_: bool) -> None:
     """Run tasks of each job twice, in two processes, and compare every tensor."""
     from warren.live.check import check_job
 
     base = str(Path(job_file).parent)
-    reports = [check_job(job, base) for job in _jobs(job_file, name)]
+    reports = []
+    for job in _jobs(job_file, name):
+        say(f"checking {job.name}")
+        reports.append(check_job(job, base))
     if json_:
         print_json([asdict(report) for report in reports])
     else:
         for report in reports:
-            say(report.sentence)
+            answer(report.sentence)
     if not all(report.same for report in reports):
         raise typer.Exit(1)
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warren.cli.commands.inputs import print_json, run_of, say
+from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
 from warren.cli.compose import simulate
 from warren.cli.export import load_record
-from warren.cli.files import read_dir, write_atomic
+from warren.cli.files import read_dir, refused, write_atomic
 from warren.model.errors import Problem, SpecError
+from warren.model.run import Run
 from warren.report.record import Record
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One run to compare; ``folder`` is None when it was simulated just now."""
+
+    record: Record
+    folder: str | None
+
+
+@answers_alone()
 def compare_command(
     what: Sequence[str],
     place: str | None,
@@ -24,45 +35,97 @@ def compare_command(
     json_: bool,
 ) -> None:
     """Simulate or load each thing named, then print one row a run."""
-    records: list[Record] = []
+    _check_page(out)
+    entries = _all(what, place, seeds, overrides)
+    if out is not None:
+        _write_page(out, entries)
+    if json_:
+        print_json(_summaries(entries))
+    else:
+        _print(entries)
+
+
+def _all(
+    what: Sequence[str], place: str | None, seeds: int, overrides: Sequence[str]
+) -> list[_Entry]:
+    """Everything is read and checked before the first simulation, which may take long."""
+    found: list[Run | _Entry] = []
     for one in what:
         if Path(one).is_dir():
-            records.append(load_record(one, read_dir(one)))
+            found.append(_Entry(record=load_record(one, read_dir(one)), folder=one))
         else:
-            records += _simulated(one, place, seeds, overrides)
-    _print(records, out, json_)
+            found += _runs(one, place, seeds, overrides)
+    return [one if isinstance(one, _Entry) else _simulated(one) for one in found]
 
 
-def _simulated(path: str, place: str | None, seeds: int, overrides: Sequence[str]) -> list[Record]:
-    names = place.split(",") if place else [None]
-    if any(name == "" for name in names):
+def _runs(path: str, place: str | None, seeds: int, overrides: Sequence[str]) -> Iterator[Run]:
+    from warren.cli.policies import choose
+
+    names = [None] if place is None else [name.strip() for name in place.split(",")]
+    if "" in names:
         message = f"{place!r} has an empty name; give policies with commas between"
         raise SpecError(Problem(file="--place", message=message))
-    records = []
     for name in names:
         for seed in range(1, seeds + 1):
             chosen = [*overrides, f"seed={seed}", f"truth.seed={seed}"] if seeds > 1 else overrides
             run = run_of(path, name, chosen)
-            if seeds > 1:
-                run = replace(run, name=f"{run.name} seed {seed}")
-            say(f"simulating {run.name} under {run.scheduler.place}")
-            records.append(simulate(run))
-    return records
+            choose(run)
+            yield run if seeds == 1 else replace(run, name=f"{run.name} seed {seed}")
 
 
-def _print(records: list[Record], out: str | None, json_: bool) -> None:
-    from warren.report.compare import compare, comparison_lines, jct_errors
+def _simulated(run: Run) -> _Entry:
+    say(f"simulating {run.name} under {run.scheduler.place}")
+    return _Entry(record=simulate(run), folder=None)
+
+
+def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
+    """Summaries in the order given; a live one carries how well each simulation predicted it."""
+    from warren.report.compare import jct_errors
     from warren.report.metrics import summary
+
+    found = []
+    for entry in entries:
+        values = summary(entry.record)
+        if entry.folder is not None:
+            values["dir"] = entry.folder
+        if entry.record.live:
+            others = [_named(e) for e in entries if not e.record.live]
+            values["jct_errors"] = jct_errors([_named(entry), *others])
+        found.append(values)
+    return found
+
+
+def _named(entry: _Entry) -> Record:
+    """The record under its folder's name, which tells more than its run file's."""
+    if entry.folder is None:
+        return entry.record
+    return replace(entry.record, run=replace(entry.record.run, name=entry.folder))
+
+
+def _labelled(entries: Sequence[_Entry]) -> list[Record]:
+    """Records as a person tells them apart."""
+    count = Counter(entry.record.run.name for entry in entries)
+    clear = all(number == 1 for number in count.values())
+    return [entry.record if clear else _named(entry) for entry in entries]
+
+
+def _print(entries: Sequence[_Entry]) -> None:
+    from warren.report.compare import compare, comparison_lines, jct_errors
+
+    records = _labelled(entries)
+    for line in comparison_lines(compare(records), jct_errors(records)):
+        answer(line)
+
+
+def _check_page(out: str | None) -> None:
+    if out is not None and Path(out).is_dir():
+        raise refused(Path(out), "is a folder; --out names the page to write, such as compare.html")
+    if out is not None and not Path(out).absolute().parent.is_dir():
+        raise refused(Path(out).parent, "no such folder; make it first")
+
+
+def _write_page(out: str, entries: Sequence[_Entry]) -> None:
     from warren.report.page.page import page
 
-    rows = compare(records)
-    errors = jct_errors(records)
-    if out is not None:
-        write_atomic(Path(out), page(records))
-        say(f"page: {out}")
-    if json_:
-        values: list[dict[str, Any]] = [summary(record) for record in records]
-        print_json([*values, *errors])
-        return
-    for line in comparison_lines(rows, errors):
-        print(line)
+    write_atomic(Path(out), page(_labelled(entries)))
+    say(f"page: {out}")

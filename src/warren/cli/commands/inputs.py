@@ -1,12 +1,12 @@
-"""What several commands share: run files with overrides, and printing."""
+"""What several commands share: run files with overrides, and who may print where."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from warren.cli.files import read
@@ -22,7 +22,6 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
     SpecError
         All that is wrong with the file or the options.
     """
-    from warren.profile.table import BATCHES
     from warren.workload.load import load_run
 
     values: dict[str, str] = {}
@@ -34,15 +33,55 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
         values[key.strip()] = value
     if place is not None:
         values["scheduler.place"] = json.dumps(place)
-    run = load_run(path, read, values, BATCHES)
-    return replace(run, base=os.path.abspath(run.base))
+    return load_run(path, read, values)
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     """JSON alone on standard output."""
-    print(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+    answer(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
 
 
 def say(text: str) -> None:
     """A line for people: standard error, so that standard output stays clean for ``--json``."""
-    print(text, file=sys.stderr)
+    print(text, file=sys.stderr, flush=True)
+
+
+_answers: list[str] = []
+
+
+def answer(text: str) -> None:
+    """What was asked for: printed on standard output when the command is done."""
+    _answers.append(text)
+
+
+@contextlib.contextmanager
+def answers_alone() -> Iterator[None]:
+    """Only ``answer`` reaches standard output.
+
+    What anything else prints there meanwhile, a library or a user's file, goes to standard error,
+    also from compiled code.
+    """
+    _answers.clear()
+    saved, old = _point_stdout_at_stderr(), sys.stdout
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = old
+        if saved is not None:
+            os.dup2(saved, 1)
+            os.close(saved)
+        for text in _answers:
+            print(text)
+        _answers.clear()
+
+
+def _point_stdout_at_stderr() -> int | None:
+    """A copy of the real standard output; None where there is none."""
+    try:
+        sys.stdout.flush()
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    except (OSError, AttributeError, ValueError):
+        return None
+    return saved

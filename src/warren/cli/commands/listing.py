@@ -5,42 +5,69 @@ from __future__ import annotations
 import inspect
 import sys
 
-from warren.cli.commands.inputs import print_json
+from warren.cli.commands.inputs import answer, answers_alone, print_json
+from warren.cli.foreign import foreign, is_foreign
 from warren.model.errors import Problem, SpecError
 from warren.policy.place.registry import POLICIES, place_policy
+from warren.policy.protocol import AnyPolicy
+
+KINDS = ("job", "cluster", "run")
 
 
+@answers_alone()
 def policies_command(name: str | None, json_: bool) -> None:
     """List all policies, or print one policy's text."""
     if name is not None:
-        text = inspect.getdoc(sys.modules[type(place_policy(name)).__module__]) or ""
-        print_json({"name": name, "question": "place", "text": text}) if json_ else print(text)
+        _show_one(name, json_)
         return
-    rows = [_row(one) for one in sorted(POLICIES)]
+    rows = [_row(one, place_policy(one)) for one in sorted(POLICIES)]
     if json_:
         print_json(rows)
         return
+    width = max(len(row["name"]) for row in rows)
     for row in rows:
-        print(f"{row['name']:16} {row['kind']:8} {row['what']}")
-        print(f"{'':25} {row['source']}")
+        answer(f"{row['name']:{width}}  {row['kind']:7}  {row['what']}")
+        answer(f"{'':{width}}  {'':7}  source: {row['source']}")
 
 
-def _row(name: str) -> dict[str, str]:
-    policy = place_policy(name)
-    text = inspect.getdoc(sys.modules[type(policy).__module__]) or ""
+def _show_one(name: str, json_: bool) -> None:
+    policy = _policy(name)
+    text = _text(policy)
+    if json_:
+        print_json({**_row(name, policy), "text": text})
+    else:
+        answer(text)
+
+
+def _policy(name: str) -> AnyPolicy:
+    if is_foreign(name):
+        return foreign(name, {}).policy
+    if name not in POLICIES:
+        message = f"unknown policy {name!r}; allowed: {', '.join(sorted(POLICIES))}, FILE.py:Class"
+        raise SpecError(Problem(file="policies", message=message))
+    return place_policy(name)
+
+
+def _text(policy: AnyPolicy) -> str:
+    return inspect.getdoc(sys.modules[type(policy).__module__]) or inspect.getdoc(policy) or ""
+
+
+def _row(name: str, policy: AnyPolicy) -> dict[str, str]:
+    what = _text(policy).partition("\n\n")[0]
     return {
         "name": name,
         "question": "place",
         "kind": "offline" if policy.offline else "online",
-        "what": text.splitlines()[0].rstrip("."),
+        "what": " ".join(what.split()).rstrip("."),
         "source": policy.source,
     }
 
 
+@answers_alone()
 def schema_command(kind: str) -> None:
     """Print a JSON Schema."""
-    if kind not in ("job", "cluster", "run"):
-        message = f"unknown kind {kind!r}; allowed: job, cluster, run"
+    if kind not in KINDS:
+        message = f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}"
         raise SpecError(Problem(file="schema", message=message))
     from warren.workload.schema import json_schema
 

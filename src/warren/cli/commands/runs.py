@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from warren.cli.commands.inputs import print_json, run_of, say
+from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
-from warren.cli.files import OutputDir, free_dir
+from warren.cli.output import OutputDir, check_free, free_dir
 from warren.model.run import Run
 from warren.report.record import Record
 
 
+@answers_alone()
 def simulate_command(
     run_file: str,
     place: str | None,
@@ -27,19 +30,22 @@ def simulate_command(
     json_: bool,
 ) -> None:
     """Simulate one run file."""
-    from warren.cli.screen import progress
-
     run = run_of(run_file, place, overrides)
     if dry_run:
-        return _show_resolved(run, json_)
-    attend = progress(run) if sys.stderr.isatty() else None
+        _show_resolved(run, out, json_)
+        return
+    attend = None
+    if sys.stderr.isatty():
+        from warren.cli.screen import progress
+
+        attend = progress(run)
     options = Options(compiled=not events, check=check, attend=attend)
     with OutputDir(out) if out else nullcontext(None) as folder:
         record = simulate(run, folder, options)
     _finish(record, out, json_)
-    return None
 
 
+@answers_alone()
 def run_command(
     run_file: str,
     place: str | None,
@@ -50,17 +56,35 @@ def run_command(
     json_: bool,
 ) -> None:
     """Train one run file for real."""
-    from warren.cli.screen import live_view
-
     run = run_of(run_file, place, overrides)
     _refuse_untrainable(run)
     if dry_run:
-        return _show_resolved(run, json_)
-    path = out or free_dir(f"out/{run.name}-{run.scheduler.place.partition(':')[0]}")
-    with OutputDir(path) as folder:
-        record = run_live(run, folder, Options(check=check, attend=live_view(run)))
+        _show_resolved(run, out, json_)
+        return
+    from warren.cli.screen import live_view
+
+    path = out or default_dir(run)
+    folder = OutputDir(path, durable=True)
+    try:
+        with folder:
+            record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
+    except BaseException as error:
+        _say_what_is_left(folder, error)
+        raise
     _finish(record, path, json_)
-    return None
+
+
+def _say_what_is_left(folder: OutputDir, error: BaseException) -> None:
+    if folder.kept:
+        say(f"cut off; the journal and the tables of what ran are in {folder.path}")
+    elif isinstance(error, KeyboardInterrupt):
+        say("stopped before anything ran; no folder was made")
+
+
+def default_dir(run: Run) -> str:
+    """``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there yet."""
+    place = run.scheduler.place.rpartition(":")[2]
+    return free_dir("out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-"))
 
 
 def _refuse_untrainable(run: Run) -> None:
@@ -72,8 +96,8 @@ def _refuse_untrainable(run: Run) -> None:
         raise SpecError(Problem(file=run.name, field="workload.jobs", message=message))
 
 
-def _show_resolved(run: Run, json_: bool) -> None:
-    """Check costs and policy too, then print the run as it would be written to the folder."""
+def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
+    """Check costs, policy and folder too, then print the run as the folder would hold it."""
     import yaml
 
     from warren.cli.policies import choose
@@ -83,24 +107,25 @@ def _show_resolved(run: Run, json_: bool) -> None:
     choose(run)
     if not missing(run):
         cost_table(run)
+    if out:
+        check_free(Path(out))
     text = dump_run(run)
     if json_:
         print_json(yaml.safe_load(text))
     else:
-        print(text, end="")
+        answer(text.rstrip("\n"))
 
 
 def _finish(record: Record, out: str | None, json_: bool) -> None:
+    from warren.cli.wording import summary_lines
     from warren.report.metrics import summary
 
     values = summary(record)
     if json_:
         print_json(values)
     else:
-        from warren.cli.screen import summary_lines
-
         for line in summary_lines(values, record.run.workload.notes):
-            say(line)
+            answer(line)
     if out:
         say(f"report: {out}/report.html")
     failed = _not_finished(values)

@@ -1,0 +1,233 @@
+"""The commands, their options and their help. Each imports what it needs when it is called."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from warren import __version__
+
+_RUN: Final = "examples/quickstart/run.yaml"
+
+
+def _examples(*lines: str) -> str:
+    """An epilog that is shown line by line, as it stands."""
+    return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines])
+
+
+app = typer.Typer(
+    name="warren",
+    help="One scheduler for many training jobs on one shared cluster.",
+    epilog=_examples(f"warren simulate {_RUN}", "warren compare --help"),
+    add_completion=False,
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+RunFile = Annotated[str, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on standard output.")]
+Place = Annotated[
+    str | None,
+    typer.Option(
+        "--place",
+        metavar="NAME",
+        help="Place policy: a name from `warren policies`, or FILE.py:Class.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a field, dotted: grain='60 s', cluster.network.model=lane. Repeatable.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check everything, print the resolved run file, run nothing."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Check the core's invariants after every step.")
+]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"warren {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command(
+    epilog=_examples(
+        f"warren simulate {_RUN}",
+        f"warren simulate {_RUN} --place srtf --out sim-srtf",
+        f"warren simulate {_RUN} --set cluster.network.model=lane --json",
+    )
+)
+def simulate(
+    run_file: RunFile,
+    place: Place = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="New folder for the results; none unless given."
+        ),
+    ] = None,
+    set_: Set = None,
+    dry_run: DryRun = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Run a plan event by event, not in compiled code.")
+    ] = False,
+    check: Check = False,
+    json_: Json = False,
+) -> None:
+    """Predict a run in virtual time."""
+    from warren.cli.commands.runs import simulate_command
+
+    simulate_command(run_file, place, out, set_ or [], dry_run, events, check, json_)
+
+
+@app.command(
+    epilog=_examples(
+        f"warren run {_RUN} --out live-hare",
+        f"warren run {_RUN} --place srtf --set cluster.emulate.time_scale=0.1 --out live-srtf",
+    )
+)
+def run(
+    run_file: RunFile,
+    place: Place = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="New folder for the results; out/NAME-PLACE unless given.",
+        ),
+    ] = None,
+    set_: Set = None,
+    dry_run: DryRun = False,
+    check: Check = False,
+    json_: Json = False,
+) -> None:
+    """Train for real under a scheduler.
+
+    Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran.
+    """
+    from warren.cli.commands.runs import run_command
+
+    run_command(run_file, place, out, set_ or [], dry_run, check, json_)
+
+
+@app.command(
+    epilog=_examples(
+        f"warren compare {_RUN} --place gavel-fifo,srtf,hare --out compare.html",
+        f"warren compare {_RUN} --place srtf,hare --seeds 3 --set truth.task_cv=0.2",
+        "warren compare sim-hare live-hare",
+    )
+)
+def compare(
+    what: Annotated[
+        list[str], typer.Argument(metavar="RUN.yaml|DIR...", help="Run files to simulate, or DIRs.")
+    ],
+    place: Annotated[
+        str | None,
+        typer.Option(
+            "--place", metavar="A,B", help="Simulate each run file under these place policies."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Simulate with seeds 1 to N.")
+    ] = 1,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="PAGE.html", help="Write a page (an old one goes)."),
+    ] = None,
+    set_: Set = None,
+    json_: Json = False,
+) -> None:
+    """Put runs side by side.
+
+    A run file is simulated now, under each policy and seed; a folder is read. Where a live
+    folder and a simulation have the same jobs and policy, each job's JCT error is given too.
+    --json prints a list of summaries in the order given; that of a folder has "dir", that of a
+    live run "jct_errors": one entry a simulation of it, with every job's error.
+    """
+    from warren.cli.commands.comparing import compare_command
+
+    compare_command(what, place, seeds, out, set_ or [], json_)
+
+
+@app.command(epilog=_examples("warren report sim-hare", "warren report live-hare --check"))
+def report(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; verify the folder from its files.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Write a run's tables and page again, from its journal.
+
+    Also for a run that was cut off: its journal holds all that was done.
+    """
+    from warren.cli.commands.reporting import report_command
+
+    report_command(folder, check, json_)
+
+
+@app.command(epilog=_examples("warren check examples/quickstart/jobs.yaml --job digits-mlp"))
+def check(
+    job_file: Annotated[str, typer.Argument(metavar="JOB.yaml", help="Job file.")],
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="One job of the file; else all.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Tell whether an app is deterministic.
+
+    The same tasks run twice in two processes; if their results differ, the tensor is named.
+    """
+    from warren.cli.commands.checking import check_command
+
+    check_command(job_file, job, json_)
+
+
+@app.command(epilog=_examples("warren policies", "warren policies hare"))
+def policies(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="All about this one; also FILE.py:Class."),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """List the policies and where they come from."""
+    from warren.cli.commands.listing import policies_command
+
+    policies_command(name, json_)
+
+
+@app.command(epilog=_examples("warren schema job > job.schema.json"))
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="job|cluster|run", help="Which file.")],
+    json_: Annotated[
+        bool, typer.Option("--json", help="As always: JSON is all it prints.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of a file, with or without --json."""
+    from warren.cli.commands.listing import schema_command
+
+    schema_command(kind)

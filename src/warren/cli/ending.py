@@ -1,0 +1,82 @@
+"""How a command ends: one clear line an error on standard error, and the exit code.
+
+0 done, 1 some failed, 2 wrong input, 130 interrupted. A traceback never reaches the terminal:
+that of an error nobody foresaw is written to a file, and the line says where.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from typing import Final
+
+from warren.cli.usage import usage_line
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_INPUT: Final = 2
+INTERRUPTED: Final = 130
+
+_OUTSIDE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+     errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG}
+)  # fmt: skip
+"""Errors that are the machine's state and no fault of the program."""
+_LINE_CHARS: Final = 1000
+
+
+class PolicyError(Exception):
+    """A policy of the user's raised, or answered with something that is no decision."""
+
+
+def complain(text: str) -> None:
+    """Each line of the text on standard error, marked as ours."""
+    for line in text.splitlines():
+        print(f"warren: {line}", file=sys.stderr, flush=True)
+
+
+def end_of(error: BaseException) -> int:
+    """Say what went wrong and give the exit code."""
+    from warren.model.errors import SpecError, WarrenError
+
+    code = getattr(error, "exit_code", None)
+    line = usage_line(error)
+    if line is not None:
+        complain(line)
+        return WRONG_INPUT
+    if isinstance(code, int):
+        return code
+    if isinstance(error, KeyboardInterrupt):
+        complain("interrupted")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return FAILED
+    if isinstance(error, WarrenError | PolicyError):
+        complain(str(error) or type(error).__name__)
+        return WRONG_INPUT if isinstance(error, SpecError) else FAILED
+    if isinstance(error, OSError) and error.errno in _OUTSIDE:
+        complain(f"{error.filename or 'output'}: {error.strerror}")
+        return WRONG_INPUT
+    complain(f"internal error: {one_line(error)} (traceback: {keep_traceback(error)})")
+    return FAILED
+
+
+def one_line(error: BaseException) -> str:
+    """Kind and text of an error in one line of bounded length."""
+    text = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+    return text if len(text) <= _LINE_CHARS else f"{text[:_LINE_CHARS]}..."
+
+
+def keep_traceback(error: BaseException) -> str:
+    """Write the traceback to a new file of the temporary folder; gives its path."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        handle, path = tempfile.mkstemp(prefix="warren-error-", suffix=".txt")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+    except OSError as failed:
+        return f"not written, {failed.strerror}"
+    return path

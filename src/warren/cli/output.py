@@ -1,0 +1,142 @@
+"""The folder of one run's results, and what becomes of it however the run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from warren.cli.files import refused, unwritable, write_atomic
+from warren.cli.signals import held
+
+_BUFFER_BYTES: Final = 1 << 20
+
+
+class OutputDir:
+    """A new folder with the journal open for appending.
+
+    Leaving the context before ``keep`` was called removes all of it again, with the folders made
+    above it: wrong input and broken simulations leave nothing behind. ``durable``: the system has
+    every record as soon as it was appended, so that a killed run loses none.
+    """
+
+    def __init__(self, path: str, *, durable: bool = False) -> None:
+        self.path = Path(path)
+        self.kept = False
+        self._room = 0 if durable else _BUFFER_BYTES
+        self._pending = bytearray()
+        self._made: list[Path] = []
+
+    def __enter__(self) -> Self:
+        check_free(self.path)
+        try:
+            self._make()
+            self._journal = os.open(self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except OSError as error:
+            self._remove()
+            raise unwritable(self.path, error) from None
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        with held():
+            with contextlib.suppress(OSError):
+                os.close(self._journal)
+            if not self.kept:
+                self._remove()
+
+    def keep(self) -> None:
+        """From now on the folder stays, whatever happens."""
+        self.kept = True
+
+    def journal(self, data: bytes) -> None:
+        """Append to the journal.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be written, such as on a full disk.
+        """
+        self._pending += data
+        if len(self._pending) > self._room:
+            self._flush()
+
+    def journal_bytes(self) -> bytes:
+        """All of the journal so far."""
+        self._flush()
+        return (self.path / "journal").read_bytes()
+
+    def write(self, files: Mapping[str, bytes | str]) -> None:
+        """Write result files, each by rename.
+
+        Raises
+        ------
+        SpecError
+            If one cannot be written.
+        """
+        for name, content in files.items():
+            write_atomic(self.path / name, content)
+
+    def _flush(self) -> None:
+        with held():  # between writing and forgetting, a signal would have it written twice
+            try:
+                while self._pending:
+                    del self._pending[: os.write(self._journal, self._pending)]
+            except OSError as error:
+                raise unwritable(self.path / "journal", error) from None
+
+    def _make(self) -> None:
+        missing = [self.path, *self.path.parents]
+        missing = missing[: next((i for i, p in enumerate(missing) if p.exists()), 0)]
+        for folder in reversed(missing):
+            self._made.append(folder)
+            folder.mkdir(exist_ok=True)
+
+    def _remove(self) -> None:
+        """Everything in the folder is ours: it was empty or not there."""
+        if self.path.is_dir():
+            for entry in self.path.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink(missing_ok=True)
+        for folder in reversed(self._made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def check_free(path: Path) -> None:
+    """Refuse a place that is taken.
+
+    Raises
+    ------
+    SpecError
+        If something is there that is not an empty folder.
+    """
+    try:
+        if path.exists() and not path.is_dir():
+            raise refused(path, "exists already and is not a folder; give a new one")
+        if path.is_dir() and any(path.iterdir()):
+            raise refused(path, "exists already and is not empty; give a new folder")
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def free_dir(stem: str) -> str:
+    """``stem``, or ``stem-2``, ``stem-3``, ...: the first that is not there yet."""
+    path, number = Path(stem), 1
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}-{number}")
+    return str(path)

@@ -1,0 +1,116 @@
+"""The live table: what every job does now, how far it is, and when it will be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from warren.core.loop import Core
+from warren.core.state import Phase, State
+from warren.model.events import RoundsDone
+from warren.model.run import Run
+from warren.model.units import ns_to_seconds
+
+_NARROW: Final = 90
+"""Below this many columns, only the number of devices is shown and not their names."""
+_FRAME_LINES: Final = 8
+_STYLES: Final = {
+    Phase.PENDING: "dim", Phase.ACTIVE: "", Phase.FINISHED: "green", Phase.FAILED: "red",
+    Phase.CANCELLED: "yellow",
+}  # fmt: skip
+_ORDER: Final = (Phase.ACTIVE, Phase.FAILED, Phase.PENDING, Phase.FINISHED, Phase.CANCELLED)
+"""Which jobs are shown first where not all fit."""
+
+
+class LiveTable:
+    """Remembers the last loss and the end of each job; draws the state it is asked about."""
+
+    def __init__(self, run: Run, core: Core, predicted: Mapping[int, int]) -> None:
+        self._run, self._core, self._predicted = run, core, predicted
+        self._loss: dict[int, float] = {}
+        self._end_ns: dict[int, int] = {}
+        self._rank = np.zeros(len(Phase), dtype=np.int64)
+        self._rank[list(_ORDER)] = np.arange(len(_ORDER))
+
+    def note(self, event: RoundsDone) -> None:
+        """Take the loss and the end of a job from one event."""
+        if event.loss is not None:
+            self._loss[event.job] = event.loss
+        if event.finished:
+            self._end_ns[event.job] = event.time_ns
+
+    def draw(self, width: int, height: int) -> Table:
+        """The table as it stands, for a terminal of this many columns and lines."""
+        state = self._core.state
+        table = Table(title=self._title(state), title_justify="left", title_style="bold")
+        for name in ("job", "phase", "rounds", "loss", "devices", "finish"):
+            right = name in ("rounds", "loss", "finish")
+            table.add_column(name, justify="right" if right else "left", no_wrap=True)
+        table.columns[0].overflow = "ellipsis"
+        shown = self._shown(state, max(3, height - _FRAME_LINES))
+        for job in shown:
+            table.add_row(*self._row(state, job, width), style=_STYLES[Phase(state.phase_J[job])])
+        hidden = len(state.phase_J) - len(shown)
+        more = f"{hidden} more jobs. " if hidden else ""
+        how = "as simulated before" if self._predicted else "at its pace so far"
+        table.caption = Text(f"{more}~ expected {how}. Ctrl-C ends the run.")
+        table.caption_justify = "left"
+        return table
+
+    def _title(self, state: State) -> Text:
+        run, busy = self._run, int(np.count_nonzero(state.queued_D))
+        now_s = ns_to_seconds(state.now_ns)
+        return Text(
+            f"{run.name} · {self._core.policy.name} · {now_s:.0f} s · "
+            f"{int(state.done_J.sum())}/{len(run.workload.jobs)} jobs · "
+            f"{busy}/{len(run.cluster.devices)} devices busy"
+        )
+
+    def _shown(self, state: State, most: int) -> list[int]:
+        """Running jobs first, then failed, coming and ended ones; in file order."""
+        order = np.argsort(self._rank[state.phase_J], kind="stable")
+        shown: list[int] = sorted(order[:most].tolist())
+        return shown
+
+    def _row(self, state: State, job: int, width: int) -> list[Text]:
+        phase = Phase(state.phase_J[job])
+        total = str(state.rounds_J[job]) if state.rounds_J[job] >= 0 else "?"
+        return [
+            Text(self._run.workload.jobs[job].name),
+            Text(self._phase(state, job, phase)),
+            Text(f"{state.round_J[job]}/{total}"),
+            Text(f"{self._loss[job]:.4g}" if job in self._loss else ""),
+            Text(self._devices(state, job, width) if phase is Phase.ACTIVE else ""),
+            Text(self._finish(state, job, phase)),
+        ]
+
+    def _phase(self, state: State, job: int, phase: Phase) -> str:
+        if phase is Phase.PENDING:
+            return f"at {ns_to_seconds(int(state.arrival_ns_J[job])):.0f} s"
+        if phase is Phase.ACTIVE:
+            return "running" if state.groups[job] else "waiting"
+        return phase.name.lower()
+
+    def _devices(self, state: State, job: int, width: int) -> str:
+        """Those that compute it now."""
+        held = [d for d, queue in enumerate(state.queues) if queue and queue[0].job == job]
+        names = [self._run.cluster.devices[device].name for device in held]
+        if width < _NARROW or len(names) > 3:
+            return f"{len(names)}" if names else ""
+        return " ".join(names)
+
+    def _finish(self, state: State, job: int, phase: Phase) -> str:
+        """When it ended or is expected to: as predicted, else at its pace so far."""
+        if phase is Phase.FINISHED:
+            return f"{ns_to_seconds(self._end_ns.get(job, state.now_ns)):.0f} s"
+        if job in self._predicted and not phase.is_terminal:
+            return f"~{ns_to_seconds(self._predicted[job]):.0f} s"
+        done, total = int(state.round_J[job]), int(state.rounds_J[job])
+        if phase is not Phase.ACTIVE or done <= 0 or total < 0:
+            return ""
+        since_ns = state.now_ns - int(state.arrival_ns_J[job])
+        return f"~{ns_to_seconds(state.now_ns + since_ns * (total - done) // done):.0f} s"

@@ -1,0 +1,29 @@
+"""A summary in sentences, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[str]:
+    """What a run's ``summary.json`` says, in a few lines; ``notes`` come first."""
+    lines = [*notes]
+    lines.append(
+        f"{values['run']}: {values['scheduler']['place']}, grain {values['grain']}: "
+        f"{values['finished']}/{values['jobs']} jobs finished, {values['tasks']} tasks"
+    )
+    if values["mean_jct_s"] is not None:
+        lines.append(
+            f"mean JCT {values['mean_jct_s']:.1f} s, p95 {values['p95_jct_s']:.1f} s, weighted "
+            f"{values['weighted_jct_s']:.1f} s, makespan {values['makespan_s']:.1f} s, "
+            f"utilization {100 * values['utilization']:.1f} %"
+        )
+    gap = (values.get("gap") or {}).get("weighted_jct")
+    if gap is not None:
+        lines.append(
+            f"weighted JCT is at most {100 * gap:.1f} % above the best any schedule can do"
+        )
+    if values["decide_s"] is not None and values["wall_s"] is not None:
+        lines.append(f"decided in {values['decide_s']:.3f} s, {values['wall_s']:.2f} s in all")
+    return lines
