@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -100,11 +101,11 @@ def _pid(port: LivePort, kind: type, wanted: object) -> int:
 
 
 def test_a_killed_trainer_or_server_fails_only_its_job(tmp_path: Path) -> None:
-    slow = {"sleep_s": 0.1}
+    slow = {"sleep_s": 0.4}
     jobs = [
         job(0, user="ana", rounds=12, scale=1),
-        job(1, user="carl", rounds=30, scale=1, params=slow),
-        job(2, user="dan", rounds=30, scale=1, params=slow),
+        job(1, user="carl", rounds=4, scale=1, params=slow),
+        job(2, user="dan", rounds=4, scale=1, params=slow),
     ]
     run, costs = world(tmp_path, jobs, 3)
     with LivePort(run, costs, tmp_path / "out") as port:
@@ -115,6 +116,7 @@ def test_a_killed_trainer_or_server_fails_only_its_job(tmp_path: Path) -> None:
             events += got
             done = of(got, CompDone)
             if any(event.job == 1 and event.round == 1 for event in done):
+                time.sleep(0.2)  # half way through the next task
                 os.kill(_trainer_of(port, 1, "carl"), signal.SIGKILL)
             if any(event.job == 2 and event.round == 1 for event in done):
                 os.kill(_pid(port, ServerRole, 2), signal.SIGKILL)

@@ -12,7 +12,10 @@ from warren.live.transport import Hub
 
 @dataclass(slots=True)
 class Seat:
-    """The place of one user's trainer; ``peer`` is empty while none is here."""
+    """The place of one user's trainer; ``peer`` is empty while none is here.
+
+    ``lost``: jobs that trainers were preparing whose successor came before the news of their end.
+    """
 
     peer: bytes = b""
     pid: int = 0
@@ -21,6 +24,7 @@ class Seat:
     warming: bool = False
     busy: bool = False
     holds: Key | None = None
+    lost: dict[int, int] = field(default_factory=dict)
 
 
 class Desk:
@@ -40,6 +44,8 @@ class Desk:
     def sat_down(self, peer: bytes, user: str, pid: int) -> None:
         """A trainer is here."""
         seat = self._seat(user)
+        if seat.preparing is not None:
+            seat.lost[seat.pid], seat.preparing = seat.preparing, None
         seat.peer, seat.pid, seat.busy, seat.holds = peer, pid, False, None
         self._go_on(seat)
 
@@ -87,7 +93,7 @@ class Desk:
         """A trainer has ended; the job whose app it was building then."""
         seat = self._seat(user)
         if seat.pid != pid:
-            return None
+            return seat.lost.pop(pid, None)
         job, seat.preparing = seat.preparing, None
         seat.peer, seat.pid, seat.busy, seat.holds = b"", 0, False, None
         return job
@@ -108,4 +114,4 @@ class Desk:
 
 
 def _unfinished(seat: Seat) -> bool:
-    return bool(seat.to_prepare) or seat.preparing is not None or not seat.peer
+    return bool(seat.to_prepare or seat.lost) or seat.preparing is not None or not seat.peer
