@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warren.cli.commands.inputs import with_absolute_base
 from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
@@ -131,9 +131,9 @@ def _resolve(run: RunLike, place: str | None) -> Run:
     if isinstance(run, Run):
         resolved = run
     elif isinstance(run, Mapping):
-        resolved = run_from_dict(run, os.path.abspath("."), read, batches=BATCHES)
+        resolved = with_absolute_base(run_from_dict(run, ".", read, batches=BATCHES))
     else:
-        resolved = load_run(os.path.abspath(run), read, batches=BATCHES)
+        resolved = with_absolute_base(load_run(str(run), read, batches=BATCHES))
     if place is not None:
         resolved = replace(resolved, scheduler=replace(resolved.scheduler, place=place))
     return resolved

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+from rich import box
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +20,10 @@ from warren.model.units import ns_to_seconds
 _NARROW: Final = 90
 """Below this many columns, only the number of devices is shown and not their names."""
 _FRAME_LINES: Final = 8
+_COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
+    ("job", "left"), ("phase", "left"), ("rounds", "right"), ("loss", "right"),
+    ("devices", "left"), ("finish", "right"),
+)  # fmt: skip
 _STYLES: Final = {
     Phase.PENDING: "dim", Phase.ACTIVE: "", Phase.FINISHED: "green", Phase.FAILED: "red",
     Phase.CANCELLED: "yellow",
@@ -33,6 +39,7 @@ class LiveTable:
         self._run, self._core, self._predicted = run, core, predicted
         self._loss: dict[int, float] = {}
         self._end_ns: dict[int, int] = {}
+        self._widths = [len(name) for name, _ in _COLUMNS]
         self._rank = np.zeros(len(Phase), dtype=np.int64)
         self._rank[list(_ORDER)] = np.arange(len(_ORDER))
 
@@ -46,26 +53,36 @@ class LiveTable:
     def draw(self, width: int, height: int) -> Table:
         """The table as it stands, for a terminal of this many columns and lines."""
         state = self._core.state
-        table = Table(title=self._title(state), title_justify="left", title_style="bold")
-        for name in ("job", "phase", "rounds", "loss", "devices", "finish"):
-            right = name in ("rounds", "loss", "finish")
-            table.add_column(name, justify="right" if right else "left", no_wrap=True)
-        table.columns[0].overflow = "ellipsis"
         shown = self._shown(state, max(3, height - _FRAME_LINES))
-        for job in shown:
-            table.add_row(*self._row(state, job, width), style=_STYLES[Phase(state.phase_J[job])])
+        rows = [self._row(state, job, width) for job in shown]
+        # Columns only ever grow, so that the table does not jump about.
+        self._widths = [
+            max(known, *(len(row[column].plain) for row in rows)) if rows else known
+            for column, known in enumerate(self._widths)
+        ]
         hidden = len(state.phase_J) - len(shown)
-        more = f"{hidden} more jobs. " if hidden else ""
         how = "as simulated before" if self._predicted else "at its pace so far"
-        table.caption = Text(f"{more}~ expected {how}. Ctrl-C ends the run.")
-        table.caption_justify = "left"
+        more = f"{hidden} more jobs; " if hidden else ""
+        table = Table(
+            title=self._title(state),
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            caption=Text(f"{more}~ expected {how}; Ctrl-C ends the run"),
+            caption_justify="left",
+        )
+        for (name, justify), wide in zip(_COLUMNS, self._widths, strict=True):
+            table.add_column(name, justify=justify, no_wrap=True, min_width=min(wide, 30))
+        for job, row in zip(shown, rows, strict=True):
+            table.add_row(*row, style=_STYLES[Phase(state.phase_J[job])])
         return table
 
     def _title(self, state: State) -> Text:
         run, busy = self._run, int(np.count_nonzero(state.queued_D))
         now_s = ns_to_seconds(state.now_ns)
         return Text(
-            f"{run.name} · {self._core.policy.name} · {now_s:.0f} s · "
+            f"\n{run.name} · {self._core.policy.name} · {now_s:.0f} s · "
             f"{int(state.done_J.sum())}/{len(run.workload.jobs)} jobs · "
             f"{busy}/{len(run.cluster.devices)} devices busy"
         )
@@ -92,16 +109,20 @@ class LiveTable:
         if phase is Phase.PENDING:
             return f"at {ns_to_seconds(int(state.arrival_ns_J[job])):.0f} s"
         if phase is Phase.ACTIVE:
-            return "running" if state.groups[job] else "waiting"
+            if self._held(state, job) or any(one.job == job for d in state.syncing for one in d):
+                return "running"
+            return "queued" if state.groups[job] else "waiting"
         return phase.name.lower()
 
     def _devices(self, state: State, job: int, width: int) -> str:
-        """Those that compute it now."""
-        held = [d for d, queue in enumerate(state.queues) if queue and queue[0].job == job]
-        names = [self._run.cluster.devices[device].name for device in held]
+        names = [self._run.cluster.devices[device].name for device in self._held(state, job)]
         if width < _NARROW or len(names) > 3:
             return f"{len(names)}" if names else ""
         return " ".join(names)
+
+    def _held(self, state: State, job: int) -> list[int]:
+        """Devices that have the job at the head of their queue."""
+        return [d for d, queue in enumerate(state.queues) if queue and queue[0].job == job]
 
     def _finish(self, state: State, job: int, phase: Phase) -> str:
         """When it ended or is expected to: as predicted, else at its pace so far."""

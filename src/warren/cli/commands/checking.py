@@ -36,11 +36,12 @@ def _jobs(job_file: str, name: str | None) -> list[Job]:
     from warren.profile.table import BATCHES
     from warren.workload.load import load_jobs
 
-    jobs = [
-        job for job in load_jobs(job_file, read, batches=BATCHES).jobs if name in (None, job.name)
-    ]
+    known = load_jobs(job_file, read, batches=BATCHES).jobs
+    jobs = [job for job in known if name in (None, job.name)]
     if not jobs:
-        raise SpecError(Problem(file=job_file, field="--job", message=f"no job {name!r} here"))
+        some = ", ".join(job.name for job in known[:20])
+        message = f"no job {name!r} here; allowed: {some}" if known else "there are no jobs"
+        raise SpecError(Problem(file=job_file, field="--job", message=message))
     without = [job.name for job in jobs if job.app is None]
     if without:
         message = f"no app to check in {', '.join(without)}"

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from warren.cli.files import read
@@ -22,6 +23,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
     SpecError
         All that is wrong with the file or the options.
     """
+    from warren.profile.table import BATCHES
     from warren.workload.load import load_run
 
     values: dict[str, str] = {}
@@ -33,7 +35,12 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
         values[key.strip()] = value
     if place is not None:
         values["scheduler.place"] = json.dumps(place)
-    return load_run(path, read, values)
+    return with_absolute_base(load_run(path, read, values, BATCHES))
+
+
+def with_absolute_base(run: Run) -> Run:
+    """The run with apps that are found from any working folder."""
+    return replace(run, base=os.path.abspath(run.base))
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
