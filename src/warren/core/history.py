@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,7 +54,10 @@ def read_history(data: bytes | memoryview) -> History:
         finish_ns_J=np.full(len(header.jobs), -1, dtype=np.int64),
     )
     for record in records:
-        _fold(history, done, record)
+        try:
+            _fold(history, done, record)
+        except (IndexError, ValueError, TypeError, zlib.error) as error:
+            raise JournalError(f"a record does not fit its header: {error}") from error
     if done:
         history.timeline = Timeline.from_events(done)
     return history

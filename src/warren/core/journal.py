@@ -2,7 +2,8 @@
 
 A journal is a magic line and then frames ``[length u32][crc32 u32][payload]`` (little endian),
 each payload one msgpack record. A torn last frame is what a crash leaves and is dropped on
-reading; damage before it is an error. The same seed gives the same bytes in simulation.
+reading; damage before it is an error, also in a length, which makes a frame look torn while whole
+ones follow. The same seed gives the same bytes in simulation.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class PlanRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 Record: TypeAlias = Header | Step | PlanAdopted | PlanRun
 
+_TAGS: Final = tuple(
+    bytes([0xA0 + len(record.__name__)]) + record.__name__.encode()
+    for record in (Step, PlanAdopted, PlanRun)
+)
+"""How msgpack writes the tag that follows a record's first byte."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Record)
 
@@ -89,6 +95,8 @@ def decode(data: bytes | memoryview) -> Iterator[Record]:
         end = offset + _FRAME.size + length
         payload = view[offset + _FRAME.size : end]
         if len(payload) < length:
+            if _record_in(bytes(view[offset + 1 :])):
+                raise JournalError(f"damaged length at byte {offset}")
             return
         if zlib.crc32(payload) != checksum:
             if end >= len(view):
@@ -100,6 +108,20 @@ def decode(data: bytes | memoryview) -> Iterator[Record]:
             raise JournalError(f"unreadable record at byte {offset}: {error}") from error
         yield record
         offset = end
+
+
+def _record_in(data: bytes) -> bool:
+    """Whether a whole frame with a true checksum lies somewhere in ``data``."""
+    for tag in _TAGS:
+        place = data.find(tag, _FRAME.size + 1)
+        while place >= 0:
+            begin = place - 1
+            length, checksum = _FRAME.unpack_from(data, begin - _FRAME.size)
+            payload = data[begin : begin + length]
+            if len(payload) == length and zlib.crc32(payload) == checksum:
+                return True
+            place = data.find(tag, place + 1)
+    return False
 
 
 def pack_column(column: IntArray) -> bytes:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
+from warren.core.answers import ask, check_policy, plain_decision
 from warren.core.feeder import Feeder, plan_assignments, refuse_cycle
 from warren.core.journal import MAGIC, Header, Step, adopted, encode, plan_run
 from warren.core.ports import Port
@@ -18,13 +20,15 @@ from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import InfeasibleDecision
-from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
+from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone, Woken
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 
 Sink = Callable[[bytes], object]
 Observer = Callable[[State, tuple[AnyEvent, ...]], object]
+IDLE_WAKES: Final = 100_000
+"""A policy that is woken so often in a row, and leaves an idle cluster idle, never acts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,8 +47,10 @@ class Core:
     state: State = field(init=False)
     memory: object = field(init=False, default=None)
     feeder: Feeder | None = field(init=False, default=None)
+    _idle_wakes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
+        check_policy(self.policy)
         self.state = State(self.run, self.costs)
 
     def execute(self) -> State:
@@ -53,10 +59,10 @@ class Core:
         Raises
         ------
         InfeasibleDecision
-            If the policy breaks a rule, or stops while a job could still run.
+            If the policy breaks a rule or raises, or stops while a job could still run.
         """
         self._open()
-        self.memory = self.policy.initial(self.state.view())
+        self.memory = ask(self.policy, self.policy.initial, self.state.view())
         if self.policy.offline and self._decide(()):
             return self.state
         while events := self.port.next_events():
@@ -66,7 +72,8 @@ class Core:
 
     def explain(self, job: int) -> str:
         """One sentence from the policy: why this job is where it is now."""
-        return self.policy.explain(self.state.view(), self.memory, job)
+        policy = self.policy
+        return str(ask(policy, policy.explain, self.state.view(), self.memory, job))
 
     def _open(self) -> None:
         run = self.run
@@ -98,8 +105,15 @@ class Core:
 
     def _decide(self, events: tuple[AnyEvent, ...]) -> bool:
         """Ask the policy; True if a plan was run to its end in compiled code."""
-        decision, self.memory = self.policy.decide(self.state.view(events), self.memory)
+        state, policy = self.state, self.policy
+        answer = ask(policy, policy.decide, state.view(events), self.memory)
+        jobs = len(state.phase_J)
+        decision, self.memory = plain_decision(policy.name, answer, jobs, state.now_ns)
         if decision.plan is not None:
+            if events or not policy.offline:
+                raise InfeasibleDecision(
+                    f"policy {policy.name}: a plan is the first decision of an offline policy"
+                )
             return self._adopt(decision.plan)
         self._act(events, decision)
         return False
@@ -117,8 +131,20 @@ class Core:
             self.sink(encode(Step(events, decision.assign, reasons, decision.wake_ns)))
         if decision.assign:
             self.port.submit(decision.assign)
-        if decision.wake_ns is not None:
-            self.port.wake_at(decision.wake_ns)
+        if decision.wake_ns is not None and not state.done_J.all():
+            self._wake_at(decision.wake_ns, events, decision)
+
+    def _wake_at(self, wake_ns: int, events: tuple[AnyEvent, ...], decision: Decision) -> None:
+        """Pass a wake-up on, unless the policy only ever asks for the next one."""
+        idle = not decision.assign and all(isinstance(event, Woken) for event in events)
+        self._idle_wakes = self._idle_wakes + 1 if idle else 0
+        if self._idle_wakes >= IDLE_WAKES:
+            self._idle_wakes = 0
+            state = self.state
+            busy = state.queued_D.any() or any(state.syncing)
+            if not busy and bool((state.arrived_J | state.done_J).all()):
+                self._refuse_unfinished()
+        self.port.wake_at(wake_ns)
 
     def _adopt(self, plan: Plan) -> bool:
         check_plan(self.state, self.policy.name, plan)

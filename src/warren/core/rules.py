@@ -105,6 +105,24 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
         raise InfeasibleDecision(
             f"policy {policy}: the plan does not run every task of job {bad} exactly once"
         )
+    torn = _torn_stretch(state, plan)
+    if torn is not None:
+        raise InfeasibleDecision(
+            f"policy {policy}: plan row {torn}: job {job_R[torn]}, round {plan.round_R[torn]}: the "
+            "rows of a stretch of several rounds follow one another and name every shard once"
+        )
+
+
+def _torn_stretch(state: State, plan: Plan) -> int | None:
+    """First row of a stretch of several rounds that is not whole, in a plan that covers all."""
+    if not np.any(plan.rounds_R > 1):
+        return None
+    keys = np.stack((plan.job_R, plan.round_R, plan.rounds_R))
+    first_B = np.flatnonzero(np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0)))
+    rows_B = np.diff(np.append(first_B, len(plan)))
+    # Every task is covered once, so rows of one stretch never name a shard twice.
+    wrong_B = (plan.rounds_R[first_B] > 1) & (rows_B != state.scale_J[plan.job_R[first_B]])
+    return int(first_B[np.argmax(wrong_B)]) if np.any(wrong_B) else None
 
 
 def _uncovered(state: State, plan: Plan) -> int | None:

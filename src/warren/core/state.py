@@ -284,6 +284,6 @@ def _containing(groups: Mapping[int, Group], wanted: int) -> int | None:
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    view = array.view()
-    view.flags.writeable = False
+    # A plain view could be made writeable again through its flags or its base.
+    view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
     return view

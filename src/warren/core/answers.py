@@ -1,0 +1,173 @@
+"""What a policy answers, made plain: a foreign policy is user code and may return anything.
+
+Shape and types are checked here; whether the cluster state allows a decision is checked in
+``core.rules``. Every refusal is one line that names the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from operator import index
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import numpy as np
+
+from warren.model.decision import Decision, Reason
+from warren.model.errors import InfeasibleDecision, WarrenError
+from warren.model.events import Event
+from warren.model.plan import Assignment, Plan
+from warren.model.units import NEVER_NS
+from warren.policy.protocol import AnyPolicy
+
+
+def check_policy(policy: AnyPolicy) -> None:
+    """Refuse a policy whose capabilities are not what the protocol says.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the capability.
+    """
+    if not isinstance(policy.name, str) or not isinstance(policy.offline, bool):
+        raise _refused(policy.name, "its name is a string, offline is True or False")
+    triggers = policy.triggers
+    if not isinstance(triggers, set | frozenset | tuple | list) or not all(
+        isinstance(one, type) and issubclass(one, Event) for one in triggers
+    ):
+        raise _refused(policy.name, "triggers are a frozenset of event types")
+
+
+def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
+    """Call a method of a policy; what it raises becomes one line.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the error and the line of code that raised it.
+    """
+    try:
+        return call(*args)
+    except WarrenError:
+        raise
+    except Exception as error:
+        frame = extract_tb(error.__traceback__)[-1]
+        text = f"{call.__name__} raised {type(error).__name__}: {error}"
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise _refused(policy.name, f"{text} ({where})") from error
+
+
+def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple[Decision, Any]:
+    """The decision and memory in an answer, with Python's own whole numbers throughout.
+
+    Numpy integers become ints; anything else of a wrong type is refused.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming what is wrong and what is allowed.
+    """
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise _refused(policy, f"decide returns (Decision, memory), got {_kind(answer)}")
+    decision, memory = answer
+    if not isinstance(decision, Decision):
+        raise _refused(policy, f"decide returns (Decision, memory), got {_kind(decision)} first")
+    if not isinstance(decision.assign, tuple):
+        raise _refused(policy, f"assign is a tuple, got {_kind(decision.assign)}")
+    assign = decision.assign
+    if not all(map(_is_plain, assign)):
+        assign = tuple(_plain_assignment(policy, one) for one in assign)
+    reasons = decision.reasons
+    if reasons or not isinstance(reasons, Mapping):
+        reasons = _plain_reasons(policy, reasons, jobs)
+    wake_ns = decision.wake_ns
+    if wake_ns is not None:
+        wake_ns = _plain_wake(policy, wake_ns, now_ns)
+    plan = None if decision.plan is None else _plain_plan(policy, decision)
+    if assign is decision.assign and plan is None and not reasons and wake_ns is None:
+        return decision, memory
+    return Decision(assign=assign, plan=plan, reasons=reasons, wake_ns=wake_ns), memory
+
+
+def _is_plain(one: object) -> bool:
+    return (
+        type(one) is Assignment
+        and type(one.device) is type(one.job) is type(one.round) is type(one.rounds) is int
+        and one.rounds < NEVER_NS
+        and type(one.shards) is tuple
+        and all(type(shard) is int for shard in one.shards)
+    )
+
+
+def _plain_assignment(policy: str, one: object) -> Assignment:
+    if not isinstance(one, Assignment):
+        raise _refused(policy, f"assign holds Assignments, got {_kind(one)}")
+    if not isinstance(one.shards, tuple):
+        raise _refused(policy, f"{one}: shards are a tuple, got {_kind(one.shards)}")
+    try:
+        device, job, first, rounds, *shards = (
+            int(index(value)) for value in (one.device, one.job, one.round, one.rounds, *one.shards)
+        )
+    except TypeError:
+        raise _refused(policy, f"{one}: allowed: whole numbers") from None
+    if rounds >= NEVER_NS:
+        raise _refused(policy, f"{one}: that many rounds never end")
+    return Assignment(device, job, first, rounds, tuple(shards))
+
+
+def _plain_reasons(policy: str, reasons: object, jobs: int) -> Mapping[int, Reason]:
+    if not isinstance(reasons, Mapping):
+        raise _refused(policy, f"reasons map jobs to reasons, got {_kind(reasons)}")
+    plain: dict[int, Reason] = {}
+    for job, reason in reasons.items():
+        try:
+            which, code = int(index(job)), Reason(reason)
+        except (TypeError, ValueError):
+            raise _refused(
+                policy, f"reasons map a job's index to a Reason, got {job!r}: {reason!r}"
+            ) from None
+        if not 0 <= which < jobs:
+            raise _refused(policy, f"a reason for job {which}; there is no such job")
+        plain[which] = code
+    return plain
+
+
+def _plain_wake(policy: str, wake_ns: object, now_ns: int) -> int:
+    try:
+        wake = int(index(wake_ns))  # type: ignore[arg-type]
+    except TypeError:
+        raise _refused(policy, f"wake_ns is whole nanoseconds, got {wake_ns!r}") from None
+    if not now_ns < wake < NEVER_NS:
+        raise _refused(policy, f"wake_ns is {wake}; allowed: later than now, {now_ns}, below 2**62")
+    return wake
+
+
+def _plain_plan(policy: str, decision: Decision) -> Plan:
+    plan = decision.plan
+    if not isinstance(plan, Plan):
+        raise _refused(policy, f"plan is a Plan, got {_kind(plan)}")
+    if decision.assign or decision.reasons or decision.wake_ns is not None:
+        raise _refused(policy, "a plan comes alone: no assign, reasons or wake_ns beside it")
+    columns = {field.name: getattr(plan, field.name) for field in fields(Plan)}
+    shapes = set()
+    for name, column in columns.items():
+        if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu" or column.ndim != 1:
+            raise _refused(policy, f"{name} of the plan is an int64 array of one axis")
+        if column.dtype == np.uint64:
+            raise _refused(policy, f"{name} of the plan is int64, got uint64")
+        shapes.add(column.shape)
+        # A copy: the policy may keep and change its own.
+        columns[name] = column.astype(np.int64)
+    if len(shapes) != 1:
+        raise _refused(policy, "the columns of the plan are of one length")
+    return Plan(**columns)
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"
+
+
+def _refused(policy: str, why: str) -> InfeasibleDecision:
+    return InfeasibleDecision(" ".join(f"policy {policy}: {why}".split()))

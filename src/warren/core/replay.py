@@ -1,0 +1,48 @@
+"""A journal becomes the state it leads to: what recovery and what-if start from."""
+
+from __future__ import annotations
+
+from warren.core.journal import Header, PlanAdopted, PlanRun, Step, decode, plan_outcome
+from warren.core.state import State
+from warren.model.costs import CostTable
+from warren.model.errors import JournalError
+from warren.model.run import Run
+
+
+def replay(data: bytes | memoryview, run: Run, costs: CostTable) -> State:
+    """The state after the last whole record of a journal of this run.
+
+    Raises
+    ------
+    JournalError
+        If the journal is damaged or belongs to a run of other jobs or devices.
+    InvalidTransition
+        If its events cannot have happened one after the other.
+    """
+    records = decode(data)
+    header = next(records, None)
+    jobs = tuple(job.name for job in run.workload.jobs)
+    devices = tuple(device.name for device in run.cluster.devices)
+    if not isinstance(header, Header) or (header.jobs, header.devices) != (jobs, devices):
+        raise JournalError("the journal belongs to another run")
+    state = State(run, costs)
+    for record in records:
+        match record:
+            case Step():
+                _step(state, record)
+            case PlanAdopted():
+                state.adopt_plan()
+            case PlanRun():
+                state.finish_plan(plan_outcome(record))
+            case Header():
+                raise JournalError("a second header")
+    return state
+
+
+def _step(state: State, step: Step) -> None:
+    for event in step.events:
+        state.apply(event)
+    for assignment in step.assign:
+        state.assign(assignment)
+    for job, reason in step.reasons:
+        state.reason_J[job] = reason
