@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-
-from warren.cli.signals import held, interruptible
 
 
 def main() -> None:
     """Entry point; see ``warren.cli.ending`` for the exit codes."""
+    import signal
+
+    # Until the handlers stand, Ctrl-C ends the process without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(call(sys.argv[1:]))
 
 
-def call(arguments: Sequence[str]) -> int:
+def call(arguments: list[str]) -> int:
     """Run one command line; gives its exit code. Anything raised becomes one line."""
+    from warren.cli.signals import held, interruptible
+
     try:
         with interruptible():
             try:
-                return _invoke(list(arguments))
+                return _invoke(arguments)
             except BaseException as error:
                 with held():
                     return _end(error)
