@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 
 from hypothesis import given
@@ -95,7 +96,9 @@ def test_any_order_of_reports_gives_events_in_causal_order(seed: int, devices: i
     run, _ = virtual(JOBS, devices)
     rows = shuffled(run, seed)
     ledger, agenda, state = begun(run, rows)
-    events = play(ledger, agenda, true_reports(run, rows, draw), draw)
+    sent = true_reports(run, rows, draw)
+    stamps = sorted(_stamps(sent))
+    events = play(ledger, agenda, sent, draw)
     for event in events:
         state.apply(event)  # raises InvalidTransition where the order is wrong
     assert state.done_J.all()
@@ -108,13 +111,30 @@ def test_any_order_of_reports_gives_events_in_causal_order(seed: int, devices: i
     }
     assert ledger.stuck()
     _check_rows(events, devices)
+    done = of(events, TasksDone)
+    assert stamps == sorted((one.start_ns, one.comp_end_ns, one.end_ns) for one in done)
+
+
+def _stamps(sent: dict[str, list[Report]]) -> Iterator[tuple[int, int, int]]:
+    """When each task really started, ended its COMP and its synchronisation."""
+    syncs = {
+        (one.seq, one.shard): one.at_ns
+        for reports in sent.values()
+        for one in reports
+        if isinstance(one, SyncEnded)
+    }
+    for reports in sent.values():
+        for one in reports:
+            if isinstance(one, CompEnded):
+                yield one.start_ns, one.end_ns, syncs[one.seq, one.shard]
 
 
 def _check_rows(events: list[AnyEvent], devices: int) -> None:
-    opened = {(e.job, 0): e.time_ns for e in of(events, JobArrived)}
-    opened |= {(e.job, e.round + 1): e.time_ns for e in of(events, RoundsDone)}
+    opened = {(one.index, 0): one.arrival_ns for one in JOBS}
+    opened |= {(e.job, e.round + 1): e.barrier_ns for e in of(events, RoundsDone)}
     for row in of(events, TasksDone):
-        assert opened[row.job, row.round] <= row.start_ns < row.comp_end_ns <= row.time_ns
+        assert opened[row.job, row.round] <= row.start_ns < row.comp_end_ns
+        assert row.comp_end_ns <= row.end_ns <= row.time_ns
     for device in range(devices):
         rows = sorted(
             (row.start_ns, row.comp_end_ns) for row in of(events, TasksDone) if row.device == device
@@ -174,5 +194,5 @@ def test_a_stretch_is_one_row_and_each_of_its_rounds_is_reported() -> None:
     events: list[AnyEvent] = []
     while got := agenda.pop():
         events += got
-    assert of(events, TasksDone) == [TasksDone(26, 0, 0, 3, (0,), 0, 0, 25, 15)]
+    assert of(events, TasksDone) == [TasksDone(26, 0, 0, 3, (0,), 0, 0, 25, 15, 26)]
     assert [event.round for event in of(events, RoundsDone)] == [0, 1, 2]

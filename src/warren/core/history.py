@@ -76,7 +76,7 @@ def _fold(history: History, done: list[TasksDone], record: Record) -> None:
             case RoundsDone():
                 history.rounds.append(event)
                 if event.finished:
-                    history.finish_ns_J[event.job] = event.time_ns
+                    history.finish_ns_J[event.job] = event.barrier_ns
             case JobFailed():
                 history.failed[event.job] = event.reason
             case JobCancelled():

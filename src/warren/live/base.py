@@ -161,7 +161,7 @@ class BasePort(ABC):
             if isinstance(event, RoundsDone) and event.loss is not None:
                 last = event.round + event.rounds - 1
                 metrics = dict(event.metrics)
-                self._outputs.add_metrics(event.job, last, event.time_ns, event.loss, metrics)
+                self._outputs.add_metrics(event.job, last, event.barrier_ns, event.loss, metrics)
 
     @abstractmethod
     def _understand(self, peer: bytes, message: object) -> None:

@@ -1,8 +1,9 @@
 """What the processes report, made into the core's events: in causal order, times never back.
 
 Reports come over several sockets, so a barrier's may overtake a task's. Each report waits here
-until what it follows from is known; then it becomes events with clamped times. Pure: no socket,
-no clock, so that tests can play any order of reports.
+until what it follows from is known; then it becomes events. An event's time never goes back; the
+stamps inside it are those of the place where things happened. Pure: no socket, no clock, so that
+tests can play any order of reports.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class Ledger:
         one, clock = entry.assignment, self._clock
         floor_ns = max(self._free_ns[one.device], self._progress[one.job].barrier_ns)
         start_ns = max(clock.cluster_ns(report.start_ns), floor_ns)
-        end_ns = max(clock.cluster_ns(report.end_ns), start_ns + 1, self._agenda.last_ns)
+        end_ns = max(clock.cluster_ns(report.end_ns), start_ns + 1)
         self._free_ns[one.device] = entry.comp_end_ns = end_ns
         if entry.start_ns < 0:
             entry.start_ns = start_ns
@@ -181,7 +182,7 @@ class Ledger:
     def _sync_ended(self, report: SyncEnded, entry: Entry) -> None:
         one = entry.assignment
         progress = self._progress[one.job]
-        at_ns = max(self._clock.cluster_ns(report.at_ns), entry.comp_end_ns, self._agenda.last_ns)
+        at_ns = max(self._clock.cluster_ns(report.at_ns), entry.comp_end_ns)
         entry.sync_end_ns = max(entry.sync_end_ns, at_ns)
         entry.syncing.discard((report.round, report.shard))
         entry.sync_left -= 1
@@ -200,6 +201,7 @@ class Ledger:
                     entry.start_ns,
                     entry.comp_end_ns,
                     entry.busy_ns,
+                    entry.sync_end_ns,
                 )
             )
 
@@ -209,8 +211,11 @@ class Ledger:
         metrics = tuple(sorted((report.metrics or {}).items()))
         del progress.synced[report.round]
         progress.passed += 1
-        done = RoundsDone(at_ns, report.job, report.round, 1, report.finished, report.loss, metrics)
-        progress.barrier_ns = at_ns = self._agenda.push(done)
+        progress.barrier_ns = at_ns
+        done = RoundsDone(
+            at_ns, report.job, report.round, 1, report.finished, report.loss, metrics, at_ns
+        )
+        at_ns = self._agenda.push(done)
         if report.finished:
             self._end(report.job)
             self._finished.append(report.job)

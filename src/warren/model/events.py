@@ -38,7 +38,9 @@ class TasksDone(Event, frozen=True, tag=True, array_like=True):
     """An assignment is done, its last synchronisation included: one row of the timeline.
 
     ``start_ns`` COMP of the first task began; ``comp_end_ns`` COMP of the last ended;
-    ``time_ns`` the last synchronisation ended; ``busy_ns`` COMP time on the device.
+    ``busy_ns`` COMP time on the device; ``end_ns`` the last synchronisation ended. In live runs
+    that is stamped where it happened, in ``ended_ns``, and the core may learn of it a moment
+    later, at ``time_ns``; -1 says that both are one.
     """
 
     job: int
@@ -49,6 +51,12 @@ class TasksDone(Event, frozen=True, tag=True, array_like=True):
     start_ns: int
     comp_end_ns: int
     busy_ns: int
+    ended_ns: int = -1
+
+    @property
+    def end_ns(self) -> int:
+        """When the last synchronisation ended."""
+        return self.time_ns if self.ended_ns < 0 else self.ended_ns
 
 
 class RoundsDone(Event, frozen=True, tag=True, array_like=True):
@@ -56,7 +64,7 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
 
     Live rounds carry the mean ``loss`` and, where the job evaluates, ``metrics`` (sorted
     name-value pairs). ``finished`` means the job ends here: all its rounds are done or its stop
-    rule holds.
+    rule holds. ``passed_ns`` is as ``TasksDone.ended_ns``.
     """
 
     job: int
@@ -65,6 +73,12 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
     finished: bool
     loss: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
+    passed_ns: int = -1
+
+    @property
+    def barrier_ns(self) -> int:
+        """When the barrier passed."""
+        return self.time_ns if self.passed_ns < 0 else self.passed_ns
 
 
 class JobFailed(Event, frozen=True, tag=True, array_like=True):

@@ -63,7 +63,7 @@ class Timeline:
                 event.device,
                 event.start_ns,
                 event.comp_end_ns,
-                event.time_ns,
+                event.end_ns,
                 event.busy_ns,
             )
             for event in done

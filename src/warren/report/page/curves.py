@@ -106,7 +106,7 @@ def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[t
             values["loss"] = event.loss
         for name, value in values.items():
             if np.isfinite(value):
-                curves[name][event.job].append((event.time_ns / 1e9, value))
+                curves[name][event.job].append((event.barrier_ns / 1e9, value))
     order = sorted(curves, key=lambda name: (name != "loss", name))[:4]
     return [(name, _learning(name, curves[name], colours, span_s)) for name in order]
 
