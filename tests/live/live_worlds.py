@@ -25,6 +25,8 @@ import torch
 from torch import nn
 from warren.apps.protocol import TorchApp
 
+torch.set_num_threads(2)  # what user code does
+
 
 class Tiny(TorchApp):
     width: int = 8

@@ -20,7 +20,15 @@ pytestmark = pytest.mark.live
 
 JOBS = (
     job(0),
-    job(1, scale=3, arrival_ns=20_000_000, user="bob", evaluate=Evaluate(every=2)),
+    # Wide enough that its buffers travel without being copied.
+    job(
+        1,
+        scale=3,
+        params={"width": 6000},
+        arrival_ns=20_000_000,
+        user="bob",
+        evaluate=Evaluate(every=2),
+    ),
     # Its metric falls below the target after some rounds: when, must not depend on the schedule.
     job(2, rounds=None, scale=1, stop=Stop(metric="mse", falls_to=2.0), params={"width": 16}),
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from warren.model.events import RANK, AnyEvent, JobArrived, Woken
+from warren.model.events import RANK, AnyEvent, CompDone, JobArrived, Woken
 from warren.model.job import Job
 
 
@@ -20,6 +20,7 @@ class Agenda:
         self._wakes: list[int] = []
         self._heap: list[tuple[int, int, int, AnyEvent]] = []
         self._pushed = 0
+        self._told: dict[tuple[str, int], tuple[int, int]] = {}
         self.last_ns = 0
         """The time of what was handed out last."""
 
@@ -36,12 +37,22 @@ class Agenda:
             self.push(Woken(heapq.heappop(self._wakes)))
 
     def push(self, event: AnyEvent) -> int:
-        """Add an event, not before what has been handed out; gives its time."""
-        if event.time_ns < self.last_ns:
-            event = msgspec.structs.replace(event, time_ns=self.last_ns)
+        """Add an event; gives its time.
+
+        That is its own, or later: not before what has been handed out, nor, in the order of time
+        and rank, before what was pushed earlier of the same job or of the same device.
+        """
+        rank, keys = RANK[type(event)], _places(event)
+        time_ns = max(event.time_ns, self.last_ns)
+        for key in keys:
+            before_ns, before_rank = self._told.get(key, (0, 0))
+            time_ns = max(time_ns, before_ns if rank >= before_rank else before_ns + 1)
+        self._told.update((key, (time_ns, rank)) for key in keys)
+        if time_ns != event.time_ns:
+            event = msgspec.structs.replace(event, time_ns=time_ns)
         self._pushed += 1
-        heapq.heappush(self._heap, (event.time_ns, RANK[type(event)], self._pushed, event))
-        return event.time_ns
+        heapq.heappush(self._heap, (time_ns, rank, self._pushed, event))
+        return time_ns
 
     def pop(self) -> tuple[AnyEvent, ...]:
         """All events of the earliest instant that is known."""
@@ -71,3 +82,11 @@ class Agenda:
     def empty(self) -> bool:
         """Whether nothing will come of itself."""
         return not (self._heap or self._arrivals or self._wakes)
+
+
+def _places(event: AnyEvent) -> list[tuple[str, int]]:
+    """Where the order of events matters: in its job, and for COMP on its device."""
+    places = [] if isinstance(event, Woken) else [("job", event.job)]
+    if isinstance(event, CompDone):
+        places.append(("device", event.device))
+    return places

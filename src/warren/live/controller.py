@@ -52,6 +52,7 @@ class LivePort(BasePort):
         self._costs = costs
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
+        self._rehearse = run.cluster.emulate is not None
         self._seq = 0
         self._executors: dict[int, bytes] = {}
         self._servers: dict[int, int] = {}
@@ -223,6 +224,7 @@ class LivePort(BasePort):
                     self._jobs[job],
                     self._outputs.log(job),
                     self._outputs.params(job),
+                    self._rehearse,
                 )
             )
 
@@ -231,9 +233,9 @@ class LivePort(BasePort):
             self._trainers.add((device, user))
             jobs = tuple(job for job in self._jobs if job.user == user)
             logs = {job.index: self._outputs.log(job.index) for job in jobs}
-            rehearse = self._run.cluster.emulate is not None
             folder, base = str(self._folder), self._run.base
-            self._fleet.fork(TrainerRole(device, user, folder, base, jobs, logs, rehearse))
+            role = TrainerRole(device, user, folder, base, jobs, logs, self._rehearse)
+            self._fleet.fork(role)
 
     def _pads(self, one: Assignment) -> tuple[int, int]:
         """Real nanoseconds that COMP and synchronisation of one task are padded to."""

@@ -15,6 +15,7 @@ from warren.live.processes import direct_output, set_name
 from warren.live.roles import PlainRole, Role
 from warren.live.server import wait_for_end, write_whole
 from warren.live.trainer import one_line
+from warren.live.training import numerics
 from warren.live.training.load import build_app
 from warren.live.transport import Link, controller_address
 
@@ -36,7 +37,9 @@ def main(role: Role, lifeline: int) -> None:
 
 def _train(role: PlainRole) -> PlainDone:
     start_ns = time.monotonic_ns()
-    result = train(build_app(role.job, role.base), role.job)
+    app = build_app(role.job, role.base)
+    numerics.pin()  # the app's module may have set what it likes
+    result = train(app, role.job)
     end_ns = time.monotonic_ns()
     state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}
     write_whole(role.params, save(state))

@@ -34,13 +34,14 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
 
 
 class ServerRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork a job's parameter server."""
+    """Fork a job's parameter server. ``rehearse``: it evaluates once before time zero."""
 
     folder: str
     base: str
     job: Job
     log: str
     params: str
+    rehearse: bool = False
 
 
 class PlainRole(Message, frozen=True, tag=True, array_like=True):

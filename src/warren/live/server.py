@@ -31,6 +31,7 @@ from warren.live.messages import (
 from warren.live.processes import direct_output, set_name, sleep_until
 from warren.live.roles import Role, ServerRole
 from warren.live.trainer import one_line
+from warren.live.training import numerics
 from warren.live.training.load import build_app
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
@@ -88,6 +89,8 @@ class Server:
         self._role, self._lifeline, self._control = role, lifeline, control
         self._job = role.job
         self._store = ParameterStore(build_app(role.job, role.base), role.job)
+        if role.rehearse:
+            self._store.warm()
         self._hub = Hub(context, server_address(role.folder, role.job.index))
         self._opens_ns: int | None = None
         self._passed = -1
@@ -160,6 +163,7 @@ class Server:
 
     def _pass_barrier(self) -> None:
         if self._outcome is None and self._store.complete:
+            numerics.pin()
             self._outcome = self._store.step()
             if self._real:
                 self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())

@@ -13,8 +13,7 @@ from warren.live.lanes import Key
 from warren.live.messages import Prepare, Prepared, RunTask, TaskComputed, TaskRaised, TrainerReady
 from warren.live.processes import direct_output, set_name
 from warren.live.roles import Role, TrainerRole
-from warren.live.training.contract import build_model
-from warren.live.training.layout import raw
+from warren.live.training import numerics
 from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
 from warren.live.transport import Link, executor_address
@@ -78,10 +77,9 @@ class Trainer:
             self._link.send(TaskRaised(message.job, f"app failed{where}: {one_line(error)}"))
 
     def _prepare(self, job: int) -> None:
-        runner, spec = self._runner(job), self._jobs[job]
+        runner = self._runner(job)
         if self._role.rehearse:
-            model = build_model(build_app(spec, self._role.base), spec)
-            runner.run(raw(runner.layout.pack(model)), 0, 0)  # a task leaves no trace behind
+            runner.warm()
 
     def _compute(self, task: RunTask, buffers: list[memoryview]) -> None:
         key = (task.job, task.round)
@@ -89,7 +87,9 @@ class Trainer:
             self._held = (key, buffers[0])
         assert self._held is not None
         assert self._held[0] == key
-        result = self._runner(task.job).run(self._held[1], task.round, task.shard)
+        runner = self._runner(task.job)
+        numerics.pin()  # apps share this process, and a module may set what it likes
+        result = runner.run(self._held[1], task.round, task.shard)
         self._link.send(
             TaskComputed(task.job, task.round, task.shard, result.loss, result.sha),
             result.update,
