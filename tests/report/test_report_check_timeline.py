@@ -130,10 +130,12 @@ def test_a_fault_beyond_clock_jitter_is_found_in_a_live_folder_too(plant):
     assert check(edit_timeline(record, files_of(record), far)) != []
 
 
-def test_live_steps_may_be_longer_than_their_pad_and_a_hair_shorter():
+def test_live_steps_may_be_longer_than_their_pad_and_never_shorter():
     rng = np.random.default_rng(5)
-    longer = record_of(world="live", jitter=lambda: rng.uniform(-1, 30))
+    longer = record_of(world="live", jitter=lambda: rng.uniform(0, 30))
     assert check(files_of(longer)) == []
+    shorter = record_of(world="live", jitter=lambda: rng.uniform(-1, 30))
+    assert check(files_of(shorter)) != []
     exact = record_of(world="simulation", jitter=lambda: rng.uniform(1, 30))
     assert check(files_of(exact)) != []
 
@@ -202,16 +204,3 @@ def shortened(c, rows, by_ns):
     for row in rows:
         c["busy_ns_R"][row] -= by_ns
         c["start_ns_R"][row] += by_ns
-
-
-@pytest.mark.parametrize(("rows", "by_ns", "good"), [(1, 60 * MS, True), (9, 60 * MS, False)])
-def test_live_few_stamps_may_be_late_but_not_many(rows, by_ns, good):
-    # 60 ms of cluster time are 3 ms of real time here
-    record = record_of(world="live", jobs=30, seed=3, max_rounds=20)
-    line = record.history.timeline
-    later = np.flatnonzero(line.round_R == 1)[:rows]
-    assert rows < len(line) / 100 if good else rows > len(line) / 100
-    faults = check(
-        edit_timeline(record, files_of(record), lambda c: shortened(c, later.tolist(), by_ns))
-    )
-    assert any("busy for" in str(fault) for fault in faults) is not good

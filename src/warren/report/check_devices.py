@@ -8,7 +8,7 @@ import numpy as np
 
 from warren.model.costs import BoolArray, IntArray
 from warren.model.units import NEVER_NS
-from warren.report.exported import LATE_ROWS, Exported
+from warren.report.exported import Exported
 from warren.report.fault import Fault, listed
 
 
@@ -77,10 +77,10 @@ def _order_in_row(run: Exported, rows: Rows) -> list[Fault]:
 
 
 def _busy(run: Exported, rows: Rows) -> list[Fault]:
-    """COMP time is tasks x T^c: exactly in simulation, at least that (less jitter) when padded."""
+    """COMP time is tasks x T^c: exactly in simulation, at least that when padded."""
     line, rules = run.timeline, run.rules
     want_ns_R = line.tasks_R * rows.comp_ns_R
-    wrong_R = _too_short(run, want_ns_R, line.busy_ns_R)
+    wrong_R = line.busy_ns_R < want_ns_R - rules.slack_ns
     if rules.exact:
         wrong_R = np.abs(line.busy_ns_R - want_ns_R) > rules.slack_ns
     elif not rules.padded:
@@ -93,16 +93,6 @@ def _busy(run: Exported, rows: Rows) -> list[Fault]:
             expected=f"{'' if rules.exact else 'at least '}{want_ns_R[i] / 1e9} s by profile.csv",
         ),
     )
-
-
-def _too_short(run: Exported, want_ns_R: IntArray, took_ns_R: IntArray) -> BoolArray:
-    """Rows shorter than allowed. Live, ``LATE_ROWS`` of them may be short by ``late_ns``."""
-    rules = run.rules
-    short_ns_R = want_ns_R * (1.0 - rules.share) - took_ns_R
-    wrong_R: BoolArray = short_ns_R > rules.slack_ns
-    if rules.live and wrong_R.sum() <= LATE_ROWS * len(wrong_R):
-        wrong_R = short_ns_R > rules.late_ns
-    return wrong_R
 
 
 def _spans(run: Exported, rows: Rows) -> list[Fault]:
@@ -133,7 +123,7 @@ def _sync(run: Exported, rows: Rows) -> list[Fault]:
     if not (rules.exact or rules.padded) or rules.network not in ("constant", "lane"):
         return []
     took_ns_R = line.end_ns_R - line.comp_end_ns_R
-    wrong_R = _too_short(run, rows.sync_ns_R, took_ns_R)
+    wrong_R = took_ns_R < rows.sync_ns_R - rules.slack_ns
     only = rules.exact and rules.network == "constant"
     if only:
         wrong_R |= took_ns_R > rows.sync_ns_R + rules.slack_ns
@@ -208,7 +198,7 @@ def _one_sync(run: Exported, rows: Rows) -> list[Fault]:
     visits = _visits(run, by_end=True)
     before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
     before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.end_ns_V[:-1], -NEVER_NS)
-    need_ns_V = visits.tasks_V * rows.sync_ns_R[visits.row_V] * (1.0 - run.rules.share)
+    need_ns_V = visits.tasks_V * rows.sync_ns_R[visits.row_V]
     return listed(
         visits.end_ns_V - before_ns_V < need_ns_V - run.rules.slack_ns,
         lambda v: Fault(

@@ -135,7 +135,7 @@ def _bound(run: Exported) -> list[Fault]:
         bound, value = bounds.get(key), run.summary.get(key)
         if bound is None or value is None:
             continue
-        if bound * (1.0 - run.rules.share) > value * (1.0 + TOLERANCE):
+        if bound > value * (1.0 + TOLERANCE):
             place = f"{SUMMARY} lower_bound.{key}"
             expected = f"at most the schedule's own {value}"
             faults.append(Fault(place=place, what=f"is {bound}", expected=expected))

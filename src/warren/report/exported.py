@@ -30,10 +30,8 @@ SUMMARY: Final = "summary.json"
 NO_TIME: Final = -1
 """Stands for an empty time field."""
 _KEYS: Final = ("world", "network", "time_scale", "noise")
-JITTER_S: Final = 0.002
-JITTER_SHARE: Final = 0.02
-LATE_S: Final = 0.020
-LATE_ROWS: Final = 0.01
+STAMP_S: Final = 1e-6
+"""Real time that two live stamps may differ by: rounding to and from cluster time."""
 
 T = TypeVar("T")
 
@@ -43,9 +41,8 @@ class Rules:
     """Which rules hold for this run, and how exactly.
 
     ``slack_ns`` is what two times may differ by. In simulation it is 2 ns and the rounding of a
-    double; live it is 2 ms of real time (clock jitter between processes), in cluster time.
-    ``share`` is the part of a padded time that may be missing: 0, or 2 % live. ``late_ns`` is by
-    how much few rows may be shorter still: a stamp is moved when its report comes late.
+    double; live it is ``STAMP_S`` of real time, in cluster time (all stamps of a run are readings
+    of one host's clock).
     """
 
     live: bool
@@ -53,8 +50,6 @@ class Rules:
     padded: bool
     network: str
     slack_ns: int
-    share: float
-    late_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,15 +219,13 @@ def _rules(summary: Mapping[str, Any], timeline: Timeline) -> Rules:
     live, scale = summary["world"] == LIVE, summary["time_scale"]
     last_ns = float(np.abs(timeline.end_ns_R).max(initial=0))
     rounding_ns = 2 + math.ceil(4 * np.finfo(float).eps * last_ns)
-    jitter_ns = math.ceil(JITTER_S * NS_PER_S / (scale or 1.0))
+    stamp_ns = math.ceil(STAMP_S * NS_PER_S / (scale or 1.0))
     return Rules(
         live=live,
         exact=not live and not any(summary["noise"].values()),
         padded=live and scale is not None,
         network=summary["network"],
-        slack_ns=jitter_ns if live else rounding_ns,
-        share=JITTER_SHARE if live else 0.0,
-        late_ns=math.ceil(LATE_S * NS_PER_S / (scale or 1.0)) if live else 0,
+        slack_ns=rounding_ns + (stamp_ns if live else 0),
     )
 
 
