@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import with_absolute_base
 from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
-from warren.cli.output import OutputDir, free_dir
+from warren.cli.output import OutputDir, default_dir
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 
@@ -95,7 +96,8 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
 def run(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
     """Train a run for real and write its folder (``out/<name>-<policy>`` unless given)."""
     resolved = _resolve(run, place)
-    path = str(out) if out else free_dir(f"out/{resolved.name}-{resolved.scheduler.place}")
+    check_apps(resolved)
+    path = str(out) if out else default_dir(resolved)
     with OutputDir(path, durable=True) as folder:
         run_live(resolved, folder)
     return load(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.cli.bounds import lower_bound
 from warren.cli.export import input_files, result_files
+from warren.cli.files import DISK_ERRORS, unwritable
 from warren.cli.output import OutputDir
 from warren.cli.policies import Timed, choose
 from warren.cli.signals import held, raise_if_told
@@ -118,6 +119,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
     record = parts.record()
     if out is not None:
         out.write(result_files(record))
+        out.whole = True
         out.keep()
     return record
 
@@ -146,14 +148,17 @@ def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record
     )
     try:
         _train(parts, port, out)
-    except BaseException:
+    except BaseException as error:
         if out.kept:
             with held():
                 _export_what_ran(parts, out)
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+            raise unwritable(out.path, error) from None
         raise
     with held():
         record = parts.record()
         out.write(result_files(record))
+        out.whole = True
     return record
 
 
@@ -185,6 +190,7 @@ def _export_what_ran(parts: _Parts, out: OutputDir) -> None:
     """The tables of an unfinished run; the error that ended it matters more than one in here."""
     try:
         out.write(result_files(parts.record()))
+        out.whole = True
     except (WarrenError, OSError):
         return
 

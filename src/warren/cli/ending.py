@@ -13,6 +13,7 @@ import tempfile
 import traceback
 from typing import Final
 
+from warren.cli.files import DISK_ERRORS
 from warren.cli.usage import usage_line
 
 DONE: Final = 0
@@ -20,11 +21,8 @@ FAILED: Final = 1
 WRONG_INPUT: Final = 2
 INTERRUPTED: Final = 130
 
-_OUTSIDE: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
-     errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG}
-)  # fmt: skip
-"""Errors that are the machine's state and no fault of the program."""
+_MACHINE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG})
+"""Further errors that are the machine's state and no fault of the program."""
 _LINE_CHARS: Final = 1000
 
 
@@ -57,7 +55,7 @@ def end_of(error: BaseException) -> int:
     if isinstance(error, WarrenError | PolicyError):
         complain(str(error) or type(error).__name__)
         return WRONG_INPUT if isinstance(error, SpecError) else FAILED
-    if isinstance(error, OSError) and error.errno in _OUTSIDE:
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS | _MACHINE:
         complain(f"{error.filename or 'output'}: {error.strerror}")
         return WRONG_INPUT
     complain(f"internal error: {one_line(error)} (traceback: {keep_traceback(error)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,10 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 
 MAX_INPUT_BYTES: Final = 1 << 30
+DISK_ERRORS: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+)
+"""What a disk may answer that is no fault of the program."""
 OUTPUT_FILES: Final = (
     "run.yaml", "summary.json", "report.html", "trace.json", "journal", "devices.csv",
     "profile.csv", "jobs.csv", "timeline.parquet",

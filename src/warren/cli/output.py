@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final, Self
 
 from warren.cli.files import refused, unwritable, write_atomic
 from warren.cli.signals import held
+from warren.model.run import Run
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -27,6 +29,8 @@ class OutputDir:
     def __init__(self, path: str, *, durable: bool = False) -> None:
         self.path = Path(path)
         self.kept = False
+        self.whole = False
+        """Whether the tables that belong to the journal are written too."""
         self._room = 0 if durable else _BUFFER_BYTES
         self._pending = bytearray()
         self._made: list[Path] = []
@@ -133,8 +137,10 @@ def check_free(path: Path) -> None:
         raise unwritable(path, error) from None
 
 
-def free_dir(stem: str) -> str:
-    """``stem``, or ``stem-2``, ``stem-3``, ...: the first that is not there yet."""
+def default_dir(run: Run) -> str:
+    """``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there yet."""
+    place = run.scheduler.place.rpartition(":")[2]
+    stem = "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")
     path, number = Path(stem), 1
     while path.exists():
         number += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -11,9 +10,10 @@ from typing import Any
 
 import typer
 
+from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
-from warren.cli.output import OutputDir, check_free, free_dir
+from warren.cli.output import OutputDir, check_free, default_dir
 from warren.model.run import Run
 from warren.report.record import Record
 
@@ -57,7 +57,7 @@ def run_command(
 ) -> None:
     """Train one run file for real."""
     run = run_of(run_file, place, overrides)
-    _refuse_untrainable(run)
+    check_apps(run)
     if dry_run:
         _show_resolved(run, out, json_)
         return
@@ -75,25 +75,12 @@ def run_command(
 
 
 def _say_what_is_left(folder: OutputDir, error: BaseException) -> None:
-    if folder.kept:
+    if folder.whole:
         say(f"cut off; the journal and the tables of what ran are in {folder.path}")
+    elif folder.kept:
+        say(f"cut off; the journal of what ran is in {folder.path}; `warren report` makes the rest")
     elif isinstance(error, KeyboardInterrupt):
         say("stopped before anything ran; no folder was made")
-
-
-def default_dir(run: Run) -> str:
-    """``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there yet."""
-    place = run.scheduler.place.rpartition(":")[2]
-    return free_dir("out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-"))
-
-
-def _refuse_untrainable(run: Run) -> None:
-    from warren.model.errors import Problem, SpecError
-
-    without = [job.name for job in run.workload.jobs if job.app is None]
-    if without:
-        message = f"no app to train in {', '.join(without[:5])}; such jobs can only be simulated"
-        raise SpecError(Problem(file=run.name, field="workload.jobs", message=message))
 
 
 def _show_resolved(run: Run, out: str | None, json_: bool) -> None:

@@ -1,0 +1,61 @@
+"""A place policy in one file, as a template for your own: jobs take turns, a round each.
+
+    warren simulate examples/quickstart/run.yaml --place examples/policies/round_robin.py:RoundRobin
+
+The next ready job gives the tasks of its round to free devices; those that find none wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from warren.model.decision import Decision
+from warren.model.events import CompDone, Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.plan import Assignment
+from warren.model.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRobin:
+    """Its fields are options, set by ``policy: {skip_slow: true}`` in the run file."""
+
+    skip_slow: bool = False
+    """Leave a device free that takes more than twice as long as the job's best."""
+
+    name: ClassVar[str] = "round-robin"
+    source: ClassVar[str] = "an example"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, CompDone, RoundsDone, JobFailed, JobCancelled}
+    )
+
+    def initial(self, view: View) -> int:
+        """The memory: which job has its turn."""
+        return 0
+
+    def decide(self, view: View, memory: int) -> tuple[Decision, int]:
+        """Hand out free devices; never change the view, return the new memory."""
+        assign: list[Assignment] = []
+        free = np.flatnonzero(view.queued_D == 0).tolist()
+        ready = np.flatnonzero(view.open_J & (view.next_round_J == view.round_J)).tolist()
+        for job in sorted(ready, key=lambda job: (job - memory) % len(view.jobs)):
+            round_, first = int(view.next_round_J[job]), int(view.next_shard_J[job])
+            usable = [device for device in free if self._suits(view, job, device)]
+            for shard, device in zip(range(first, int(view.scale_J[job])), usable, strict=False):
+                assign.append(Assignment(device, job, round_, 1, (shard,)))
+                free.remove(device)
+                memory = job + 1
+        return Decision(assign=tuple(assign)), memory
+
+    def explain(self, view: View, memory: int, job: int) -> str:
+        """One sentence: why this job is where it is."""
+        return f"waits for its turn; job {memory % len(view.jobs)} is next"
+
+    def _suits(self, view: View, job: int, device: int) -> bool:
+        comp_ns_T, kind = view.costs.comp_ns_JT[job], view.type_D[device]
+        quick = comp_ns_T[kind] <= 2 * comp_ns_T.min() or not self.skip_slow
+        return bool(view.costs.fits_JT[job, kind] and quick)
