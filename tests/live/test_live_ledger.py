@@ -196,3 +196,30 @@ def test_a_stretch_is_one_row_and_each_of_its_rounds_is_reported() -> None:
         events += got
     assert of(events, TasksDone) == [TasksDone(26, 0, 0, 3, (0,), 0, 0, 25, 15, 26)]
     assert [event.round for event in of(events, RoundsDone)] == [0, 1, 2]
+
+
+def test_a_stop_inside_a_stretch_keeps_the_rounds_that_ran() -> None:
+    jobs: tuple[Job, ...] = (job(0, scale=1, rounds=9),)
+    agenda = Agenda(jobs)
+    ledger = Ledger(jobs, 1, agenda)
+    ledger.begin(ClusterClock(0), "class")
+    ledger.assigned(1, Assignment(0, 0, 0, 9, (0,)))
+    run, costs = virtual(jobs, 1)
+    state = State(run, costs)
+    agenda.advance(0)
+    state.adopt_plan()
+    state.assign(Assignment(0, 0, 0, 9, (0,)))
+    for number in range(2):
+        at = 10 * number
+        ledger.report(CompEnded(1, number, 0, at, at + 5, False))
+        ledger.report(SyncEnded(1, number, 0, at + 6))
+        ledger.report(RoundReport(0, number, 1.0, None, number == 1, at + 7, "hash"))
+    events: list[AnyEvent] = []
+    while got := agenda.pop():
+        events += got
+    for event in events:
+        state.apply(event)
+    assert of(events, TasksDone) == [TasksDone(16, 0, 0, 2, (0,), 0, 0, 15, 10, 16)]
+    assert state.done_J.all()
+    assert not state.queues[0]
+    assert not state.syncing[0]

@@ -268,11 +268,12 @@ TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]
 
 
 def _same(assignment: Assignment, event: CompDone | TasksDone) -> bool:
+    """Whether the event ends this assignment; fewer rounds of it if a stop rule ended the job."""
     return (
         assignment.job == event.job
         and assignment.round == event.round
         and assignment.shards == event.shards
-        and assignment.rounds == event.rounds
+        and 1 <= event.rounds <= assignment.rounds
     )
 
 

@@ -190,20 +190,36 @@ class Ledger:
         progress.synced_ns = max(progress.synced_ns, at_ns)
         if entry.sync_left == 0:
             del self._entries[report.seq]
-            self._agenda.push(
-                TasksDone(
-                    entry.sync_end_ns,
-                    one.job,
-                    one.round,
-                    one.rounds,
-                    one.shards,
-                    one.device,
-                    entry.start_ns,
-                    entry.comp_end_ns,
-                    entry.busy_ns,
-                    entry.sync_end_ns,
-                )
+            self._push_done(entry, one.rounds)
+
+    def _push_done(self, entry: Entry, rounds: int) -> None:
+        one = entry.assignment
+        self._agenda.push(
+            TasksDone(
+                entry.sync_end_ns,
+                one.job,
+                one.round,
+                rounds,
+                one.shards,
+                one.device,
+                entry.start_ns,
+                entry.comp_end_ns,
+                entry.busy_ns,
+                entry.sync_end_ns,
             )
+        )
+
+    def _cut_short(self, job: int) -> None:
+        """The job ends inside a stretch: what ran of it is done, the rest will not come."""
+        passed = self._progress[job].passed
+        for entry in self._entries.values():
+            one = entry.assignment
+            if one.job == job and one.round < passed < one.round + one.rounds:
+                rounds = passed - one.round
+                self._agenda.push(
+                    CompDone(entry.comp_end_ns, job, one.round, rounds, one.shards, one.device)
+                )
+                self._push_done(entry, rounds)
 
     def _round_ended(self, report: RoundReport) -> None:
         progress = self._progress[report.job]
@@ -212,6 +228,8 @@ class Ledger:
         del progress.synced[report.round]
         progress.passed += 1
         progress.barrier_ns = at_ns
+        if report.finished:
+            self._cut_short(report.job)
         done = RoundsDone(
             at_ns, report.job, report.round, 1, report.finished, report.loss, metrics, at_ns
         )

@@ -70,7 +70,7 @@ class PlainPort(BasePort):
         arrival_ns = self._jobs[one.job].arrival_ns
         start_ns = max(clock.cluster_ns(done.start_ns), arrival_ns, self._agenda.last_ns)
         end_ns = max(clock.cluster_ns(done.end_ns), start_ns + 1)
-        task = (one.job, one.round, one.rounds, one.shards, one.device)
+        task = (one.job, one.round, done.rounds, one.shards, one.device)
         self._agenda.push(CompDone(end_ns, *task))
         self._agenda.push(TasksDone(end_ns, *task, start_ns, end_ns, end_ns - start_ns))
         metrics = dict(done.metrics)
