@@ -26,13 +26,14 @@ def round_ns_J(view: View) -> IntArray:
     comp_JT, sync_JT = view.costs.comp_ns_JT, view.costs.sync_ns_JT
     cost_JT = np.where(view.costs.fits_JT, comp_JT + sync_JT, NEVER_NS)
     order_JT = np.argsort(cost_JT, axis=1, kind="stable")
-    count_T = np.bincount(view.type_D, minlength=comp_JT.shape[1])
-    enough_JT = np.cumsum(count_T[order_JT], axis=1) >= gang_J[:, None]
-    slowest_J = np.take_along_axis(order_JT, enough_JT.argmax(axis=1)[:, None], axis=1)
+    count_JT = np.bincount(view.type_D, minlength=comp_JT.shape[1])[order_JT]
+    before_JT = np.cumsum(count_JT, axis=1) - count_JT
+    in_gang_JT = (count_JT > 0) & (before_JT < gang_J[:, None])
     tasks_J = -(-view.scale_J // np.maximum(gang_J, 1))
-    comp_J = np.take_along_axis(comp_JT, slowest_J, axis=1)[:, 0]
-    sync_J = np.take_along_axis(sync_JT, slowest_J, axis=1)[:, 0]
-    return np.asarray(np.where(gang_J > 0, tasks_J * comp_J + sync_J, NEVER_NS), dtype=np.int64)
+    turn_JT = tasks_J[:, None] * np.take_along_axis(comp_JT, order_JT, axis=1)
+    turn_JT += np.take_along_axis(sync_JT, order_JT, axis=1)
+    round_J = np.where(in_gang_JT, turn_JT, 0).max(axis=1, initial=0)
+    return np.asarray(np.where(gang_J > 0, round_J, NEVER_NS), dtype=np.int64)
 
 
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:

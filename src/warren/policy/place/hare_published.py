@@ -16,10 +16,13 @@ Differs
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from warren.model.costs import IntArray
 from warren.model.decision import Decision
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import Event
@@ -29,6 +32,7 @@ from warren.model.view import View
 if TYPE_CHECKING:
     from warren.solve.hare_relaxed import Instance
 
+Floats = npt.NDArray[np.float64]
 MAX_TASKS: Final = 400
 """Above this one linear program takes too long to search with."""
 
@@ -86,8 +90,8 @@ class HarePublished:
 
         instance = _instance(view)
         relaxed = solve_relaxed(instance, every_subset=self.every_subset, budget=self.budget)
-        order = np.argsort(relaxed.middle_s_I, kind="stable")
-        table = np.array(instance.tasks(), dtype=np.int64)[order]
+        table = np.array(instance.tasks(), dtype=np.int64)
+        table = table[np.argsort(_in_rounds(relaxed.middle_s_I, table), kind="stable")]
         device_I, _, _ = algorithm1(
             np.ascontiguousarray(table[:, 0]),
             np.ascontiguousarray(table[:, 1]),
@@ -117,6 +121,18 @@ class HarePublished:
         how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
         return f"{done}; planned in the order of the relaxation over {how}"
+
+
+def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
+    """H raised to that of the job's earlier rounds, which the solver's tolerance may exceed."""
+    raised_I = middle_s_I.copy()
+    start_I = np.flatnonzero(np.append(True, np.any(np.diff(table[:, :2], axis=0) != 0, axis=1)))
+    least = 0.0
+    for begin, end in pairwise([*start_I.tolist(), len(table)]):
+        if table[begin, 1] > 0:
+            np.maximum(raised_I[begin:end], least, out=raised_I[begin:end])
+        least = float(raised_I[begin:end].max())
+    return raised_I
 
 
 def _instance(view: View) -> Instance:

@@ -16,6 +16,7 @@ Differs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,7 +56,8 @@ class Srtf:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Give free devices to ready jobs, shortest remaining time first."""
-        free = np.flatnonzero(view.queued_D == 0)
+        idle_D = view.queued_D == 0
+        free = np.flatnonzero(idle_D)
         waiting = {
             event.job: Reason.WAITING_FOR_DEVICES
             for event in view.changes
@@ -64,10 +66,11 @@ class Srtf:
         if not len(free):
             return Decision(reasons=waiting) if waiting else NOTHING, memory
         assign: list[Assignment] = []
-        for job in self._ranked(view, memory):
+        for job in self._ranked(view, memory, len(free)):
             given = self._give(view, memory, job, free)
             assign += given
-            free = np.setdiff1d(free, [one.device for one in given], assume_unique=True)
+            idle_D[[one.device for one in given]] = False
+            free = np.flatnonzero(idle_D)
             waiting.pop(job, None)
             if not len(free) or (not given and view.costs.fits_JT[job, view.type_D[free]].any()):
                 break
@@ -82,15 +85,20 @@ class Srtf:
         if not view.open_J[job] or view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
         left_s = (view.rounds_J[job] - view.round_J[job]) * memory.round_ns_J[job] / 1e9
-        ranked = list(self._ranked(view, memory))
+        ranked = list(self._ranked(view, memory, len(view.jobs)))
         ahead = ranked.index(job) if job in ranked else 0
         return f"has {left_s:.1f} s left alone on the cluster; {ahead} ready jobs have less"
 
-    def _ranked(self, view: View, memory: Memory) -> list[int]:
+    def _ranked(self, view: View, memory: Memory, most: int) -> Iterator[int]:
+        """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
         ready = np.flatnonzero(view.open_J & (view.next_round_J == view.round_J))
         left = (view.rounds_J[ready] - view.round_J[ready]) * memory.round_ns_J[ready]
-        ranked: list[int] = ready[np.argsort(left, kind="stable")].tolist()
-        return ranked
+        near = np.ones(len(ready), dtype=np.bool_)
+        if len(ready) > 4 * most:
+            near = left <= np.partition(left, most)[most]
+        for part in (near, ~near):
+            jobs = ready[part]
+            yield from jobs[np.argsort(left[part], kind="stable")].tolist()
 
     def _give(self, view: View, memory: Memory, job: int, free: IntArray) -> list[Assignment]:
         first, shard = int(view.next_round_J[job]), int(view.next_shard_J[job])
