@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from warren.model.decision import Decision
 from warren.model.events import CompDone, Event, JobArrived, JobCancelled, JobFailed, RoundsDone
 from warren.model.plan import Assignment
@@ -40,8 +38,8 @@ class RoundRobin:
     def decide(self, view: View, memory: int) -> tuple[Decision, int]:
         """Hand out free devices; never change the view, return the new memory."""
         assign: list[Assignment] = []
-        free = np.flatnonzero(view.queued_D == 0).tolist()
-        ready = np.flatnonzero(view.open_J & (view.next_round_J == view.round_J)).tolist()
+        free = (view.queued_D == 0).nonzero()[0].tolist()
+        ready = (view.open_J & (view.next_round_J == view.round_J)).nonzero()[0].tolist()
         for job in sorted(ready, key=lambda job: (job - memory) % len(view.jobs)):
             round_, first = int(view.next_round_J[job]), int(view.next_shard_J[job])
             usable = [device for device in free if self._suits(view, job, device)]

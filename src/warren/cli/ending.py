@@ -11,10 +11,13 @@ import os
 import sys
 import tempfile
 import traceback
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from warren.cli.files import DISK_ERRORS
 from warren.cli.usage import usage_line
+
+if TYPE_CHECKING:
+    from warren.model.errors import WarrenError
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -24,10 +27,6 @@ INTERRUPTED: Final = 130
 _MACHINE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG})
 """Further errors that are the machine's state and no fault of the program."""
 _LINE_CHARS: Final = 1000
-
-
-class PolicyError(Exception):
-    """A policy of the user's raised, or answered with something that is no decision."""
 
 
 def complain(text: str) -> None:
@@ -52,14 +51,24 @@ def end_of(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return FAILED
-    if isinstance(error, WarrenError | PolicyError):
-        complain(str(error) or type(error).__name__)
+    if isinstance(error, WarrenError):
+        complain(_with_cause(error))
         return WRONG_INPUT if isinstance(error, SpecError) else FAILED
     if isinstance(error, OSError) and error.errno in DISK_ERRORS | _MACHINE:
         complain(f"{error.filename or 'output'}: {error.strerror}")
         return WRONG_INPUT
     complain(f"internal error: {one_line(error)} (traceback: {keep_traceback(error)})")
     return FAILED
+
+
+def _with_cause(error: WarrenError) -> str:
+    """The text of an error and, where a user's policy raised it, where its traceback is."""
+    from warren.model.errors import InfeasibleDecision
+
+    text, cause = str(error) or type(error).__name__, error.__cause__
+    if not isinstance(error, InfeasibleDecision) or cause is None:
+        return text
+    return f"{' '.join(text.split())} (traceback: {keep_traceback(cause)})"
 
 
 def one_line(error: BaseException) -> str:

@@ -1,23 +1,17 @@
-"""A place policy in a file of the user's: loaded, and never trusted to answer in form."""
+"""A place policy in a file of the user's. What it answers is checked in ``warren.core.answers``."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import numpy as np
-
-from warren.cli.ending import PolicyError, keep_traceback, one_line
-from warren.model.decision import Decision
+from warren.cli.ending import one_line
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
-from warren.model.plan import Assignment, Plan
-from warren.model.view import View
 from warren.policy.place.registry import build
 from warren.policy.protocol import AnyPolicy
 
@@ -33,7 +27,7 @@ def is_foreign(place: str) -> bool:
     return (path or attribute).endswith(".py")
 
 
-def foreign(place: str, options: Mapping[str, object], base: str = "") -> Foreign:
+def foreign(place: str, options: Mapping[str, object], base: str = "") -> AnyPolicy:
     """The policy class ``FILE.py:Class``; the path is relative to here, else to ``base``.
 
     Raises
@@ -53,7 +47,7 @@ def foreign(place: str, options: Mapping[str, object], base: str = "") -> Foreig
     if wrong:
         raise _refused(place, f"is not a place policy: {'; '.join(wrong)}")
     try:
-        return Foreign(place, build(cls, place, options))
+        return build(cls, place, options)
     except SpecError:
         raise
     except (Exception, SystemExit) as error:
@@ -91,73 +85,3 @@ def _is_event(one: object) -> bool:
 
 def _refused(place: str, message: str) -> SpecError:
     return SpecError(Problem(file=place, field="place", message=message))
-
-
-class Foreign:
-    """A policy of the user's: what it raises or answers wrongly becomes a ``PolicyError``."""
-
-    def __init__(self, place: str, policy: AnyPolicy) -> None:
-        self._place, self.policy = place, policy
-        self.name, self.source = policy.name, policy.source
-        self.offline, self.needs_rounds = policy.offline, policy.needs_rounds
-        self.triggers = policy.triggers
-
-    def initial(self, view: View) -> Any:
-        """The policy's first memory."""
-        return self._call("initial", self.policy.initial, view)
-
-    def decide(self, view: View, memory: Any) -> tuple[Decision, Any]:
-        """The policy's decision, in form."""
-        answer = self._call("decide", self.policy.decide, view, memory)
-        wrong = _out_of_form(answer)
-        if wrong:
-            raise PolicyError(f"{self._place}: decide: {wrong}")
-        found: tuple[Decision, Any] = answer
-        return found
-
-    def explain(self, view: View, memory: Any, job: int) -> str:
-        """The policy's sentence."""
-        return str(self._call("explain", self.policy.explain, view, memory, job))
-
-    def _call(self, what: str, call: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return call(*args)
-        except (Exception, SystemExit) as error:
-            text = f"{self._place}: {what} raised {one_line(error)}"
-            raise PolicyError(f"{text} (traceback: {keep_traceback(error)})") from None
-
-
-def _out_of_form(answer: object) -> str:
-    """What the core could not read in an answer; empty if it can."""
-    if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[0], Decision):
-        return f"must return (Decision, memory), not {type(answer).__name__}"
-    decision = answer[0]
-    if decision.plan is not None:
-        return _plan_out_of_form(decision.plan)
-    if not isinstance(decision.assign, tuple):
-        return f"assign must be a tuple, not {type(decision.assign).__name__}"
-    for one in decision.assign:
-        if not isinstance(one, Assignment):
-            return f"assign holds {type(one).__name__}, not Assignment"
-        strange = _no_int(one.device, one.job, one.round, one.rounds, *one.shards)
-        if strange:
-            return f"{one}: {strange}"
-    return _no_int(*decision.reasons, *([] if decision.wake_ns is None else [decision.wake_ns]))
-
-
-def _plan_out_of_form(plan: object) -> str:
-    if not isinstance(plan, Plan):
-        return f"plan must be a Plan, not {type(plan).__name__}"
-    columns = [getattr(plan, field.name) for field in fields(Plan)]
-    right = all(isinstance(c, np.ndarray) and c.dtype == np.int64 and c.ndim == 1 for c in columns)
-    if not right or len({len(column) for column in columns}) > 1:
-        return "the columns of a plan must be int64 arrays of one length"
-    return ""
-
-
-def _no_int(*numbers: object) -> str:
-    """The number must go into the journal, which takes no numpy scalars."""
-    strange = next((one for one in numbers if type(one) is not int), None)
-    if strange is None:
-        return ""
-    return f"{strange!r} is {type(strange).__name__}, not int; write int(...)"

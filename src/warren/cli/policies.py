@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 from warren.cli.foreign import foreign, is_foreign
 from warren.model.decision import Decision
@@ -36,7 +36,7 @@ def choose(run: Run) -> AnyPolicy:
 
 def _policy(name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
     if is_foreign(name):
-        return cast("AnyPolicy", foreign(name, options, base))
+        return foreign(name, options, base)
     return place_policy(name, options)
 
 
@@ -67,5 +67,7 @@ class Timed:
         begin = perf_counter()
         try:
             return call(*args)
+        except SystemExit as error:
+            raise RuntimeError(f"it called sys.exit({error})") from error
         finally:
             self.decide_s += perf_counter() - begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from typing import Final
 
 from warren.cli.commands.inputs import answer, answers_alone, print_json
 from warren.cli.foreign import foreign, is_foreign
@@ -11,7 +12,8 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.place.registry import POLICIES, place_policy
 from warren.policy.protocol import AnyPolicy
 
-KINDS = ("job", "cluster", "run")
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+KINDS: Final = ("job", "cluster", "run")
 
 
 @answers_alone()
@@ -41,7 +43,7 @@ def _show_one(name: str, json_: bool) -> None:
 
 def _policy(name: str) -> AnyPolicy:
     if is_foreign(name):
-        return foreign(name, {}).policy
+        return foreign(name, {})
     if name not in POLICIES:
         message = f"unknown policy {name!r}; allowed: {', '.join(sorted(POLICIES))}, FILE.py:Class"
         raise SpecError(Problem(file="policies", message=message))
@@ -71,4 +73,4 @@ def schema_command(kind: str) -> None:
         raise SpecError(Problem(file="schema", message=message))
     from warren.workload.schema import json_schema
 
-    print_json(json_schema(kind))
+    print_json({"$schema": DIALECT, **json_schema(kind)})

@@ -1,0 +1,179 @@
+"""The folder of results: never overwritten, never half there after wrong input."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runs import RUN, Warren, write_run
+
+from warren.cli.commands.inputs import run_of
+from warren.cli.files import OUTPUT_FILES
+from warren.cli.output import OutputDir, default_dir
+from warren.model.errors import SpecError
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_simulation_writes_the_contracts_files_and_no_other(warren: Warren, tiny: str) -> None:
+    out = Path(tiny).parent / "new" / "deeper" / "out"
+    found = warren("simulate", tiny, "--out", out)
+    assert found.code == 0
+    assert sorted(tree(out)) == sorted(OUTPUT_FILES)
+    assert found.err == [f"report: {out}/report.html"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_a_folder_that_is_not_empty_is_refused_and_stays_as_it_is(
+    warren: Warren, tiny: str, tmp_path: Path, command: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine").write_text("mine")
+    found = warren(command, tiny, "--out", out)
+    assert found.code == 2
+    assert "is not empty; give a new folder" in found.complaint
+    assert tree(out) == {"mine": b"mine"}
+
+
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_a_place_that_cannot_be_a_folder_is_refused(
+    warren: Warren, tiny: str, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "out", Path("/proc/out")):
+        found = warren(command, tiny, "--out", out)
+        assert found.code == 2
+        assert str(out) in found.complaint
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_empty_folder_is_taken_and_given_back_empty_after_wrong_input(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    wrong = ["--set", "cluster.network.model=fluid"]
+    assert warren("simulate", tiny, "--out", tmp_path / "out", *wrong).code == 2
+    assert list((tmp_path / "out").iterdir()) == []
+    assert warren("simulate", tiny, "--out", tmp_path / "out").code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "cluster.network.model=fluid",
+        "grain=0",
+        "scheduler.place=best",
+        "workload={jobs: none.yaml}",
+    ],
+)
+@pytest.mark.parametrize("command", ["simulate", "run"])
+def test_wrong_input_leaves_no_folder_behind(
+    warren: Warren, tiny: str, tmp_path: Path, command: str, wrong: str
+) -> None:
+    if command == "run" and "fluid" in wrong:
+        return  # trains without asking the simulator
+    found = warren(command, tiny, "--out", tmp_path / "new" / "out", "--set", wrong)
+    assert found.code == 2
+    assert found.complaint
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_job_without_its_app_cannot_be_trained(warren: Warren, tmp_path: Path) -> None:
+    jobs = """
+- {name: a, app: none.py:App, model: resnet50, scale: 1, rounds: 1}
+- {name: b, app: in.py:Other, model: resnet50, scale: 1, rounds: 1}
+- {name: c, app: lda, model: resnet50, scale: 1, rounds: 1}
+- {name: d, model: resnet50, scale: 1, rounds: 1}
+"""
+    path = write_run(tmp_path, jobs=jobs)
+    (tmp_path / "in.py").write_text("class App: pass\n")
+    found = warren("run", path, "--out", tmp_path / "out")
+    assert found.code == 2
+    told = dict(zip("dabc", found.err, strict=True))
+    assert "no app to train in d" in told["d"]
+    assert "job a: app: none.py:App: cannot be read: no such file" in told["a"]
+    assert "has no class 'Other'; it has: App" in told["b"]
+    assert 'allowed: "path/file.py:Class"' in told["c"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_disk_that_fills_up_ends_a_simulation_in_one_line_and_leaves_nothing(
+    tiny: str, tmp_path: Path
+) -> None:
+    """A limit on the size of files stands in for a full disk."""
+    for limit in (100, 3000, 20_000):
+        done = subprocess.run(
+            [sys.executable, "-m", "warren", "simulate", tiny, "--out", tmp_path / "out"],
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit,) * 2),  # type: ignore[misc]
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"warren: {tmp_path / 'out'}")
+        assert done.stderr.endswith("cannot be written: File too large\n")
+        assert done.stderr.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_journal_is_on_disk_at_once_where_that_was_asked_for(tmp_path: Path) -> None:
+    for durable in (True, False):
+        with OutputDir(str(tmp_path / str(durable)), durable=durable) as folder:
+            folder.journal(b"one")
+            folder.journal(b"two")
+            on_disk = (folder.path / "journal").read_bytes()
+            assert on_disk == (b"onetwo" if durable else b"")
+            assert folder.journal_bytes() == b"onetwo"
+
+
+def test_a_folder_goes_with_those_made_above_it_unless_it_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with OutputDir(str(tmp_path / "there" / "a" / "b")) as folder:
+        folder.write({"jobs.csv": "x"})
+        (folder.path / "logs").mkdir()
+    assert list((tmp_path / "there").iterdir()) == []
+    with OutputDir(str(tmp_path / "there" / "a" / "b")) as folder:
+        folder.keep()
+    assert tree(tmp_path) == {"there/a/b/journal": b""}
+
+
+def test_a_file_that_cannot_be_written_leaves_no_part_of_it(tmp_path: Path) -> None:
+    with OutputDir(str(tmp_path / "out")) as folder:
+        (folder.path / "jobs.csv").mkdir()
+        with pytest.raises(SpecError, match="cannot be written"):
+            folder.write({"jobs.csv": "x"})
+        assert sorted(os.listdir(folder.path)) == ["jobs.csv", "journal"]
+
+
+def test_the_folder_of_a_live_run_is_named_after_run_and_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_run(tmp_path, run=RUN.replace("name: tiny", "name: '../a b'"))
+    assert default_dir(run_of(path, None, [])) == "out/a-b-srtf"
+    (tmp_path / "out" / "a-b-Mine").mkdir(parents=True)
+    assert default_dir(run_of(path, "some/file.py:Mine", [])) == "out/a-b-Mine-2"
+
+
+def test_a_dry_run_writes_nothing_and_prints_a_run_file_that_is_the_same_run(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    before = tree(tmp_path)
+    for command in ("simulate", "run"):
+        shown = warren(command, tiny, "--dry-run", "--place", "hare", "--out", tmp_path / "out")
+        assert (shown.code, shown.err) == (0, [])
+        assert tree(tmp_path) == before
+    again = tmp_path / "again.yaml"
+    again.write_text(shown.out)
+    assert warren("simulate", again, "--dry-run").out == shown.out
+    assert warren("simulate", tiny, "--dry-run", "--json").json["scheduler"]["place"] == "srtf"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("")
+    assert warren("run", tiny, "--dry-run", "--out", tmp_path / "out").code == 2
