@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from warren.solve.bounds import lower_bounds
 from warren.solve.dispatch import Problem, dispatch
 from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
-from warren.solve.mean_busy import mean_busy_times
+from warren.solve.mean_busy import mean_busy_delays
 from warren.solve.rounds import least_round_ns
 
 
@@ -155,7 +155,9 @@ def test_preemptive_wspt_minimises_weighted_mean_busy_time() -> None:
         release = [float(rng.randint(0, 4)) for _ in range(jobs)]
         volume = [rng.randint(1, 3) for _ in range(jobs)]
         weight = np.array([float(rng.randint(0, 4)) for _ in range(jobs)])
-        mean = mean_busy_times(np.array(release), weight, np.array(volume, dtype=float))
+        release_ns = np.array(release, dtype=np.int64) * 10**9
+        delay = mean_busy_delays(release_ns, weight, np.array(volume, dtype=float))
+        mean = np.array(release) + delay
         assert weight @ mean == pytest.approx(_least_by_slots(release, volume, weight))
 
 
@@ -171,3 +173,30 @@ def _least_by_slots(release: list[float], volume: list[int], weight: np.ndarray)
     ]
     chosen = linear_sum_assignment(cost)
     return float(np.array(cost)[chosen].sum())
+
+
+def test_short_jobs_far_apart_are_bound_by_what_they_take() -> None:
+    # A year of jobs of a millisecond, each alone: dates must not cost the bound its precision.
+    for comp_ns in (1, 10**6, 10**9):
+        count = 200
+        alone = one_machine(
+            comp_ns_JT=np.full((count, 1), comp_ns),
+            arrival_ns_J=np.arange(count) * 157 * 10**12 + 1,
+        )
+        bounds = lower_bounds(**alone)
+        assert bounds.weighted_jct_s <= count * comp_ns / 1e9
+        assert bounds.weighted_jct_s == pytest.approx(count * comp_ns / 1e9, rel=1e-6)
+
+
+def test_bounds_hold_with_releases_years_apart_and_weights_of_any_size() -> None:
+    for seed in range(120):
+        rng = random.Random(seed)
+        case = instance(rng)
+        jobs = len(case["scale_J"])
+        gap = rng.choice([10**9, 10**12, 10**17])
+        case["arrival_ns_J"] = np.array(sorted(rng.randint(0, 5) * gap for _ in range(jobs)))
+        case["weight_J"] = np.array([rng.choice([1e-12, 1.0, 1e12]) for _ in range(jobs)])
+        unit = rng.choice([1, 10**6])
+        case["comp_ns_JT"] = case["comp_ns_JT"] * unit * rng.choice([1, 1000])
+        case["sync_ns_JT"] = case["sync_ns_JT"] * unit
+        assert_valid(case)

@@ -29,7 +29,8 @@ coordinate by coordinate.
 
 Both hold for the networks ``constant`` and ``lane`` (which is never faster), for every grain, and
 for true times that are no less than the given ones. Values are float seconds, lowered by 1e-9 of
-themselves to stay below rounding errors.
+themselves, and the busy-time bound by some rounding errors of the total volume a job, to stay
+below rounding errors.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.solve.mean_busy import mean_busy_times
+from warren.solve.mean_busy import mean_busy_delays
 from warren.solve.rounds import least_round_ns
 
 Floats = npt.NDArray[np.float64]
@@ -50,6 +51,7 @@ STEPS: Final = 60
 LP_CELLS: Final = 20_000
 """The area linear program is solved up to this many jobs times types."""
 _SAFE: Final = 1 - 1e-9
+_ROUNDING: Final = 8 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class LowerBounds:
 class _Jobs:
     """Jobs that fit somewhere, in float seconds; what cannot run has infinite times."""
 
+    arrival_ns_J: Ints
     arrival_s_J: Floats
     weight_J: Floats
     rounds_J: Floats
@@ -103,8 +106,10 @@ def lower_bounds(
     round_ns_J = least_round_ns(scale_J[kept], comp, sync, usable, devices_T)
     comp_s = np.where(usable, comp / 1e9, np.inf)
     rounds = rounds_J[kept].astype(np.float64)
+    since_first_ns = np.asarray(arrival_ns_J[kept] - arrival_ns_J[kept].min(), dtype=np.int64)
     jobs = _Jobs(
-        arrival_s_J=(arrival_ns_J[kept] - arrival_ns_J[kept].min()) / 1e9,
+        arrival_ns_J=since_first_ns,
+        arrival_s_J=since_first_ns / 1e9,
         weight_J=np.asarray(weight_J[kept], dtype=np.float64),
         rounds_J=rounds,
         scale_J=scale_J[kept],
@@ -224,9 +229,11 @@ def _split(jobs: _Jobs, speed_T: Floats) -> float:
 def _busy_time(jobs: _Jobs, speed_T: Floats, weight_J: Floats) -> tuple[float, Floats]:
     """sum w_j (M_j + d_j - a_j) for these weights, and its terms without the weight."""
     volume_J = _volumes(jobs, speed_T)
-    mean_J = mean_busy_times(jobs.arrival_s_J, weight_J, volume_J)
-    least_J = mean_J + _tails(jobs, volume_J) - jobs.arrival_s_J
-    return float(weight_J @ least_J), least_J
+    delay_J = mean_busy_delays(jobs.arrival_ns_J, weight_J, volume_J)
+    least_J = delay_J + _tails(jobs, volume_J)
+    # A delay is off by a rounding error a job of its busy period, which all volumes bound.
+    rounding_s = _ROUNDING * len(volume_J) * float(volume_J.sum())
+    return float(weight_J @ least_J) - rounding_s * float(weight_J.sum()), least_J
 
 
 def _tails(jobs: _Jobs, volume_J: Floats) -> Floats:
