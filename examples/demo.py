@@ -33,8 +33,8 @@ def main() -> None:
             folders.append(str(folder))
     page = OUT / "compare.html"
     command(["compare", *folders, "--out", str(page)])
-    for folder in folders:
-        command(["report", folder, "--check"])
+    for name in folders:
+        command(["report", name, "--check"])
     show_bits()
     show_gap()
     heading(f"Done in {monotonic() - begin:.0f} s. Open {page.resolve()} in a browser;")
