@@ -19,6 +19,7 @@ from warren.model.units import ns_to_seconds
 
 _NARROW: Final = 90
 """Below this many columns, only the number of devices is shown and not their names."""
+_WIDEST: Final = 40
 _FRAME_LINES: Final = 8
 _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
     ("job", "left"), ("phase", "left"), ("rounds", "right"), ("loss", "right"),
@@ -73,7 +74,7 @@ class LiveTable:
             caption_justify="left",
         )
         for (name, justify), wide in zip(_COLUMNS, self._widths, strict=True):
-            table.add_column(name, justify=justify, no_wrap=True, min_width=min(wide, 30))
+            table.add_column(name, justify=justify, no_wrap=True, min_width=min(wide, _WIDEST))
         for job, row in zip(shown, rows, strict=True):
             table.add_row(*row, style=_STYLES[Phase(state.phase_J[job])])
         return table
@@ -116,7 +117,7 @@ class LiveTable:
 
     def _devices(self, state: State, job: int, width: int) -> str:
         names = [self._run.cluster.devices[device].name for device in self._held(state, job)]
-        if width < _NARROW or len(names) > 3:
+        if width < _NARROW or len(" ".join(names)) > _WIDEST:
             return f"{len(names)}" if names else ""
         return " ".join(names)
 

@@ -1,0 +1,138 @@
+"""``warren compare``: run files, policies, seeds and folders, in any mixture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import JOBS, Warren, write_run
+
+from warren.cli.commands import comparing
+from warren.core.journal import MAGIC, Header, decode, encode
+
+
+def rows(text: str) -> list[list[str]]:
+    """The lines of the printed table, in words."""
+    return [line.split() for line in text.splitlines()]
+
+
+def make_live(folder: Path) -> None:
+    """Let a simulated folder pass for a live one: the journal says in which world it ran."""
+    header, *rest = decode((folder / "journal").read_bytes())
+    assert isinstance(header, Header)
+    values = {name: getattr(header, name) for name in header.__struct_fields__}
+    records = [Header(**(values | {"world": "live"})), *rest]
+    (folder / "journal").write_bytes(MAGIC + b"".join(map(encode, records)))
+
+
+def test_a_run_file_is_simulated_under_every_policy_and_seed(warren: Warren, tiny: str) -> None:
+    noise = ["--set", "truth.task_cv=0.3"]
+    found = warren("compare", tiny, "--place", "srtf, hare", "--seeds", "2", *noise, "--json")
+    assert [(one["run"], one["scheduler"]["place"], one["seed"]) for one in found.json] == [
+        ("tiny seed 1", "srtf", 1), ("tiny seed 2", "srtf", 2),
+        ("tiny seed 1", "hare", 1), ("tiny seed 2", "hare", 2),
+    ]  # fmt: skip
+    one, other = (summary["weighted_jct_s"] for summary in found.json[:2])
+    assert one != other
+    assert [line.split()[0] for line in found.err] == ["simulating"] * 4
+
+
+def test_one_seed_is_the_run_files_own(warren: Warren, tiny: str) -> None:
+    alone = warren("simulate", tiny, "--json").json
+    compared = warren("compare", tiny, "--json").json[0]
+    for one in (alone, compared):
+        del one["wall_s"], one["decide_s"]
+    assert compared == alone
+
+
+def test_folders_and_run_files_mix_in_the_order_given(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    warren("simulate", tiny, "--out", out)
+    found = warren("compare", out, tiny, "--place", "hare", "--json").json
+    assert [one.get("dir") for one in found] == [str(out), None]
+    assert [one["scheduler"]["place"] for one in found] == ["srtf", "hare"]
+    told = rows(warren("compare", out, tiny, "--place", "hare").out)
+    assert told[0][:3] == ["run", "place", "world"]
+    assert [line[0] for line in told[1:]] == [str(out), "tiny"]
+
+
+def test_folders_of_one_name_are_told_apart(warren: Warren, tiny: str, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        warren("simulate", tiny, "--out", folder)
+    assert [line[0] for line in rows(warren("compare", *folders).out)[1:]] == list(
+        map(str, folders)
+    )
+
+
+def test_a_live_folder_carries_the_error_of_every_simulation_of_it(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    live, simulated = tmp_path / "live", tmp_path / "simulated"
+    warren("simulate", tiny, "--out", live)
+    warren("simulate", tiny, "--out", simulated, "--set", "truth.job_cv=0.2")
+    make_live(live)
+    found = warren("compare", live, simulated, tiny, "--json").json
+    assert ["jct_errors" in one for one in found] == [True, False, False]
+    errors = {error["simulated"]: error for error in found[0]["jct_errors"]}
+    assert list(errors) == [str(simulated), "tiny"]
+    assert errors["tiny"]["mean_error_pct"] == 0.0
+    assert errors[str(simulated)]["mean_error_pct"] > 0.0
+    assert [job["job"] for job in errors["tiny"]["per_job"]] == ["a", "b", "c"]
+    text = warren("compare", live, simulated, tiny).out
+    assert text.count("JCT error of 3 jobs: mean") == 2
+
+
+def test_a_page_is_written_and_replaced(warren: Warren, tiny: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("old")
+    found = warren("compare", tiny, "--place", "srtf,hare", "--out", page)
+    assert found.code == 0
+    assert found.err[-1] == f"page: {page}"
+    assert page.read_text().startswith("<!")
+    assert "2 runs side by side" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (["none"], "none: cannot be read: no such file"),
+        (["."], ". : is not the folder of a run"),
+        (["RUN", "--place", "srtf,"], "empty name"),
+        (["RUN", "--place", "srtf,best"], "unknown policy 'best'"),
+        (["RUN", "--out", "."], ". : is a folder"),
+        (["RUN", "--out", "none/page.html"], "none: no such folder"),
+        (["RUN", "none"], "none: cannot be read: no such file"),
+    ],
+)
+def test_wrong_input_is_told_before_anything_is_simulated(
+    warren: Warren,
+    tiny: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: list[str],
+    told: str,
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("simulated")
+
+    monkeypatch.setattr(comparing, "simulate", never)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    found = warren("compare", *[tiny if one == "RUN" else one for one in what])
+    assert found.code == 2
+    assert told.replace(". :", ".:") in found.complaint
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_runs_of_different_workloads_compare_without_errors(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    other = write_run(tmp_path / "other", jobs=JOBS.partition("  - {name: c")[0])
+    warren("simulate", other, "--out", tmp_path / "live")
+    make_live(tmp_path / "live")
+    found = warren("compare", tmp_path / "live", tiny, "--json")
+    assert found.code == 0
+    assert found.json[0]["jct_errors"] == []

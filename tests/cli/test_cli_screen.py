@@ -1,0 +1,149 @@
+"""What is shown while a run goes on."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from cli_runs import JOBS, Warren, write_run
+from rich.console import Console
+
+from warren.cli import screen
+from warren.cli.commands.inputs import run_of
+from warren.cli.compose import Options, simulate
+from warren.cli.table import LiveTable
+from warren.core.loop import Core
+from warren.core.state import State
+from warren.model.events import AnyEvent, JobFailed, RoundsDone
+from warren.model.run import Run
+
+
+class Terminal(io.StringIO):
+    """Standard error as a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def run(tiny: str) -> Run:
+    return run_of(tiny, None, [])
+
+
+def drawn(run: Run, width: int, height: int = 30) -> Iterator[str]:
+    """The table after every step of a simulated run."""
+    pictures: list[str] = []
+
+    def attend(core: Core) -> object:
+        table = LiveTable(run, core, {})
+
+        def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+            for event in events:
+                if isinstance(event, RoundsDone):
+                    table.note(event)
+            console = Console(file=io.StringIO(), width=width, height=height)
+            console.print(table.draw(width, height))
+            pictures.append(console.file.getvalue())  # type: ignore[attr-defined]
+
+        from contextlib import nullcontext
+
+        return nullcontext(observe)
+
+    simulate(run, None, Options(attend=attend))  # type: ignore[arg-type]
+    return iter(pictures)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_fits_the_terminal_and_holds_still(run: Run, width: int) -> None:
+    pictures = list(drawn(run, width))
+    for picture in pictures:
+        assert all(len(line) <= width for line in picture.splitlines())
+        assert all(name in picture for name in ("job", "phase", "rounds", "loss", "finish"))
+    widths = [len(picture.splitlines()[3]) for picture in pictures]
+    assert widths == sorted(widths)
+
+
+def test_the_table_tells_where_every_job_is(run: Run) -> None:
+    first, *_, last = drawn(run, 120)
+    assert "at 1 s" in first
+    assert "at 2 s" in first
+    assert "0/3 jobs" in first
+    assert last.count("finished") == 3
+    assert "6/6" in last
+    assert "3/3 jobs" in last
+
+
+def test_running_jobs_come_first_where_not_all_fit(tmp_path: Path) -> None:
+    many = "".join(
+        f"  - {{name: j{i:02}, model: resnet50, scale: 1, rounds: 2, arrival: {i} s}}\n"
+        for i in range(40)
+    )
+    run = run_of(write_run(tmp_path, jobs=f"format: 1\njobs:\n{many}"), None, [])
+    pictures = list(drawn(run, 80, height=12))
+    assert all(len(picture.splitlines()) <= 12 for picture in pictures)
+    middle = pictures[len(pictures) // 2]
+    assert "running" in middle
+    assert "more jobs" in middle
+
+
+def test_elsewhere_than_on_a_terminal_a_line_tells_of_every_end(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate(run, None, Options(attend=screen.live_view(run, "DIR")))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "training 3 jobs on 3 devices under srtf into DIR"
+    assert sorted(line.split()[2] for line in lines[1:]) == ["a", "b", "c"]
+    assert all("finished after" in line for line in lines[1:])
+
+
+def test_a_failure_is_told_with_its_reason(run: Run) -> None:
+    line = screen._end_line(run, JobFailed(2_500_000_000, 1, "out of memory"))
+    assert line.split() == ["2.5", "s", "b", "FAILED:", "out", "of", "memory"]
+
+
+def test_a_terminal_gets_a_table_and_a_bar_that_go_away(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attend in (lambda: screen.live_view(run, "DIR"), lambda: screen.progress(run)):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setenv("TERM", "xterm")
+        simulate(run, None, Options(attend=attend()))
+        assert "srtf" in terminal.getvalue()
+        assert terminal.getvalue().rstrip().endswith(("\x1b[?25h", "\x1b[2K"))
+
+
+def test_a_simulation_predicts_the_ends_of_a_live_run(run: Run, tmp_path: Path) -> None:
+    ends = simulate(run).history.finish_ns_J.tolist()
+    assert screen.predicted_ends(run) == dict(enumerate(ends))
+    unknown = JOBS.replace("rounds: 9, ", "")
+    path = write_run(
+        tmp_path / "u", jobs=unknown.replace("seed: 7", "stop: {metric: x, reaches: 1}")
+    )
+    assert screen.predicted_ends(run_of(path, "gavel-fifo", [])) == {}
+
+
+def test_watching_a_run_costs_microseconds_a_step(run: Run) -> None:
+    """What every observer does when it is not time to draw, over many calls."""
+    core = type("Core", (), {"state": None, "policy": type("P", (), {"name": "p"})})()
+    with screen._watch_lines(run, core) as observe:
+        events = (RoundsDone(1, 0, 0, 1, False),)
+        took = []
+        for _ in range(5):
+            begin = perf_counter()
+            for _ in range(2000):
+                observe(None, events)  # type: ignore[arg-type]
+            took.append((perf_counter() - begin) / 2000)
+    assert min(took) < 20e-6
+
+
+def test_results_go_to_standard_output_and_the_rest_to_standard_error(
+    warren: Warren, tiny: str
+) -> None:
+    found = warren("simulate", tiny)
+    assert found.err == []
+    assert found.out.startswith("tiny: srtf, grain 1: 3/3 jobs finished, 45 tasks\n")
