@@ -11,7 +11,10 @@ import pytest
 
 from warren.core.history import History, read_history
 from warren.core.loop import Core
+from warren.core.state import State
+from warren.core.waiting import reason
 from warren.model.costs import CostTable
+from warren.model.decision import Reason
 from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
 from warren.policy.place.registry import POLICIES, place_policy
@@ -110,3 +113,29 @@ def test_an_option_that_a_policy_does_not_know_is_refused(name: str) -> None:
 def test_an_unknown_policy_is_refused_with_the_names_that_are_allowed() -> None:
     with pytest.raises(SpecError, match="allowed: gavel-fifo, hare"):
         place_policy("hair")
+
+
+@pytest.mark.parametrize("name", CLUSTER_WIDE)
+def test_every_job_has_a_reason_and_a_sentence_at_every_step(name: str) -> None:
+    run, costs = worlds.random_world(4, jobs=8, devices=3)
+    options = {"budget": 40} if name == "hare-published" else {}
+    core = Core(
+        run=run, costs=costs, policy=place_policy(name, options), port=SimPort(run, costs),
+        sink=bytearray().extend, world="sim", compiled=False,
+    )  # fmt: skip
+    seen: set[Reason] = set()
+
+    def observe(state: State, _: object) -> None:
+        for job in range(len(state.phase_J)):
+            now = reason(state, job)
+            assert now is not Reason.NOT_LOOKED_AT
+            assert (now is Reason.NOT_ARRIVED) == (not state.arrived_J[job])
+            assert (now is Reason.ENDED) == bool(state.done_J[job])
+            assert core.explain(job)
+            seen.add(now)
+
+    core.observe = observe
+    core.execute()
+    assert {Reason.RUNNING, Reason.ENDED} <= seen
+    waits = {Reason.WAITING_FOR_TURN, Reason.WAITING_FOR_DEVICES, Reason.PLANNED_LATER}
+    assert seen & waits

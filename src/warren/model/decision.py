@@ -25,6 +25,8 @@ class Reason(IntEnum):
     RUNNING = 6
     NOTHING_FITS = 7
     """No device of the cluster can hold it: it will never run."""
+    ENDED = 8
+    """Finished, failed or cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,37 @@
+"""Why a job is where it is: what the state knows itself, else what the policy last said."""
+
+from __future__ import annotations
+
+from warren.core.state import Phase, State
+from warren.model.decision import Reason
+
+
+def reason(state: State, job: int) -> Reason:
+    """The one reason that dominates now.
+
+    What the state can see comes first: not arrived, ended, computing, all open tasks under way.
+    Only a job with nothing under way waits for the policy, whose last code then counts.
+    """
+    if state.done_J[job]:
+        return Reason.ENDED
+    if state.phase_J[job] == Phase.PENDING:
+        return Reason.NOT_ARRIVED
+    if state.groups[job]:
+        return _under_way(state, job)
+    if state.planned:
+        return Reason.PLANNED_LATER
+    said = Reason(int(state.reason_J[job]))
+    return Reason.WAITING_FOR_TURN if said is Reason.RUNNING else said
+
+
+def _under_way(state: State, job: int) -> Reason:
+    """Running if a device computes for it; else its tasks wait in queues or for a barrier."""
+    queued = False
+    for queue in state.queues:
+        if not queue:
+            continue
+        head = queue[0]
+        if head.job == job and head.round <= state.round_J[job]:
+            return Reason.RUNNING
+        queued = queued or any(one.job == job and one.round <= state.round_J[job] for one in queue)
+    return Reason.WAITING_FOR_DEVICES if queued else Reason.WAITING_FOR_BARRIER
