@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
+from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.compose import simulate
 from warren.cli.export import load_record
 from warren.cli.files import read_dir, refused, write_atomic
@@ -49,13 +49,13 @@ def _all(
     what: Sequence[str], place: str | None, seeds: int, overrides: Sequence[str]
 ) -> list[_Entry]:
     """Everything is read and checked before the first simulation, which may take long."""
-    found: list[Run | _Entry] = []
+    found: list[tuple[str, Run] | _Entry] = []
     for one in what:
         if Path(one).is_dir():
             found.append(_Entry(record=load_record(one, read_dir(one)), folder=one))
         else:
-            found += _runs(one, place, seeds, overrides)
-    return [one if isinstance(one, _Entry) else _simulated(one) for one in found]
+            found += [(one, run) for run in _runs(one, place, seeds, overrides)]
+    return [one if isinstance(one, _Entry) else _simulated(*one) for one in found]
 
 
 def _runs(path: str, place: str | None, seeds: int, overrides: Sequence[str]) -> Iterator[Run]:
@@ -69,13 +69,15 @@ def _runs(path: str, place: str | None, seeds: int, overrides: Sequence[str]) ->
         for seed in range(1, seeds + 1):
             chosen = [*overrides, f"seed={seed}", f"truth.seed={seed}"] if seeds > 1 else overrides
             run = run_of(path, name, chosen)
-            choose(run)
+            with named_after(path, run):
+                choose(run)
             yield run if seeds == 1 else replace(run, name=f"{run.name} seed {seed}")
 
 
-def _simulated(run: Run) -> _Entry:
+def _simulated(path: str, run: Run) -> _Entry:
     say(f"simulating {run.name} under {run.scheduler.place}")
-    return _Entry(record=simulate(run), folder=None)
+    with named_after(path, run):
+        return _Entry(record=simulate(run), folder=None)
 
 
 def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:

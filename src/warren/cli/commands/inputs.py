@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from warren.cli.files import read
 from warren.model.errors import Problem, SpecError
@@ -41,6 +41,27 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
 def with_absolute_base(run: Run) -> Run:
     """The run with apps that are found from any working folder."""
     return replace(run, base=os.path.abspath(run.base))
+
+
+@contextlib.contextmanager
+def named_after(path: str, run: Run) -> Iterator[None]:
+    """What is found wrong with a resolved run is told of the file it came from."""
+    try:
+        yield
+    except SpecError as error:
+        own = (run.name, *_PARTS)
+        raise SpecError(
+            replace(one, file=path, field=_full(one)) if one.file in own else one
+            for one in error.problems
+        ) from error.__cause__
+
+
+_PARTS: Final = ("scheduler", "policy")
+"""Sections of a run file that stand for the file in a problem."""
+
+
+def _full(problem: Problem) -> str:
+    return f"{problem.file}.{problem.field}" if problem.file in _PARTS else problem.field
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

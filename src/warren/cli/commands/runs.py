@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
+from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
 from warren.cli.output import OutputDir, check_free, default_dir
 from warren.model.run import Run
@@ -32,7 +32,8 @@ def simulate_command(
     """Simulate one run file."""
     run = run_of(run_file, place, overrides)
     if dry_run:
-        _show_resolved(run, out, json_)
+        with named_after(run_file, run):
+            _show_resolved(run, out, json_)
         return
     attend = None
     if sys.stderr.isatty():
@@ -40,7 +41,7 @@ def simulate_command(
 
         attend = progress(run)
     options = Options(compiled=not events, check=check, attend=attend)
-    with OutputDir(out) if out else nullcontext(None) as folder:
+    with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
         record = simulate(run, folder, options)
     _finish(record, out, json_)
 
@@ -57,16 +58,17 @@ def run_command(
 ) -> None:
     """Train one run file for real."""
     run = run_of(run_file, place, overrides)
-    check_apps(run)
-    if dry_run:
-        _show_resolved(run, out, json_)
-        return
+    with named_after(run_file, run):
+        check_apps(run)
+        if dry_run:
+            _show_resolved(run, out, json_)
+            return
     from warren.cli.screen import live_view
 
     path = out or default_dir(run)
     folder = OutputDir(path, durable=True)
     try:
-        with folder:
+        with named_after(run_file, run), folder:
             record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
     except BaseException as error:
         _say_what_is_left(folder, error)

@@ -1,0 +1,214 @@
+"""The command with real processes: trained, cut off at any moment, out of disk, wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cli_runs import CHECKOUT, JOBS, QUICKSTART, Warren, write_run
+from test_cli_mutated import attempt, check_lines
+
+import warren as from_python
+from warren.cli.files import OUTPUT_FILES
+
+pytestmark = pytest.mark.live
+
+LIVE_FILES = {*OUTPUT_FILES, "params", "logs", "metrics", "run.log"}
+
+
+class Command:
+    """``warren`` in a process of its own, with a temporary folder of its own."""
+
+    def __init__(self, folder: Path, *arguments: str | Path, limit: int | None = None) -> None:
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir(exist_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "warren", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(self.temporary)},
+            preexec_fn=None if limit is None else lambda: _limit_files(limit),
+        )
+
+    def wait_for(self, holds: Callable[[], bool]) -> None:
+        """Until something is so; the command must still be at work."""
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert self._process.poll() is None, self._process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def end(self, signum: signal.Signals | None = None) -> tuple[int, str, list[str], float]:
+        """Send a signal, wait; gives exit code, both outputs and the seconds that took."""
+        if signum is not None:
+            self._process.send_signal(signum)
+        begin = time.monotonic()
+        out, err = self._process.communicate(timeout=100)
+        took = time.monotonic() - begin
+        assert "Traceback" not in err, err
+        assert [path.name for path in self.temporary.glob("warren-*")] == []
+        return self._process.returncode, out, err.splitlines(), took
+
+
+def _limit_files(limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Iterator[str]:
+    """A run of some tens of seconds."""
+    jobs = JOBS.replace("rounds: 6", "rounds: 4000").replace("rounds: 8", "rounds: 5000")
+    return write_run(tmp_path / "in", jobs=jobs)
+
+
+def has_lines(path: Path, least: int) -> Callable[[], bool]:
+    """Whether a file has got so many lines."""
+    return lambda: path.is_file() and path.read_bytes().count(b"\n") >= least
+
+
+def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    live, simulated = tmp_path / "live", tmp_path / "simulated"
+    code, out, err, _ = Command(tmp_path, "run", tiny, "--out", live, "--json").end()
+    assert code == 0
+    assert err[0] == f"training 3 jobs on 3 devices under srtf into {live}"
+    assert json.loads(out) == json.loads((live / "summary.json").read_text())
+    assert {path.name for path in live.iterdir()} == LIVE_FILES
+    assert warren("simulate", tiny, "--out", simulated).code == 0
+    result = from_python.load(live)
+    for name in "abc":
+        assert len(result.job(name).row["params_sha256"]) == 64
+        assert result.job(name).params()
+    found = warren("compare", live, simulated, "--json").json
+    assert found[0]["jct_errors"][0]["jobs"] == 3
+    assert warren("report", live, "--check").code == 0
+
+
+def test_a_run_cut_off_in_training_keeps_what_ran_and_leaves_no_process(
+    warren: Warren, long: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    command = Command(tmp_path, "run", long, "--out", out)
+    command.wait_for(has_lines(out / "metrics" / "c.csv", 5))
+    code, printed, err, took = command.end(signal.SIGINT)
+    assert (code, printed) == (130, "")
+    assert took < 5.0
+    assert err[-2:] == [
+        f"cut off; the journal and the tables of what ran are in {out}",
+        "warren: interrupted",
+    ]
+    assert {path.name for path in out.iterdir()} == LIVE_FILES
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["unfinished"] > 0
+    assert summary["tasks"] > 0
+    assert warren("report", out).code == 0
+    assert warren("compare", out, long, "--json").code == 0
+
+
+@pytest.mark.parametrize("delay_s", [0.3, 1.0, 2.0])
+def test_a_run_cut_off_while_it_starts_leaves_nothing_or_all(
+    long: str, tmp_path: Path, delay_s: float
+) -> None:
+    out = tmp_path / "new" / "out"
+    command = Command(tmp_path, "run", long, "--out", out)
+    time.sleep(delay_s)
+    code, printed, err, took = command.end(signal.SIGINT)
+    assert code in (130, -signal.SIGINT)
+    assert printed == ""
+    assert took < 5.0
+    assert all(line.startswith(("warren: ", "stopped ", "training ", "cut off")) for line in err)
+    kept = out.exists()
+    assert not kept or {path.name for path in out.iterdir()} == LIVE_FILES
+    assert kept or not out.parent.exists()
+
+
+def test_a_killed_run_leaves_no_process_and_a_journal_to_report_from(
+    warren: Warren, long: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    command = Command(tmp_path, "run", long, "--out", out)
+    command.wait_for(has_lines(out / "metrics" / "c.csv", 5))
+    command._process.kill()
+    command._process.communicate()
+    found = warren("report", out, "--json")
+    assert found.code == 0
+    assert found.json["tasks"] > 0
+    assert found.json["unfinished"] > 0
+
+
+def test_the_plain_engine_cut_off_keeps_the_jobs_it_finished(
+    warren: Warren, long: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    jobs = Path(long).with_name("jobs.yaml")
+    jobs.write_text(jobs.read_text().replace("rounds: 4000", "rounds: 40"))
+    command = Command(tmp_path, "run", long, "--out", out, "--set", "cluster.engine=plain")
+    command.wait_for(has_lines(out / "metrics" / "a.csv", 20))
+    code, _, _, took = command.end(signal.SIGTERM)
+    assert code == 130
+    assert took < 5.0
+    rows = from_python.load(out).jobs
+    assert rows["a"].row["status"] == "finished"
+    assert "unfinished" in {job.row["status"] for job in rows.values()}
+
+
+def test_a_disk_that_fills_up_ends_the_run_in_clear_lines(long: str, tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a full disk."""
+    out = tmp_path / "out"
+    code, _, err, _ = Command(tmp_path, "run", long, "--out", out, limit=30_000).end()
+    assert code == 2
+    assert err[-2].startswith("cut off; the journal of what ran is in ")
+    assert err[-1].startswith(f"warren: {out}")
+    assert err[-1].endswith("File too large")
+
+
+def test_a_policy_that_raises_in_a_run_ends_it_in_one_line(tiny: str, tmp_path: Path) -> None:
+    source = (CHECKOUT / "examples" / "policies" / "round_robin.py").read_text()
+    raising = source.replace("assign:", "assert view.round_J.sum() < 3, 'boom'\n        assign:", 1)
+    (tmp_path / "mine.py").write_text(raising)
+    out, place = tmp_path / "out", f"{tmp_path}/mine.py:RoundRobin"
+    command = Command(tmp_path, "run", tiny, "--place", place, "--out", out)
+    command._process.wait(timeout=100)
+    (path,) = command.temporary.glob("warren-error-*")
+    assert "boom" in path.read_text()
+    path.unlink()
+    code, _, err, _ = command.end()
+    assert code == 1
+    assert err[-1].startswith("warren: policy round-robin: decide raised ")
+    assert {path.name for path in out.iterdir()} == LIVE_FILES
+
+
+def test_an_app_that_fails_fails_its_job_alone(warren: Warren, tiny: str, tmp_path: Path) -> None:
+    jobs = Path(tiny).with_name("jobs.yaml")
+    jobs.write_text(jobs.read_text().replace("rounds: 8,", "rounds: 8, params: {colour: red},"))
+    code, _, err, _ = Command(tmp_path, "run", tiny, "--out", tmp_path / "out").end()
+    assert code == 1
+    assert [line for line in err if " b FAILED: " in line and "colour" in line]
+    assert err[-1] == f"1 of 3 jobs did not finish; see {tmp_path / 'out'}"
+    statuses = [job.row["status"] for job in from_python.load(tmp_path / "out").jobs.values()]
+    assert statuses == ["finished", "failed", "finished"]
+
+
+@pytest.mark.parametrize("seed", [10, 22, 26])
+def test_mutated_inputs_train_or_are_refused(tmp_path: Path, seed: int) -> None:
+    code, lines = attempt("run", tmp_path, seed)
+    assert code in (0, 1, 2)
+    check_lines(code, lines, tmp_path)
+
+
+def test_check_tells_that_the_quickstarts_app_is_deterministic(warren: Warren) -> None:
+    jobs = QUICKSTART.with_name("jobs.yaml")
+    found = warren("check", jobs, "--job", "cancer-logistic", "--json")
+    assert (found.code, found.err) == (0, ["checking cancer-logistic"])
+    assert [report["same"] for report in found.json] == [True]
+    assert "allowed: digits-mlp, " in warren("check", jobs, "--job", "none").complaint
