@@ -53,7 +53,7 @@ def test_policies_say_what_they_are_and_where_from(warren: Warren, arguments: li
 @pytest.mark.parametrize("kind", ["job", "cluster", "run"])
 def test_schema_prints_json_either_way(warren: Warren, kind: str) -> None:
     found = warren("schema", kind, "--json")
-    assert found.json["$schema"].startswith("https://json-schema.org/")
+    assert found.json["properties"]
     assert warren("schema", kind) == found
 
 

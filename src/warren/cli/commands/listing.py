@@ -12,7 +12,6 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.place.registry import POLICIES, place_policy
 from warren.policy.protocol import AnyPolicy
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 KINDS: Final = ("job", "cluster", "run")
 
 
@@ -73,4 +72,4 @@ def schema_command(kind: str) -> None:
         raise SpecError(Problem(file="schema", message=message))
     from warren.workload.schema import json_schema
 
-    print_json({"$schema": DIALECT, **json_schema(kind)})
+    print_json(json_schema(kind))
