@@ -83,6 +83,7 @@ def short(cell: object) -> object:
 
 
 def jct_error(compared: Any) -> dict[str, float]:
-    """The error object in what ``warren compare --json`` prints of a live and a simulated DIR."""
-    found: dict[str, float] = next(one for one in compared if "mean_error_pct" in one)
+    """The JCT error in what ``warren compare LIVE SIMULATED --json`` prints."""
+    live = next(one for one in compared if one.get("jct_errors"))
+    found: dict[str, float] = live["jct_errors"][0]
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 
 _MS: Final = 1_000_000
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class BasePort(ABC):
@@ -177,13 +177,10 @@ class BasePort(ABC):
 
 
 class _NoInterrupt:
-    """Ctrl-C changes nothing until the block is over: cleaning up is not left half done."""
+    """Signals that end a run wait until the block is over: cleaning up is not left half done."""
 
     def __enter__(self) -> None:
-        self._main = threading.current_thread() is threading.main_thread()
-        if self._main:
-            self._old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
 
     def __exit__(self, *_: object) -> None:
-        if self._main:
-            signal.signal(signal.SIGINT, self._old)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._old)

@@ -34,6 +34,8 @@ class Fleet:
         self._tickets = 0
         self._warm = False
         self._mark = {"WARREN_RUN": folder.name}
+        # PyTorch makes this folder on import; it goes with the run's own.
+        own = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
         with theirs, log.open("ab") as output:
             self._zygote = subprocess.Popen(
                 [
@@ -48,7 +50,7 @@ class Fleet:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=clean_environment(os.environ) | self._mark,
+                env=clean_environment(os.environ) | self._mark | own,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.costs import IntArray
+from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.record import Bound, Record
 from warren.report.wording import count
@@ -62,7 +63,7 @@ def summary(record: Record) -> dict[str, Any]:
         "overruns": extra.get("overruns"),
         "world": header.world,
         "network": run.cluster.network.model,
-        "time_scale": None if run.cluster.emulate is None else run.cluster.emulate.time_scale,
+        "time_scale": _time_scale(run),
         "noise": {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv},
         "numerics": sorted({saved.numerics for saved in record.history.saved.values()}),
         "seed": run.seed,
@@ -70,6 +71,12 @@ def summary(record: Record) -> dict[str, Any]:
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }
+
+
+def _time_scale(run: Run) -> float | None:
+    """Real seconds of an emulated second; None where nothing is padded (the plain engine)."""
+    emulate = run.cluster.emulate
+    return None if emulate is None or run.cluster.engine == "plain" else emulate.time_scale
 
 
 def summary_text(summary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:

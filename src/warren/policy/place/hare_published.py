@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.model.decision import Decision
-from warren.model.errors import InfeasibleDecision
+from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
 from warren.model.plan import Plan
 from warren.model.view import View
@@ -74,15 +74,13 @@ class HarePublished:
 
         Raises
         ------
-        InfeasibleDecision
+        SpecError
             If the instance has more than ``MAX_TASKS`` tasks.
         """
         tasks = int((view.rounds_J * view.scale_J).sum())
         if tasks > MAX_TASKS:
-            raise InfeasibleDecision(
-                f"policy {self.name}: {tasks} tasks; allowed: at most {MAX_TASKS} (its relaxation "
-                "needs a commercial solver beyond; use hare)"
-            )
+            message = f"{tasks} tasks; {self.name} takes at most {MAX_TASKS}; use hare"
+            raise SpecError(Problem(file=self.name, field="scheduler.place", message=message))
         if not tasks:
             return Decision(plan=Plan.empty()), memory
         from warren.solve.algorithm1 import algorithm1

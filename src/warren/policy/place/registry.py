@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Final
 
@@ -41,6 +42,12 @@ def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyP
 
 def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> AnyPolicy:
     """Make a policy from its class and options, refusing options that it does not know."""
+    known = [field.name for field in fields(cls)] if is_dataclass(cls) else None
+    unknown = [option for option in options if known is not None and option not in known]
+    if unknown:
+        allowed = ", ".join(known or ()) or "none"
+        message = f"{name} does not accept this option; allowed: {allowed}"
+        raise SpecError(Problem(file="policy", field=", ".join(unknown), message=message))
     try:
         return cls(**options)
     except (TypeError, ValueError) as error:
