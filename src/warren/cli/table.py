@@ -13,6 +13,8 @@ from rich.text import Text
 
 from warren.core.loop import Core
 from warren.core.state import Phase, State
+from warren.core.waiting import reason
+from warren.model.decision import Reason
 from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
@@ -29,6 +31,12 @@ _STYLES: Final = {
     Phase.PENDING: "dim", Phase.ACTIVE: "", Phase.FINISHED: "green", Phase.FAILED: "red",
     Phase.CANCELLED: "yellow",
 }  # fmt: skip
+_WAITS: Final = {
+    Reason.WAITING_FOR_TURN: "waits: turn",
+    Reason.WAITING_FOR_DEVICES: "waits: device",
+    Reason.WAITING_FOR_BARRIER: "waits: barrier",
+    Reason.PLANNED_LATER: "planned",
+}
 _ORDER: Final = (Phase.ACTIVE, Phase.FAILED, Phase.PENDING, Phase.FINISHED, Phase.CANCELLED)
 """Which jobs are shown first where not all fit."""
 
@@ -112,7 +120,7 @@ class LiveTable:
         if phase is Phase.ACTIVE:
             if self._held(state, job) or any(one.job == job for d in state.syncing for one in d):
                 return "running"
-            return "queued" if state.groups[job] else "waiting"
+            return _WAITS.get(reason(state, job), "waiting")
         return phase.name.lower()
 
     def _devices(self, state: State, job: int, width: int) -> str:
