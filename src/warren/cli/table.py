@@ -19,14 +19,16 @@ from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
-_NARROW: Final = 90
-"""Below this many columns, only the number of devices is shown and not their names."""
 _WIDEST: Final = 40
+"""Names of devices are shown up to this many columns, if they fit; else their number."""
+_DEVICES: Final = 4
 _FRAME_LINES: Final = 8
 _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
     ("job", "left"), ("phase", "left"), ("rounds", "right"), ("loss", "right"),
     ("devices", "left"), ("finish", "right"),
 )  # fmt: skip
+_LEAST: Final = {"phase": 14, "loss": 8, "finish": 8}
+"""Columns that grow during a run start this wide."""
 _STYLES: Final = {
     Phase.PENDING: "dim", Phase.ACTIVE: "", Phase.FINISHED: "green", Phase.FAILED: "red",
     Phase.CANCELLED: "yellow",
@@ -48,7 +50,7 @@ class LiveTable:
         self._run, self._core, self._predicted = run, core, predicted
         self._loss: dict[int, float] = {}
         self._end_ns: dict[int, int] = {}
-        self._widths = [len(name) for name, _ in _COLUMNS]
+        self._widths = [_LEAST.get(name, len(name)) for name, _ in _COLUMNS]
         self._rank = np.zeros(len(Phase), dtype=np.int64)
         self._rank[list(_ORDER)] = np.arange(len(_ORDER))
 
@@ -125,7 +127,8 @@ class LiveTable:
 
     def _devices(self, state: State, job: int, width: int) -> str:
         names = [self._run.cluster.devices[device].name for device in self._held(state, job)]
-        if width < _NARROW or len(" ".join(names)) > _WIDEST:
+        others = sum(self._widths) - self._widths[_DEVICES] + 3 * len(_COLUMNS)
+        if len(" ".join(names)) > min(width - others, _WIDEST):
             return f"{len(names)}" if names else ""
         return " ".join(names)
 
