@@ -28,7 +28,7 @@ _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
     ("devices", "left"), ("finish", "right"),
 )  # fmt: skip
 _LEAST: Final = {"phase": 14, "loss": 8, "finish": 8}
-"""Columns that grow during a run start this wide."""
+"""What columns that grow during a run may need."""
 _STYLES: Final = {
     Phase.PENDING: "dim", Phase.ACTIVE: "", Phase.FINISHED: "green", Phase.FAILED: "red",
     Phase.CANCELLED: "yellow",
@@ -50,7 +50,7 @@ class LiveTable:
         self._run, self._core, self._predicted = run, core, predicted
         self._loss: dict[int, float] = {}
         self._end_ns: dict[int, int] = {}
-        self._widths = [_LEAST.get(name, len(name)) for name, _ in _COLUMNS]
+        self._widths = [len(name) for name, _ in _COLUMNS]
         self._rank = np.zeros(len(Phase), dtype=np.int64)
         self._rank[list(_ORDER)] = np.arange(len(_ORDER))
 
@@ -127,7 +127,11 @@ class LiveTable:
 
     def _devices(self, state: State, job: int, width: int) -> str:
         names = [self._run.cluster.devices[device].name for device in self._held(state, job)]
-        others = sum(self._widths) - self._widths[_DEVICES] + 3 * len(_COLUMNS)
+        grown = [
+            max(wide, _LEAST.get(name, 0))
+            for (name, _), wide in zip(_COLUMNS, self._widths, strict=True)
+        ]
+        others = sum(grown) - grown[_DEVICES] + 3 * len(_COLUMNS)
         if len(" ".join(names)) > min(width - others, _WIDEST):
             return f"{len(names)}" if names else ""
         return " ".join(names)
