@@ -95,7 +95,7 @@ def test_elsewhere_than_on_a_terminal_a_line_tells_of_every_end(
 ) -> None:
     simulate(run, None, Options(attend=screen.live_view(run, "DIR")))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "training 3 jobs on 3 devices under srtf into DIR"
+    assert lines[0] == "training 3 jobs on 3 devices under srtf into DIR; times are cluster seconds"
     assert sorted(line.split()[2] for line in lines[1:]) == ["a", "b", "c"]
     assert all("finished after" in line for line in lines[1:])
 

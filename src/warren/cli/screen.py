@@ -70,7 +70,8 @@ def live_view(run: Run, folder: str) -> Attend:
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
         jobs, devices = len(run.workload.jobs), len(run.cluster.devices)
-        _err(f"training {jobs} jobs on {devices} devices under {core.policy.name} into {folder}")
+        what = f"training {jobs} jobs on {devices} devices under {core.policy.name}"
+        _err(f"{what} into {folder}; times are cluster seconds")
         return _watch_table(run, core, predicted) if is_terminal else _watch_lines(run, core)
 
     return attend
@@ -128,8 +129,8 @@ def _watch_lines(run: Run, core: Core) -> Iterator[Observer]:
         due = monotonic() + LINES_S
         done, total = int(state.done_J.sum()), len(run.workload.jobs)
         busy = int(np.count_nonzero(state.queued_D))
-        now_s = ns_to_seconds(state.now_ns)
-        _err(f"{now_s:9.1f} s  {done}/{total} jobs ended, {busy} devices busy")
+        now_s, devices = ns_to_seconds(state.now_ns), len(run.cluster.devices)
+        _err(f"{now_s:9.1f} s  {done}/{total} jobs ended, {busy} of {devices} devices busy")
 
     yield observe
 

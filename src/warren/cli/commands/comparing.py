@@ -124,6 +124,8 @@ def _check_page(out: str | None) -> None:
         raise refused(Path(out), "is a folder; --out names the page to write, such as compare.html")
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise refused(Path(out).parent, "no such folder; make it first")
+    if out is not None and Path(out).exists() and Path(out).suffix not in (".html", ".htm"):
+        raise refused(Path(out), "exists already and is no page; --out names an .html file")
 
 
 def _write_page(out: str, entries: Sequence[_Entry]) -> None:

@@ -1,0 +1,43 @@
+"""What the terminal says of a summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warren.cli.files import read
+from warren.cli.wording import summary_lines
+
+
+def values(**other: Any) -> dict[str, Any]:
+    found = {
+        "run": "r", "scheduler": {"place": "hare"}, "grain": "1", "finished": 1, "jobs": 1,
+        "tasks": 100, "mean_jct_s": 1.0, "p95_jct_s": 1.0, "weighted_jct_s": 1.0,
+        "makespan_s": 1.0, "utilization": 0.5, "gap": {"weighted_jct": 0.1}, "decide_s": 0.1,
+        "wall_s": 0.2,
+    }  # fmt: skip
+    return found | other
+
+
+@pytest.mark.parametrize(("overruns", "told"), [(0, False), (5, False), (6, True)])
+def test_many_overruns_are_told_with_the_way_out(overruns: int, told: bool) -> None:
+    text = "\n".join(summary_lines(values(overruns=overruns)))
+    assert ("raise emulate.time_scale" in text) is told
+
+
+def test_a_missing_bound_is_told_with_its_reason() -> None:
+    text = "\n".join(summary_lines(values(gap=None, lower_bound_reason="times are not known")))
+    assert "no lower bound: times are not known" in text
+
+
+def test_nothing_but_a_page_is_overwritten_by_compare(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from warren.cli.main import call
+
+    kept = tmp_path / "jobs.yaml"
+    kept.write_text("mine")
+    assert call(["compare", "examples/quickstart/run.yaml", "--out", str(kept)]) == 2
+    assert "is no page" in capsys.readouterr().err
+    assert read(str(kept)) == b"mine"
