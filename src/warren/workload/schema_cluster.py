@@ -28,46 +28,65 @@ def _some(value: list[HostSpec]) -> list[HostSpec]:
 class HostSpec(Spec):
     """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
 
-    name: Name
-    count: int | None = Field(None, ge=1, le=MAX_HOSTS)
+    name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other hosts.")
+    count: int | None = Field(
+        None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
+    )
     devices: dict[Name, Annotated[int, Field(ge=1, le=MAX_DEVICES)]] = Field(
         default_factory=dict, description="Devices of each type, like {V100: 4}."
     )
-    memory: Size | None = None
-    nic: RateBps | None = None
-    intra: RateBps | None = None
-    disk: DiskRate | None = None
+    memory: Size | None = Field(None, description="Of the host; recorded only.")
+    nic: RateBps | None = Field(
+        None, description="Prices synchronisation where a profile does not; default: 25 Gbps."
+    )
+    intra: RateBps | None = Field(None, description="Between its devices; recorded only.")
+    disk: DiskRate | None = Field(None, description="Rate of its disk; recorded only.")
 
 
 class DeviceTypeSpec(Spec):
     """A kind of device."""
 
-    memory: Size | None = None
+    memory: Size | None = Field(None, description="Of one device; default: not limited.")
 
 
 class NetworkSpec(Spec):
     """Which model prices synchronisation."""
 
-    model: Annotated[str, *choice("constant", "lane", later=("contention", "fluid"))] = "constant"
+    model: Annotated[str, *choice("constant", "lane", later=("contention", "fluid"))] = Field(
+        default="constant",
+        description="constant: synchronisations never wait; lane: those of a device follow each "
+        "other, as they do live.",
+    )
 
 
 class EmulateSpec(Spec):
     """Live without the real devices."""
 
-    time_scale: float = Field(1.0, gt=0, le=1e6)
+    time_scale: float = Field(
+        1.0, gt=0, le=1e6, description="Real seconds that a cluster second lasts."
+    )
 
 
 class ClusterSpec(Spec):
     """Hosts, their devices and what connects them."""
 
     format: Format = 1
-    hosts: Annotated[list[HostSpec], AfterValidator(_some)]
-    device_types: dict[Name, DeviceTypeSpec] = Field(default_factory=dict)
-    network: NetworkSpec = NetworkSpec()
+    hosts: Annotated[list[HostSpec], AfterValidator(_some)] = Field(
+        description="At least one, with at least one device in all."
+    )
+    device_types: dict[Name, DeviceTypeSpec] = Field(
+        default_factory=dict, description="Where given, it names every type in use."
+    )
+    network: NetworkSpec = Field(NetworkSpec(), description="How a simulation times it.")
     engine: Annotated[
         Any,
         AfterValidator(choice(*_ENGINES)[0].func),
         BeforeValidator(_engine),
         WithJsonSchema({"type": "string", "enum": list(_ENGINES)}),
-    ] = "local"
-    emulate: EmulateSpec | None = None
+    ] = Field(
+        "local",
+        description="local: a CPU process a device; plain: jobs one after the other, unscheduled.",
+    )
+    emulate: EmulateSpec | None = Field(
+        None, description="Live tasks last as long as the profile says; default: as they do."
+    )

@@ -58,10 +58,14 @@ class JobSpec(Spec):
     """One training job: what it computes, never where or when."""
 
     format: Format = 1
-    name: Name
-    app: Path | None = Field(None, description="path/file.py:Class, relative to the run file.")
+    name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other jobs.")
+    app: Path | None = Field(
+        None, description="path/file.py:Class, relative to the file that holds the job."
+    )
     model: Line | None = Field(None, description="A row of the profile table; omit to measure.")
-    sync: Annotated[str, *choice("ps", later=("ring",))] = "ps"
+    sync: Annotated[str, *choice("ps", later=("ring",))] = Field(
+        "ps", description="ps: a parameter server."
+    )
     scale: int = Field(1, ge=1, le=MAX_SCALE, description="Tasks a round.")
     rounds: Count | None = Field(None, description="Omit when unknown (online policies only).")
     batch: int | None = Field(
@@ -70,15 +74,19 @@ class JobSpec(Spec):
         le=10**9,
         description="Items a task; default: the batch of the model's row; 1 with an app.",
     )
-    weight: float = Field(1.0, gt=0, le=1e12)
+    weight: float = Field(1.0, gt=0, le=1e12, description="Of its JCT in the sum.")
     arrival: TimeNs = 0
-    user: Line | Literal[""] = ""
-    group: Line | Literal[""] = ""
+    user: Line | Literal[""] = Field("", description="Whose job it is, for tables.")
+    group: Line | Literal[""] = Field("", description="Of whom, for tables.")
     seed: Seed | None = Field(None, description="Default: from the run's seed and the job's name.")
-    numerics: Annotated[str, *choice("strict", "mixed")] = "strict"
-    evaluate: EvaluateSpec | None = None
-    stop: StopSpec | None = None
-    checkpoint: CheckpointSpec | None = None
+    numerics: Annotated[str, *choice("strict", "mixed")] = Field(
+        "strict", description="Whether the job must stay in one numerics class; recorded only."
+    )
+    evaluate: EvaluateSpec | None = Field(None, description="Default: never.")
+    stop: StopSpec | None = Field(None, description="End early; needs evaluate.")
+    checkpoint: CheckpointSpec | None = Field(
+        None, description="Recorded only; this version keeps none."
+    )
     params: Free = Field(default_factory=dict, description="Parameters of the app.")
     cost: Annotated[
         Line | None, BeforeValidator(_cost), WithJsonSchema({"type": ["string", "null"]})

@@ -64,8 +64,12 @@ class ProfileSpec(Spec):
     batch: int = Field(
         0, ge=0, le=10**9, description="Batch of these times; 0: they hold for any batch."
     )
-    comp: dict[Line, PositiveTimeS]
-    sync: dict[Line, TimeS] = Field(default_factory=dict)
+    comp: dict[Line, PositiveTimeS] = Field(
+        description="T^c by device type; a type that is absent cannot run it."
+    )
+    sync: dict[Line, TimeS] = Field(
+        default_factory=dict, description="T^s by device type; default: from model and the NIC."
+    )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
 
@@ -75,8 +79,8 @@ Profiles = dict[Line, ProfileSpec]
 class TraceSpec(Spec):
     """A public trace as workload."""
 
-    format: Annotated[str, *choice(*FORMATS)]
-    path: Path
+    format: Annotated[str, *choice(*FORMATS)] = Field(description="Whose trace it is.")
+    path: Path = Field(description="The trace; may be gzipped.")
     round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
         60.0, description="Philly: run time T is ceil(T / round_s)."
     )
@@ -95,9 +99,11 @@ class WorkloadSpec(Spec):
             path_or("list"),
         ]
         | None
-    ) = None
-    trace: TraceSpec | None = None
-    generate: Annotated[Any, BeforeValidator(_refuse_generate), WithJsonSchema({"not": {}})] = None
+    ) = Field(None, description="A jobs file (YAML, or .csv), or a list of jobs.")
+    trace: TraceSpec | None = Field(None, description="A public trace, to simulate.")
+    generate: Annotated[Any, BeforeValidator(_refuse_generate), WithJsonSchema({"not": {}})] = (
+        Field(None, description="Not available yet.")
+    )
     notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
 
     @model_validator(mode="after")
@@ -110,18 +116,30 @@ class WorkloadSpec(Spec):
 class SchedulerSpec(Spec):
     """The four answers, by policy name."""
 
-    place: Line = "hare"
-    flow: Annotated[str, *choice("fair")] = "fair"
-    group: Annotated[str, *choice("isolated")] = "isolated"
-    shape: Annotated[str, *choice("static")] = "static"
+    place: Line = Field(
+        default="hare", description="Which task runs where, and when; or FILE.py:Class."
+    )
+    flow: Annotated[str, *choice("fair")] = Field(
+        default="fair", description="Whose bytes go first on a busy link."
+    )
+    group: Annotated[str, *choice("isolated")] = Field(
+        default="isolated", description="Which jobs share hosts, and how."
+    )
+    shape: Annotated[str, *choice("static")] = Field(
+        default="static", description="How many workers and servers a job gets."
+    )
 
 
 class TruthSpec(Spec):
     """Hidden truth of a simulation."""
 
-    task_cv: float = Field(0.0, ge=0, le=10)
-    job_cv: float = Field(0.0, ge=0, le=10)
-    seed: Seed = 0
+    task_cv: float = Field(
+        0.0, ge=0, le=10, description="Coefficient of variation of single tasks."
+    )
+    job_cv: float = Field(
+        0.0, ge=0, le=10, description="Of a factor shared by a job's tasks on one device type."
+    )
+    seed: Seed = Field(default=0, description="Of the noise.")
 
 
 def _workload_kind(value: Any) -> str | None:
@@ -144,7 +162,9 @@ class RunSpec(Spec):
     base: str | None = Field(
         None, description="Folder of app paths, as it stands; default: the file's folder."
     )
-    cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")]
+    cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")] = (
+        Field(description="A cluster file, or its content.")
+    )
     workload: Annotated[
         PathTag
         | Annotated[list[JobSpec], Tag("<inline>")]
@@ -154,14 +174,17 @@ class RunSpec(Spec):
             custom_error_type="path_or",
             custom_error_message="expected {jobs: ...}, {trace: ...}, a list of jobs or a path",
         ),
-    ]
-    scheduler: SchedulerSpec = SchedulerSpec()
-    policy: Free = Field(default_factory=dict, description="Options of place.")
+    ] = Field(description="{jobs: ...}, {trace: ...}, a jobs file, or a list of jobs.")
+    scheduler: SchedulerSpec = Field(SchedulerSpec(), description="The policies, by name.")
+    policy: Free = Field(default_factory=dict, description="Options of the place policy.")
     profiles: (
         Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None
-    ) = None
+    ) = Field(None, description="More rows of costs, by model: a file, or its content.")
     grain: Annotated[
         str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
-    truth: TruthSpec = Field(default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0))
-    seed: Seed = 0
+    truth: TruthSpec = Field(
+        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0),
+        description="Noise of a simulation; default: none.",
+    )
+    seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
