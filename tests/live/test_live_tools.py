@@ -22,8 +22,10 @@ pytestmark = pytest.mark.live
 def test_measured_seconds_are_those_of_the_app(tmp_path: Path) -> None:
     jobs = [job(0, params={"sleep_s": 0.03}), job(1, "RaisesAtBirth"), job(2)]
     run, _ = world(tmp_path, jobs, 2, scale=0.5, comp_s=1.0)
-    found = measure(run, [0, 1])
+    found, reasons = measure(run, [0, 1])
     assert found.keys() == {0}
+    assert reasons.keys() == {1}
+    assert "OSError: no such data" in reasons[1]
     comp_s, sync_s = found[0]
     assert 0.03 <= comp_s < 0.06
     assert 0 < sync_s < 0.03

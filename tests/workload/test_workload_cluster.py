@@ -37,10 +37,17 @@ def test_units_of_a_host_are_bytes_and_bits_a_second() -> None:
     )
 
 
-def test_a_type_that_is_not_described_has_no_memory_limit_and_an_unused_one_is_left_out() -> None:
-    text = "hosts: [{name: a, devices: {B: 1, A: 1}}]\ndevice_types: {C: {memory: 1 GB}, A: {}}"
+def test_types_stand_in_the_order_described_and_an_unused_one_is_left_out() -> None:
+    types = "{C: {memory: 1 GB}, A: {}, B: {}}"
+    text = f"hosts: [{{name: a, devices: {{B: 1, A: 1}}}}]\ndevice_types: {types}"
     cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
     assert [(kind.name, kind.memory_bytes) for kind in cluster.types] == [("A", None), ("B", None)]
+
+
+def test_without_described_types_any_type_goes() -> None:
+    text = "hosts: [{name: a, devices: {B: 1, A: 1}}]"
+    cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
+    assert cluster.type_names == ("B", "A")
 
 
 def test_network_engine_and_emulation_are_read() -> None:

@@ -15,7 +15,8 @@ from warren.workload.dump import dump_run
 from warren.workload.load import load_run, run_from_dict
 
 NAMES = st.text("ABCxyz019._-", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
-LINES = st.text(min_size=1, max_size=20).filter(str.isprintable)
+PRINTABLE = st.characters(exclude_categories=["C", "Z"], include_characters=" ")
+LINES = st.text(PRINTABLE, min_size=1, max_size=20)
 SECONDS = st.floats(1e-9, 1e6)
 RATES = st.floats(1.0, 1e13)
 SIZES = st.integers(0, 10**15)
@@ -82,7 +83,7 @@ def runs(draw: st.DrawFn) -> Run:
     drawn = draw(st.lists(HOSTS, min_size=1, max_size=3))
     hosts = [{**host, "name": f"h{index}"} for index, host in enumerate(drawn)]
     types = list(dict.fromkeys(kind for host in hosts for kind in host["devices"]))
-    described = draw(st.lists(st.sampled_from(types), unique=True))
+    described = draw(st.sampled_from([[], types, types[::-1]]))
     cluster = {
         "hosts": hosts,
         "device_types": {kind: {"memory": draw(some(SIZES))} for kind in described},

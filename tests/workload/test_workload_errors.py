@@ -64,7 +64,10 @@ def test_problems_of_all_files_come_together() -> None:
         ("{name: &n a, app: *n}", "app: is an alias"),
         ("{name: !!python/object:os.system a, app: x}", "has a tag"),
         ("{name: a, app: x}\n---\n{name: b}", "several documents"),
-        ("name: a\n\tapp: x", "j.yaml:2: is not YAML"),
+        ("name: a\n\tapp: x", "j.yaml:2: is not YAML: a tab; indent with spaces"),
+        ("jobs:\n\t- name: a", "j.yaml:2: is not YAML: a tab; indent with spaces"),
+        ("{name: r, cluster: c.yaml}", "this is a run file; give its jobs file"),
+        ("workload: {jobs: jobs.csv}", "a run file; give its jobs file, 'jobs.csv'"),
         ("name: [", "j.yaml:1: is not YAML"),
         ("{name: a, app: x, <<: {scale: 2}}", "<<: unknown field"),
         ("[" * 80 + "]" * 80, "is nested deeper than 50 levels"),
@@ -100,6 +103,12 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         ("disk: 1 GB/s", "disk: 5", "hosts[0].disk: 5 needs a unit"),
         ("time_scale: 0.05", "time_scale: 0", "emulate.time_scale: must be more than 0"),
         ("hosts:", "host:", "hosts: is required"),
+        (
+            "V100: 4",
+            "V10O: 4",
+            "c.yaml:3: hosts[0].devices.V10O: 'V10O' is none of device_types; "
+            "did you mean V100? allowed: V100, T4, K80",
+        ),
     ],
 )
 def test_a_wrong_cluster_says_where_and_what_is_allowed(old: str, new: str, line: str) -> None:

@@ -22,7 +22,7 @@ format: 1
 hosts:
   - {name: v, count: 2, devices: {V100: 4}, memory: 244 GB, nic: 25 Gbps, intra: 300 Gbps, disk: 1 GB/s}
   - {name: t, devices: {T4: 2, K80: 1}, memory: 192 GB, nic: 10 Gbps}
-device_types: {V100: {memory: 16 GB}, T4: {memory: 16 GB}}
+device_types: {V100: {memory: 16 GB}, T4: {memory: 16 GB}, K80: {}}
 network: {model: constant}
 engine: local
 emulate: {time_scale: 0.05}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,7 +136,9 @@ def _resolve(run: RunLike, place: str | None) -> Run:
     elif isinstance(run, Mapping):
         resolved = with_absolute_base(run_from_dict(run, ".", read, batches=BATCHES))
     else:
-        resolved = with_absolute_base(load_run(str(run), read, batches=BATCHES))
+        resolved = with_absolute_base(
+            load_run(str(run), read, batches=BATCHES, named=os.path.abspath(run))
+        )
     if place is not None:
         resolved = replace(resolved, scheduler=replace(resolved.scheduler, place=place))
     return resolved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -39,8 +40,13 @@ def check_apps(run: Run) -> None:
         raise SpecError(problems)
 
 
+def app_path(app: str, base: str) -> str:
+    """Where the file of an app is looked for."""
+    return os.path.normpath(Path(base) / app.rpartition(":")[0])
+
+
 def _problem(run: Run, job: Job, message: str) -> Problem:
-    return Problem(file=run.name, field=f"job {job.name}: app", message=message)
+    return Problem(file=job.source or run.name, field=f"job {job.name}: app", message=message)
 
 
 def _what_is_wrong(app: str, base: str) -> str:
@@ -48,9 +54,9 @@ def _what_is_wrong(app: str, base: str) -> str:
     if not colon or not file.endswith(".py"):
         return f"unknown app; {_FORM}"
     try:
-        tree = ast.parse(read(str(Path(base) / file)))
+        tree = ast.parse(read(app_path(app, base)))
     except OSError as error:
-        return f"cannot be read: {error}"
+        return f"cannot be read: {app_path(app, base)}: {error}"
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         return f"is not Python: {getattr(error, 'msg', None) or error}{line}"

@@ -133,7 +133,7 @@ def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record
     from warren.profile.costs import cost_table
 
     begin = perf_counter()
-    costs = cost_table(run, _measured(run))
+    costs = cost_table(run, _live_rows(run))
     policy = Timed(_live_policy(run))
     port = _live_port(run, costs, out)
     parts = _Parts(
@@ -213,6 +213,14 @@ def _live_policy(run: Run) -> AnyPolicy:
 
         return place_policy("plain")
     return choose(run)
+
+
+def _live_rows(run: Run) -> Mapping[str, ProfileRow]:
+    if run.cluster.engine == "plain":
+        from warren.cli.measuring import placeholder_rows
+
+        return placeholder_rows(run)
+    return _measured(run)
 
 
 def _measured(run: Run) -> Mapping[str, ProfileRow]:

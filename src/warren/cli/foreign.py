@@ -40,9 +40,10 @@ def foreign(place: str, options: Mapping[str, object], base: str = "") -> AnyPol
     file = next((candidate for candidate in candidates if candidate.is_file()), None)
     if not path or file is None:
         raise _refused(place, "no such file; a policy of your own is given as FILE.py:Class")
-    cls: Any = getattr(_load(place, file), attribute, None)
+    module = _load(place, file)
+    cls: Any = getattr(module, attribute, None)
     if not isinstance(cls, type):
-        raise _refused(place, f"{file} has no class {attribute!r}")
+        raise _refused(place, f"{file} has no class {attribute!r}; {_classes(module)}")
     wrong = list(_what_is_wrong(cls))
     if wrong:
         raise _refused(place, f"is not a place policy: {'; '.join(wrong)}")
@@ -65,6 +66,17 @@ def _load(place: str, file: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise _refused(place, f"cannot be imported: {one_line(error)}") from None
     return module
+
+
+def _classes(module: ModuleType) -> str:
+    """The policies of a file; where it has none, all its classes."""
+    own = {
+        name: one
+        for name, one in vars(module).items()
+        if isinstance(one, type) and one.__module__ == module.__name__
+    }
+    policies = [name for name, one in own.items() if not any(_what_is_wrong(one))]
+    return f"it has: {', '.join(policies or own) or 'none'}"
 
 
 def _what_is_wrong(cls: type) -> Iterator[str]:

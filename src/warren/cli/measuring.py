@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from warren.cli.apps import app_path
 from warren.cli.commands.inputs import say
 from warren.cli.files import read, write_atomic
 from warren.model.costs import ProfileRow
@@ -17,6 +19,8 @@ from warren.profile.cache import Measured, cache_key, decode_cache, encode_cache
 from warren.profile.costs import measured_key, missing
 
 CACHE: Final = "costs.json"
+_NOTHING_S: Final = 1e-9
+_ADVICE: Final = "`warren check JOB.yaml` tries it alone"
 
 
 def cache_file() -> Path:
@@ -52,16 +56,25 @@ def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
     return rows
 
 
+def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
+    """A row without meaning for each such job: ``engine: plain`` decides nothing from costs."""
+    cost = Measured(comp_s=_NOTHING_S, model_bytes=0, sync_s=0.0)
+    by_type = dict.fromkeys(run.cluster.type_names, cost)
+    jobs = [run.workload.jobs[index] for index in missing(run)]
+    source = {f"comp.{kind}": "placeholder, not measured" for kind in by_type}
+    return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
+
+
 def _key(run: Run, job: Job) -> str:
     from warren.live.training.numerics import numerics_class
 
     assert job.app is not None
-    path = job.app.rpartition(":")[0]
+    path = app_path(job.app, run.base)
     try:
-        source = read(str(Path(run.base) / path))
+        source = read(path)
     except OSError as error:
-        problem = Problem(file=run.name, field=f"{job.name}.app", message=str(error))
-        raise SpecError(problem) from None
+        message = f"{job.app}: cannot be read: {path}: {error}"
+        raise SpecError(_problem(run, job, message, "app")) from None
     return cache_key(source, job, "this machine", numerics_class())
 
 
@@ -70,19 +83,24 @@ def _measure(run: Run, jobs: Sequence[Job]) -> dict[int, Measured]:
 
     names = ", ".join(job.name for job in jobs)
     say(f"measuring three tasks of {names} (no profile row)")
-    found = measure(run, [job.index for job in jobs])
-    failed = [
-        Problem(file=run.name, field=job.name, message="failed while its cost was measured; "
-                "give it a `model` of the profile table, or see it fail with engine: plain")
-        for job in jobs
-        if job.index not in found
-    ]  # fmt: skip
-    if failed:
-        raise SpecError(failed)
+    found, reasons = measure(run, [job.index for job in jobs])
+    if reasons:
+        raise SpecError(
+            _problem(
+                run, job, f"failed while its cost was measured: {reasons[job.index]}; {_ADVICE}"
+            )
+            for job in jobs
+            if job.index in reasons
+        )
     return {
         index: Measured(comp_s=comp_s, model_bytes=0, memory_bytes=0, sync_s=sync_s)
         for index, (comp_s, sync_s) in found.items()
     }
+
+
+def _problem(run: Run, job: Job, message: str, field: str = "") -> Problem:
+    name = ": ".join(part for part in (f"job {job.name}", field) if part)
+    return Problem(file=job.source or run.name, field=name, message=message)
 
 
 def _unscaled(cost: Measured, time_scale: float) -> Measured:

@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from warren.live.controller import LivePort
 from warren.model.costs import CostTable
-from warren.model.events import TasksDone
+from warren.model.events import JobFailed, TasksDone
 from warren.model.job import Workload
 from warren.model.plan import Assignment
 from warren.model.run import Run
@@ -22,18 +22,22 @@ _WARM: Final = 1
 _TASKS: Final = 3
 
 
-def measure(run: Run, jobs: Sequence[int]) -> dict[int, tuple[float, float]]:
+Times: TypeAlias = dict[int, tuple[float, float]]
+
+
+def measure(run: Run, jobs: Sequence[int]) -> tuple[Times, dict[int, str]]:
     """Median seconds of COMP and of synchronisation, after one warm task, of each job.
 
     Every job trains alone, one task a round, on one device of the real engine; what lies between
     the end of a task's COMP and the start of the next round's is its synchronisation: update out,
-    barrier, next state in. A job that fails here is left out: it will fail in the run as well,
-    where its error has a place.
+    barrier, next state in.
 
     Returns
     -------
-    dict
+    times
         Job index to (comp_s, sync_s), in real seconds on this machine.
+    reasons
+        Of the jobs that failed: job index to what was wrong, in one line.
     """
     rounds = _WARM + _TASKS + 1
     copies = tuple(
@@ -51,11 +55,15 @@ def measure(run: Run, jobs: Sequence[int]) -> dict[int, tuple[float, float]]:
     )
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
     alone = replace(run, cluster=cluster, workload=Workload(jobs=copies))
-    rows = _train(alone, rounds)
-    return {job: _medians(rows[at]) for at, job in enumerate(jobs) if len(rows[at]) == rounds}
+    rows, failed = _train(alone, rounds)
+    whole = {at: job for at, job in enumerate(jobs) if len(rows[at]) == rounds}
+    return (
+        {job: _medians(rows[at]) for at, job in whole.items()},
+        {job: failed.get(at, "it did not end") for at, job in enumerate(jobs) if at not in whole},
+    )
 
 
-def _train(run: Run, rounds: int) -> list[list[TasksDone]]:
+def _train(run: Run, rounds: int) -> tuple[list[list[TasksDone]], dict[int, str]]:
     count = len(run.workload.jobs)
     shape = (count, len(run.cluster.types))
     none = np.zeros(shape, dtype=np.int64)
@@ -63,6 +71,7 @@ def _train(run: Run, rounds: int) -> list[list[TasksDone]]:
         comp_ns_JT=none, sync_ns_JT=none.copy(), fits_JT=np.ones(shape, dtype=np.bool_)
     )
     rows: list[list[TasksDone]] = [[] for _ in range(count)]
+    failed: dict[int, str] = {}
     with (
         tempfile.TemporaryDirectory(prefix="warren-measure-") as folder,
         LivePort(run, costs, folder) as port,
@@ -74,7 +83,9 @@ def _train(run: Run, rounds: int) -> list[list[TasksDone]]:
             for event in events:
                 if isinstance(event, TasksDone):
                     rows[event.job].append(event)
-    return rows
+                elif isinstance(event, JobFailed):
+                    failed[event.job] = event.reason
+    return rows, failed
 
 
 def _medians(rows: Sequence[TasksDone]) -> tuple[float, float]:

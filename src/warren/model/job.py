@@ -49,6 +49,7 @@ class Job:
     ``app`` is ``None`` for jobs that are only simulated (a trace row). ``model`` names a row of
     the profile table; ``None`` asks for measuring. ``rounds`` None: unknown to the scheduler.
     ``cost`` names a row of costs that belongs to this job alone (a trace priced by its reader).
+    ``source`` is where the user wrote it (``FILE:LINE``, for messages); empty: unknown.
     """
 
     index: int
@@ -70,6 +71,7 @@ class Job:
     checkpoint: Checkpoint | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
+    source: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

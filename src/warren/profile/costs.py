@@ -79,7 +79,8 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
                 seen[key] = list(_prices(job, row, types))
             _check_length(job, seen[key])
         except ValueError as error:
-            problems.append(Problem(file=run.name, field=f"job {job.name}", message=str(error)))
+            where = job.source or run.name
+            problems.append(Problem(file=where, field=f"job {job.name}", message=str(error)))
             continue
         for column, comp_ns, sync_ns in seen[key]:
             comp_ns_JT[job.index, column] = comp_ns

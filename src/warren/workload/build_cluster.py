@@ -9,13 +9,14 @@ from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Net
 from warren.model.errors import Problem
 from warren.workload.document import Document, Path
 from warren.workload.schema_cluster import MAX_DEVICES, MAX_HOSTS, ClusterSpec, HostSpec
+from warren.workload.text import hint, shown
 
 
 def build_cluster(
     spec: ClusterSpec, document: Document, at: Path, problems: list[Problem]
 ) -> Cluster | None:
     """The cluster, or None and problems. ``at`` is where the cluster stands in the document."""
-    found = [*_too_many(spec), *_same_names(spec), *_no_device(spec)]
+    found = [*_too_many(spec), *_same_names(spec), *_no_device(spec), *_unknown_types(spec)]
     problems += [document.problem((*at, *path), message) for path, message in found]
     if found:
         return None
@@ -63,6 +64,16 @@ def _same_names(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
 def _no_device(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
     if not any(host.devices for host in spec.hosts):
         yield ("hosts",), "no host has a device; allowed: devices: {TYPE: COUNT}"
+
+
+def _unknown_types(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
+    """Where types are described, another one is a slip: no job would have a time on it."""
+    allowed = list(spec.device_types)
+    for index, host in enumerate(spec.hosts):
+        for kind in host.devices:
+            if allowed and kind not in spec.device_types:
+                message = f"{shown(kind)} is none of device_types; {hint(kind, allowed)}"
+                yield ("hosts", index, "devices", kind), f"{message}allowed: {', '.join(allowed)}"
 
 
 def _device_names(host: HostSpec, name: str) -> Iterator[tuple[str, str]]:

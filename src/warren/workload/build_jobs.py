@@ -54,7 +54,9 @@ def build_jobs(
             message = f"is required: the cost of model {spec.model} follows from it"
             problems.append(document.problem((*at, index, "batch"), message))
         else:
-            jobs.append(_job(spec, index, batch, context))
+            line = document.line((*at, index, "name"))
+            source = "" if line is None else f"{document.file}:{line}"
+            jobs.append(_job(spec, index, batch, context, source))
     return tuple(jobs)
 
 
@@ -91,7 +93,7 @@ def _app(spec: JobSpec, folder: str) -> str | None:
     return posixpath.join(folder, spec.app)
 
 
-def _job(spec: JobSpec, index: int, batch: int, context: JobContext) -> Job:
+def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str) -> Job:
     seed = job_seed(context.run_seed, spec.name) if spec.seed is None else spec.seed
     stop = spec.stop
     return Job(
@@ -116,4 +118,5 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext) -> Job:
         checkpoint=Checkpoint(every=spec.checkpoint.every) if spec.checkpoint else None,
         params=spec.params,
         cost=spec.cost,
+        source=source,
     )

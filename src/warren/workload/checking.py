@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from warren.model.errors import Problem
 from warren.workload.document import Document, Path
-from warren.workload.text import shown
+from warren.workload.text import hint, shown
 
 MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
@@ -70,9 +69,7 @@ def _same_way(one: Path, other: Path) -> bool:
 
 def _unknown(kind: Kind, path: Path) -> str:
     allowed = sorted({name for model in _models_at(kind, path[:-1]) for name in model.model_fields})
-    near = get_close_matches(str(path[-1])[:100], allowed, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"unknown field; {hint}allowed: {', '.join(allowed)}"
+    return f"unknown field; {hint(str(path[-1]), allowed)}allowed: {', '.join(allowed)}"
 
 
 def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:

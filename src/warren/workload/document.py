@@ -105,10 +105,23 @@ def parse_value(file: str, field_name: str, text: str) -> Any:
 
 def _syntax(file: str, text: str, error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+    said = (
+        _tab(text, mark)
+        or getattr(error, "problem", None)
+        or getattr(error, "reason", None)
+        or "cannot be read"
+    )
     last = max(1, len(text.splitlines()))
     line = None if mark is None else min(mark.line + 1, last)
     return Problem(file=file, line=line, message=f"is not YAML: {said}")
+
+
+def _tab(text: str, mark: Any) -> str:
+    """What to say where a line that cannot be read is indented with a tab."""
+    lines = text.splitlines()
+    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    indent = line[: len(line) - len(line.lstrip())]
+    return "a tab; indent with spaces" if "\t" in indent else ""
 
 
 class _Builder:

@@ -31,6 +31,7 @@ def load_run(
     read: Reader,
     overrides: Mapping[str, str] = _NONE,
     batches: Mapping[str, int] = _NONE,
+    named: str = "",
 ) -> Run:
     """The run that a run file describes, with all the files it names.
 
@@ -45,6 +46,8 @@ def load_run(
         it would be in the file. ``cluster.*`` and ``profiles.*`` also reach into the files named.
     batches
         Batch of a job that states none, by model: the reference batch of its profile row.
+    named
+        The path that gives a run without ``name`` its name, where ``path`` says less of it.
 
     Raises
     ------
@@ -55,7 +58,7 @@ def load_run(
     values = {
         key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
     }
-    return Resolver(document, posixpath.dirname(path), read, batches, values).run()
+    return Resolver(document, posixpath.dirname(path), read, batches, values, named).run()
 
 
 def run_from_dict(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from warren.model.cluster import Cluster
 from warren.model.errors import Problem
 from warren.model.job import Job
@@ -12,6 +14,10 @@ from warren.workload.document import Document, Path, parse_document
 from warren.workload.jobs_csv import parse_jobs_csv
 from warren.workload.schema_cluster import ClusterSpec
 from warren.workload.schema_job import JobSpec, JobsSpec
+from warren.workload.text import shown
+
+_RUN_KEYS: Final = frozenset({"cluster", "workload"})
+_JOB_KEYS: Final = frozenset({"app", "model"})
 
 
 def documents(path: str, content: bytes) -> Document:
@@ -41,10 +47,19 @@ def jobs_of(
     if isinstance(data, dict) and "jobs" in data:
         spec = check(JobsSpec, document, problems)
         return spec and build_jobs(spec.jobs, document, ("jobs",), context, problems)
+    if isinstance(data, dict) and _RUN_KEYS & data.keys() and not _JOB_KEYS & data.keys():
+        problems.append(Problem(file=document.file, message=_give_jobs(data.get("workload"))))
+        return None
     if isinstance(data, list):
         return jobs_at(document, (), context, problems)
     job = check(JobSpec, document, problems)
     return job and build_jobs([job], document, (), context, problems)
+
+
+def _give_jobs(workload: Any) -> str:
+    inside = workload.get("jobs") if isinstance(workload, dict) else workload
+    named = f", {shown(inside)}" if isinstance(inside, str) else ""
+    return f"this is a run file; give its jobs file{named}"
 
 
 def jobs_at(

@@ -42,9 +42,10 @@ class Resolver:
         read: Reader,
         batches: Mapping[str, int],
         overrides: Mapping[Key, Any],
+        named: str = "",
     ) -> None:
         self.document, self.folder, self.read = document, folder, read
-        self.batches = batches
+        self.batches, self.named = batches, named or document.file
         self.problems: list[Problem] = []
         own, self.inner = divide(document.data, overrides)
         apply(document, own, self.problems)
@@ -64,7 +65,7 @@ class Resolver:
         if self.problems or spec is None or cluster is None or jobs is None:
             raise SpecError(self.problems)
         found, notes, trace_rows = jobs
-        folder, file = posixpath.split(self.document.file)
+        folder, file = posixpath.split(self.named)
         stem = posixpath.splitext(file)[0]
         if stem == "run":  # The usual name of a run file says less than its folder's.
             stem = posixpath.basename(folder) or stem

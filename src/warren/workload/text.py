@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from warren.model.errors import Problem, SpecError
@@ -30,6 +31,12 @@ def shown(value: object) -> str:
         return "a number of more than 30 digits"
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+def hint(name: str, allowed: Iterable[str]) -> str:
+    """``did you mean NAME? `` where one of the names is near, else nothing."""
+    near = get_close_matches(name[:100], list(allowed), n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def dotted(path: tuple[str | int, ...]) -> str:

@@ -35,7 +35,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
         values[key.strip()] = value
     if place is not None:
         values["scheduler.place"] = json.dumps(place)
-    return with_absolute_base(load_run(path, read, values, BATCHES))
+    return with_absolute_base(load_run(path, read, values, BATCHES, os.path.abspath(path)))
 
 
 def with_absolute_base(run: Run) -> Run:

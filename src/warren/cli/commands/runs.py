@@ -31,6 +31,7 @@ def simulate_command(
 ) -> None:
     """Simulate one run file."""
     run = run_of(run_file, place, overrides)
+    _say_size(run)
     if dry_run:
         with named_after(run_file, run):
             _show_resolved(run, out, json_)
@@ -58,6 +59,7 @@ def run_command(
 ) -> None:
     """Train one run file for real."""
     run = run_of(run_file, place, overrides)
+    _say_size(run)
     with named_after(run_file, run):
         check_apps(run)
         if dry_run:
@@ -74,6 +76,14 @@ def run_command(
         _say_what_is_left(folder, error)
         raise
     _finish(record, path, json_)
+
+
+def _say_size(run: Run) -> None:
+    from warren.workload.grain import size_note
+
+    note = size_note(run)
+    if note:
+        say(note)
 
 
 def _say_what_is_left(folder: OutputDir, error: BaseException) -> None:

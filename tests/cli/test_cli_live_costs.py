@@ -1,0 +1,59 @@
+"""Costs of jobs without a profile row: what fails while measured, and who needs none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import CHECKOUT, Warren, write_run
+
+pytestmark = pytest.mark.live
+
+APP = """\
+from warren.apps.protocol import TorchApp
+
+class Boom(TorchApp):
+    def __init__(self, lr: float = 0.1) -> None:
+        raise ValueError("boom")
+
+class NoApp:
+    pass
+"""
+UNMEASURED = f"""\
+jobs:
+  - {{name: a, app: mine.py:Boom, scale: 1, rounds: 3}}
+  - {{name: b, app: mine.py:NoApp, scale: 1, rounds: 3}}
+  - {{name: c, app: {CHECKOUT}/examples/apps/cancer.py:Cancer, rounds: 3, params: {{colour: red}}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_an_app_that_fails_while_measured_is_told_with_its_cause(
+    warren: Warren, tmp_path: Path
+) -> None:
+    path = write_run(tmp_path / "in", jobs=UNMEASURED)
+    (tmp_path / "in" / "mine.py").write_text(APP)
+    found = warren("simulate", path)
+    assert found.code == 2
+    first, boom, no_app, params = found.err
+    assert first == "measuring three tasks of a, b, c (no profile row)"
+    jobs = tmp_path / "in" / "jobs.yaml"
+    assert boom.startswith(f"warren: {jobs}:2: job a: failed while its cost was measured: ")
+    assert "ValueError: boom; `warren check JOB.yaml`" in boom
+    assert "no TorchApp class 'NoApp' in it; it has: Boom" in no_app
+    assert "params.colour: unknown parameter; allowed: " in params
+
+
+def test_the_plain_engine_measures_nothing(warren: Warren, tmp_path: Path) -> None:
+    jobs = f"jobs: [{{name: a, app: {CHECKOUT}/examples/apps/cancer.py:Cancer, rounds: 3}}]"
+    path = write_run(tmp_path / "in", jobs=jobs)
+    out = tmp_path / "out"
+    found = warren("run", path, "--out", out, "--set", "cluster.engine=plain")
+    assert found.code == 0, found.err
+    assert not any("measuring" in line for line in found.err)
+    assert not (tmp_path / "cache").exists()
+    assert warren("report", out, "--check").code == 0

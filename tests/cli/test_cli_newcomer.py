@@ -1,0 +1,69 @@
+"""What a first hour gets wrong: each mistake is told where it stands, with what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import ROUND_ROBIN, RUN, Warren, write_run
+
+
+def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
+    cluster = Path(tiny).with_name("cluster.yaml")
+    cluster.write_text(cluster.read_text().replace("{V100: 2}", "{V10O: 2}"))
+    told = warren("simulate", tiny).complaint
+    assert told.startswith(f"{cluster}:3: hosts[0].devices.V10O: ")
+    assert told.endswith("did you mean V100? allowed: V100, K80")
+
+
+def test_a_policy_that_is_not_there_is_told_with_those_that_are(warren: Warren, tiny: str) -> None:
+    told = warren("simulate", tiny, "--place", "srft").complaint
+    assert told.startswith(f"{tiny}: scheduler.place: unknown policy 'srft'; did you mean srtf? ")
+    wrong = ROUND_ROBIN.replace("RoundRobin", "Robin")
+    assert warren("simulate", tiny, "--place", wrong).complaint.endswith("it has: RoundRobin")
+
+
+def test_an_option_of_a_policy_in_a_file_is_checked_by_its_type(warren: Warren, tiny: str) -> None:
+    told = warren("simulate", tiny, "--place", ROUND_ROBIN, "--set", "policy.skip_slow=1").complaint
+    assert told.startswith(f"{tiny}: policy.skip_slow: ")
+    assert told.endswith("expects true or false, got 1")
+
+
+def test_a_run_file_given_for_a_jobs_file_is_told(warren: Warren, tiny: str) -> None:
+    told = warren("check", tiny).complaint
+    assert told == f"{tiny}: this is a run file; give its jobs file, 'jobs.yaml'"
+
+
+def test_what_is_wrong_with_one_job_names_its_line(warren: Warren, tmp_path: Path) -> None:
+    jobs = "jobs:\n  - {name: a, app: no.py:A, model: vgg20, batch: 1, rounds: 3}\n"
+    path = write_run(tmp_path / "in", jobs=jobs)
+    place = f"{tmp_path}/in/jobs.yaml:2: job a: "
+    told = warren("run", path, "--out", tmp_path / "out").complaint
+    assert told == f"{place}app: no.py:A: cannot be read: {tmp_path}/in/no.py: no such file"
+    told = warren("simulate", path).complaint
+    assert told.startswith(f"{place}model 'vgg20' has no profile row; allowed: ")
+
+
+def test_a_run_of_very_many_tasks_says_how_to_make_it_coarser(
+    warren: Warren, tmp_path: Path
+) -> None:
+    jobs = "jobs: [{name: a, model: vgg19, batch: 1, scale: 1000, rounds: 50001}]"
+    path = write_run(tmp_path / "in", jobs=jobs)
+    (note,) = warren("simulate", path, "--dry-run").err
+    assert note.startswith("50,001,000 tasks, ")
+    assert "`grain: " in note
+    assert warren("simulate", path, "--dry-run", "--set", "grain=60 s").err == []
+
+
+def test_a_run_yaml_is_named_after_its_folder_from_wherever_it_is_called(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "mine", run=RUN.replace("name: tiny\n", ""))
+    (tmp_path / "mine" / "inner").mkdir()
+    for folder, path in (
+        ("mine", "run.yaml"),
+        ("mine", "./run.yaml"),
+        ("mine/inner", "../run.yaml"),
+    ):
+        monkeypatch.chdir(tmp_path / folder)
+        assert warren("simulate", path, "--json").json["run"] == "mine"
