@@ -41,3 +41,18 @@ def test_nothing_but_a_page_is_overwritten_by_compare(
     assert call(["compare", "examples/quickstart/run.yaml", "--out", str(kept)]) == 2
     assert "is no page" in capsys.readouterr().err
     assert read(str(kept)) == b"mine"
+
+
+def test_another_policy_leaves_the_options_of_the_files_own(tmp_path: Any) -> None:
+    from warren.cli.commands.inputs import run_of
+
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "cluster: {hosts: [{name: a, devices: {V100: 1}}]}\n"
+        "workload: [{name: j, model: resnet50, batch: 64, rounds: 1}]\n"
+        "scheduler: {place: hare}\npolicy: {budget: 7}\n"
+    )
+    assert run_of(str(path), "hare", []).scheduler.options == {"budget": 7}
+    assert run_of(str(path), "srtf", []).scheduler.options == {}
+    published = run_of(str(path), "hare-published", ["policy.budget=9"]).scheduler
+    assert published.options == {"budget": 9}

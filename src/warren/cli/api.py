@@ -7,12 +7,12 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import with_absolute_base
+from warren.cli.commands.inputs import placed, with_absolute_base
 from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
@@ -140,5 +140,5 @@ def _resolve(run: RunLike, place: str | None) -> Run:
             load_run(str(run), read, batches=BATCHES, named=os.path.abspath(run))
         )
     if place is not None:
-        resolved = replace(resolved, scheduler=replace(resolved.scheduler, place=place))
+        resolved = placed(resolved, place)
     return resolved

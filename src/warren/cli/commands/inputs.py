@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from warren.cli.files import read
@@ -33,9 +34,15 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
             message = f"{override!r} is not KEY=VALUE, for example grain='60 s'"
             raise SpecError(Problem(file="--set", message=message))
         values[key.strip()] = value
-    if place is not None:
-        values["scheduler.place"] = json.dumps(place)
-    return with_absolute_base(load_run(path, read, values, BATCHES, os.path.abspath(path)))
+    run = with_absolute_base(load_run(path, read, values, BATCHES, os.path.abspath(path)))
+    return run if place is None else placed(run, place, values)
+
+
+def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:
+    """The run under another place policy; the file's options are those of the file's policy."""
+    kept = place == run.scheduler.place or any(key.startswith("policy") for key in values)
+    options = run.scheduler.options if kept else {}
+    return replace(run, scheduler=replace(run.scheduler, place=place, options=options))
 
 
 def with_absolute_base(run: Run) -> Run:
