@@ -18,6 +18,7 @@ from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
 from warren.cli.files import OUTPUT_FILES
+from warren.core.history import read_history
 
 pytestmark = pytest.mark.live
 
@@ -73,6 +74,11 @@ def long(tmp_path: Path) -> Iterator[str]:
 def has_lines(path: Path, least: int) -> Callable[[], bool]:
     """Whether a file has got so many lines."""
     return lambda: path.is_file() and path.read_bytes().count(b"\n") >= least
+
+
+def has_journalled_end(journal: Path, job: int) -> Callable[[], bool]:
+    """Whether the journal tells that a job finished."""
+    return lambda: journal.is_file() and read_history(journal.read_bytes()).finish_ns_J[job] >= 0
 
 
 def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
@@ -154,6 +160,7 @@ def test_the_plain_engine_cut_off_keeps_the_jobs_it_finished(
     jobs.write_text(jobs.read_text().replace("rounds: 4000", "rounds: 40"))
     command = Command(tmp_path, "run", long, "--out", out, "--set", "cluster.engine=plain")
     command.wait_for(has_lines(out / "metrics" / "a.csv", 20))
+    command.wait_for(has_journalled_end(out / "journal", 0))
     code, _, _, took = command.end(signal.SIGTERM)
     assert code == 130
     assert took < 5.0
