@@ -87,7 +87,9 @@ def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
     live, simulated = tmp_path / "live", tmp_path / "simulated"
     code, out, err, _ = Command(tmp_path, "run", tiny, "--out", live, "--json").end()
     assert code == 0
-    assert err[0] == f"training 3 jobs on 3 devices under srtf into {live}"
+    assert (
+        err[0] == f"training 3 jobs on 3 devices under srtf into {live}; times are cluster seconds"
+    )
     assert json.loads(out) == json.loads((live / "summary.json").read_text())
     assert {path.name for path in live.iterdir()} == LIVE_FILES
     assert warren("simulate", tiny, "--out", simulated).code == 0
