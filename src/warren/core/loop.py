@@ -21,7 +21,7 @@ from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone, Woken
-from warren.model.plan import Assignment, Plan
+from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 
@@ -94,8 +94,7 @@ class Core:
         if self.check:
             check_invariants(self.state)
         if self.feeder is not None:
-            assigned = self._feed(events)
-            self.sink(encode(Step(events, assigned)))
+            self._feed(events)
         elif any(type(event) in self.policy.triggers for event in events):
             self._decide(events)
         else:
@@ -158,11 +157,11 @@ class Core:
         refuse_cycle(self.policy.name, assignments, self.state.scale_J)
         self.state.adopt_plan()
         self.feeder = Feeder(assignments, len(self.run.cluster.devices))
-        first = self._feed(())
-        self.sink(encode(Step((), first)))
+        self._feed(())
         return False
 
-    def _feed(self, events: tuple[AnyEvent, ...]) -> tuple[Assignment, ...]:
+    def _feed(self, events: tuple[AnyEvent, ...]) -> None:
+        """Hand out what the plan has next; as in ``_act``, the journal knows it first."""
         assert self.feeder is not None
         for event in events:
             if isinstance(event, JobFailed | JobCancelled) or (
@@ -177,9 +176,9 @@ class Core:
         )
         for one in assigned:
             self.state.assign(one)
+        self.sink(encode(Step(events, assigned)))
         if assigned:
             self.port.submit(assigned)
-        return assigned
 
     def _refuse_unfinished(self) -> None:
         stuck = np.flatnonzero(self.state.open_J | (self.state.arrived_J & ~self.state.done_J))
