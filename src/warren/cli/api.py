@@ -35,7 +35,7 @@ class JobResult:
     folder: Path
 
     def params(self) -> dict[str, torch.Tensor]:
-        """The final parameters, by name.
+        """The final parameters, in order of name.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class JobResult:
         from safetensors.torch import load_file
 
         tensors: dict[str, torch.Tensor] = load_file(path)
-        return tensors
+        return dict(sorted(tensors.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
