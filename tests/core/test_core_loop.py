@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from warren.core.history import read_history
+from warren.core.journal import MAGIC, PlanAdopted, adopted, adopted_plan, decode, encode
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Decision
@@ -199,3 +201,12 @@ def test_a_torn_journal_is_read_up_to_its_last_whole_record() -> None:
     torn = read_history(journal[:-7])
     assert len(torn.timeline) <= len(whole.timeline)
     assert torn.header == whole.header
+
+
+def test_a_plan_is_read_back_from_its_record() -> None:
+    plan = plan_of([(0, 0, 1, 0, 1), (1, 0, 3, 1, 0), (1, 0, 3, 0, 2), (0, 1, 1, 0, 0)])
+    (record,) = decode(MAGIC + encode(adopted(plan)))
+    assert isinstance(record, PlanAdopted)
+    back = adopted_plan(record)
+    for field in fields(Plan):
+        assert np.array_equal(getattr(back, field.name), getattr(plan, field.name))
