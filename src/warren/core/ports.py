@@ -5,11 +5,28 @@ The simulator and the live controller both implement ``Port``; the core cannot t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from warren.model.events import AnyEvent
 from warren.model.plan import Assignment, Plan
 from warren.model.timeline import PlanOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """Where a run that was cut off goes on, as its journal tells: what a new port starts from.
+
+    ``now_ns`` is the last time of the journal; time goes on from there, whatever has passed
+    meanwhile. Per job: barriers passed, whether it has arrived, whether it has ended. ``wakes_ns``
+    are wake-ups asked for that have not come.
+    """
+
+    now_ns: int
+    rounds_J: tuple[int, ...]
+    arrived_J: tuple[bool, ...]
+    ended_J: tuple[bool, ...]
+    wakes_ns: tuple[int, ...] = ()
 
 
 class Port(Protocol):

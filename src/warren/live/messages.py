@@ -15,6 +15,15 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Base of all messages."""
 
 
+class Stamp(msgspec.Struct, frozen=True, array_like=True):
+    """When a task was on COMP, and when its synchronisation ended."""
+
+    shard: int
+    start_ns: int
+    comp_end_ns: int
+    end_ns: int
+
+
 class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
     """An executor listens."""
 
@@ -22,9 +31,11 @@ class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
 
 
 class ServerReady(Message, frozen=True, tag=True, array_like=True):
-    """A job's server has built its model and listens."""
+    """A server has built its job's model, or gone back to a checkpoint of it, and listens."""
 
     job: int
+    era: int
+    part: int
 
 
 class Warm(Message, frozen=True, tag=True, array_like=True):
@@ -44,7 +55,9 @@ class Warmed(Message, frozen=True, tag=True, array_like=True):
 class Assign(Message, frozen=True, tag=True, array_like=True):
     """Controller to executor: tasks for the end of the queue. A pad of 0 means none.
 
-    ``decided_ns`` is the time of the event that the policy answered.
+    ``decided_ns`` is the time of the event that the policy answered. The job's servers are
+    ``parts`` many, and of this ``era`` (a job that is rolled back begins a new one).
+    ``limit_ns``: how long a task may really take.
     """
 
     seq: int
@@ -56,12 +69,16 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     comp_pad_ns: int
     sync_pad_ns: int
     decided_ns: int
+    era: int
+    parts: int
+    limit_ns: int
 
 
 class Drop(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: forget everything of a job that has ended."""
+    """Controller to executor: forget all work of a job; ``ended``: it will not come again."""
 
     job: int
+    ended: bool
 
 
 class TrainerGone(Message, frozen=True, tag=True, array_like=True):
@@ -83,13 +100,24 @@ class CompEnded(Message, frozen=True, tag=True, array_like=True):
     overrun: bool
 
 
-class SyncEnded(Message, frozen=True, tag=True, array_like=True):
-    """Executor to controller: one task has left the COMM lane."""
+class TaskLost(Message, frozen=True, tag=True, array_like=True):
+    """Executor to controller: its trainer ended, ``how`` says how; the task will run again.
 
-    seq: int
+    ``round`` and ``shard`` are -1 where the trainer was building the job's app.
+    """
+
+    job: int
     round: int
     shard: int
-    at_ns: int
+    how: str
+
+
+class TaskStuck(Message, frozen=True, tag=True, array_like=True):
+    """Executor to controller: the user's trainer has gone past the limit; please end it."""
+
+    job: int
+    user: str
+    reason: str
 
 
 class JobBroke(Message, frozen=True, tag=True, array_like=True):
@@ -119,21 +147,30 @@ class Prepared(Message, frozen=True, tag=True, array_like=True):
 
 
 class RunTask(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer. Beside it the state, unless the trainer holds this one already."""
+    """Executor to trainer. The bytes lie in memory that both share.
+
+    ``arena`` is its path, ``size`` the bytes of one slot; the state is in slot ``state``, the
+    update goes to slot ``update``.
+    """
 
     job: int
     round: int
     shard: int
+    arena: str
+    size: int
+    state: int
+    update: int
 
 
 class TaskComputed(Message, frozen=True, tag=True, array_like=True):
-    """Trainer to executor. Beside it: the update, then the mask of gradients present."""
+    """Trainer to executor: the update lies in its slot. See ``training.result.TaskResult``."""
 
     job: int
     round: int
     shard: int
     loss: float
-    sha: str
+    present: bytes
+    marks: bytes
 
 
 class TaskRaised(Message, frozen=True, tag=True, array_like=True):
@@ -152,11 +189,15 @@ class Pull(Message, frozen=True, tag=True, array_like=True):
 class State(Message, frozen=True, tag=True, array_like=True):
     """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
 
-    ``passed_ns`` is when the barrier passed (or the job arrived); None: wait for ``Passed``.
+    The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
+    ``total_bytes``: what this server owns. ``passed_ns`` is when the barrier passed (or the job
+    arrived); None: wait for ``Passed``, which comes from the first server.
     """
 
     round: int
     passed_ns: int | None
+    total_bytes: int
+    ranges: tuple[tuple[int, int], ...]
 
 
 class Passed(Message, frozen=True, tag=True, array_like=True):
@@ -166,14 +207,25 @@ class Passed(Message, frozen=True, tag=True, array_like=True):
     at_ns: int
 
 
+class Over(Message, frozen=True, tag=True, array_like=True):
+    """Server to executor: the barrier of this round has passed, its tasks are not needed."""
+
+    round: int
+
+
 class Push(Message, frozen=True, tag=True, array_like=True):
-    """Executor to server; beside it: the update, the mask. ``committed``: no Commit follows."""
+    """Executor to server; beside it the update, in the server's ranges.
+
+    ``committed``: no Commit follows; ``stamp`` is then what it would have said.
+    """
 
     round: int
     shard: int
     loss: float
-    sha: str
+    present: bytes
+    marks: bytes
     committed: bool
+    stamp: Stamp
 
 
 class Pushed(Message, frozen=True, tag=True, array_like=True):
@@ -184,11 +236,34 @@ class Pushed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Commit(Message, frozen=True, tag=True, array_like=True):
-    """Executor to server: the task's synchronisation ended on the device's COMM lane."""
+    """Executor to the first server: the synchronisation ended on the device's COMM lane."""
 
     round: int
-    shard: int
-    at_ns: int
+    stamp: Stamp
+
+
+class PartDone(Message, frozen=True, tag=True, array_like=True):
+    """Server to the first server: its blocks have made the step of ``round``.
+
+    Beside it the blocks, when the whole model is wanted (to evaluate or to save it).
+    """
+
+    part: int
+    round: int
+
+
+class PartSaved(Message, frozen=True, tag=True, array_like=True):
+    """Server to the first server: its part of the checkpoint of ``round`` is on disk."""
+
+    part: int
+    round: int
+
+
+class Turn(Message, frozen=True, tag=True, array_like=True):
+    """First server to the others: ``round`` has begun; ``save`` the state it begins with."""
+
+    round: int
+    save: bool
 
 
 class Open(Message, frozen=True, tag=True, array_like=True):
@@ -204,11 +279,13 @@ class RoundReport(Message, frozen=True, tag=True, array_like=True):
     """
 
     job: int
+    era: int
     round: int
     loss: float
     metrics: dict[str, float] | None
     finished: bool
     at_ns: int
+    stamps: tuple[Stamp, ...]
     sha256: str = ""
 
 
@@ -226,8 +303,9 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | TrainerGone | CompEnded
-    | SyncEnded | JobBroke | TrainerReady | Prepare | Prepared | RunTask | TaskComputed
-    | TaskRaised | Pull | State | Passed | Push | Pushed | Commit | Open | RoundReport | PlainDone
+    | TaskLost | TaskStuck | JobBroke | TrainerReady | Prepare | Prepared | RunTask | TaskComputed
+    | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved
+    | Turn | Open | RoundReport | PlainDone
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -49,9 +50,28 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulate:
-    """Live without the real devices: every profile time is padded to ``time_scale`` of itself."""
+    """Live without the real devices: every profile time is padded to ``time_scale`` of itself.
+
+    What follows is hidden from the simulator and from every policy: ``jitter`` names a NumPy file
+    of measured iteration times, from which each task draws its own (divided by their median);
+    ``slower`` multiplies the pads of a device type.
+    """
 
     time_scale: float = 1.0
+    jitter: str = ""
+    slower: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """How the ``local`` engine works on this machine.
+
+    ``look_ahead``: tasks whose state a device fetches before their turn. ``pin``: device i, with
+    its trainers, runs on core i (modulo the cores there are).
+    """
+
+    look_ahead: int = 2
+    pin: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +84,7 @@ class Cluster:
     network: Network = field(default_factory=Network)
     engine: EngineName = "local"
     emulate: Emulate | None = None
+    local: Local = field(default_factory=Local)
 
     @cached_property
     def type_names(self) -> tuple[str, ...]:

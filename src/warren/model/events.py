@@ -1,8 +1,8 @@
 """What happened: the only way anything enters the core. Past tense, times in nanoseconds.
 
 Events are totally ordered by (time, rank, sequence). ``RANK`` gives the second key: at one
-instant failures count first, then work that ended, then barriers, then arrivals, and a wake-up
-asked for by the policy last, so that it sees everything that has happened by then.
+instant failures count first, then work that ended, then barriers, then losses, then arrivals, and
+a wake-up asked for by the policy last, so that it sees everything that has happened by then.
 """
 
 from __future__ import annotations
@@ -81,6 +81,34 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
         return self.time_ns if self.passed_ns < 0 else self.passed_ns
 
 
+class TasksLost(Event, frozen=True, tag=True, array_like=True):
+    """Live: tasks that were under way on a device went down with a process and run again there.
+
+    Nothing in the schedule changes; it is told so that what was computed twice can be counted.
+    ``reason`` is one line.
+    """
+
+    job: int
+    round: int
+    shards: tuple[int, ...]
+    device: int
+    reason: str
+
+
+class RolledBack(Event, frozen=True, tag=True, array_like=True):
+    """Live: the job has lost its state and goes on from its checkpoint at the start of ``round``.
+
+    What it had queued or under way is gone, and rounds from ``round`` on run again: their tasks
+    and barriers replace those reported before. ``kept``: of stretches that the checkpoint cuts in
+    two, the part before it, as rows that stand in place of the whole ones. ``reason`` is one line.
+    """
+
+    job: int
+    round: int
+    reason: str
+    kept: tuple[TasksDone, ...] = ()
+
+
 class JobFailed(Event, frozen=True, tag=True, array_like=True):
     """The job cannot go on; what it had queued or running is gone. ``reason`` is one line."""
 
@@ -111,7 +139,16 @@ class ParamsSaved(Event, frozen=True, tag=True, array_like=True):
 
 
 AnyEvent: TypeAlias = (
-    JobArrived | CompDone | TasksDone | RoundsDone | JobFailed | JobCancelled | ParamsSaved | Woken
+    JobArrived
+    | CompDone
+    | TasksDone
+    | RoundsDone
+    | TasksLost
+    | RolledBack
+    | JobFailed
+    | JobCancelled
+    | ParamsSaved
+    | Woken
 )
 
 RANK: Final[dict[type[Event], int]] = {
@@ -120,7 +157,9 @@ RANK: Final[dict[type[Event], int]] = {
     CompDone: 2,
     TasksDone: 3,
     RoundsDone: 4,
-    JobArrived: 5,
-    ParamsSaved: 6,
-    Woken: 7,
+    TasksLost: 5,
+    RolledBack: 6,
+    JobArrived: 7,
+    ParamsSaved: 8,
+    Woken: 9,
 }

@@ -49,7 +49,9 @@ class Job:
     ``app`` is ``None`` for jobs that are only simulated (a trace row). ``model`` names a row of
     the profile table; ``None`` asks for measuring. ``rounds`` None: unknown to the scheduler.
     ``cost`` names a row of costs that belongs to this job alone (a trace priced by its reader).
-    ``source`` is where the user wrote it (``FILE:LINE``, for messages); empty: unknown.
+    ``checkpoint`` None: as often as costs little. ``task_limit_ns``: real time after which a task
+    or a barrier that has not ended ends the job. ``source`` is where the user wrote it
+    (``FILE:LINE``, for messages); empty: unknown.
     """
 
     index: int
@@ -69,6 +71,7 @@ class Job:
     evaluate: Evaluate | None = None
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
+    task_limit_ns: int = 600 * 10**9
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
     source: str = field(default="", compare=False, repr=False)

@@ -13,12 +13,16 @@ from warren.model.job import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
-    """The four answers, by policy name; ``options`` are the place policy's own settings."""
+    """The four answers, by policy name; ``options`` are the place policy's own settings.
+
+    ``servers``: parameter servers of each job under shape ``static``.
+    """
 
     place: str = "hare"
     flow: str = "fair"
     group: str = "isolated"
     shape: str = "static"
+    servers: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
