@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workload_files import reader
 
-from warren.model.cluster import Emulate, Host, Network
-from warren.workload.load import load_cluster
+from warren.model.cluster import Emulate, Host, Local, Network
+from warren.workload.load import load_cluster, run_from_dict
 
 
 def test_hosts_with_a_count_get_numbers_and_others_keep_their_name() -> None:
@@ -54,4 +54,28 @@ def test_network_engine_and_emulation_are_read() -> None:
     cluster = load_cluster("d/cluster.yaml", reader())
     assert cluster.network == Network(model="constant")
     assert cluster.engine == "local"
-    assert cluster.emulate == Emulate(time_scale=0.05)
+    assert cluster.emulate == Emulate(time_scale=0.05, jitter="times/j.npy", slower={"T4": 1.2})
+    assert cluster.local == Local(look_ahead=4, pin=True)
+
+
+def test_unless_stated_times_are_not_hidden_and_a_device_looks_two_tasks_ahead() -> None:
+    text = "hosts: [{name: a, devices: {B: 1}}]\nemulate: {}"
+    cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
+    assert cluster.emulate == Emulate(time_scale=1.0, jitter="", slower={})
+    assert cluster.local == Local(look_ahead=2, pin=False)
+
+
+def test_jitter_is_a_path_from_the_file_that_names_it() -> None:
+    inside = {"hosts": [{"name": "a", "devices": {"B": 1}}], "emulate": {"jitter": "times/j.npy"}}
+    jobs = [{"name": "j", "model": "m", "batch": 1}]
+    run = run_from_dict({"cluster": inside, "workload": jobs}, "d", reader())
+    named = run_from_dict({"cluster": "e/c.yaml", "workload": jobs}, "d", reader(C))
+    absolute = run_from_dict({"cluster": "e/a.yaml", "workload": jobs}, "d", reader(C))
+    found = [one.cluster.emulate and one.cluster.emulate.jitter for one in (run, named, absolute)]
+    assert found == ["times/j.npy", "e/times/j.npy", "/t/j.npy"]  # the run's base comes before
+
+
+C = {
+    f"d/e/{name}.yaml": f"hosts: [{{name: a, devices: {{B: 1}}}}]\nemulate: {{jitter: {path}}}"
+    for name, path in (("c", "times/j.npy"), ("a", "/t/j.npy"))
+}

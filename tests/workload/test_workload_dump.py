@@ -58,6 +58,7 @@ JOBS = st.fixed_dictionaries(
         "arrival": st.integers(0, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
         "checkpoint": st.fixed_dictionaries({"every": st.integers(1, 10**12)}),
         "numerics": st.sampled_from(["strict", "mixed"]),
+        "task_limit": st.integers(1, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
     },
 )  # fmt: skip
 PROFILES = st.dictionaries(
@@ -78,6 +79,13 @@ TRUTHS = st.fixed_dictionaries({"task_cv": CVS, "job_cv": CVS, "seed": SEEDS})
 GRAINS = st.sampled_from([1, "1", "3 rounds", "60 s", "1.5 h", "7 ns"])
 
 
+def emulations(types: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    slower = st.dictionaries(st.sampled_from(types), st.floats(1e-6, 1000), max_size=2)
+    return st.fixed_dictionaries(
+        {"time_scale": st.floats(1e-6, 1e6)}, optional={"jitter": LINES, "slower": slower}
+    )
+
+
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
     drawn = draw(st.lists(HOSTS, min_size=1, max_size=3))
@@ -89,13 +97,15 @@ def runs(draw: st.DrawFn) -> Run:
         "device_types": {kind: {"memory": draw(some(SIZES))} for kind in described},
         "network": {"model": draw(st.sampled_from(["constant", "lane"]))},
         "engine": draw(st.sampled_from(["plain", "local"])),
-        "emulate": draw(some(st.fixed_dictionaries({"time_scale": st.floats(1e-6, 1e6)}))),
+        "emulate": draw(some(emulations(types))),
+        "local": {"look_ahead": draw(st.integers(0, 64)), "pin": draw(st.booleans())},
     }
     jobs = draw(st.dictionaries(NAMES, JOBS, min_size=1, max_size=4))
     data = {
         "name": draw(some(TEXT.filter(bool))),
         "seed": draw(SEEDS),
         "grain": draw(GRAINS),
+        "scheduler": {"servers": draw(st.integers(1, 64))},
         "policy": draw(FREE),
         "truth": draw(TRUTHS),
         "profiles": draw(PROFILES),

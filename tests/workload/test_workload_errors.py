@@ -52,6 +52,8 @@ def test_problems_of_all_files_come_together() -> None:
         ("{name: a, app: x, evaluate: {every: 0}}", "evaluate.every: must be at least 1, got 0"),
         ("{name: a, app: x, cost: {items: 1}}", "(for shape advice) is not available yet"),
         ("{name: a, app: x, arrival: 5 parsec}", "arrival: unknown unit 'parsec'"),
+        ("{name: a, app: x, task_limit: 0 s}", "task_limit: must be more than 0"),
+        ("{name: a, app: x, task_limit: soon}", "task_limit: 'soon' is not a time"),
         ("{name: a, app: x, arrival: .inf}", "arrival: .inf is not a number"),
         ("{name: a, app: x, weight: 1e999}", "weight: '1e999' is too large"),
         ("{name: a, app: x, format: 2}", "format: allowed: 1, got 2"),
@@ -102,6 +104,20 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         ("memory: 244 GB", "memory: lots", "hosts[0].memory: 'lots' is not a size"),
         ("disk: 1 GB/s", "disk: 5", "hosts[0].disk: 5 needs a unit"),
         ("time_scale: 0.05", "time_scale: 0", "emulate.time_scale: must be more than 0"),
+        ("{T4: 1.2}", "{T4: 0}", "emulate.slower.T4: must be more than 0.0, got 0"),
+        ("{T4: 1.2}", "[T4]", "emulate.slower: expected a mapping"),
+        (
+            "{T4: 1.2}",
+            "{V10O: 1.2}",
+            "emulate.slower.V10O: 'V10O' is no type of this cluster; "
+            "did you mean V100? allowed: V100, T4, K80",
+        ),
+        ("times/j.npy", '""', "emulate.jitter: '' is not a file path"),
+        ("times/j.npy", "[1.0, 1.1]", "emulate.jitter: expected text, got a list"),
+        ("look_ahead: 4", "look_ahead: 65", "local.look_ahead: must be at most 64, got 65"),
+        ("look_ahead: 4", "look_ahead: -1", "local.look_ahead: must be at least 0, got -1"),
+        ("look_ahead: 4", "lookahead: 4", "did you mean look_ahead? allowed: look_ahead, pin"),
+        ("pin: true", "pin: 1", "local.pin: expected true or false, got 1"),
         ("hosts:", "host:", "hosts: is required"),
         (
             "V100: 4",
@@ -144,6 +160,8 @@ def test_a_cluster_without_a_device_is_refused() -> None:
         ("grain: 60 s", "grain: 0 s", "is no time at all"),
         ("flow: fair", "flow: fast", "scheduler.flow: 'fast' is unknown; allowed: fair"),
         ("task_cv: 0.05", "task_cv: -1", "truth.task_cv: must be at least 0"),
+        ("servers: 2", "servers: 0", "scheduler.servers: must be at least 1, got 0"),
+        ("servers: 2", "servers: 65", "scheduler.servers: must be at most 64, got 65"),
     ],
 )
 def test_a_wrong_run_says_where_and_what_is_allowed(old: str, new: str, line: str) -> None:

@@ -24,7 +24,7 @@ def minimal(**more: object) -> dict[str, object]:
 def test_a_run_file_with_all_its_files_is_resolved() -> None:
     run = load_run("d/run.yaml", reader())
     assert (run.name, run.seed, run.base) == ("d", 1, "d")
-    assert run.scheduler == Scheduler(place="hare", options={"kappa": 2})
+    assert run.scheduler == Scheduler(place="hare", servers=2, options={"kappa": 2})
     assert run.truth == Truth(task_cv=0.05, job_cv=0.1, seed=3)
     assert run.grain == Grain(text="60 s", rounds=None, time_ns=60 * 10**9)
     assert run.cluster.type_names == ("V100", "T4", "K80")
@@ -47,6 +47,7 @@ def test_every_field_of_a_job_arrives() -> None:
     assert first.evaluate == Evaluate(every=50)
     assert first.stop == Stop(metric="accuracy", reaches=0.97)
     assert first.checkpoint == Checkpoint(every=100)
+    assert (first.task_limit_ns, second.task_limit_ns) == (20 * 10**9, 600 * 10**9)
     assert first.params == {"lr": 0.1, "layers": [64, 32], "note": "é \u2028"}
 
 
@@ -128,7 +129,7 @@ def test_overrides_reach_the_run_and_the_files_it_names() -> None:
         "profiles.my-model.batch": "4",
     }
     run = load_run("d/run.yaml", reader(), overrides)
-    assert run.scheduler == Scheduler(place="srtf", options={"kappa": [1, 2]})
+    assert run.scheduler == Scheduler(place="srtf", servers=2, options={"kappa": [1, 2]})
     assert (run.grain.rounds, run.seed, run.truth.task_cv) == (5, 3, 0.0)
     assert run.cluster.network.model == "lane"
     assert run.profiles[0].batch == 4

@@ -10,7 +10,7 @@ RUN = """\
 format: 1
 cluster: cluster.yaml
 workload: {jobs: jobs.csv}
-scheduler: {place: hare, flow: fair, group: isolated, shape: static}
+scheduler: {place: hare, flow: fair, group: isolated, shape: static, servers: 2}
 profiles: extra.yaml
 policy: {kappa: 2}
 truth: {task_cv: 0.05, job_cv: 0.1, seed: 3}
@@ -25,7 +25,8 @@ hosts:
 device_types: {V100: {memory: 16 GB}, T4: {memory: 16 GB}, K80: {}}
 network: {model: constant}
 engine: local
-emulate: {time_scale: 0.05}
+emulate: {time_scale: 0.05, jitter: times/j.npy, slower: {T4: 1.2}}
+local: {look_ahead: 4, pin: true}
 """  # noqa: E501
 JOBS_CSV = """\
 job,arrival_s,model,batch,scale,rounds,weight,sync,user,group,app,seed
@@ -52,6 +53,7 @@ jobs:
     evaluate: {every: 50}
     stop: {metric: accuracy, reaches: 0.97}
     checkpoint: {every: 100}
+    task_limit: 20 s
     params: {lr: 0.1, layers: [64, 32], note: "é \\u2028"}
   - {name: second, model: vgg19, scale: 2, batch: 128}
 """

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterator
 
-from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Network
+from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local, Network
 from warren.model.errors import Problem
 from warren.workload.document import Document, Path
-from warren.workload.schema_cluster import MAX_DEVICES, MAX_HOSTS, ClusterSpec, HostSpec
+from warren.workload.schema_cluster import (
+    MAX_DEVICES,
+    MAX_HOSTS,
+    ClusterSpec,
+    EmulateSpec,
+    HostSpec,
+)
 from warren.workload.text import hint, shown
 
 
 def build_cluster(
-    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem]
+    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem], folder: str = ""
 ) -> Cluster | None:
-    """The cluster, or None and problems. ``at`` is where the cluster stands in the document."""
-    found = [*_too_many(spec), *_same_names(spec), *_no_device(spec), *_unknown_types(spec)]
+    """The cluster, or None and problems. ``at`` is where the cluster stands in the document.
+
+    ``folder`` is put before the paths in it, which are relative to the file that holds it.
+    """
+    found = [
+        *_too_many(spec),
+        *_same_names(spec),
+        *_no_device(spec),
+        *_unknown_types(spec),
+        *_unknown_slower(spec),
+    ]
     problems += [document.problem((*at, *path), message) for path, message in found]
     if found:
         return None
@@ -28,7 +44,8 @@ def build_cluster(
         types=_types(spec),
         network=Network(model=spec.network.model),  # type: ignore[arg-type]
         engine=spec.engine,
-        emulate=Emulate(time_scale=spec.emulate.time_scale) if spec.emulate else None,
+        emulate=_emulate(spec.emulate, folder) if spec.emulate else None,
+        local=Local(look_ahead=spec.local.look_ahead, pin=spec.local.pin),
     )
 
 
@@ -74,6 +91,19 @@ def _unknown_types(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
             if allowed and kind not in spec.device_types:
                 message = f"{shown(kind)} is none of device_types; {hint(kind, allowed)}"
                 yield ("hosts", index, "devices", kind), f"{message}allowed: {', '.join(allowed)}"
+
+
+def _unknown_slower(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
+    allowed = list(dict.fromkeys(kind for host in spec.hosts for kind in host.devices))
+    for kind in spec.emulate.slower if spec.emulate else ():
+        if kind not in allowed and kind not in spec.device_types:
+            message = f"{shown(kind)} is no type of this cluster; {hint(kind, allowed)}"
+            yield ("emulate", "slower", kind), f"{message}allowed: {', '.join(allowed)}"
+
+
+def _emulate(spec: EmulateSpec, folder: str) -> Emulate:
+    jitter = "" if spec.jitter is None else posixpath.join(folder, spec.jitter)
+    return Emulate(time_scale=spec.time_scale, jitter=jitter, slower=spec.slower)
 
 
 def _device_names(host: HostSpec, name: str) -> Iterator[tuple[str, str]]:

@@ -116,6 +116,7 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         if stop
         else None,
         checkpoint=Checkpoint(every=spec.checkpoint.every) if spec.checkpoint else None,
+        task_limit_ns=spec.task_limit,
         params=spec.params,
         cost=spec.cost,
         source=source,

@@ -33,6 +33,7 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
         flow=names.flow,
         group=names.group,
         shape=names.shape,
+        servers=names.servers,
         options=spec.policy,
     )
 

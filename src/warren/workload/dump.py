@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from warren.model.cluster import Cluster, Host
+from warren.model.cluster import Cluster, Emulate, Host, Local
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.model.run import Run, Truth
@@ -56,7 +56,9 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
     yield f"  network: {_json({'model': cluster.network.model})}"
     yield f"  engine: {cluster.engine}"
     if cluster.emulate is not None:
-        yield f"  emulate: {_json({'time_scale': cluster.emulate.time_scale})}"
+        yield f"  emulate: {_json(_emulate(cluster.emulate))}"
+    if cluster.local != Local():
+        yield f"  local: {_json(asdict(cluster.local))}"
     yield "  device_types:"
     for kind in cluster.types:
         yield f"    {_json(kind.name)}: {_json(_stated({'memory': kind.memory_bytes}))}"
@@ -64,6 +66,16 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
     kinds = _kinds_by_host(cluster)
     for host in cluster.hosts:
         yield f"  - {_json(_host(host, kinds.get(host.name, {})))}"
+
+
+def _emulate(emulate: Emulate) -> dict[str, Any]:
+    return _stated(
+        {
+            "time_scale": emulate.time_scale,
+            "jitter": emulate.jitter or None,
+            "slower": dict(emulate.slower) or None,
+        }
+    )
 
 
 def _kinds_by_host(cluster: Cluster) -> dict[str, dict[str, int]]:
@@ -119,6 +131,7 @@ def _job(job: Job) -> dict[str, Any]:
             "evaluate": asdict(job.evaluate) if job.evaluate else None,
             "stop": _stated(asdict(job.stop)) if job.stop else None,
             "checkpoint": asdict(job.checkpoint) if job.checkpoint else None,
+            "task_limit": f"{job.task_limit_ns} ns",
             "params": dict(job.params) or None,
         }
     )

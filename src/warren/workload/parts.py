@@ -33,10 +33,12 @@ def documents(path: str, content: bytes) -> Document:
     return parse_document(path, content)
 
 
-def cluster_of(document: Document, at: Path, problems: list[Problem]) -> Cluster | None:
-    """The cluster that stands at ``at``, or None and problems."""
+def cluster_of(
+    document: Document, at: Path, problems: list[Problem], folder: str = ""
+) -> Cluster | None:
+    """The cluster that stands at ``at``, or None and problems; paths in it begin at ``folder``."""
     spec = check(ClusterSpec, document, problems, at)
-    return None if spec is None else build_cluster(spec, document, at, problems)
+    return None if spec is None else build_cluster(spec, document, at, problems, folder)
 
 
 def jobs_of(

@@ -88,7 +88,7 @@ class Resolver:
             if document is None:
                 return None
             apply(document, self.inner["cluster"], self.problems)
-            return cluster_of(document, (), self.problems)
+            return cluster_of(document, (), self.problems, posixpath.dirname(named))
         if spec is None or not isinstance(spec.cluster, ClusterSpec):
             return None
         return build_cluster(spec.cluster, self.document, ("cluster",), self.problems)

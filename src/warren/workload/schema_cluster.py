@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from warren.workload.schema_types import DiskRate, Format, Name, RateBps, Size, Spec, choice
+from warren.workload.schema_types import DiskRate, Format, Name, Path, RateBps, Size, Spec, choice
 
 MAX_HOSTS = 100_000
 MAX_DEVICES = 1_000_000
 _ENGINES = ("plain", "local")
+
+Factor = Annotated[float, Field(gt=0, le=1000)]
 
 
 def _engine(value: object) -> object:
@@ -65,6 +67,23 @@ class EmulateSpec(Spec):
     time_scale: float = Field(
         1.0, gt=0, le=1e6, description="Real seconds that a cluster second lasts."
     )
+    jitter: Path | None = Field(
+        None, description="A .npy file of measured times, from which COMP times are drawn."
+    )
+    slower: dict[Name, Factor] = Field(
+        default_factory=dict, description="Multiplies all times of a device type: {T4: 1.2}."
+    )
+
+
+class LocalSpec(Spec):
+    """How the engine local works on this machine."""
+
+    look_ahead: int = Field(
+        default=2, ge=0, le=64, description="Tasks whose bytes a device fetches before their turn."
+    )
+    pin: bool = Field(
+        default=False, description="Device i runs on core i, modulo the number of cores."
+    )
 
 
 class ClusterSpec(Spec):
@@ -90,3 +109,4 @@ class ClusterSpec(Spec):
     emulate: EmulateSpec | None = Field(
         None, description="Live tasks last as long as the profile says; default: as they do."
     )
+    local: LocalSpec = Field(LocalSpec(), description="Settings of the engine local.")

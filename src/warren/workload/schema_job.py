@@ -13,6 +13,7 @@ from warren.workload.schema_types import (
     Line,
     Name,
     Path,
+    PositiveTimeNs,
     Seed,
     Spec,
     TimeNs,
@@ -85,7 +86,12 @@ class JobSpec(Spec):
     evaluate: EvaluateSpec | None = Field(None, description="Default: never.")
     stop: StopSpec | None = Field(None, description="End early; needs evaluate.")
     checkpoint: CheckpointSpec | None = Field(
-        None, description="Recorded only; this version keeps none."
+        None, description="When its state is kept on disk; default: as often as costs little."
+    )
+    task_limit: PositiveTimeNs = Field(
+        600 * 10**9,
+        description="Real time after which a task or barrier that has not ended ends the job.",
+        json_schema_extra={"default": "10 min"},
     )
     params: Free = Field(default_factory=dict, description="Parameters of the app.")
     cost: Annotated[

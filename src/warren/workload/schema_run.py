@@ -128,6 +128,7 @@ class SchedulerSpec(Spec):
     shape: Annotated[str, *choice("static")] = Field(
         default="static", description="How many workers and servers a job gets."
     )
+    servers: int = Field(default=1, ge=1, le=64, description="Parameter servers of each job.")
 
 
 class TruthSpec(Spec):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -23,6 +23,8 @@ MAX_SEED: Final = 2**63 - 1
 MAX_LINE: Final = 200
 MAX_PATH: Final = 1000
 _FREE_DEPTH: Final = 20
+
+T = TypeVar("T", int, float)
 
 
 class Spec(BaseModel):
@@ -73,7 +75,7 @@ def _quantity(parse: Callable[[object], Any], value: object) -> Any:
     return parse(value)
 
 
-def _positive(value: float) -> float:
+def _positive(value: T) -> T:
     if value <= 0:
         raise ValueError("must be more than 0")
     return value
@@ -151,6 +153,7 @@ _RATE: Final = _help('A rate: "25 Gbps", "1 GB/s", or a number of bits/s.', "str
 Format = Annotated[Literal[1], Field(description="Version of this file format.")]
 TimeNs = Annotated[int, BeforeValidator(_time_ns), _TIME]
 TimeS = Annotated[float, BeforeValidator(_time_s), _TIME]
+PositiveTimeNs = Annotated[int, BeforeValidator(_time_ns), AfterValidator(_positive), _TIME]
 PositiveTimeS = Annotated[float, BeforeValidator(_time_s), AfterValidator(_positive), _TIME]
 Size = Annotated[int, BeforeValidator(_size), _BYTES]
 RateBps = Annotated[float, BeforeValidator(_rate_bps), AfterValidator(_positive), _RATE]
