@@ -7,12 +7,13 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import CostTable, IntArray
+from warren.model.draws import COMP, SYNC, stream_key
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
 from warren.sim.lanes import check_simulable
-from warren.sim.truth import COMP, SYNC, cv_to_ppm, stream_key, true_costs
+from warren.sim.truth import cv_to_ppm, true_costs
 from warren.solve.execute import OK, PARTIAL, STUCK, TWICE, Tables, execute
 from warren.solve.units import Rows
 

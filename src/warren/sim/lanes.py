@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from warren.model.costs import CostTable
+from warren.model.draws import COMP, SYNC, stream_key
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.sim.truth import (
-    COMP,
-    SYNC,
-    cv_to_ppm,
-    factor_ppm,
-    scaled,
-    stream_key,
-    true_costs,
-)
+from warren.sim.truth import cv_to_ppm, factor_ppm, scaled, true_costs
 
 
 def check_simulable(run: Run) -> None:

@@ -15,28 +15,13 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import CostTable, IntArray
+from warren.model.draws import COMP_JOB, SYNC_JOB, draw_bits, more_bits, stream_key
 from warren.model.run import Truth
 
 PPM: Final = 1_000_000
 FLOOR_PPM: Final = 50_000
 """No task takes less than 5 % of its profile time."""
-COMP, SYNC, COMP_JOB, SYNC_JOB = range(4)
-"""What a draw is for; each kind has its own stream."""
-_MASK: Final = 2**64 - 1
 _MEAN: Final = 12 * 65535 // 2
-
-
-def mix(value: int) -> int:
-    """One step of splitmix64 (Steele, Lea and Flood 2014) on an unsigned 64-bit number."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)
-
-
-def stream_key(seed: int, kind: int, job: int) -> int:
-    """Start of the stream of one job and kind; ``factor_ppm`` takes it from there."""
-    return mix((mix((mix(seed & _MASK) + kind) & _MASK) + job) & _MASK)
 
 
 def factor_ppm(key: int, first: int, second: int, cv_ppm: int) -> int:
@@ -46,10 +31,10 @@ def factor_ppm(key: int, first: int, second: int, cv_ppm: int) -> int:
     deviation 65536 to within 1e-9, so it is close to a normal draw cut at six deviations.
     Cutting at ``FLOOR_PPM`` raises the mean a little where ``cv_ppm`` is above some 300,000.
     """
-    key = mix((mix((key + first) & _MASK) + second) & _MASK)
+    drawn = draw_bits(key, first, second)
     total = 0
     for counter in (1, 2, 3):
-        bits = mix((key + counter) & _MASK)
+        bits = more_bits(drawn, counter)
         total += (bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)
     return max(FLOOR_PPM, PPM + (cv_ppm * (total - _MEAN) >> 16))
 

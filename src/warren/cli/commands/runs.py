@@ -58,10 +58,13 @@ def run_command(
     json_: bool,
 ) -> None:
     """Train one run file for real."""
+    from warren.live.pads import check_jitter
+
     run = run_of(run_file, place, overrides)
     _say_size(run)
     with named_after(run_file, run):
         check_apps(run)
+        check_jitter(run)
         if dry_run:
             _show_resolved(run, out, json_)
             return

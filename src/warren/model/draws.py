@@ -1,0 +1,36 @@
+"""Draws without a generator: a hash of integers, so that no order of drawing matters.
+
+A draw belongs to (seed, kind, job, two counters) and to nothing else. Only integers are used, so
+every machine agrees to the bit (docs/decisions/0006).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER = range(5)
+"""What a draw is for; each kind has its own stream."""
+_MASK: Final = 2**64 - 1
+
+
+def mix(value: int) -> int:
+    """One step of splitmix64 (Steele, Lea and Flood 2014) on an unsigned 64-bit number."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def stream_key(seed: int, kind: int, job: int) -> int:
+    """Start of the stream of one job and kind; ``draw_bits`` takes it from there."""
+    return mix((mix((mix(seed & _MASK) + kind) & _MASK) + job) & _MASK)
+
+
+def draw_bits(key: int, first: int, second: int) -> int:
+    """64 bits for counters ``first`` and ``second`` of a stream."""
+    return mix((mix((key + first) & _MASK) + second) & _MASK)
+
+
+def more_bits(bits: int, counter: int) -> int:
+    """Another 64 bits of the same draw, for ``counter`` 1, 2, ..."""
+    return mix((bits + counter) & _MASK)
