@@ -1,132 +1,117 @@
-"""Reports in any order that sockets allow become events the core's transition table accepts."""
+"""Reports in any order that sockets allow, and losses at any moment, become events that follow."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from live_worlds import job, of, shuffled, virtual
+from ledger_world import World
+from live_worlds import job, of, virtual
 
 from warren.core.state import State
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.ledger import Ledger, Report
-from warren.live.messages import CompEnded, RoundReport, SyncEnded
+from warren.live.ledger import Ledger
+from warren.live.messages import CompEnded, RoundReport, Stamp
 from warren.model.events import (
     AnyEvent,
     CompDone,
     JobArrived,
     JobFailed,
     ParamsSaved,
+    RolledBack,
     RoundsDone,
     TasksDone,
 )
 from warren.model.job import Job
 from warren.model.plan import Assignment
-from warren.model.run import Run
 
 JOBS = (job(0, scale=2), job(1, scale=3, rounds=2, arrival_ns=40), job(2, scale=1, rounds=4))
 
 
-def true_reports(run: Run, rows: list[Assignment], draw: random.Random) -> dict[str, list[Report]]:
-    """What each process of a run sends, in its own order: device by device, server by server."""
-    sent: dict[str, list[Report]] = {}
-    free = [0] * len(run.cluster.devices)
-    barrier = {one.index: one.arrival_ns for one in JOBS}
-    ends: dict[tuple[int, int], list[int]] = {}
-    for seq, row in enumerate(rows, start=1):
-        start = max(free[row.device], barrier[row.job])
-        end = start + draw.randint(1, 20)
-        sync = end + draw.randint(0, 30)
-        free[row.device] = end
-        name = f"device {row.device}"
-        shard = row.shards[0]
-        sent.setdefault(name, []).append(CompEnded(seq, row.round, shard, start, end, False))
-        sent.setdefault(name, []).append(SyncEnded(seq, row.round, shard, sync))
-        round_ends = ends.setdefault((row.job, row.round), [])
-        round_ends.append(sync)
-        if len(round_ends) == JOBS[row.job].scale:
-            barrier[row.job] = at = max(round_ends) + draw.randint(0, 5)
-            last = row.round + 1 == JOBS[row.job].rounds
-            report = RoundReport(row.job, row.round, 0.5, None, last, at, "hash")
-            sent.setdefault(f"server {row.job}", []).append(report)
-    return sent
+def live(world: World, *, device_losses: int = 0, server_losses: int = 0) -> None:
+    """Let everything happen in any order until all jobs have ended."""
+    draw = world.draw
+    for _ in range(10_000):
+        if world.state.done_J.all():
+            return
+        device = draw.randrange(len(world.queues))
+        choice = draw.randrange(6)
+        if choice == 0:
+            world.take_events()
+        elif choice == 1:
+            world.run_task(device)
+        elif choice == 2:
+            world.commit(device)
+        elif choice == 3:
+            world.deliver()
+        elif choice == 4 and device_losses and draw.random() < 0.2:
+            device_losses -= 1
+            world.lose_device(device)
+        elif choice == 5 and server_losses and draw.random() < 0.2:
+            server_losses -= 1
+            world.lose_server(draw.randrange(len(JOBS)))
+        else:
+            world.now += draw.randint(0, 3)
+            world.agenda.advance(world.now)
+    raise AssertionError("the jobs do not end")
 
 
-def play(
-    ledger: Ledger, agenda: Agenda, sent: dict[str, list[Report]], draw: random.Random
-) -> list[AnyEvent]:
-    """Deliver in a random merge of the senders' orders; take events out at random moments."""
-    events: list[AnyEvent] = []
-    now = 0
-    while sent:
-        name = draw.choice(sorted(sent))
-        report = sent[name].pop(0)
-        if not sent[name]:
-            del sent[name]
-        now = max(now, report.end_ns if isinstance(report, CompEnded) else report.at_ns)
-        agenda.advance(now)
-        ledger.report(report)
-        while draw.random() < 0.5 and (got := agenda.pop()):
-            events += got
-    while got := agenda.pop():
-        events += got
-    return events
+def accepted(events: list[AnyEvent]) -> list[TasksDone]:
+    """Rows that no rollback has taken back."""
+    rows: list[TasksDone] = []
+    for event in events:
+        if isinstance(event, TasksDone):
+            rows.append(event)
+        elif isinstance(event, RolledBack):
+            rows = [r for r in rows if r.job != event.job or r.round < event.round]
+    return rows
 
 
-def begun(run: Run, rows: list[Assignment]) -> tuple[Ledger, Agenda, State]:
-    agenda = Agenda(JOBS)
-    ledger = Ledger(JOBS, len(run.cluster.devices), agenda)
-    ledger.begin(ClusterClock(0), "class")
-    state = State(run, virtual(JOBS, len(run.cluster.devices))[1])
-    state.adopt_plan()
-    for seq, row in enumerate(rows, start=1):
-        ledger.assigned(seq, row)
-        state.assign(row)
-    return ledger, agenda, state
+def every_task_once(events: list[AnyEvent]) -> bool:
+    """Whether each task of each job has one row, and each barrier one event."""
+    tasks = Counter((row.job, row.round, shard) for row in accepted(events) for shard in row.shards)
+    rounds = {one.index: one.rounds or 0 for one in JOBS}
+    wanted = {(j.index, r, k) for j in JOBS for r in range(rounds[j.index]) for k in range(j.scale)}
+    return tasks == Counter(wanted)
 
 
 @given(st.integers(0, 10**9), st.integers(1, 4))
 def test_any_order_of_reports_gives_events_in_causal_order(seed: int, devices: int) -> None:
-    draw = random.Random(seed)
-    run, _ = virtual(JOBS, devices)
-    rows = shuffled(run, seed)
-    ledger, agenda, state = begun(run, rows)
-    sent = true_reports(run, rows, draw)
-    stamps = sorted(_stamps(sent))
-    events = play(ledger, agenda, sent, draw)
-    for event in events:
-        state.apply(event)  # raises InvalidTransition where the order is wrong
-    assert state.done_J.all()
+    world = World(JOBS, devices, seed)
+    live(world)
+    events = world.events
+    tasks = sum((one.rounds or 0) * one.scale for one in JOBS)
     assert Counter(type(event) for event in events) == {
         JobArrived: len(JOBS),
-        CompDone: len(rows),
-        TasksDone: len(rows),
+        CompDone: tasks,
+        TasksDone: tasks,
         RoundsDone: sum(one.rounds or 0 for one in JOBS),
         ParamsSaved: len(JOBS),
     }
-    assert ledger.stuck()
+    assert every_task_once(events)
     _check_rows(events, devices)
-    done = of(events, TasksDone)
-    assert stamps == sorted((one.start_ns, one.comp_end_ns, one.end_ns) for one in done)
 
 
-def _stamps(sent: dict[str, list[Report]]) -> Iterator[tuple[int, int, int]]:
-    """When each task really started, ended its COMP and its synchronisation."""
-    syncs = {
-        (one.seq, one.shard): one.at_ns
-        for reports in sent.values()
-        for one in reports
-        if isinstance(one, SyncEnded)
-    }
-    for reports in sent.values():
-        for one in reports:
-            if isinstance(one, CompEnded):
-                yield one.start_ns, one.end_ns, syncs[one.seq, one.shard]
+@given(st.integers(0, 10**9), st.integers(1, 4))
+def test_a_lost_device_changes_nothing_but_when_things_happen(seed: int, devices: int) -> None:
+    world = World(JOBS, devices, seed)
+    live(world, device_losses=4)
+    assert every_task_once(world.events)
+    _check_rows(world.events, devices)
+
+
+@given(st.integers(0, 10**9), st.integers(1, 4))
+def test_after_any_losses_every_task_counts_once(seed: int, devices: int) -> None:
+    world = World(JOBS, devices, seed)
+    live(world, device_losses=3, server_losses=3)
+    assert every_task_once(world.events)
+    opened = {(one.index, 0): one.arrival_ns for one in JOBS}
+    opened |= {(e.job, e.round + 1): e.barrier_ns for e in of(world.events, RoundsDone)}
+    for row in accepted(world.events):
+        assert opened[row.job, row.round] <= row.start_ns < row.comp_end_ns <= row.end_ns
 
 
 def _check_rows(events: list[AnyEvent], devices: int) -> None:
@@ -144,82 +129,98 @@ def _check_rows(events: list[AnyEvent], devices: int) -> None:
 
 @given(st.integers(0, 10**9))
 def test_after_a_failure_nothing_of_the_job_follows_and_the_rest_goes_on(seed: int) -> None:
-    draw = random.Random(seed)
-    run, _ = virtual(JOBS, 2)
-    rows = shuffled(run, seed)
-    ledger, agenda, state = begun(run, rows)
-    sent = true_reports(run, rows, draw)
-    early = {name: reports[: draw.randint(0, len(reports))] for name, reports in sent.items()}
-    late = {name: sent[name][len(early[name]) :] for name in sent}
-    events = play(ledger, agenda, {k: list(v) for k, v in early.items() if v}, draw)
-    if ledger.ended(1):
+    world = World(JOBS, 2, seed)
+    for _ in range(world.draw.randrange(60)):
+        world.take_events()
+        world.run_task(world.draw.randrange(2))
+        world.commit(world.draw.randrange(2))
+        world.deliver()
+        world.now += 1
+    if world.ledger.ended(1):
         return
-    ledger.fail(1, "it broke", 60)
-    rows_of = {seq: row.job for seq, row in enumerate(rows, start=1)}
-    for name, reports in list(late.items()):
-        late[name] = [r for r in reports if _job(r, rows_of) != 1 or draw.random() < 0.3]
-    events += play(ledger, agenda, {k: v for k, v in late.items() if v}, draw)
-    for event in events:
-        state.apply(event)
-    assert len(of(events, JobFailed)) == 1
-    assert state.done_J.all()
-
-
-def _job(report: Report, rows_of: dict[int, int]) -> int:
-    return report.job if isinstance(report, RoundReport) else rows_of[report.seq]
+    world.ledger.fail(1, "it broke", world.now)
+    for device, queue in enumerate(world.queues):
+        world.queues[device] = type(queue)(task for task in queue if task[1] != 1)
+    live(world)
+    assert len(of(world.events, JobFailed)) == 1
 
 
 def test_a_head_whose_round_was_never_assigned_is_stuck() -> None:
-    run, _ = virtual(JOBS, 1)
-    ledger, agenda, _ = begun(run, [])
+    agenda = Agenda(JOBS)
+    ledger = Ledger(JOBS, 1, agenda)
+    ledger.begin(ClusterClock(0), "class")
     agenda.advance(100)
     while agenda.pop():
         pass
-    ledger.assigned(1, Assignment(0, 0, 1, 1, (0,)))
+    ledger.assigned(Assignment(0, 0, 1, 1, (0,)))
     assert ledger.stuck()
 
 
-def test_a_stretch_is_one_row_and_each_of_its_rounds_is_reported() -> None:
-    jobs: tuple[Job, ...] = (job(0, scale=1, rounds=3),)
+def _run_rounds(ledger: Ledger, seq: int, rounds: range, last: int) -> None:
+    for number in rounds:
+        at = 10 * number
+        ledger.report(CompEnded(seq, number, 0, at, at + 5, False))
+        stamps = (Stamp(0, at, at + 5, at + 6),)
+        era = ledger.era(0)
+        ledger.report(
+            RoundReport(0, era, number, 1.0, None, number == last, at + 7, stamps, 0, "hash")
+        )
+
+
+def _stretch(rounds: int) -> tuple[Ledger, Agenda, State]:
+    jobs: tuple[Job, ...] = (job(0, scale=1, rounds=rounds),)
     agenda = Agenda(jobs)
     ledger = Ledger(jobs, 1, agenda)
     ledger.begin(ClusterClock(0), "class")
-    ledger.assigned(1, Assignment(0, 0, 0, 3, (0,)))
+    run, costs = virtual(jobs, 1)
+    state = State(run, costs)
     agenda.advance(0)
-    for number in range(3):
-        at = 10 * number
-        ledger.report(CompEnded(1, number, 0, at, at + 5, False))
-        ledger.report(SyncEnded(1, number, 0, at + 6))
-        ledger.report(RoundReport(0, number, 1.0, None, number == 2, at + 7))
+    for event in agenda.pop():
+        state.apply(event)
+    one = Assignment(0, 0, 0, rounds, (0,))
+    ledger.assigned(one)
+    state.assign(one)
+    return ledger, agenda, state
+
+
+def _events(agenda: Agenda, state: State) -> list[AnyEvent]:
     events: list[AnyEvent] = []
     while got := agenda.pop():
+        for event in got:
+            state.apply(event)
         events += got
+    return events
+
+
+def test_a_stretch_is_one_row_and_each_of_its_rounds_is_reported() -> None:
+    ledger, agenda, state = _stretch(3)
+    _run_rounds(ledger, 1, range(3), 2)
+    events = _events(agenda, state)
     assert of(events, TasksDone) == [TasksDone(26, 0, 0, 3, (0,), 0, 0, 25, 15, 26)]
     assert [event.round for event in of(events, RoundsDone)] == [0, 1, 2]
 
 
 def test_a_stop_inside_a_stretch_keeps_the_rounds_that_ran() -> None:
-    jobs: tuple[Job, ...] = (job(0, scale=1, rounds=9),)
-    agenda = Agenda(jobs)
-    ledger = Ledger(jobs, 1, agenda)
-    ledger.begin(ClusterClock(0), "class")
-    ledger.assigned(1, Assignment(0, 0, 0, 9, (0,)))
-    run, costs = virtual(jobs, 1)
-    state = State(run, costs)
-    agenda.advance(0)
-    state.adopt_plan()
-    state.assign(Assignment(0, 0, 0, 9, (0,)))
-    for number in range(2):
-        at = 10 * number
-        ledger.report(CompEnded(1, number, 0, at, at + 5, False))
-        ledger.report(SyncEnded(1, number, 0, at + 6))
-        ledger.report(RoundReport(0, number, 1.0, None, number == 1, at + 7, "hash"))
-    events: list[AnyEvent] = []
-    while got := agenda.pop():
-        events += got
-    for event in events:
-        state.apply(event)
+    ledger, agenda, state = _stretch(9)
+    _run_rounds(ledger, 1, range(2), 1)
+    events = _events(agenda, state)
     assert of(events, TasksDone) == [TasksDone(16, 0, 0, 2, (0,), 0, 0, 15, 10, 16)]
     assert state.done_J.all()
     assert not state.queues[0]
     assert not state.syncing[0]
+
+
+def test_a_rollback_into_a_stretch_keeps_what_ran_before_the_checkpoint() -> None:
+    ledger, agenda, state = _stretch(9)
+    _run_rounds(ledger, 1, range(4), 8)
+    ledger.roll_back(0, 2, "lost", 50)
+    events = _events(agenda, state)
+    back = of(events, RolledBack)[0]
+    assert back.kept == (TasksDone(50, 0, 0, 2, (0,), 0, 0, 15, 10, 16),)
+    assert (state.round_J[0], state.next_round_J[0]) == (2, 2)
+    rest = Assignment(0, 0, 2, 7, (0,))
+    state.assign(rest)
+    _run_rounds(ledger, ledger.assigned(rest), range(2, 9), 8)
+    events = _events(agenda, state)
+    assert [(row.round, row.rounds) for row in of(events, TasksDone)] == [(2, 7)]
+    assert state.done_J.all()

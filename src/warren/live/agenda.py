@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -23,6 +23,17 @@ class Agenda:
         self._told: dict[tuple[str, int], tuple[int, int]] = {}
         self.last_ns = 0
         """The time of what was handed out last."""
+
+    def resume(self, now_ns: int, arrived: Collection[int], wakes_ns: Iterable[int]) -> None:
+        """Before the beginning: time goes on from here, and these jobs have arrived already."""
+        self.last_ns = now_ns
+        self._arrivals = deque(one for one in self._arrivals if one.index not in arrived)
+        for wake_ns in wakes_ns:
+            self.wake_at(wake_ns)
+
+    def arrived(self, job: int) -> bool:
+        """Whether the arrival of a job is known."""
+        return all(one.index != job for one in self._arrivals)
 
     def wake_at(self, time_ns: int) -> None:
         """The policy wants to be woken."""

@@ -14,7 +14,7 @@ import zmq
 
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.fleet import Fleet
+from warren.live.fleet import Fleet, Guard, ZygoteLost
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
 from warren.live.roles import Exited, Role
@@ -40,6 +40,7 @@ class BasePort(ABC):
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
         self._fleet_or_none: Fleet | None = None
+        self._guard: Guard | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
@@ -71,11 +72,16 @@ class BasePort(ABC):
         self._folder = make_folder()
         self._context = zmq.Context()
         self._hub = Hub(self._context, controller_address(str(self._folder)))
-        wanted = libraries(self._jobs, self._run.base)
-        self._fleet_or_none = Fleet(self._folder, self._outputs.run_log, wanted)
-        self.numerics = self._fleet.await_zygote().numerics
+        self._guard = Guard(self._folder)
         self._poller = zmq.Poller()
         self._poller.register(self._hub.socket, zmq.POLLIN)
+        self._start_fleet()
+
+    def _start_fleet(self) -> None:
+        assert self._folder is not None
+        wanted = libraries(self._jobs, self._run.base)
+        self._fleet_or_none = Fleet(self._folder, self._outputs.run_log, wanted, self._guard)
+        self.numerics = self._fleet.await_zygote().numerics
         self._poller.register(self._fleet.pipe.fileno(), zmq.POLLIN)
 
     def close(self) -> None:
@@ -90,6 +96,9 @@ class BasePort(ABC):
             if self._folder is not None:
                 remove_folder(self._folder)
                 self._folder = None
+            if self._guard is not None:
+                self._guard.close()
+                self._guard = None
 
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event."""
@@ -107,12 +116,13 @@ class BasePort(ABC):
         EngineError
             If a process of Warren's own is lost.
         """
+        self._journalled()
         clock = self._clock if self._clock is not None else self._begin()
         while True:
             self._hear(0)
             self._agenda.advance(self._now_ns())
             if events := self._agenda.pop():
-                self._write_metrics(events)
+                self._hand_out(events)
                 return events
             if self._stuck():
                 return ()
@@ -133,8 +143,18 @@ class BasePort(ABC):
         return self._fleet_or_none
 
     def _begin(self) -> ClusterClock:
-        self._clock = ClusterClock(time.monotonic_ns(), self._scale)
+        """Time goes on where the agenda stands: at zero, or where a run was cut off."""
+        clock = ClusterClock(0, self._scale)
+        zero_ns = time.monotonic_ns() - clock.pad_ns(self._agenda.last_ns)
+        self._clock = ClusterClock(zero_ns, self._scale)
         return self._clock
+
+    def _journalled(self) -> None:  # noqa: B027
+        """What was handed out before has been journalled."""
+
+    def _all_lost(self, error: ZygoteLost) -> None:
+        """The zygote is gone, and everything that it forked."""
+        raise error
 
     def _now_ns(self) -> int:
         assert self._clock is not None
@@ -147,8 +167,11 @@ class BasePort(ABC):
             for peer, message, _ in self._hub.drain():
                 self._understand(peer, message)
         if self._fleet.pipe.fileno() in ready:
-            for ticket, role, exited in self._fleet.hear():
-                self._ended(ticket, role, exited)
+            try:
+                for ticket, role, exited in self._fleet.hear():
+                    self._ended(ticket, role, exited)
+            except ZygoteLost as error:
+                self._all_lost(error)
 
     def _timeout_ms(self, clock: ClusterClock) -> int | None:
         due_ns = self._agenda.next_due_ns()
@@ -156,7 +179,8 @@ class BasePort(ABC):
             return None
         return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // _MS))
 
-    def _write_metrics(self, events: tuple[AnyEvent, ...]) -> None:
+    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
+        """The core gets these events; metrics go to their files."""
         for event in events:
             if isinstance(event, RoundsDone) and event.loss is not None:
                 last = event.round + event.rounds - 1

@@ -2,7 +2,7 @@
 
 Synchronous on purpose: the core's one loop asks for events, and only then is anything read.
 Stamps are taken where things happen (one host, one monotonic clock), so a slow decision delays
-nothing but the decision.
+nothing but the decision. What happens when a process is lost is in ``recovery``.
 """
 
 from __future__ import annotations
@@ -12,34 +12,38 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from warren.core.ports import Restart
 from warren.live.base import BasePort
 from warren.live.clock import ClusterClock
+from warren.live.crew import Crew
+from warren.live.fleet import ZygoteLost
+from warren.live.hands import Hands
 from warren.live.ledger import Ledger
 from warren.live.messages import (
     Assign,
     CompEnded,
-    Drop,
     ExecutorReady,
     JobBroke,
-    Open,
     RoundReport,
     ServerReady,
-    SyncEnded,
-    TrainerGone,
+    TaskLost,
+    TaskStuck,
     Warm,
     Warmed,
 )
-from warren.live.roles import ExecutorRole, Exited, Role, ServerRole, TrainerRole
+from warren.live.pads import Pads
+from warren.live.recovery import Recovery
+from warren.live.roles import Exited, Role
+from warren.live.servers import Servers
 from warren.model.costs import CostTable
 from warren.model.errors import EngineError
+from warren.model.events import AnyEvent, RolledBack, RoundsDone
+from warren.model.job import Job
 from warren.model.plan import Assignment
 from warren.model.run import Run
 
 WARM_LIMIT: Final = 512
 """Apps (jobs times devices) that are built before time zero; beyond, when first needed."""
-_MS: Final = 1_000_000
-_TRAINER_LOSSES: Final = 3
-"""Trainers of one device and user that may end while idle before the run is given up."""
 
 
 class LivePort(BasePort):
@@ -49,19 +53,17 @@ class LivePort(BasePort):
         self, run: Run, costs: CostTable, out_dir: Path | str, *, warm_limit: int = WARM_LIMIT
     ) -> None:
         super().__init__(run, out_dir)
-        self._costs = costs
+        self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
-        self._rehearse = run.cluster.emulate is not None
-        self._seq = 0
-        self._executors: dict[int, bytes] = {}
-        self._servers: dict[int, int] = {}
-        self._server_peers: dict[int, bytes] = {}
-        self._trainers: set[tuple[int, str]] = set()
-        self._losses: Counter[tuple[int, str]] = Counter()
         self._waiting: set[object] = set()
+        self._restart: Restart | None = None
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
+
+    def resume(self, restart: Restart) -> None:
+        """Before ``start``: go on with a run that was cut off."""
+        self._restart = restart
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -72,10 +74,21 @@ class LivePort(BasePort):
             If a process of Warren's own does not come up.
         """
         super().start()
-        for device in range(len(self._devices)):
-            role = ExecutorRole(device, str(self._folder), str(self._outputs.run_log))
-            self._fleet.fork(role)
-            self._waiting.add(ExecutorReady(device))
+        assert self._folder is not None
+        hands = Hands(
+            run=self._run,
+            folder=self._folder,
+            hub=self._hub,
+            outputs=self._outputs,
+            fleet=self._fleet,
+        )
+        self._crew = Crew(hands, self._pads)
+        self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
+        self._recovery = Recovery(hands, self._ledger, self._crew, self._servers)
+        if self._restart is not None:
+            self._go_on(self._restart)
+        self._crew.start()
+        self._waiting |= {ExecutorReady(device) for device in range(len(self._devices))}
         self._wait_for_all()
         if self._warm:
             self._warm_up()
@@ -85,49 +98,46 @@ class LivePort(BasePort):
         clock = self._clock
         decided_ns = 0 if clock is None else clock.host_ns(self._agenda.last_ns)
         for one in assignments:
-            if self._ledger.ended(one.job):
-                continue
-            job = self._jobs[one.job]
-            self._need_server(one.job)
-            self._need_trainer(one.device, job.user)
-            self._seq += 1
-            self._ledger.assigned(self._seq, one)
-            comp_ns, sync_ns = self._pads(one)
-            assign = Assign(
-                seq=self._seq,
-                job=one.job,
-                round=one.round,
-                rounds=one.rounds,
-                shards=one.shards,
-                user=job.user,
-                comp_pad_ns=comp_ns,
-                sync_pad_ns=sync_ns,
-                decided_ns=decided_ns,
-            )
-            self._tell(one.device, assign)
+            if not self._ledger.ended(one.job):
+                self._assign(self._ledger.assigned(one), one, decided_ns)
 
     # Before time zero.
+
+    def _go_on(self, restart: Restart) -> None:
+        arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}
+        over = {job for job, yes in enumerate(restart.ended_J) if yes}
+        self._agenda.resume(restart.now_ns, arrived | over, restart.wakes_ns)
+        for job in over:
+            self._ledger.over(job)
+            self._outputs.drop_checkpoints(job)
+        for job in sorted(arrived - over):
+            round_no = self._servers.go_back(job, restart.rounds_J[job])
+            self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
 
     def _begin(self) -> ClusterClock:
         clock = super()._begin()
         self._ledger.begin(clock, self.numerics)
-        for job in tuple(self._server_peers):
-            self._open(job)
+        self._servers.open_all()
         return clock
 
     def _warm_up(self) -> None:
-        for job in range(len(self._jobs)):
-            self._need_server(job)
-            self._waiting.add(ServerReady(job))
-        users: dict[str, list[int]] = {}
-        for one in self._jobs:
-            users.setdefault(one.user, []).append(one.index)
+        jobs = [job for job in self._jobs if not self._ledger.ended(job.index)]
+        for job in jobs:
+            self._servers.need(job, self._ledger.era(job.index))
+            if not self._servers.complete(job.index):
+                self._waiting.add(_Shop(job.index))
         for device in range(len(self._devices)):
-            for user, jobs in users.items():
-                self._need_trainer(device, user)
-                self._tell(device, Warm(user, tuple(jobs)))
+            for user in dict.fromkeys(job.user for job in jobs):
                 self._waiting.add(Warmed(device, user))
+                self._warm_device(device, user)
         self._wait_for_all()
+
+    def _warm_device(self, device: int, user: str) -> None:
+        jobs = [job.index for job in self._jobs if job.user == user]
+        self._crew.need_trainer(device, user)
+        self._crew.tell(
+            device, Warm(user, tuple(job for job in jobs if not self._ledger.ended(job)))
+        )
 
     def _wait_for_all(self) -> None:
         while self._waiting:
@@ -137,23 +147,30 @@ class LivePort(BasePort):
 
     def _understand(self, peer: bytes, message: object) -> None:
         match message:
-            case CompEnded() | SyncEnded() | RoundReport():
+            case CompEnded() | RoundReport():
                 self._report(message)
+            case TaskLost():
+                self._recovery.task_lost(message, self._host_ns())
+            case TaskStuck(device=device, job=job, user=user, reason=reason):
+                self._fail(job, reason)
+                self._crew.end_trainer(device, user)
             case JobBroke(job=job, reason=reason):
                 self._fail(job, reason)
             case ExecutorReady(device=device):
-                self._executors[device] = peer
+                self._crew.ready(device, peer)
                 self._waiting.discard(message)
+                self._tell_again(device)
             case ServerReady(job=job):
-                self._server_peers[job] = peer
-                self._waiting.discard(message)
-                self._open(job)
+                if self._servers.ready(peer, message):
+                    self._waiting.discard(_Shop(job))
+                    self._servers.open(self._jobs[job])
             case Warmed():
                 self._waiting.discard(message)
             case _:
                 raise EngineError(f"unexpected message {message}")
+        self._end_jobs()
 
-    def _report(self, report: CompEnded | SyncEnded | RoundReport) -> None:
+    def _report(self, report: CompEnded | RoundReport) -> None:
         self._agenda.advance(self._now_ns())
         if isinstance(report, CompEnded) and report.overrun:
             job = self._ledger.job_of(report.seq)
@@ -161,87 +178,101 @@ class LivePort(BasePort):
                 self.overruns[job] += 1
         for job in self._ledger.report(report):
             self._job_over(job)
+        if isinstance(report, RoundReport):
+            self._recovery.saved(report)
 
     def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
-        how = exited.how or "left"
-        match role:
-            case TrainerRole(device=device, user=user):
-                self._trainers.discard((device, user))
-                self._tell(device, TrainerGone(user, exited.pid, how))
-                self._replace_trainer(device, user, how)
-            case ServerRole(job=job):
-                self._fail(job.index, f"its server ended: {how}")
-            case ExecutorRole(device=device):
-                name = self._devices[device].name
-                raise EngineError(f"the executor of device {name} ended: {how}")
-            case _:
-                pass
+        self._recovery.ended(role, exited, self._host_ns())
+        self._end_jobs()
+        for one in list(self._waiting):
+            if isinstance(one, Warmed) and not self._users_alive(one.user):
+                self._waiting.discard(one)
+        self._need_all()
 
-    def _replace_trainer(self, device: int, user: str, how: str) -> None:
-        self._losses[device, user] += 1
-        alive = sum(job.user == user and not self._ledger.ended(job.index) for job in self._jobs)
-        if self._losses[device, user] > _TRAINER_LOSSES + len(self._jobs):
-            raise EngineError(f"trainers of device {self._devices[device].name} keep ending: {how}")
-        if alive:
-            self._need_trainer(device, user)
-        else:
-            self._waiting.discard(Warmed(device, user))
+    def _all_lost(self, error: ZygoteLost) -> None:
+        self._recovery.check_zygotes(error)
+        self._poller.unregister(self._fleet.pipe.fileno())
+        self._fleet.close()
+        self._start_fleet()
+        self._recovery.all_lost(self._fleet, self._host_ns(), str(error))
+        self._end_jobs()
+        self._need_all()
+
+    def _end_jobs(self) -> None:
+        for job in self._recovery.pop_failed():
+            self._job_over(job)
 
     def _fail(self, job: int, reason: str) -> None:
-        if self._ledger.ended(job):
-            return
-        host_ns = 0 if self._clock is None else time.monotonic_ns()
-        self._ledger.fail(job, reason, host_ns)
-        self._job_over(job)
+        self._recovery.fail(job, reason, self._host_ns())
 
     def _job_over(self, job: int) -> None:
-        """Free what the job holds: its places in queues and its server."""
-        self._waiting.discard(ServerReady(job))
-        for device in self._executors:
-            self._tell(device, Drop(job))
-        if job in self._servers:
-            self._fleet.end(self._servers[job])
+        """Free what the job holds: its places in queues and its servers."""
+        self._waiting.discard(_Shop(job))
+        self._crew.drop(job, ended=True)
+        self._servers.end(job)
+
+    def _users_alive(self, user: str) -> bool:
+        return any(job.user == user and not self._ledger.ended(job.index) for job in self._jobs)
+
+    def _need_all(self) -> None:
+        """Whatever was lost and is still needed comes back."""
+        for job in self._jobs:
+            known = self._servers.known(job.index)
+            if known and not self._ledger.ended(job.index):
+                self._servers.need(job, self._ledger.era(job.index))
+
+    def _tell_again(self, device: int) -> None:
+        """An executor is up: it gets what the device has to do, if there was one before it."""
+        for one in list(self._waiting):
+            if isinstance(one, Warmed) and one.device == device:
+                self._warm_device(device, one.user)
+        decided_ns = self._host_ns()
+        for seq, one in list(self._ledger.unfinished(device)):
+            self._assign(seq, one, decided_ns)
 
     def _stuck(self) -> bool:
         return self._ledger.stuck()
 
+    def _journalled(self) -> None:
+        self._recovery.journalled()
+
+    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
+        super()._hand_out(events)
+        for event in events:
+            if isinstance(event, RolledBack):
+                self._outputs.drop_metrics(event.job, event.round)
+            elif isinstance(event, RoundsDone):
+                self._recovery.handed_out(event)
+
     # What others are told.
 
-    def _tell(self, device: int, message: Assign | Drop | TrainerGone | Warm) -> None:
-        self._hub.send(self._executors[device], message)
+    def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
+        job, era = self._jobs[one.job], self._ledger.era(one.job)
+        self._servers.need(job, era)
+        self._crew.need_trainer(one.device, job.user)
+        assign = Assign(
+            seq=seq,
+            job=one.job,
+            round=one.round,
+            rounds=one.rounds,
+            shards=one.shards,
+            user=job.user,
+            decided_ns=decided_ns,
+            era=era,
+            parts=self._run.scheduler.servers,
+            limit_ns=job.task_limit_ns,
+        )
+        self._crew.tell(one.device, assign)
 
-    def _open(self, job: int) -> None:
-        if self._clock is not None:
-            at_ns = self._clock.host_ns(self._jobs[job].arrival_ns)
-            self._hub.send(self._server_peers[job], Open(at_ns))
+    def _opens_ns(self, job: Job) -> int | None:
+        return None if self._clock is None else self._clock.host_ns(job.arrival_ns)
 
-    def _need_server(self, job: int) -> None:
-        if job not in self._servers:
-            self._servers[job] = self._fleet.fork(
-                ServerRole(
-                    str(self._folder),
-                    self._run.base,
-                    self._jobs[job],
-                    self._outputs.log(job),
-                    self._outputs.params(job),
-                    self._rehearse,
-                )
-            )
+    def _host_ns(self) -> int:
+        return 0 if self._clock is None else time.monotonic_ns()
 
-    def _need_trainer(self, device: int, user: str) -> None:
-        if (device, user) not in self._trainers:
-            self._trainers.add((device, user))
-            jobs = tuple(job for job in self._jobs if job.user == user)
-            logs = {job.index: self._outputs.log(job.index) for job in jobs}
-            folder, base = str(self._folder), self._run.base
-            role = TrainerRole(device, user, folder, base, jobs, logs, self._rehearse)
-            self._fleet.fork(role)
 
-    def _pads(self, one: Assignment) -> tuple[int, int]:
-        """Real nanoseconds that COMP and synchronisation of one task are padded to."""
-        if self._run.cluster.emulate is None:
-            return 0, 0
-        at = one.job, self._run.cluster.type_of_device[one.device]
-        clock = ClusterClock(0, self._scale)
-        comp_ns, sync_ns = self._costs.comp_ns_JT[at], self._costs.sync_ns_JT[at]
-        return clock.pad_ns(int(comp_ns)), clock.pad_ns(int(sync_ns))
+class _Shop(tuple[int]):
+    """Stands in the waiting list for a job whose servers are not up."""
+
+    def __new__(cls, job: int) -> _Shop:
+        return super().__new__(cls, (job,))

@@ -1,12 +1,13 @@
-"""An executor's side of its trainers: who is here, what each is doing and which state it holds."""
+"""An executor's side of its trainers: who is here and what each is doing."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from warren.live.lanes import Key, Work
-from warren.live.messages import AnyMessage, Prepare, RunTask
+from warren.live.lanes import Work
+from warren.live.messages import AnyMessage, Forget, Prepare, RunTask
+from warren.live.training.arena import Arena
 from warren.live.transport import Hub
 
 
@@ -23,7 +24,6 @@ class Seat:
     to_prepare: deque[int] = field(default_factory=deque)
     warming: bool = False
     busy: bool = False
-    holds: Key | None = None
     lost: dict[int, int] = field(default_factory=dict)
 
 
@@ -46,7 +46,7 @@ class Desk:
         seat = self._seat(user)
         if seat.preparing is not None:
             seat.lost[seat.pid], seat.preparing = seat.preparing, None
-        seat.peer, seat.pid, seat.busy, seat.holds = peer, pid, False, None
+        seat.peer, seat.pid, seat.busy = peer, pid, False
         self._go_on(seat)
 
     def prepared(self, peer: bytes) -> None:
@@ -68,13 +68,14 @@ class Desk:
         seat = self._seats.get(user)
         return seat is not None and bool(seat.peer) and not seat.busy
 
-    def start(self, work: Work, state: memoryview) -> bool:
+    def start(self, work: Work, arena: Arena, state: int) -> bool:
         """Give a task to the free trainer of its user; False if it is gone."""
         seat = self._seat(work.user)
-        buffers = () if seat.holds == work.key else (state,)
-        if not self._send(seat, RunTask(work.job, work.round, work.shard), *buffers):
+        size = arena.slot_bytes
+        task = RunTask(work.job, work.round, work.shard, arena.path, size, state, work.slot)
+        if not self._send(seat, task):
             return False
-        work.trainer_pid, seat.holds = seat.pid, work.key
+        work.trainer_pid = seat.pid
         return True
 
     def answered(self, peer: bytes) -> None:
@@ -84,10 +85,12 @@ class Desk:
                 seat.busy = False
 
     def drop(self, job: int) -> None:
-        """A job that has ended need not be prepared."""
+        """A job that has ended need not be prepared, nor its app be kept."""
         for seat in self._seats.values():
             if job in seat.to_prepare:
                 seat.to_prepare.remove(job)
+            if seat.peer:
+                self._hub.send(seat.peer, Forget(job))
 
     def gone(self, user: str, pid: int) -> int | None:
         """A trainer has ended; the job whose app it was building then."""
@@ -95,7 +98,7 @@ class Desk:
         if seat.pid != pid:
             return seat.lost.pop(pid, None)
         job, seat.preparing = seat.preparing, None
-        seat.peer, seat.pid, seat.busy, seat.holds = b"", 0, False, None
+        seat.peer, seat.pid, seat.busy = b"", 0, False
         return job
 
     def _seat(self, user: str) -> Seat:
@@ -106,8 +109,8 @@ class Desk:
             seat.preparing = seat.to_prepare.popleft()
             self._send(seat, Prepare(seat.preparing))
 
-    def _send(self, seat: Seat, message: AnyMessage, *buffers: memoryview) -> bool:
-        if not self._hub.send(seat.peer, message, *buffers):
+    def _send(self, seat: Seat, message: AnyMessage) -> bool:
+        if not self._hub.send(seat.peer, message):
             return False
         seat.busy = True
         return True

@@ -22,22 +22,30 @@ from warren.live.messages import (
     JobBroke,
     Prepared,
     Push,
-    SyncEnded,
+    Stamp,
     TaskComputed,
+    TaskLost,
     TaskRaised,
+    TaskStuck,
     TrainerGone,
     TrainerReady,
     Warm,
     Warmed,
 )
-from warren.live.processes import direct_output, set_name, sleep_until, wake_precisely
+from warren.live.processes import (
+    direct_output,
+    pin_to_core,
+    set_name,
+    sleep_until,
+    wake_precisely,
+)
 from warren.live.roles import ExecutorRole, Role
 from warren.live.supply import Supply
 from warren.live.transport import Hub, Link, controller_address, executor_address
 
-LOOK_AHEAD: Final = 2
-"""Tasks whose state is fetched before their turn."""
 _MS: Final = 1_000_000
+_GRACE_NS: Final = 5_000_000_000
+"""A trainer ends itself at its limit and says where it was; this much later it is ended."""
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -45,6 +53,7 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, ExecutorRole)
     set_name(f"warren-exec-{role.device}")
     wake_precisely()
+    pin_to_core(role.core)
     direct_output(role.log)
     Executor(role, lifeline).serve()
 
@@ -54,18 +63,18 @@ class Executor:
 
     def __init__(self, role: ExecutorRole, lifeline: int) -> None:
         self._device, self._lifeline = role.device, lifeline
+        self._ahead = 1 + role.look_ahead
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._control = Link(context, controller_address(role.folder))
-        self._trainers = Hub(context, executor_address(role.folder, role.device))
+        self._trainers = Hub(context, executor_address(role.folder, role.device, role.life))
         self._poller = zmq.Poller()
         for source in (self._control.socket, self._trainers.socket, lifeline):
             self._poller.register(source, zmq.POLLIN)
         self._desk = Desk(self._trainers)
         self._supply = Supply(context, self._poller, role.folder)
-        self._queue, self._comm = Queue(), CommLane()
+        self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
         self._comp_free_ns = 0
-        self._last: Work | None = None
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
@@ -77,18 +86,26 @@ class Executor:
             while self._end_comp() or self._end_syncs() or self._start():
                 pass
             self._prefetch()
+            self._watch()
 
     def _wait(self) -> bool:
         """Until a message or the next time limit; False when the zygote is gone."""
-        comp = self._comp.comp_due_ns if self._comp is not None else None
-        limits = [due for due in (comp, self._comm.due_ns()) if due is not None]
-        if not limits:
+        due = self._due_ns()
+        if due is None:
             return not self._ended(self._poller.poll())
-        left_ms = max(0, min(limits) - time.monotonic_ns()) // _MS
+        left_ms = max(0, due - time.monotonic_ns()) // _MS
         ready = self._poller.poll(left_ms)
-        if not ready and min(limits) - time.monotonic_ns() < _MS:
-            sleep_until(min(limits))
+        if not ready and due - time.monotonic_ns() < _MS:
+            sleep_until(due)
         return not self._ended(ready)
+
+    def _due_ns(self) -> int | None:
+        work, due = self._comp, self._comm.due_ns()
+        if work is None:
+            return due
+        comp = work.comp_due_ns
+        mine = work.began_ns + work.limit_ns + _GRACE_NS if comp is None else comp
+        return mine if due is None else min(mine, due)
 
     def _ended(self, ready: list[tuple[object, int]]) -> bool:
         return any(source == self._lifeline for source, _ in ready)
@@ -96,7 +113,7 @@ class Executor:
     # What others send.
 
     def _hear_trainers(self) -> None:
-        for peer, message, buffers in self._trainers.drain():
+        for peer, message, _ in self._trainers.drain():
             match message:
                 case TrainerReady(user=user, pid=pid):
                     self._desk.sat_down(peer, user, pid)
@@ -104,7 +121,7 @@ class Executor:
                     self._desk.prepared(peer)
                 case TaskComputed():
                     self._desk.answered(peer)
-                    self._computed(message, buffers)
+                    self._computed(message)
                 case TaskRaised(job=job, reason=reason):
                     self._desk.prepared(peer)
                     self._broke(job, reason)
@@ -112,35 +129,43 @@ class Executor:
                     raise ValueError(f"a trainer does not send {message}")
         self._tell_warmed()
 
-    def _computed(self, message: TaskComputed, buffers: list[memoryview]) -> None:
+    def _computed(self, done: TaskComputed) -> None:
         work = self._comp
         assert work is not None
         if work.dropped:
             self._free_comp()
             return
         work.result_ns = time.monotonic_ns()
-        push = Push(work.round, work.shard, message.loss, message.sha, work.unpadded)
-        self._supply.send(work.job, push, *buffers)
+        stamp = Stamp(work.shard, work.start_ns, work.result_ns, 0)
+        push = Push(
+            done.round, done.shard, done.loss, done.present, done.marks, work.unpadded, stamp
+        )
+        work.unacknowledged = self._supply.push(work.job, push, work.slot)
 
     def _hear_servers(self) -> None:
         for job, pushed in self._supply.hear():
-            work = self._comm.find((job, pushed.round), pushed.shard)
-            comp = self._comp
-            if work is None and comp is not None and comp.key == (job, pushed.round):
-                work = comp if comp.shard == pushed.shard else None
-            if work is not None:
+            key, comp = (job, pushed.round), self._comp
+            work = self._comm.find(key, pushed.shard)
+            if work is None and comp is not None and (comp.key, comp.shard) == (key, pushed.shard):
+                work = comp
+            if work is None:
+                continue
+            work.unacknowledged -= 1
+            if not work.unacknowledged:
                 work.acknowledged_ns = time.monotonic_ns()
+                self._supply.take_back(job, work.slot)
 
     def _hear_controller(self) -> None:
         for message, _ in self._control.drain():
             match message:
                 case Assign():
+                    self._supply.meet(message.job, message.era, message.parts)
                     self._queue.append(message)
                 case Warm(user=user, jobs=jobs):
                     self._desk.warm(user, jobs)
                     self._tell_warmed()
-                case Drop(job=job):
-                    self._drop(job)
+                case Drop(job=job, ended=ended):
+                    self._drop(job, ended=ended)
                 case TrainerGone():
                     self._trainer_gone(message)
                 case _:
@@ -148,23 +173,28 @@ class Executor:
 
     def _trainer_gone(self, gone: TrainerGone) -> None:
         job = self._desk.gone(gone.user, gone.pid)
+        if job is not None:
+            self._control.send(TaskLost(self._device, job, -1, -1, gone.how))
         work = self._comp
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
-            job = work.job
             self._free_comp()
-        if job is not None:
-            self._broke(job, f"its trainer on device {self._device} ended: {gone.how}")
+            self._supply.take_back(work.job, work.slot)
+            if not work.dropped:
+                lost = TaskLost(self._device, work.job, work.round, work.shard, gone.how)
+                self._control.send(lost)
+                self._queue.put_back(work.again())
         self._tell_warmed()
 
     def _broke(self, job: int, reason: str) -> None:
         self._control.send(JobBroke(job, reason))
         if self._comp is not None and self._comp.job == job and not self._comp.result_ns:
             self._free_comp()
-        self._drop(job)
+        self._drop(job, ended=True)
 
-    def _drop(self, job: int) -> None:
+    def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
-        self._desk.drop(job)
+        if ended:
+            self._desk.drop(job)
         self._comm.drop(job)
         self._supply.drop(job)
         work = self._comp
@@ -198,10 +228,10 @@ class Executor:
     def _end_syncs(self) -> bool:
         ended = self._comm.leave(time.monotonic_ns())
         for work in ended:
-            at_ns = work.sync_end_ns
-            self._control.send(SyncEnded(work.seq, work.round, work.shard, at_ns))
             if not work.unpadded:
-                self._supply.send(work.job, Commit(work.round, work.shard, at_ns))
+                assert work.comp_due_ns is not None
+                stamp = Stamp(work.shard, work.start_ns, work.comp_due_ns, work.sync_due_ns)
+                self._supply.send(work.job, Commit(work.round, stamp))
         return bool(ended)
 
     def _start(self) -> bool:
@@ -210,14 +240,35 @@ class Executor:
         head = next(iter(self._queue.ahead(1)), None)
         if head is None or not self._desk.free(head.user):
             return False
-        ready = self._supply.ready(head.key)
-        if ready is None or not self._desk.start(head, ready[0]):
+        state = self._supply.ready(head.key)
+        if state is None:
             return False
-        padded_ns = max(self._comp_free_ns, ready[1], head.decided_ns)
-        head.start_ns = padded_ns if head.comp_pad_ns else time.monotonic_ns()
-        self._comp = self._last = self._queue.pop()
+        if state.over or head.shard in state.done:
+            self._queue.pop()
+            return True
+        slot, arena = self._supply.lend(head.job), self._supply.memory(head.job)
+        if slot is None or arena is None or state.passed_ns is None:
+            return False
+        head.slot = slot
+        if not self._desk.start(head, arena, state.slot):
+            self._supply.take_back(head.job, slot)
+            return False
+        head.began_ns = time.monotonic_ns()
+        padded_ns = max(self._comp_free_ns, state.passed_ns, head.decided_ns)
+        head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
+        self._comp = self._queue.pop()
         return True
 
     def _prefetch(self) -> None:
-        ahead = [work.key for work in self._queue.ahead(LOOK_AHEAD)]
-        self._supply.want(ahead, () if self._last is None else (self._last.key,))
+        ahead = [work.key for work in self._queue.ahead(self._ahead)]
+        self._supply.want(ahead, None if self._comp is None else self._comp.key)
+
+    def _watch(self) -> None:
+        """A trainer that did not end at its limit has to be ended."""
+        work = self._comp
+        if work is None or work.result_ns:
+            return
+        if time.monotonic_ns() >= work.began_ns + work.limit_ns + _GRACE_NS:
+            work.limit_ns *= 2  # say it again should the news get lost
+            reason = f"task {work.shard} of round {work.round} does not end at its limit"
+            self._control.send(TaskStuck(self._device, work.job, work.user, reason))

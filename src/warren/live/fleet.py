@@ -11,12 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from warren.live import guard
 from warren.live.framing import Pipe
 from warren.live.preload import ALWAYS
 from warren.live.processes import end_all_marked
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
 from warren.live.training.numerics import clean_environment
 from warren.model.errors import EngineError
+
+
+class ZygoteLost(EngineError):
+    """The zygote has ended, and with it everything that it forked."""
+
 
 _LEAVE_S: Final = 6.0
 """How long the zygote may take to end everything before it is killed itself."""
@@ -25,7 +31,9 @@ _LEAVE_S: Final = 6.0
 class Fleet:
     """Processes of a run on this host, by ticket. Closing the pipe ends all of them."""
 
-    def __init__(self, folder: Path, log: Path, preload: Sequence[str] = ALWAYS) -> None:
+    def __init__(
+        self, folder: Path, log: Path, preload: Sequence[str] = ALWAYS, watch: Guard | None = None
+    ) -> None:
         mine, theirs = socket.socketpair()
         self.pipe = Pipe(mine)
         self._log = log
@@ -33,7 +41,8 @@ class Fleet:
         self._pids: dict[int, int] = {}
         self._tickets = 0
         self._warm = False
-        self._mark = {"WARREN_RUN": folder.name}
+        self._mark = mark_of(folder)
+        guard_fd = -1 if watch is None else watch.fd
         # PyTorch makes this folder on import; it goes with the run's own.
         own = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
         with theirs, log.open("ab") as output:
@@ -43,6 +52,7 @@ class Fleet:
                     "-m",
                     "warren.live.zygote",
                     str(theirs.fileno()),
+                    str(guard_fd),
                     str(folder),
                     str(os.getpid()),
                     *preload,
@@ -51,7 +61,7 @@ class Fleet:
                 stdout=output,
                 stderr=output,
                 env=clean_environment(os.environ) | self._mark | own,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[fd for fd in (theirs.fileno(), guard_fd) if fd >= 0],
                 start_new_session=True,
             )
 
@@ -81,12 +91,15 @@ class Fleet:
         return message
 
     def fork(self, role: Role) -> int:
-        """Ask for a process; gives its ticket."""
+        """Ask for a process; gives its ticket. That the zygote is lost, ``hear`` will tell."""
         self._tickets += 1
         self._roles[self._tickets] = role
-        if not self.pipe.send(Fork(self._tickets, role)):
-            raise self._lost()
+        self.pipe.send(Fork(self._tickets, role))
         return self._tickets
+
+    def kill(self, ticket: int) -> None:
+        """Kill a process; its exit is reported."""
+        self.pipe.send(End(ticket))
 
     def end(self, ticket: int) -> None:
         """Kill a process; its exit is not reported."""
@@ -94,7 +107,13 @@ class Fleet:
             self.pipe.send(End(ticket))
 
     def hear(self) -> Iterator[tuple[int, Role, Exited]]:
-        """Read one message that is here; yields a process that ended without being told to."""
+        """Read one message that is here; yields a process that ended without being told to.
+
+        Raises
+        ------
+        ZygoteLost
+            If the zygote is gone.
+        """
         match self._receive():
             case Forked(ticket=ticket, pid=pid):
                 if ticket in self._roles:
@@ -118,7 +137,7 @@ class Fleet:
             self._zygote.kill()
             self._zygote.wait()
         # Nothing is left, unless the zygote was killed while user code had forked.
-        end_all_marked("".join(f"{k}={v}" for k, v in self._mark.items()).encode())
+        end_all_marked(_text(self._mark).encode())
 
     def _receive(self) -> ZygoteMessage:
         message = self.pipe.receive()
@@ -126,9 +145,54 @@ class Fleet:
             raise self._lost()
         return message
 
-    def _lost(self) -> EngineError:
+    def _lost(self) -> ZygoteLost:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._zygote.wait(1.0)
         lines = self._log.read_text(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
-        return EngineError(f"the zygote ended ({self._zygote.returncode}), see {self._log}{last}")
+        return ZygoteLost(f"the zygote ended ({self._zygote.returncode}), see {self._log}{last}")
+
+
+class Guard:
+    """The process that cleans up when controller and zygote are both killed; see ``live.guard``."""
+
+    def __init__(self, folder: Path) -> None:
+        theirs, self.fd = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    guard.__file__,
+                    str(theirs),
+                    _text(mark_of(folder)),
+                    str(folder),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                pass_fds=[theirs],
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+
+    def close(self) -> None:
+        """Everything has ended well; it finds nothing and goes."""
+        os.close(self.fd)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEAVE_S)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def mark_of(folder: Path) -> dict[str, str]:
+    """The entry of the environment that all processes of a run have."""
+    return {"WARREN_RUN": folder.name}
+
+
+def _text(entry: dict[str, str]) -> str:
+    return "".join(f"{key}={value}" for key, value in entry.items())

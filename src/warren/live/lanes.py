@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from warren.live.messages import Assign
+from warren.live.pads import PadTable
 
 Key = tuple[int, int]
 """(job, round): what a state belongs to."""
@@ -26,7 +27,11 @@ Key = tuple[int, int]
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """One task on a device. Zero times mean: not yet."""
+    """One task on a device. Zero times mean: not yet.
+
+    ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
+    that its update is there; ``slot``: where in shared memory the update lies.
+    """
 
     seq: int
     job: int
@@ -36,12 +41,22 @@ class Work:
     comp_pad_ns: int
     sync_pad_ns: int
     decided_ns: int = 0
+    limit_ns: int = 0
     trainer_pid: int = 0
+    began_ns: int = 0
     start_ns: int = 0
     result_ns: int = 0
     sync_due_ns: int = 0
+    unacknowledged: int = 1
     acknowledged_ns: int = 0
+    slot: int = -1
     dropped: bool = False
+
+    def again(self) -> Work:
+        """The same task, as if it had not been begun."""
+        return replace(
+            self, trainer_pid=0, began_ns=0, start_ns=0, result_ns=0, slot=-1, dropped=False
+        )
 
     @property
     def key(self) -> Key:
@@ -69,19 +84,21 @@ class Work:
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
 
 
-def expand(assign: Assign) -> Iterator[Work]:
+def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
     """The tasks of an assignment in the order they run."""
     for round_no in range(assign.round, assign.round + assign.rounds):
         for shard in assign.shards:
+            comp_pad_ns, sync_pad_ns = pads.pads(assign.job, round_no, shard)
             yield Work(
                 seq=assign.seq,
                 job=assign.job,
                 round=round_no,
                 shard=shard,
                 user=assign.user,
-                comp_pad_ns=assign.comp_pad_ns,
-                sync_pad_ns=assign.sync_pad_ns,
+                comp_pad_ns=comp_pad_ns,
+                sync_pad_ns=sync_pad_ns,
                 decided_ns=assign.decided_ns,
+                limit_ns=assign.limit_ns,
             )
 
 
@@ -91,7 +108,8 @@ class Queue:
     A stretch of a million rounds stays one entry: tasks are made when their turn is near.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pads: PadTable) -> None:
+        self._pads = pads
         self._waiting: deque[Assign] = deque()
         self._head: Iterator[Work] = iter(())
         self._head_job = -1
@@ -109,7 +127,7 @@ class Queue:
                 self._next.append(work)
             elif self._waiting:
                 self._head_job = self._waiting[0].job
-                self._head = expand(self._waiting.popleft())
+                self._head = expand(self._waiting.popleft(), self._pads)
             else:
                 break
         return list(islice(self._next, count))
@@ -117,6 +135,10 @@ class Queue:
     def pop(self) -> Work:
         """Take the head, which ``ahead`` has shown."""
         return self._next.popleft()
+
+    def put_back(self, work: Work) -> None:
+        """A task that was taken runs again before all others."""
+        self._next.appendleft(work)
 
     def drop(self, job: int) -> None:
         """Forget all tasks of a job."""

@@ -2,62 +2,34 @@
 
 Reports come over several sockets, so a barrier's may overtake a task's. Each report waits here
 until what it follows from is known; then it becomes events. An event's time never goes back; the
-stamps inside it are those of the place where things happened. Pure: no socket, no clock, so that
-tests can play any order of reports.
+stamps inside it are those of the place where things happened. A barrier's report says of each of
+its tasks when it ran, so nothing is missing when the device that ran one is lost before it could
+say so itself; what is told twice counts once. Pure: no socket, no clock, so that tests can play
+any order of reports and losses.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.messages import CompEnded, RoundReport, SyncEnded
-from warren.model.events import CompDone, JobFailed, ParamsSaved, RoundsDone, TasksDone
+from warren.live.entries import Entry, Progress
+from warren.live.messages import CompEnded, RoundReport, Stamp
+from warren.model.events import (
+    CompDone,
+    JobFailed,
+    ParamsSaved,
+    RolledBack,
+    RoundsDone,
+    TasksLost,
+)
 from warren.model.job import Job
 from warren.model.plan import Assignment
 
-Report = CompEnded | SyncEnded | RoundReport
-
-
-@dataclass(slots=True)
-class Entry:
-    """An assignment under way. ``syncing`` holds its tasks that have left COMP."""
-
-    assignment: Assignment
-    comp_left: int
-    sync_left: int
-    start_ns: int = -1
-    comp_end_ns: int = 0
-    busy_ns: int = 0
-    sync_end_ns: int = 0
-    syncing: set[tuple[int, int]] = field(default_factory=set)
-
-    @staticmethod
-    def of(assignment: Assignment) -> Entry:
-        """Nothing has run yet."""
-        tasks = assignment.rounds * len(assignment.shards)
-        return Entry(assignment, tasks, tasks)
-
-    @property
-    def round(self) -> int:
-        """Round of its next task on COMP."""
-        one = self.assignment
-        done = one.rounds * len(one.shards) - self.comp_left
-        return one.round + done // len(one.shards)
-
-
-@dataclass(slots=True)
-class Progress:
-    """One job: barriers passed, when the last was, and tasks done by round since then."""
-
-    passed: int = 0
-    barrier_ns: int = 0
-    synced_ns: int = 0
-    synced: dict[int, int] = field(default_factory=dict)
-    ended: bool = False
+Report = CompEnded | RoundReport
 
 
 class Ledger:
@@ -66,23 +38,29 @@ class Ledger:
     def __init__(self, jobs: Sequence[Job], devices: int, agenda: Agenda) -> None:
         self._jobs, self._agenda, self._numerics = jobs, agenda, ""
         self._clock = ClusterClock(0)
+        self._seqs = count(1)
         self._entries: dict[int, Entry] = {}
+        self._seqs_of: list[list[int]] = [[] for _ in jobs]
         self._queues: list[deque[int]] = [deque() for _ in range(devices)]
-        self._free_ns = [0] * devices
         self._progress = [Progress(barrier_ns=job.arrival_ns) for job in jobs]
         self._held: list[Report] = []
         self._finished: list[int] = []
-
-    # What goes in.
 
     def begin(self, clock: ClusterClock, numerics: str) -> None:
         """Time zero has come."""
         self._clock, self._numerics = clock, numerics
 
-    def assigned(self, seq: int, assignment: Assignment) -> None:
-        """An assignment has been handed to its executor."""
+    def over(self, job: int) -> None:
+        """Before the beginning: a job of a run that goes on has ended already."""
+        self._progress[job].ended = True
+
+    def assigned(self, assignment: Assignment) -> int:
+        """An assignment goes to its executor; gives its number."""
+        seq = next(self._seqs)
         self._entries[seq] = Entry.of(assignment)
+        self._seqs_of[assignment.job].append(seq)
         self._queues[assignment.device].append(seq)
+        return seq
 
     def report(self, report: Report) -> list[int]:
         """A process reports; it may have to wait for others. Gives the jobs that end by it."""
@@ -94,16 +72,70 @@ class Ledger:
 
     def fail(self, job: int, reason: str, host_ns: int) -> None:
         """The job cannot go on. What is known of it already comes first."""
-        at_ns = self._agenda.after_known(job, self._clock.cluster_ns(host_ns))
+        at_ns = self._agenda.after_known(job, self.cluster_ns(host_ns))
         self._agenda.cancel_arrival(job)
-        self._end(job)
+        self._progress[job].ended = True
+        self._forget(job)
         self._agenda.push(JobFailed(at_ns, job, reason))
 
+    def tasks_lost(self, one: Assignment, reason: str, host_ns: int) -> None:
+        """Tasks under way went down with a process; they will run again."""
+        if not self._progress[one.job].ended:
+            at_ns = self._agenda.after_known(one.job, self.cluster_ns(host_ns))
+            event = TasksLost(at_ns, one.job, one.round, one.shards, one.device, reason)
+            self._agenda.push(event)
+
+    def roll_back(self, job: int, round_no: int, reason: str, now_ns: int) -> None:
+        """The job begins a new era at a checkpoint; reports of the old one count no more.
+
+        ``now_ns`` is cluster time. The core need not know of a job that has not arrived.
+        """
+        progress = self._progress[job]
+        if not self._agenda.arrived(job):
+            progress.era += 1
+            return
+        at_ns = self._agenda.after_known(job, now_ns)
+        kept = tuple(past.row(at_ns) for past in progress.cut_at(round_no))
+        self._forget(job)
+        progress.begin_again(round_no, at_ns)
+        self._agenda.push(RolledBack(at_ns, job, round_no, reason, kept))
+
     # What can be asked.
+
+    def cluster_ns(self, host_ns: int) -> int:
+        """Cluster time; before time zero it stands still."""
+        return self._agenda.last_ns if host_ns == 0 else self._clock.cluster_ns(host_ns)
 
     def ended(self, job: int) -> bool:
         """Whether it has finished or failed."""
         return self._progress[job].ended
+
+    def passed(self, job: int) -> int:
+        """Barriers it has passed."""
+        return self._progress[job].passed
+
+    def era(self, job: int) -> int:
+        """How often it was rolled back."""
+        return self._progress[job].era
+
+    def unfinished(self, device: int) -> Iterator[tuple[int, Assignment]]:
+        """What a new executor of the device has to run, by number: rounds not over yet."""
+        for seq, entry in self._entries.items():
+            one = entry.assignment
+            first, end = max(one.round, self._progress[one.job].passed), entry.end_round
+            if one.device == device and first < end:
+                yield seq, Assignment(device, one.job, first, end - first, one.shards)
+
+    def under_way(self, device: int) -> Iterator[Assignment]:
+        """Tasks that have run, or may just be running, and whose barrier has not passed."""
+        for seq, entry in self._entries.items():
+            one, passed = entry.assignment, self._progress[entry.assignment.job].passed
+            head = self._queues[device][0] if self._queues[device] else None
+            shards = tuple(shard for at, shard in sorted(entry.known) if at == passed)
+            if seq == head and passed == entry.round:
+                shards += tuple(s for s in one.shards if (passed, s) not in entry.known)[:1]
+            if one.device == device and shards:
+                yield Assignment(device, one.job, passed, 1, shards)
 
     def job_of(self, seq: int) -> int | None:
         """The job of an assignment under way."""
@@ -115,9 +147,8 @@ class Ledger:
         if self._held or not self._agenda.empty:
             return False
         return not (
-            any(entry.syncing for entry in self._entries.values())
+            any(entry.known for entry in self._entries.values())
             or any(queue and self._can_run(self._entries[queue[0]]) for queue in self._queues)
-            or any(self._at_barrier(job.index) for job in self._jobs)
         )
 
     # Inside.
@@ -125,126 +156,135 @@ class Ledger:
     def _can_run(self, head: Entry) -> bool:
         return head.round <= self._progress[head.assignment.job].passed
 
-    def _at_barrier(self, job: int) -> bool:
-        progress = self._progress[job]
-        done = progress.synced.get(progress.passed, 0)
-        return not progress.ended and done == self._jobs[job].scale
-
     def _try(self, report: Report) -> bool:
         """Apply a held report if it is ready or concerns nobody any more."""
         match report:
-            case CompEnded(seq=seq) if seq in self._entries:
-                ready = self._comp_ready(report)
-            case SyncEnded(seq=seq, round=round, shard=shard) if seq in self._entries:
-                ready = (round, shard) in self._entries[seq].syncing
-            case RoundReport(job=job, round=round) if not self._progress[job].ended:
-                ready = self._progress[job].passed == round and self._at_barrier(job)
-            case _:
-                self._held.remove(report)
-                return False
-        if ready:
-            self._held.remove(report)
-            self._apply(report)
-        return ready
-
-    def _comp_ready(self, report: CompEnded) -> bool:
-        one = self._entries[report.seq].assignment
-        at_head = self._queues[one.device][0] == report.seq
-        first = next(r for r in self._held if isinstance(r, CompEnded) and r.seq == report.seq)
-        return at_head and first is report and report.round <= self._progress[one.job].passed
-
-    def _apply(self, report: Report) -> None:
-        match report:
-            case CompEnded():
-                self._comp_ended(report, self._entries[report.seq])
-            case SyncEnded():
-                self._sync_ended(report, self._entries[report.seq])
-            case RoundReport():
+            case CompEnded(seq=seq, round=round_no, shard=shard):
+                entry = self._entries.get(seq)
+                progress = None if entry is None else self._progress[entry.assignment.job]
+                if entry is None or progress is None or progress.passed > round_no:
+                    self._held.remove(report)
+                    return False
+                if round_no > progress.passed:
+                    return False
+                stamp = Stamp(shard, report.start_ns, report.end_ns, 0)
+                self._left_comp(entry, round_no, stamp)
+                self._leave_queue(entry.assignment.device)
+            case RoundReport(job=job):
+                progress = self._progress[job]
+                if progress.ended or report.era != progress.era:
+                    self._held.remove(report)
+                    return False
+                if progress.passed != report.round or not self._complete(report):
+                    return False
                 self._round_ended(report)
+        if report in self._held:
+            self._held.remove(report)
+        return True
 
-    def _comp_ended(self, report: CompEnded, entry: Entry) -> None:
-        one, clock = entry.assignment, self._clock
-        floor_ns = max(self._free_ns[one.device], self._progress[one.job].barrier_ns)
-        start_ns = max(clock.cluster_ns(report.start_ns), floor_ns)
-        end_ns = max(clock.cluster_ns(report.end_ns), start_ns + 1)
-        self._free_ns[one.device] = entry.comp_end_ns = end_ns
-        if entry.start_ns < 0:
-            entry.start_ns = start_ns
-        entry.busy_ns += end_ns - start_ns
-        entry.comp_left -= 1
-        entry.syncing.add((report.round, report.shard))
-        if entry.comp_left == 0:
-            self._queues[one.device].popleft()
-            self._agenda.push(
-                CompDone(end_ns, one.job, one.round, one.rounds, one.shards, one.device)
-            )
+    def _complete(self, report: RoundReport) -> bool:
+        """Take what the report says of its tasks; whether their devices are through with them."""
+        stamps = {stamp.shard: stamp for stamp in report.stamps}
+        concerned = list(self._entries_at(report.job, report.round))
+        if sum(len(entry.assignment.shards) for entry in concerned) < len(stamps):
+            return False
+        for entry in concerned:
+            for shard in entry.assignment.shards:
+                self._left_comp(entry, report.round, stamps[shard])
+        for device in {entry.assignment.device for entry in concerned}:
+            self._leave_queue(device)
+        return all(self._through(entry, report.round) for entry in concerned)
 
-    def _sync_ended(self, report: SyncEnded, entry: Entry) -> None:
-        one = entry.assignment
-        progress = self._progress[one.job]
-        at_ns = max(self._clock.cluster_ns(report.at_ns), entry.comp_end_ns)
-        entry.sync_end_ns = max(entry.sync_end_ns, at_ns)
-        entry.syncing.discard((report.round, report.shard))
-        entry.sync_left -= 1
-        progress.synced[report.round] = progress.synced.get(report.round, 0) + 1
-        progress.synced_ns = max(progress.synced_ns, at_ns)
-        if entry.sync_left == 0:
-            del self._entries[report.seq]
-            self._push_done(entry, one.rounds)
+    def _through(self, entry: Entry, round_no: int) -> bool:
+        """Whether its device is done with this round of it: told in the order of the queue."""
+        if not entry.queued:
+            return True
+        head = self._queues[entry.assignment.device][0]
+        return self._entries[head] is entry and entry.end_round > round_no + 1
 
-    def _push_done(self, entry: Entry, rounds: int) -> None:
-        one = entry.assignment
-        self._agenda.push(
-            TasksDone(
-                entry.sync_end_ns,
-                one.job,
-                one.round,
-                rounds,
-                one.shards,
-                one.device,
-                entry.start_ns,
-                entry.comp_end_ns,
-                entry.busy_ns,
-                entry.sync_end_ns,
-            )
-        )
+    def _entries_at(self, job: int, round_no: int) -> Iterator[Entry]:
+        for seq in self._seqs_of[job]:
+            entry = self._entries[seq]
+            if entry.assignment.round <= round_no < entry.end_round:
+                yield entry
 
-    def _cut_short(self, job: int) -> None:
-        """The job ends inside a stretch: what ran of it is done, the rest will not come."""
-        passed = self._progress[job].passed
-        for entry in self._entries.values():
+    def _left_comp(self, entry: Entry, round_no: int, stamp: Stamp) -> None:
+        """A task has left COMP, if that is news."""
+        if (round_no, stamp.shard) in entry.known:
+            return
+        barrier_ns = self._progress[entry.assignment.job].barrier_ns
+        start_ns = max(self._clock.cluster_ns(stamp.start_ns), barrier_ns)
+        end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
+        entry.left_comp(round_no, stamp.shard, start_ns, end_ns)
+
+    def _leave_queue(self, device: int) -> None:
+        """Assignments leave a device's queue in its order, each when all its tasks have run."""
+        queue = self._queues[device]
+        while queue and not (entry := self._entries[queue[0]]).comp_left:
+            queue.popleft()
+            entry.queued = False
             one = entry.assignment
-            if one.job == job and one.round < passed < one.round + one.rounds:
-                rounds = passed - one.round
-                self._agenda.push(
-                    CompDone(entry.comp_end_ns, job, one.round, rounds, one.shards, one.device)
-                )
-                self._push_done(entry, rounds)
+            self._agenda.push(
+                CompDone(entry.comp_end_ns, one.job, one.round, one.rounds, one.shards, device)
+            )
 
     def _round_ended(self, report: RoundReport) -> None:
         progress = self._progress[report.job]
-        at_ns = max(self._clock.cluster_ns(report.at_ns), progress.synced_ns)
+        synced_ns = 0
+        stamps = {stamp.shard: stamp for stamp in report.stamps}
+        for entry in list(self._entries_at(report.job, report.round)):
+            ends = [self._clock.cluster_ns(stamps[s].end_ns) for s in entry.assignment.shards]
+            entry.synced(report.round, max(ends))
+            synced_ns = max(synced_ns, entry.sync_end_ns)
+            if entry.assignment.rounds > 1:
+                progress.pasts.append(entry.past(report.round))
+        at_ns = max(self._clock.cluster_ns(report.at_ns), synced_ns)
         metrics = tuple(sorted((report.metrics or {}).items()))
-        del progress.synced[report.round]
-        progress.passed += 1
-        progress.barrier_ns = at_ns
-        if report.finished:
-            self._cut_short(report.job)
-        done = RoundsDone(
-            at_ns, report.job, report.round, 1, report.finished, report.loss, metrics, at_ns
+        progress.passed, progress.barrier_ns = report.round + 1, at_ns
+        progress.saved(report.saved)
+        self._push_done(report.job, finished=report.finished)
+        at_ns = self._agenda.push(
+            RoundsDone(
+                at_ns, report.job, report.round, 1, report.finished, report.loss, metrics, at_ns
+            )
         )
-        at_ns = self._agenda.push(done)
         if report.finished:
-            self._end(report.job)
+            progress.ended = True
+            self._forget(report.job)
             self._finished.append(report.job)
             self._agenda.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
 
-    def _end(self, job: int) -> None:
-        self._progress[job].ended = True
-        gone = {seq for seq, entry in self._entries.items() if entry.assignment.job == job}
+    def _push_done(self, job: int, *, finished: bool) -> None:
+        """Assignments whose rounds are over are done; one that a stop rule cuts short too."""
+        passed = self._progress[job].passed
+        for seq in list(self._seqs_of[job]):
+            entry = self._entries[seq]
+            one = entry.assignment
+            rounds = passed - one.round
+            if rounds < 1 or (rounds < one.rounds and not finished):
+                continue
+            if entry.queued:
+                what = (job, one.round, rounds, one.shards, one.device)
+                self._agenda.push(CompDone(entry.comp_end_ns, *what))
+            self._agenda.push(entry.past(passed - 1).row(entry.sync_end_ns))
+            self._remove(seq, entry)
+
+    def _remove(self, seq: int, entry: Entry) -> None:
+        del self._entries[seq]
+        self._seqs_of[entry.assignment.job].remove(seq)
+        queue = self._queues[entry.assignment.device]
+        if entry.queued:
+            queue.remove(seq)
+
+    def _forget(self, job: int) -> None:
+        for seq in list(self._seqs_of[job]):
+            self._remove(seq, self._entries[seq])
         self._held = [one for one in self._held if self._concerned(one) != job]
-        self._entries = {s: entry for s, entry in self._entries.items() if s not in gone}
-        self._queues = [deque(s for s in queue if s not in gone) for queue in self._queues]
+        for device in range(len(self._queues)):
+            self._leave_queue(device)
 
     def _concerned(self, report: Report) -> int | None:
-        return report.job if isinstance(report, RoundReport) else self.job_of(report.seq)
+        if isinstance(report, RoundReport):
+            return report.job
+        entry = self._entries.get(report.seq)
+        return None if entry is None else entry.assignment.job

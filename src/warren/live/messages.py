@@ -53,7 +53,7 @@ class Warmed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Assign(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: tasks for the end of the queue. A pad of 0 means none.
+    """Controller to executor: tasks for the end of the queue.
 
     ``decided_ns`` is the time of the event that the policy answered. The job's servers are
     ``parts`` many, and of this ``era`` (a job that is rolled back begins a new one).
@@ -66,8 +66,6 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     rounds: int
     shards: tuple[int, ...]
     user: str
-    comp_pad_ns: int
-    sync_pad_ns: int
     decided_ns: int
     era: int
     parts: int
@@ -106,6 +104,7 @@ class TaskLost(Message, frozen=True, tag=True, array_like=True):
     ``round`` and ``shard`` are -1 where the trainer was building the job's app.
     """
 
+    device: int
     job: int
     round: int
     shard: int
@@ -115,6 +114,7 @@ class TaskLost(Message, frozen=True, tag=True, array_like=True):
 class TaskStuck(Message, frozen=True, tag=True, array_like=True):
     """Executor to controller: the user's trainer has gone past the limit; please end it."""
 
+    device: int
     job: int
     user: str
     reason: str
@@ -142,6 +142,12 @@ class Prepare(Message, frozen=True, tag=True, array_like=True):
 
 class Prepared(Message, frozen=True, tag=True, array_like=True):
     """Trainer to executor."""
+
+    job: int
+
+
+class Forget(Message, frozen=True, tag=True, array_like=True):
+    """Executor to trainer: the job has ended, its app may go."""
 
     job: int
 
@@ -191,13 +197,15 @@ class State(Message, frozen=True, tag=True, array_like=True):
 
     The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
     ``total_bytes``: what this server owns. ``passed_ns`` is when the barrier passed (or the job
-    arrived); None: wait for ``Passed``, which comes from the first server.
+    arrived); None: wait for ``Passed``, which comes from the first server. ``done``: shards of the
+    round that need not run again.
     """
 
     round: int
     passed_ns: int | None
     total_bytes: int
     ranges: tuple[tuple[int, int], ...]
+    done: tuple[int, ...] = ()
 
 
 class Passed(Message, frozen=True, tag=True, array_like=True):
@@ -272,10 +280,20 @@ class Open(Message, frozen=True, tag=True, array_like=True):
     at_ns: int
 
 
-class RoundReport(Message, frozen=True, tag=True, array_like=True):
-    """Server to controller: a barrier has passed.
+class Kept(Message, frozen=True, tag=True, array_like=True):
+    """Controller to first server: the journal has reached this round's beginning.
 
-    When ``finished``, the parameters are on disk already, with this hash.
+    Should the controller be lost, the run will not go back behind the checkpoint there.
+    """
+
+    round: int
+
+
+class RoundReport(Message, frozen=True, tag=True, array_like=True):
+    """First server to controller: a barrier has passed; ``stamps`` say when its tasks ran.
+
+    ``saved`` is the round that the job's newest checkpoint begins with. When ``finished``, the
+    parameters are on disk already, with this hash.
     """
 
     job: int
@@ -286,6 +304,7 @@ class RoundReport(Message, frozen=True, tag=True, array_like=True):
     finished: bool
     at_ns: int
     stamps: tuple[Stamp, ...]
+    saved: int = 0
     sha256: str = ""
 
 
@@ -303,9 +322,9 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | TrainerGone | CompEnded
-    | TaskLost | TaskStuck | JobBroke | TrainerReady | Prepare | Prepared | RunTask | TaskComputed
-    | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved
-    | Turn | Open | RoundReport | PlainDone
+    | TaskLost | TaskStuck | JobBroke | TrainerReady | Prepare | Prepared | Forget | RunTask
+    | TaskComputed | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit
+    | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
 )  # fmt: skip
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.units import ns_to_seconds
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    part = Path(f"{path}.part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 class Outputs:
@@ -39,6 +51,26 @@ class Outputs:
         """The trained parameters of a job."""
         return str(self._folder / "params" / f"{self._jobs[job].name}.safetensors")
 
+    def checkpoints(self, job: int) -> Path:
+        """The folder of a job's checkpoints, while it is not finished."""
+        return self._folder / "checkpoints" / self._jobs[job].name
+
+    def drop_checkpoints(self, job: int) -> None:
+        """They are not needed any more."""
+        folder = self.checkpoints(job)
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()
+
+    def drop_metrics(self, job: int, round_no: int) -> None:
+        """Rounds from this one on run again: forget what was written of them."""
+        path = self._folder / "metrics" / f"{self._jobs[job].name}.csv"
+        if not path.exists():
+            return
+        rows = list(csv.reader(path.read_text().splitlines()))
+        self._columns[job] = rows[0][3:]
+        _write(path, rows[:1] + [row for row in rows[1:] if int(row[0]) < round_no])
+
     def add_metrics(
         self, job: int, round_no: int, time_ns: int, loss: float, metrics: Mapping[str, float]
     ) -> None:
@@ -57,9 +89,11 @@ class Outputs:
 def _rewrite(path: Path, header: list[str]) -> None:
     """Put a longer header on a metrics file; earlier rows get empty cells."""
     rows = list(csv.reader(path.read_text().splitlines()))[1:] if path.exists() else []
+    _write(path, [header, *(row + [""] * (len(header) - len(row)) for row in rows)])
+
+
+def _write(path: Path, rows: list[list[str]]) -> None:
     part = path.with_suffix(".part")
     with part.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([row + [""] * (len(header) - len(row)) for row in rows])
+        csv.writer(file, lineterminator="\n").writerows(rows)
     os.replace(part, path)

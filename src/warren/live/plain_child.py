@@ -10,10 +10,10 @@ import zmq
 from safetensors.torch import save
 
 from warren.live.messages import JobBroke, PlainDone
+from warren.live.outputs import write_whole
 from warren.live.plain import train
-from warren.live.processes import direct_output, set_name
+from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.roles import PlainRole, Role
-from warren.live.server import wait_for_end, write_whole
 from warren.live.trainer import one_line
 from warren.live.training import numerics
 from warren.live.training.load import build_app
@@ -25,6 +25,7 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, PlainRole)
     set_name(f"warren-plain-{role.job.index}")
     direct_output(role.log)
+    own_temporary_folder(role.tmp)
     faulthandler.enable()
     control = Link(zmq.Context(), controller_address(role.folder))
     try:

@@ -7,6 +7,7 @@ one CompDone, TasksDone and RoundsDone of real duration.
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
 
 from warren.live.base import BasePort
 from warren.live.messages import JobBroke, PlainDone
@@ -51,6 +52,7 @@ class PlainPort(BasePort):
             job=job,
             log=self._outputs.log(job.index),
             params=self._outputs.params(job.index),
+            tmp=str(Path(str(self._folder)) / "user"),
         )
         self._ticket = self._fleet.fork(role)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
+
+from warren.live.guard import marked
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
@@ -39,6 +43,24 @@ def adopt_orphans() -> None:
 def wake_precisely() -> None:
     """Timers of this process fire within microseconds instead of the usual 50."""
     _prctl(_PR_SET_TIMERSLACK, 1)
+
+
+def pin_to_core(core: int | None) -> None:
+    """Run on this core alone from now on; None: wherever the system likes."""
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+
+
+def own_temporary_folder(path: str) -> None:
+    """What user code calls temporary goes here from now on; only this user may look."""
+    Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = path
+    tempfile.tempdir = None
+
+
+def wait_for_end(lifeline: int) -> None:
+    """Stay, so that what was sent is delivered, until the controller ends this process."""
+    select.select([lifeline], [], [])
 
 
 def set_name(name: str) -> None:
@@ -71,20 +93,6 @@ def children() -> list[int]:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = (entry / "stat").read_text()
                 if int(stat.rpartition(")")[2].split()[1]) == me:
-                    found.append(int(entry.name))
-    return found
-
-
-def marked(mark: bytes) -> list[int]:
-    """Processes whose environment, as they were started, has the entry ``mark``.
-
-    It is inherited, so it finds descendants wherever they have fled to.
-    """
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found
 

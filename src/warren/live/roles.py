@@ -7,15 +7,20 @@ from typing import Final, TypeAlias
 import msgspec
 
 from warren.live.messages import Message
+from warren.live.pads import PadTable
 from warren.model.job import Job
 
 
 class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork an executor."""
+    """Fork an executor; ``life`` counts the device's executors before it. ``core``: pin to it."""
 
     device: int
+    life: int
     folder: str
     log: str
+    pads: PadTable
+    look_ahead: int
+    core: int | None = None
 
 
 class TrainerRole(Message, frozen=True, tag=True, array_like=True):
@@ -30,17 +35,29 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
     base: str
     jobs: tuple[Job, ...]
     logs: dict[int, str]
+    life: int
+    tmp: str
     rehearse: bool = False
+    core: int | None = None
 
 
 class ServerRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork a job's parameter server. ``rehearse``: it evaluates once before time zero."""
+    """Fork server ``part`` of the ``parts`` of a job. ``rehearse``: it evaluates before time zero.
+
+    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
+    """
 
     folder: str
     base: str
     job: Job
     log: str
     params: str
+    store: str
+    tmp: str
+    part: int
+    parts: int
+    era: int
+    round: int
     rehearse: bool = False
 
 
@@ -52,6 +69,7 @@ class PlainRole(Message, frozen=True, tag=True, array_like=True):
     job: Job
     log: str
     params: str
+    tmp: str
 
 
 class ProbeRole(Message, frozen=True, tag=True, array_like=True):

@@ -1,43 +1,56 @@
-"""A job's parameter server: adds updates, passes barriers, hands out states.
+"""A parameter server of a job: adds updates, passes barriers, hands out states, saves itself.
 
 The barrier of a round needs all updates and all commits. The step is computed as soon as the
 updates are here and the next state is sent ahead, so that only a short message is left to send
-when the last commit comes.
+when the last commit comes. Of several servers each owns some blocks; the first one keeps the
+barrier for all, evaluates, and talks to the controller.
 """
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import select
 import time
 import traceback
-from pathlib import Path
+from typing import Final
 
 import zmq
 
+from warren.live.handout import Handout, Standing
+from warren.live.limits import Alarm
 from warren.live.messages import (
     Commit,
     JobBroke,
+    Kept,
     Open,
-    Passed,
+    PartDone,
+    PartSaved,
     Pull,
     Push,
     Pushed,
     RoundReport,
     ServerReady,
-    State,
+    Stamp,
+    Turn,
 )
-from warren.live.processes import direct_output, set_name, sleep_until
+from warren.live.outputs import write_whole
+from warren.live.processes import (
+    direct_output,
+    own_temporary_folder,
+    set_name,
+    sleep_until,
+    wait_for_end,
+)
 from warren.live.roles import Role, ServerRole
+from warren.live.saver import Saver
 from warren.live.trainer import one_line
 from warren.live.training import numerics
 from warren.live.training.load import build_app
+from warren.live.training.marklog import MarkLog
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub, Link, controller_address, server_address
+from warren.model.errors import SpecError
 
-_MS = 1_000_000
+_MS: Final = 1_000_000
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -45,30 +58,23 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, ServerRole)
     set_name(f"warren-serve-{role.job.index}")
     direct_output(role.log)
-    faulthandler.enable()
+    own_temporary_folder(role.tmp)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     control = Link(context, controller_address(role.folder))
     try:
         Server(role, lifeline, context, control).serve()
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
-        control.send(JobBroke(role.job.index, f"app failed in its server: {one_line(error)}"))
+        control.send(JobBroke(role.job.index, _reason(error)))
         wait_for_end(lifeline)
 
 
-def wait_for_end(lifeline: int) -> None:
-    """Stay, so that what was sent is delivered, until the controller ends this process."""
-    select.select([lifeline], [], [])
-
-
-def write_whole(path: str, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    part = Path(f"{path}.part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SpecError):
+        return one_line(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot write {error.filename}: {error.strerror}"
+    return f"app failed in its server: {one_line(error)}"
 
 
 class Server:
@@ -76,7 +82,7 @@ class Server:
 
     ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by
     one while commits are missing. A barrier has the time of its last commit, or of its step when
-    nothing is emulated (``_real``).
+    nothing is emulated (``_real``). ``_since_ns`` is when the round in progress began.
     """
 
     def __init__(
@@ -87,36 +93,48 @@ class Server:
         control: Link,
     ) -> None:
         self._role, self._lifeline, self._control = role, lifeline, control
-        self._job = role.job
-        self._store = ParameterStore(build_app(role.job, role.base), role.job)
-        if role.rehearse:
-            self._store.warm()
-        self._hub = Hub(context, server_address(role.folder, role.job.index))
+        self._job, self._alarm = role.job, Alarm()
+        with self._alarm.within(self._job.task_limit_ns):
+            app = build_app(role.job, role.base)
+            self._store = ParameterStore(app, role.job, part=role.part, parts=role.parts)
+            self._saver = Saver(role, self._store)
+            self._marks = MarkLog(self._saver.marks_path, self._store.layout)
+            self._marks.load()
+            if role.rehearse:
+                self._store.warm()
+        address = role.folder, role.job.index, role.era
+        self._hub = Hub(context, server_address(*address, role.part))
+        self._handout = Handout(self._hub, self._store)
+        self._first = Link(context, server_address(*address, 0)) if role.part else None
         self._opens_ns: int | None = None
-        self._passed = -1
+        self._passed = role.round if role.part else -1
         self._outcome: RoundOutcome | None = None
+        self._stepped = False
         self._sha256 = ""
-        self._commits: set[int] = set()
-        self._barrier_ns = 0
+        self._stamps: dict[int, Stamp] = {}
+        self._parts_done: set[int] = set()
+        self._parts: dict[int, bytes] = {}
+        self._since_ns = self._barrier_ns = 0
         self._real = False
-        self._parked: list[tuple[bytes, int]] = []
-        self._ahead: list[bytes] = []
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
         poller = zmq.Poller()
-        for source in (self._hub.socket, self._control.socket, self._lifeline):
+        sockets = [self._hub.socket, self._control.socket]
+        if self._first is not None:
+            sockets.append(self._first.socket)
+            self._first.send(PartDone(self._role.part, self._role.round - 1))
+        for source in (*sockets, self._lifeline):
             poller.register(source, zmq.POLLIN)
-        self._control.send(ServerReady(self._job.index))
+        self._control.send(ServerReady(self._job.index, self._role.era, self._role.part))
         while True:
             ready = poller.poll(self._timeout_ms())
             if any(source == self._lifeline for source, _ in ready):
                 return
-            for message, _ in self._control.drain():
-                assert isinstance(message, Open)
-                self._opens_ns = message.at_ns
+            self._hear_controller()
             self._open()
             self._hear()
+            self._step()
             self._pass_barrier()
             self._answer_pulls()
 
@@ -129,94 +147,166 @@ class Server:
         return max(0, left_ns // _MS)
 
     def _open(self) -> None:
-        if self._passed < 0 and self._opens_ns is not None:
+        if self._passed < 0 and self._opens_ns is not None and self._all_here:
             if time.monotonic_ns() < self._opens_ns:
                 return
-            self._passed, self._barrier_ns = 0, self._opens_ns
+            self._passed, self._since_ns = self._role.round, self._opens_ns
             self._release()
+
+    @property
+    def _all_here(self) -> bool:
+        return len(self._parts) == self._role.parts - 1
+
+    # What others say.
+
+    def _hear_controller(self) -> None:
+        for message, _ in self._control.drain():
+            match message:
+                case Open(at_ns=at_ns):
+                    self._opens_ns = at_ns
+                case Kept(round=round_no):
+                    self._saver.kept = round_no
+                case _:
+                    raise ValueError(f"the controller does not send {message}")
 
     def _hear(self) -> None:
         """Take everything that is here; updates before pulls, so that rounds end early."""
         for peer, message, buffers in self._hub.drain():
             match message:
                 case Pull(round=round_no):
-                    self._parked.append((peer, round_no))
+                    self._handout.park(peer, round_no)
                 case Push():
                     self._take(peer, message, buffers)
-                case Commit(round=round_no, shard=shard, at_ns=at_ns):
+                case Commit(round=round_no, stamp=stamp):
                     if round_no == self._passed:
-                        self._commits.add(shard)
-                        self._barrier_ns = max(self._barrier_ns, at_ns)
+                        self._commit(stamp)
+                case PartDone():
+                    self._part_done(peer, message, buffers)
+                case PartSaved(part=part, round=round_no):
+                    self._saver.part_saved(part, round_no)
                 case _:
                     raise ValueError(f"an executor does not send {message}")
+        for message, _ in self._first.drain() if self._first is not None else ():
+            assert isinstance(message, Turn)
+            self._turn(message)
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
-        if push.round == self._store.version:
+        self._marks.check(self._job, push.round, push.shard, push.marks)
+        if push.round == self._store.version and not self._store.finished:
             result = TaskResult(
-                loss=push.loss, update=buffers[0], present=bytes(buffers[1]), sha=push.sha
+                loss=push.loss, present=push.present, marks=push.marks, update=tuple(buffers)
             )
             self._store.add(push.shard, result)
-            if push.committed:
-                self._commits.add(push.shard)
-                self._real = True
+        if push.committed and push.round == self._passed:
+            self._real = True
+            stamp = push.stamp
+            now_ns = time.monotonic_ns()
+            self._commit(Stamp(stamp.shard, stamp.start_ns, stamp.comp_end_ns, now_ns))
         self._hub.send(peer, Pushed(push.round, push.shard))
 
-    def _pass_barrier(self) -> None:
-        if self._outcome is None and self._store.complete:
-            numerics.pin()
-            self._outcome = self._store.step()
-            if self._real:
-                self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
-            self._ahead.clear()
-            if self._outcome.finished:
-                self._save()
-            self._answer_pulls()
-        if self._outcome is None or len(self._commits) < self._job.scale:
+    def _commit(self, stamp: Stamp) -> None:
+        """A task is done; of one that ran twice the first result counts."""
+        if stamp.shard not in self._stamps:
+            self._stamps[stamp.shard] = stamp
+            self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
+
+    def _part_done(self, peer: bytes, done: PartDone, buffers: list[memoryview]) -> None:
+        self._parts[done.part] = peer
+        if done.round >= self._role.round:
+            self._parts_done.add(done.part)
+            if buffers:
+                self._store.take(done.part, buffers)
+
+    def _turn(self, turn: Turn) -> None:
+        """Not the first server: a barrier has passed."""
+        self._passed, self._stepped = turn.round, False
+        self._store.forget_previous()
+        if turn.save:
+            self._saver.save(turn.round)
+            self._marks.forget_before(self._saver.previous)
+            assert self._first is not None
+            self._first.send(PartSaved(self._role.part, turn.round))
+
+    # What follows from it.
+
+    def _step(self) -> None:
+        store = self._store
+        if not self._stepped and store.complete and store.version == self._passed:
+            round_no = store.version
+            with self._alarm.within(self._job.task_limit_ns):
+                numerics.pin()
+                store.step()
+            self._stepped = True
+            if self._first is not None:
+                blocks = store.state() if store.wants_whole else ()
+                self._first.send(PartDone(self._role.part, round_no), *blocks)
+        if self._first is None and self._stepped and self._outcome is None:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        if len(self._parts_done) < self._role.parts - 1:
             return
-        outcome, self._outcome = self._outcome, None
-        self._passed = self._store.version
-        self._commits.clear()
+        with self._alarm.within(self._job.task_limit_ns):
+            self._outcome = self._store.conclude()
+            if self._outcome.finished:
+                self._save_params()
+        if self._real:
+            self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
+        self._answer_pulls()
+
+    def _pass_barrier(self) -> None:
+        outcome = self._outcome
+        if outcome is None or len(self._stamps) < self._job.scale or not self._saver.published:
+            return
         self._report(outcome)
+        self._outcome, self._stepped, self._passed = None, False, self._store.version
+        self._since_ns = self._barrier_ns
+        self._stamps.clear()
+        self._parts_done.clear()
+        self._store.forget_previous()
         if not outcome.finished:
             self._release()
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        save = self._saver.due(self._passed)
+        for peer in self._parts.values():
+            self._hub.send(peer, Turn(self._passed, save))
+        if save:
+            self._saver.save(self._passed)
+            self._marks.forget_before(self._saver.previous)
 
     def _report(self, outcome: RoundOutcome) -> None:
         metrics = None if outcome.metrics is None else dict(outcome.metrics)
         self._control.send(
             RoundReport(
                 self._job.index,
+                self._role.era,
                 outcome.round,
                 outcome.loss,
                 metrics,
                 outcome.finished,
                 self._barrier_ns,
+                tuple(self._stamps.values()),
+                self._saver.last,
                 self._sha256,
             )
         )
 
-    def _save(self) -> None:
+    def _save_params(self) -> None:
         write_whole(self._role.params, self._store.save())
         self._sha256 = self._store.digest()
 
     def _release(self) -> None:
-        """The barrier has passed: those who have the new state may use it."""
-        for peer in self._ahead:
-            self._hub.send(peer, Passed(self._passed, self._barrier_ns))
-        self._ahead.clear()
+        self._handout.release(self._passed, self._since_ns)
 
     def _answer_pulls(self) -> None:
-        """Send the newest state to all who asked for it; other pulls stay parked.
-
-        After the last round every pull does: a policy may have assigned rounds that a stop rule
-        made void.
-        """
-        if self._store.finished:
-            return
-        version = self._store.version
-        asked = [peer for peer, wanted in self._parked if wanted == version]
-        self._parked = [pull for pull in self._parked if pull[1] > version]
-        passed_ns = self._barrier_ns if self._passed == version else None
-        for peer in asked:
-            self._hub.send(peer, State(version, passed_ns), self._store.state())
-            if passed_ns is None:
-                self._ahead.append(peer)
+        first = self._first is None
+        standing = Standing(
+            first=first,
+            passed=self._passed,
+            since_ns=self._since_ns,
+            unsure=first and self._stepped and self._outcome is None,
+            done=tuple(self._stamps),
+        )
+        self._handout.answer(standing)

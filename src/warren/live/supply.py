@@ -1,83 +1,187 @@
-"""An executor's side of the job servers: states ahead of their tasks, updates back."""
+"""An executor's side of the job servers: states ahead of their tasks, updates back.
+
+Bytes lie in memory that the device's trainers share (``Arena``): two places for states, so that
+the next can come while one is in use, and two for updates, so that one can be on its way while
+the next is computed. A task that finds no place waits; that is the credit of the tensors' flow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import zmq
 
 from warren.live.lanes import Key
-from warren.live.messages import AnyMessage, Passed, Pull, Pushed, State
-from warren.live.transport import Buffer, Link, server_address
+from warren.live.messages import AnyMessage, Over, Passed, Pull, Push, Pushed, State
+from warren.live.training.arena import Arena
+from warren.live.transport import Link, server_address
+
+AHEAD_BYTES: Final = 1 << 30
+"""States that are fetched before their turn take at most this much, the very next one apart."""
+STATES: Final = (0, 1)
+UPDATES: Final = (2, 3)
+SLOTS: Final = len(STATES) + len(UPDATES)
+"""The slots of an arena."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one."""
+
+    missing: int
+    slot: int = -1
+    passed_ns: int | None = None
+    over: bool = False
+    done: frozenset[int] = frozenset()
+    frames: list[tuple[Sequence[tuple[int, int]], list[memoryview]]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Source:
+    """The servers of a job in its present era, and the memory its states and updates pass."""
+
+    era: int
+    links: list[Link]
+    parcels: dict[int, Parcel] = field(default_factory=dict)
+    ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    total_bytes: int = 0
+    arena: Arena | None = None
+    updates: set[int] = field(default_factory=lambda: set(UPDATES))
 
 
 class Supply:
-    """One connection a job, made when first needed; states that are here or asked for."""
+    """Connections to servers; states that are here or asked for."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, folder: str
     ) -> None:
         self._context, self._poller, self._folder = context, poller, folder
-        self._links: dict[int, Link] = {}
-        self._asked: set[Key] = set()
-        self._states: dict[Key, memoryview] = {}
-        self._passed_ns: dict[Key, int] = {}
+        self._sources: dict[int, Source] = {}
 
-    def want(self, keys: Collection[Key], keep: Collection[Key]) -> None:
-        """Ask for the states of ``keys``; let go of those in neither list."""
-        for key in keys:
-            if key not in self._asked:
-                self._asked.add(key)
-                self._link(key[0]).send(Pull(key[1]))
-        for key in self._asked.difference(keys, keep):
-            self._forget(key)
+    def meet(self, job: int, era: int, parts: int) -> None:
+        """The job's servers, as the controller names them."""
+        known = self._sources.get(job)
+        if known is not None and known.era == era:
+            return
+        if known is not None:
+            self.drop(job)
+        addresses = [server_address(self._folder, job, era, part) for part in range(parts)]
+        source = Source(era, [Link(self._context, address) for address in addresses])
+        for link in source.links:
+            self._poller.register(link.socket, zmq.POLLIN)
+        self._sources[job] = source
 
-    def ready(self, key: Key) -> tuple[memoryview, int] | None:
-        """The state and when its barrier passed, once both are here."""
-        state, passed_ns = self._states.get(key), self._passed_ns.get(key)
-        return None if state is None or passed_ns is None else (state, passed_ns)
+    def want(self, keys: Collection[Key], running: Key | None) -> None:
+        """Ask for the states of ``keys``, the most urgent first; let go of all others."""
+        left_bytes = AHEAD_BYTES
+        wanted = {running}
+        for job, round_no in keys:
+            source = self._sources[job]
+            left_bytes -= source.total_bytes if wanted - {running} else 0
+            if left_bytes < 0:
+                break
+            wanted.add((job, round_no))
+            if round_no not in source.parcels:
+                source.parcels[round_no] = Parcel(len(source.links))
+                for link in source.links:
+                    link.send(Pull(round_no))
+        for job, source in self._sources.items():
+            for round_no in [r for r in source.parcels if (job, r) not in wanted]:
+                del source.parcels[round_no]
 
-    def send(self, job: int, message: AnyMessage, *buffers: Buffer) -> None:
-        """To the job's server."""
-        self._link(job).send(message, *buffers)
+    def ready(self, key: Key) -> Parcel | None:
+        """The state of a task, once it has its place and its barrier has passed."""
+        source = self._sources[key[0]]
+        parcel = source.parcels.get(key[1])
+        if parcel is None or parcel.over:
+            return parcel
+        if parcel.missing or parcel.passed_ns is None:
+            return None
+        if parcel.slot < 0:
+            self._place(source, parcel)
+        return None if parcel.slot < 0 else parcel
+
+    def memory(self, job: int) -> Arena | None:
+        """Where its states and updates lie, once one has come."""
+        return self._sources[job].arena
+
+    def lend(self, job: int) -> int | None:
+        """A place for an update, if one is free."""
+        updates = self._sources[job].updates
+        return updates.pop() if updates else None
+
+    def take_back(self, job: int, slot: int) -> None:
+        """The update has reached its servers, or is not wanted."""
+        if slot >= 0 and (source := self._sources.get(job)) is not None:
+            source.updates.add(slot)
+
+    def push(self, job: int, push: Push, slot: int) -> int:
+        """Send an update, to each server its blocks; gives how many will acknowledge it."""
+        source = self._sources[job]
+        assert source.arena is not None
+        update = source.arena.slot(slot)
+        for part, link in enumerate(source.links):
+            link.send(push, *(update[begin:end] for begin, end in source.ranges[part]))
+        return len(source.links)
+
+    def send(self, job: int, message: AnyMessage) -> None:
+        """To the job's first server."""
+        self._sources[job].links[0].send(message)
 
     def hear(self) -> Iterator[tuple[int, Pushed]]:
         """Take what the servers sent; acknowledgements are the caller's."""
-        for job, link in self._links.items():
-            for message, buffers in link.drain():
-                match message:
-                    case State(round=round_no, passed_ns=passed_ns):
-                        self._arrived((job, round_no), buffers[0], passed_ns)
-                    case Passed(round=round_no, at_ns=at_ns):
-                        if (job, round_no) in self._asked:
-                            self._passed_ns[job, round_no] = at_ns
-                    case Pushed():
+        for job, source in self._sources.items():
+            for part, link in enumerate(source.links):
+                for message, buffers in link.drain():
+                    if isinstance(message, Pushed):
                         yield job, message
-                    case _:
-                        raise ValueError(f"a server does not send {message}")
+                    else:
+                        self._arrived(source, part, message, buffers)
 
     def drop(self, job: int) -> None:
-        """The job has ended: close its connection."""
-        for key in [key for key in self._asked if key[0] == job]:
-            self._forget(key)
-        if (link := self._links.pop(job, None)) is not None:
-            self._poller.unregister(link.socket)
-            link.close()
+        """Let go of the job's servers and memory."""
+        if (source := self._sources.pop(job, None)) is not None:
+            for link in source.links:
+                self._poller.unregister(link.socket)
+                link.close()
+            if source.arena is not None:
+                source.arena.close()
 
-    def _arrived(self, key: Key, state: memoryview, passed_ns: int | None) -> None:
-        if key in self._asked:
-            self._states[key] = state
-            if passed_ns is not None:
-                self._passed_ns[key] = passed_ns
+    def _arrived(
+        self, source: Source, part: int, message: AnyMessage, buffers: list[memoryview]
+    ) -> None:
+        assert isinstance(message, State | Passed | Over)
+        parcel = source.parcels.get(message.round)
+        if parcel is None:
+            return
+        match message:
+            case State(ranges=ranges, total_bytes=total_bytes, passed_ns=passed_ns, done=done):
+                source.ranges[part], source.total_bytes = ranges, total_bytes
+                parcel.missing -= 1
+                parcel.frames.append((ranges, buffers))
+                parcel.done |= frozenset(done)
+                if passed_ns is not None:
+                    parcel.passed_ns = passed_ns
+                if not parcel.missing:
+                    self._place(source, parcel)
+            case Passed(at_ns=at_ns):
+                parcel.passed_ns = at_ns
+            case Over():
+                parcel.over = True
 
-    def _forget(self, key: Key) -> None:
-        self._asked.discard(key)
-        self._passed_ns.pop(key, None)
-        self._states.pop(key, None)
-
-    def _link(self, job: int) -> Link:
-        if job not in self._links:
-            link = Link(self._context, server_address(self._folder, job))
-            self._poller.register(link.socket, zmq.POLLIN)
-            self._links[job] = link
-        return self._links[job]
+    def _place(self, source: Source, parcel: Parcel) -> None:
+        """Copy a state to where trainers can read it, if there is room."""
+        if source.arena is None:
+            source.arena = Arena.create(source.total_bytes, SLOTS)
+        taken = {other.slot for other in source.parcels.values()}
+        free = [slot for slot in STATES if slot not in taken]
+        if not free:
+            return
+        parcel.slot = free[0]
+        memory = source.arena.slot(parcel.slot)
+        for ranges, buffers in parcel.frames:
+            for (begin, end), buffer in zip(ranges, buffers, strict=True):
+                memory[begin:end] = buffer
+        parcel.frames.clear()

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import sys
 import traceback
 
 import zmq
 
-from warren.live.lanes import Key
-from warren.live.messages import Prepare, Prepared, RunTask, TaskComputed, TaskRaised, TrainerReady
-from warren.live.processes import direct_output, set_name
+from warren.live.limits import Alarm
+from warren.live.messages import (
+    Forget,
+    Prepare,
+    Prepared,
+    RunTask,
+    TaskComputed,
+    TaskRaised,
+    TrainerReady,
+)
+from warren.live.processes import direct_output, own_temporary_folder, pin_to_core, set_name
 from warren.live.roles import Role, TrainerRole
+from warren.live.supply import SLOTS
 from warren.live.training import numerics
+from warren.live.training.arena import Arena
 from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
 from warren.live.transport import Link, executor_address
@@ -24,7 +33,8 @@ def main(role: Role, lifeline: int) -> None:
     """Serve one device's tasks of one user until the zygote is gone."""
     assert isinstance(role, TrainerRole)
     set_name(f"warren-train-{role.device}")
-    faulthandler.enable()
+    pin_to_core(role.core)
+    own_temporary_folder(role.tmp)
     Trainer(role, lifeline).serve()
 
 
@@ -35,15 +45,16 @@ def one_line(error: BaseException) -> str:
 
 
 class Trainer:
-    """Builds each job's app once; holds the last state it was given."""
+    """Builds each job's app once, and shares memory with its executor."""
 
     def __init__(self, role: TrainerRole, lifeline: int) -> None:
         self._role, self._lifeline = role, lifeline
         self._jobs = {job.index: job for job in role.jobs}
-        self._link = Link(zmq.Context(), executor_address(role.folder, role.device))
+        self._link = Link(zmq.Context(), executor_address(role.folder, role.device, role.life))
         self._runners: dict[int, TaskRunner] = {}
-        self._held: tuple[Key, memoryview] | None = None
+        self._arenas: dict[int, tuple[str, Arena]] = {}
         self._log_of: int | None = None
+        self._alarm = Alarm()
 
     def serve(self) -> None:
         """Do what comes, until the zygote closes the lifeline."""
@@ -54,18 +65,25 @@ class Trainer:
         while True:
             if any(source == self._lifeline for source, _ in poller.poll()):
                 return
-            for message, buffers in self._link.drain():
-                assert isinstance(message, Prepare | RunTask)
-                self._guarded(message, buffers)
+            for message, _ in self._link.drain():
+                match message:
+                    case Forget(job=job):
+                        self._forget(job)
+                    case Prepare() | RunTask():
+                        self._guarded(message)
+                    case _:
+                        raise ValueError(f"an executor does not send {message}")
 
-    def _guarded(self, message: Prepare | RunTask, buffers: list[memoryview]) -> None:
+    def _guarded(self, message: Prepare | RunTask) -> None:
         self._log_to(message.job)
         try:
-            if isinstance(message, Prepare):
-                self._prepare(message.job)
-                self._link.send(Prepared(message.job))
-            else:
-                self._compute(message, buffers)
+            with self._alarm.within(self._jobs[message.job].task_limit_ns):
+                if isinstance(message, Prepare):
+                    self._prepare(message.job)
+                    answer: Prepared | TaskComputed = Prepared(message.job)
+                else:
+                    answer = self._compute(message)
+            self._link.send(answer)
         except BaseException as error:  # user code may raise anything, SystemExit too
             where = ""
             if isinstance(message, RunTask):
@@ -81,20 +99,31 @@ class Trainer:
         if self._role.rehearse:
             runner.warm()
 
-    def _compute(self, task: RunTask, buffers: list[memoryview]) -> None:
-        key = (task.job, task.round)
-        if buffers:
-            self._held = (key, buffers[0])
-        assert self._held is not None
-        assert self._held[0] == key
+    def _compute(self, task: RunTask) -> TaskComputed:
+        arena = self._arena(task)
         runner = self._runner(task.job)
         numerics.pin()  # apps share this process, and a module may set what it likes
-        result = runner.run(self._held[1], task.round, task.shard)
-        self._link.send(
-            TaskComputed(task.job, task.round, task.shard, result.loss, result.sha),
-            result.update,
-            result.present,
+        state, update = arena.slot(task.state), arena.slot(task.update)
+        result = runner.run(state, task.round, task.shard, update)
+        return TaskComputed(
+            task.job, task.round, task.shard, result.loss, result.present, result.marks
         )
+
+    def _arena(self, task: RunTask) -> Arena:
+        path, arena = self._arenas.get(task.job, ("", None))
+        if arena is None or path != task.arena:
+            if arena is not None:
+                arena.close()
+            arena = Arena.open(task.arena, task.size, SLOTS)
+            self._arenas[task.job] = (task.arena, arena)
+        return arena
+
+    def _forget(self, job: int) -> None:
+        """A job has ended; what it held is needed by others."""
+        self._runners.pop(job, None)
+        _, arena = self._arenas.pop(job, ("", None))
+        if arena is not None:
+            arena.close()
 
     def _runner(self, job: int) -> TaskRunner:
         if job not in self._runners:

@@ -41,14 +41,14 @@ def controller_address(folder: str) -> str:
     return f"ipc://{folder}/c"
 
 
-def executor_address(folder: str, device: int) -> str:
-    """Where a device's executor listens to its trainers."""
-    return f"ipc://{folder}/e{device}"
+def executor_address(folder: str, device: int, life: int) -> str:
+    """Where a device's executor listens to its trainers; ``life`` counts its predecessors."""
+    return f"ipc://{folder}/e{device}.{life}"
 
 
-def server_address(folder: str, job: int) -> str:
-    """Where a job's server listens."""
-    return f"ipc://{folder}/s{job}"
+def server_address(folder: str, job: int, era: int, part: int) -> str:
+    """Where a server of a job listens; what was meant for one of an earlier era never comes."""
+    return f"ipc://{folder}/s{job}.{era}.{part}"
 
 
 def _prepare(socket: zmq.Socket[bytes]) -> None:

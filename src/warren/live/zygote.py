@@ -1,8 +1,9 @@
 """The warm zygote of a host: loads the libraries once, then forks every other process.
 
-Started as ``python -m warren.live.zygote FD FOLDER PARENT LIBRARY...``. It stays single-threaded
-(a fork copies one thread only), never opens a ZeroMQ context or a CUDA device and never runs user
-code. It adopts the orphans of its children, so when its controller goes, it can end all of them.
+Started as ``python -m warren.live.zygote FD GUARD FOLDER PARENT LIBRARY...``; GUARD is its end of
+the guard's pipe. It stays single-threaded (a fork copies one thread only), never opens a ZeroMQ
+context or a CUDA device and never runs user code. It adopts the orphans of its children, so when
+its controller goes, it can end all of them.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ ROLES: Final = {
 
 def main() -> None:
     """Serve until the controller's end of the socket closes, then leave nothing behind."""
-    fd, folder, parent = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    preload = [name for name in sys.argv[4:] if name in {*ALWAYS, *MENTIONED.values()}]
+    fd, guard, folder, parent = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    preload = [name for name in sys.argv[5:] if name in {*ALWAYS, *MENTIONED.values()}]
     die_with_parent(parent)
     set_name("warren-zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -57,18 +58,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     adopt_orphans()
     try:
-        Zygote(pipe).serve(numerics)
+        Zygote(pipe, guard).serve(numerics)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_all_children()
-        remove_folder(Path(folder))
+        if os.getppid() != parent:
+            remove_folder(Path(folder))
 
 
 class Zygote:
     """Forks on request and tells how children end."""
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    def __init__(self, pipe: Pipe, guard: int) -> None:
+        self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
         self._life_read, self._life_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
@@ -136,7 +138,7 @@ class Zygote:
                 os.setpgid(0, 0)
             die_with_parent(zygote)
             self._pipe.close()
-            for fd in (self._life_write, self._wake_read, self._wake_write):
+            for fd in (self._life_write, self._wake_read, self._wake_write, self._guard):
                 os.close(fd)
             run: Callable[[Role, int], None]
             run = importlib.import_module(ROLES[type(role).__name__]).main

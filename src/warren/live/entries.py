@@ -1,0 +1,127 @@
+"""The ledger's pages: one assignment under way, and one job's progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warren.model.events import TasksDone
+from warren.model.plan import Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """An assignment as it stood when the barrier of its round ``last`` passed."""
+
+    assignment: Assignment
+    last: int
+    start_ns: int
+    comp_end_ns: int
+    busy_ns: int
+    sync_end_ns: int
+
+    def row(self, time_ns: int) -> TasksDone:
+        """What ran until then, told at ``time_ns``."""
+        one = self.assignment
+        return TasksDone(
+            max(time_ns, self.sync_end_ns),
+            one.job,
+            one.round,
+            self.last + 1 - one.round,
+            one.shards,
+            one.device,
+            self.start_ns,
+            self.comp_end_ns,
+            self.busy_ns,
+            self.sync_end_ns,
+        )
+
+
+@dataclass(slots=True)
+class Entry:
+    """An assignment under way. ``known``: tasks that have left COMP, their barrier not passed."""
+
+    assignment: Assignment
+    comp_left: int
+    queued: bool = True
+    start_ns: int = -1
+    comp_end_ns: int = 0
+    busy_ns: int = 0
+    sync_end_ns: int = 0
+    known: set[tuple[int, int]] = field(default_factory=set)
+
+    @staticmethod
+    def of(assignment: Assignment) -> Entry:
+        """Nothing has run yet."""
+        return Entry(assignment, assignment.rounds * len(assignment.shards))
+
+    @property
+    def round(self) -> int:
+        """Round of its next task on COMP."""
+        one = self.assignment
+        done = one.rounds * len(one.shards) - self.comp_left
+        return one.round + done // len(one.shards)
+
+    @property
+    def end_round(self) -> int:
+        """The round after its last."""
+        return self.assignment.round + self.assignment.rounds
+
+    def left_comp(self, round_no: int, shard: int, start_ns: int, end_ns: int) -> None:
+        """A task has run."""
+        self.known.add((round_no, shard))
+        self.comp_left -= 1
+        self.start_ns = start_ns if self.start_ns < 0 else min(self.start_ns, start_ns)
+        self.comp_end_ns = max(self.comp_end_ns, end_ns)
+        self.busy_ns += end_ns - start_ns
+
+    def synced(self, round_no: int, end_ns: int) -> None:
+        """All its tasks of a round have left COMM and the barrier has passed."""
+        self.known = {task for task in self.known if task[0] > round_no}
+        self.sync_end_ns = max(self.sync_end_ns, end_ns, self.comp_end_ns)
+
+    def past(self, last: int) -> Past:
+        """As it stands now, at the barrier of round ``last``."""
+        return Past(
+            assignment=self.assignment,
+            last=last,
+            start_ns=self.start_ns,
+            comp_end_ns=self.comp_end_ns,
+            busy_ns=self.busy_ns,
+            sync_end_ns=self.sync_end_ns,
+        )
+
+
+@dataclass(slots=True)
+class Progress:
+    """One job: barriers passed and when the last was; ``era`` counts its returns.
+
+    ``pasts``: its stretches of several rounds, barrier by barrier, since the checkpoint before
+    the last one; should the job go back to one inside a stretch, they say what is left of it.
+    """
+
+    passed: int = 0
+    barrier_ns: int = 0
+    era: int = 0
+    ended: bool = False
+    pasts: list[Past] = field(default_factory=list)
+    saves: tuple[int, int] = (0, 0)
+
+    def saved(self, round_no: int) -> None:
+        """The job's newest checkpoint is of the beginning of this round."""
+        if round_no > self.saves[1]:
+            self.saves = (self.saves[1], round_no)
+            self.pasts = [past for past in self.pasts if past.last >= self.saves[0] - 1]
+
+    def cut_at(self, round_no: int) -> list[Past]:
+        """Stretches that run across the beginning of this round, as they stood then."""
+        return [
+            past
+            for past in self.pasts
+            if past.last == round_no - 1
+            and past.assignment.round + past.assignment.rounds > round_no
+        ]
+
+    def begin_again(self, round_no: int, at_ns: int) -> None:
+        """The job goes on at this round, in a new era."""
+        self.passed, self.barrier_ns, self.era = round_no, at_ns, self.era + 1
+        self.pasts = [past for past in self.pasts if past.last < round_no]

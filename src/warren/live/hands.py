@@ -1,0 +1,49 @@
+"""What it takes to start the processes of a run and to talk to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warren.live.fleet import Fleet
+from warren.live.outputs import Outputs
+from warren.live.transport import Hub
+from warren.model.cluster import Device, Local
+from warren.model.job import Job
+from warren.model.run import Run
+
+
+@dataclass(slots=True, kw_only=True)
+class Hands:
+    """Of one run. ``folder`` is its private one; ``fleet`` is another after the zygote was lost."""
+
+    run: Run
+    folder: Path
+    hub: Hub
+    outputs: Outputs
+    fleet: Fleet
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs of the run."""
+        return self.run.workload.jobs
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """All devices of the cluster."""
+        return self.run.cluster.devices
+
+    @property
+    def local(self) -> Local:
+        """How the engine works on this machine."""
+        return self.run.cluster.local
+
+    @property
+    def rehearse(self) -> bool:
+        """Whether processes do everything once before time zero, so that no pad pays for it."""
+        return self.run.cluster.emulate is not None
+
+    def tmp(self, user: str) -> str:
+        """The temporary folder of a user's processes; it goes with the run's own."""
+        users = sorted({job.user for job in self.jobs})
+        return str(self.folder / f"user-{users.index(user)}")

@@ -1,0 +1,151 @@
+"""What the controller does when a process is lost, or a job cannot go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.live.crew import Crew
+from warren.live.fleet import Fleet, ZygoteLost
+from warren.live.hands import Hands
+from warren.live.ledger import Ledger
+from warren.live.limits import OUT_OF_TIME, out_of_time
+from warren.live.messages import RoundReport, TaskLost
+from warren.live.roles import ExecutorRole, Exited, Role, ServerRole, TrainerRole
+from warren.live.servers import Servers
+from warren.live.strikes import Strikes
+from warren.model.events import RoundsDone
+from warren.model.plan import Assignment
+
+_ZYGOTES: Final = 5
+"""Zygotes of one run that may be lost."""
+
+
+class Recovery:
+    """Starts again what was lost, counts what it costs, and fails the job that is the cause."""
+
+    def __init__(self, hands: Hands, ledger: Ledger, crew: Crew, servers: Servers) -> None:
+        self._hands, self._ledger = hands, ledger
+        self._crew, self._servers = crew, servers
+        self._strikes = Strikes(ledger.passed)
+        self._failed: list[int] = []
+        self._zygotes = 0
+        self._saved: dict[int, int] = {}
+        self._kept: dict[int, int] = {}
+        self._told: list[RoundsDone] = []
+
+    def ended(self, role: Role, exited: Exited, host_ns: int) -> None:
+        """A process has ended without being told to.
+
+        Raises
+        ------
+        EngineError
+            If processes of one kind keep ending.
+        """
+        how = exited.how or "left"
+        match role:
+            case TrainerRole(device=device, user=user):
+                self._crew.trainer_ended(role, exited.pid, how)
+                if any(
+                    j.user == user and not self._ledger.ended(j.index) for j in self._hands.jobs
+                ):
+                    self._crew.need_trainer(device, user)
+            case ServerRole(job=job, era=era):
+                if self._servers.era(job.index) == era:
+                    self._server_lost(job.index, how, host_ns)
+            case ExecutorRole(device=device):
+                self._device_lost(device, how, host_ns)
+                self._crew.executor_ended(device, how)
+            case _:
+                pass
+
+    def task_lost(self, lost: TaskLost, host_ns: int) -> None:
+        """A trainer went down with a task, or while it built a job's app."""
+        if self._ledger.ended(lost.job):
+            return
+        where = (
+            f"task {lost.shard} of round {lost.round}" if lost.round >= 0 else "building its app"
+        )
+        if lost.how == OUT_OF_TIME:
+            limit_ns = self._hands.jobs[lost.job].task_limit_ns
+            self.fail(lost.job, f"{where} {out_of_time(limit_ns)}", host_ns)
+        elif self._strikes.out(lost.job, lost.how):
+            self.fail(
+                lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
+            )
+        elif lost.round >= 0:
+            one = Assignment(lost.device, lost.job, lost.round, 1, (lost.shard,))
+            self._ledger.tasks_lost(one, f"its trainer ended: {lost.how}", host_ns)
+
+    def all_lost(self, fleet: Fleet, host_ns: int, reason: str) -> None:
+        """The zygote took everything with it; ``fleet`` has a new one."""
+        self._hands.fleet = fleet
+        for device in range(len(self._hands.devices)):
+            self._device_lost(device, reason, host_ns)
+        self._crew.all_ended(reason)
+        for job in self._hands.jobs:
+            if self._servers.era(job.index) is not None:
+                self._go_back(job.index, reason, host_ns)
+
+    def check_zygotes(self, error: ZygoteLost) -> None:
+        """Give up when zygotes keep ending."""
+        self._zygotes += 1
+        if self._zygotes > _ZYGOTES:
+            raise error
+
+    def fail(self, job: int, reason: str, host_ns: int) -> None:
+        """The job cannot go on."""
+        if not self._ledger.ended(job):
+            self._ledger.fail(job, reason, host_ns)
+            self._failed.append(job)
+
+    def pop_failed(self) -> list[int]:
+        """Jobs that have failed since this was asked last."""
+        failed, self._failed = self._failed, []
+        return failed
+
+    # Checkpoints that are not needed any more.
+
+    def saved(self, report: RoundReport) -> None:
+        """A server says which checkpoint is its newest."""
+        if self._ledger.passed(report.job) > report.saved > self._saved.get(report.job, 0):
+            self._saved[report.job] = report.saved
+
+    def handed_out(self, event: RoundsDone) -> None:
+        """The core has been told, and will have journalled it when it asks for more."""
+        self._told.append(event)
+
+    def journalled(self) -> None:
+        """What was handed out is in the journal: checkpoints before it are not needed."""
+        told, self._told = self._told, []
+        for event in told:
+            job, saved = event.job, self._saved.get(event.job, 0)
+            if event.finished:
+                self._hands.outputs.drop_checkpoints(job)
+            elif event.round + 1 >= saved > self._kept.get(job, 0):
+                self._kept[job] = saved
+                self._servers.kept(job, saved)
+
+    # Inside.
+
+    def _device_lost(self, device: int, how: str, host_ns: int) -> None:
+        for one in list(self._ledger.under_way(device)):
+            self._ledger.tasks_lost(one, f"the executor of its device ended: {how}", host_ns)
+
+    def _server_lost(self, job: int, how: str, host_ns: int) -> None:
+        if self._ledger.ended(job):
+            return
+        if how == OUT_OF_TIME:
+            limit_ns = self._hands.jobs[job].task_limit_ns
+            what = f"the barrier of round {self._ledger.passed(job)}"
+            self.fail(job, f"{what} {out_of_time(limit_ns)}", host_ns)
+        elif self._strikes.out(job, how):
+            self.fail(job, f"its server ended again and again, last: {how}", host_ns)
+        else:
+            self._go_back(job, f"its server ended: {how}", host_ns)
+
+    def _go_back(self, job: int, reason: str, host_ns: int) -> None:
+        self._crew.drop(job, ended=False)
+        round_no = self._servers.go_back(job, self._ledger.passed(job))
+        self._ledger.roll_back(job, round_no, reason, self._ledger.cluster_ns(host_ns))
+        self._saved.pop(job, None)
+        self._kept.pop(job, None)

@@ -1,0 +1,36 @@
+"""How often a job may lose its process before it counts as the cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+LIMIT: Final = 3
+_FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM")
+
+
+class Strikes:
+    """Counts losses by job.
+
+    A process that ends by itself (an exit, SIGSEGV, SIGABRT) counts for the life of its job. One
+    that was killed may have had bad luck: that counts until the job passes a barrier that it has
+    not passed before.
+    """
+
+    def __init__(self, passed: Callable[[int], int]) -> None:
+        self._passed = passed
+        self._own: Counter[int] = Counter()
+        self._here: Counter[int] = Counter()
+        self._furthest: dict[int, int] = {}
+
+    def out(self, job: int, how: str) -> bool:
+        """Note one loss; True if it is one too many."""
+        passed = self._passed(job)
+        if passed > self._furthest.get(job, -1):
+            self._furthest[job] = passed
+            self._here[job] = 0
+        self._here[job] += 1
+        if how not in _FROM_OUTSIDE:
+            self._own[job] += 1
+        return max(self._own[job], self._here[job]) >= LIMIT

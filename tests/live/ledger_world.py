@@ -1,0 +1,175 @@
+"""A world in miniature around the ledger: devices, servers and what they send, all by chance.
+
+Every message travels on its own way and may be late or, when a process is lost, never come. The
+core's state stands at the other end and refuses whatever cannot have happened.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+from live_worlds import virtual
+
+from warren.core.state import State
+from warren.live.agenda import Agenda
+from warren.live.clock import ClusterClock
+from warren.live.ledger import Ledger, Report
+from warren.live.messages import CompEnded, RoundReport, Stamp
+from warren.model.events import AnyEvent, RolledBack
+from warren.model.job import Job
+from warren.model.plan import Assignment
+
+Task = tuple[int, int, int, int, int]
+"""(seq, job, era, round, shard)."""
+
+
+@dataclass(slots=True)
+class Server:
+    """Barriers of one job in one era."""
+
+    era: int
+    passed: int
+    since: int
+    stamps: dict[int, Stamp] = field(default_factory=dict)
+
+
+class World:
+    """``devices`` run what they are given; the caller says by how much chance it goes on."""
+
+    def __init__(self, jobs: tuple[Job, ...], devices: int, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.jobs, self.now = jobs, 0
+        run, costs = virtual(jobs, devices)
+        self.agenda = Agenda(jobs)
+        self.ledger = Ledger(jobs, devices, self.agenda)
+        self.ledger.begin(ClusterClock(0), "class")
+        self.state = State(run, costs)
+        self.events: list[AnyEvent] = []
+        self.queues: list[deque[Task]] = [deque() for _ in range(devices)]
+        self.free = [0] * devices
+        self.servers = {job.index: Server(0, 0, job.arrival_ns) for job in jobs}
+        self.ways: dict[str, deque[Report]] = {}
+        self.commits: dict[int, deque[tuple[int, int, int, Stamp]]] = {}
+        self.lost = 0
+
+    # The controller's side.
+
+    def assign(self) -> None:
+        """Hand out every round of the jobs that the core says are open, on any device."""
+        for job in self.jobs:
+            while self.state.open_J[job.index]:
+                first = int(self.state.next_round_J[job.index])
+                for shard in range(int(self.state.next_shard_J[job.index]), job.scale):
+                    device = self.draw.randrange(len(self.queues))
+                    one = Assignment(device, job.index, first, 1, (shard,))
+                    self.state.assign(one)
+                    seq = self.ledger.assigned(one)
+                    era = self.ledger.era(job.index)
+                    self.queues[device].append((seq, job.index, era, first, shard))
+                if self.draw.random() < 0.5:
+                    break
+
+    def take_events(self) -> None:
+        """The core asks for what is next."""
+        while got := self.agenda.pop():
+            for event in got:
+                self.state.apply(event)
+                if isinstance(event, RolledBack):
+                    assert event.round <= self.servers[event.job].passed
+            self.events += got
+        self.assign()
+
+    # What happens by chance.
+
+    def run_task(self, device: int) -> bool:
+        """The head of a queue runs if its barrier has passed."""
+        queue = self.queues[device]
+        if not queue:
+            return False
+        seq, job, era, round_no, shard = queue[0]
+        server = self.servers[job]
+        over = server.era != era or round_no < server.passed
+        if over or (round_no == server.passed and shard in server.stamps):
+            queue.popleft()
+            return True
+        if round_no > server.passed or self.jobs[job].arrival_ns > self.now:
+            return False
+        queue.popleft()
+        start = max(self.free[device], server.since)
+        end = start + self.draw.randint(1, 20)
+        sync = end + self.draw.randint(0, 30)
+        self.free[device] = end
+        self.now = max(self.now, sync)
+        self._send(f"device {device}", CompEnded(seq, round_no, shard, start, end, False))
+        commit = (job, era, round_no, Stamp(shard, start, end, sync))
+        self.commits.setdefault(device, deque()).append(commit)
+        return True
+
+    def commit(self, device: int) -> bool:
+        """A device's oldest commit reaches its server."""
+        if not self.commits.get(device):
+            return False
+        job, era, round_no, stamp = self.commits[device].popleft()
+        server = self.servers[job]
+        if (server.era, server.passed) == (era, round_no):
+            server.stamps.setdefault(stamp.shard, stamp)
+            self._pass(job, server)
+        return True
+
+    def deliver(self) -> bool:
+        """One message reaches the controller."""
+        ways = sorted(name for name, way in self.ways.items() if way)
+        if not ways:
+            return False
+        self.agenda.advance(self.now)
+        self.ledger.report(self.ways[self.draw.choice(ways)].popleft())
+        return True
+
+    def lose_device(self, device: int) -> None:
+        """An executor is killed: of what it sent, any latest part is lost."""
+        self.lost += 1
+        self._cut(self.ways.get(f"device {device}"))
+        self._cut(self.commits.get(device))
+        for one in list(self.ledger.under_way(device)):
+            self.ledger.tasks_lost(one, "killed", self.now)
+        self.queues[device] = deque(
+            (seq, one.job, self.ledger.era(one.job), round_no, shard)
+            for seq, one in self.ledger.unfinished(device)
+            for round_no in range(one.round, one.round + one.rounds)
+            for shard in one.shards
+        )
+        self.free[device] = self.now
+
+    def lose_server(self, job: int) -> None:
+        """A server is killed: the job goes back to any round that the controller knows of."""
+        if self.ledger.ended(job):
+            return
+        self.lost += 1
+        self._cut(self.ways.get(f"server {job}"))
+        round_no = self.draw.randint(0, self.ledger.passed(job))
+        self.ledger.roll_back(job, round_no, "killed", self.now)
+        for device, queue in enumerate(self.queues):
+            self.queues[device] = deque(task for task in queue if task[1] != job)
+        self.now += 1
+        self.servers[job] = Server(self.ledger.era(job), round_no, self.now)
+
+    def _send(self, way: str, report: Report) -> None:
+        self.ways.setdefault(way, deque()).append(report)
+
+    def _cut(self, way: deque[Report] | deque[tuple[int, int, int, Stamp]] | None) -> None:
+        while way and self.draw.random() < 0.7:
+            way.pop()
+
+    def _pass(self, job: int, server: Server) -> None:
+        if len(server.stamps) < self.jobs[job].scale:
+            return
+        at = max(stamp.end_ns for stamp in server.stamps.values()) + self.draw.randint(0, 5)
+        last = server.passed + 1 == self.jobs[job].rounds
+        stamps = tuple(server.stamps.values())
+        self.now = max(self.now, at)
+        report = RoundReport(job, server.era, server.passed, 0.5, None, last, at, stamps, 0, "hash")
+        self._send(f"server {job}", report)
+        server.passed, server.since = server.passed + 1, at
+        server.stamps = {}
