@@ -17,7 +17,7 @@ from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.ledger import Ledger, Report
 from warren.live.messages import CompEnded, RoundReport, Stamp
-from warren.model.events import AnyEvent, RolledBack
+from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.plan import Assignment
 
@@ -76,8 +76,6 @@ class World:
         while got := self.agenda.pop():
             for event in got:
                 self.state.apply(event)
-                if isinstance(event, RolledBack):
-                    assert event.round <= self.servers[event.job].passed
             self.events += got
         self.assign()
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
-from warren.model.events import RANK, AnyEvent, CompDone, JobArrived, Woken
+from warren.model.events import (
+    RANK,
+    AnyEvent,
+    CompDone,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+    Woken,
+)
 from warren.model.job import Job
 
 
@@ -53,12 +64,13 @@ class Agenda:
         That is its own, or later: not before what has been handed out, nor, in the order of time
         and rank, before what was pushed earlier of the same job or of the same device.
         """
-        rank, keys = RANK[type(event)], _places(event)
+        rank = RANK[type(event)]
+        after, at = _places(event)
         time_ns = max(event.time_ns, self.last_ns)
-        for key in keys:
+        for key in after:
             before_ns, before_rank = self._told.get(key, (0, 0))
             time_ns = max(time_ns, before_ns if rank >= before_rank else before_ns + 1)
-        self._told.update((key, (time_ns, rank)) for key in keys)
+        self._told.update((key, (time_ns, rank)) for key in at)
         if time_ns != event.time_ns:
             event = msgspec.structs.replace(event, time_ns=time_ns)
         self._pushed += 1
@@ -95,9 +107,22 @@ class Agenda:
         return not (self._heap or self._arrivals or self._wakes)
 
 
-def _places(event: AnyEvent) -> list[tuple[str, int]]:
-    """Where the order of events matters: in its job, and for COMP on its device."""
-    places = [] if isinstance(event, Woken) else [("job", event.job)]
+_Key = tuple[str, int]
+_QUEUES: Final[_Key] = ("queues", 0)
+
+
+def _places(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
+    """Where an event has an order: what it comes after, and what comes after it.
+
+    That is its job and, for COMP, the queue of its device. An event that ends a job or takes it
+    back empties places in all queues, so COMP that was told later ended later.
+    """
+    if isinstance(event, Woken):
+        return [], []
+    job = ("job", event.job)
     if isinstance(event, CompDone):
-        places.append(("device", event.device))
-    return places
+        device = ("device", event.device)
+        return [job, device, _QUEUES], [job, device]
+    cleans = isinstance(event, JobFailed | JobCancelled | RolledBack)
+    cleans = cleans or (isinstance(event, RoundsDone) and event.finished)
+    return [job], [job, _QUEUES] if cleans else [job]

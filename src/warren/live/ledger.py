@@ -77,6 +77,7 @@ class Ledger:
         self._progress[job].ended = True
         self._forget(job)
         self._agenda.push(JobFailed(at_ns, job, reason))
+        self._leave_queues()
 
     def tasks_lost(self, one: Assignment, reason: str, host_ns: int) -> None:
         """Tasks under way went down with a process; they will run again."""
@@ -99,6 +100,7 @@ class Ledger:
         self._forget(job)
         progress.begin_again(round_no, at_ns)
         self._agenda.push(RolledBack(at_ns, job, round_no, reason, kept))
+        self._leave_queues()
 
     # What can be asked.
 
@@ -217,6 +219,11 @@ class Ledger:
         end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
         entry.left_comp(round_no, stamp.shard, start_ns, end_ns)
 
+    def _leave_queues(self) -> None:
+        """A job is gone: others may have come to the head, and be through already."""
+        for device in range(len(self._queues)):
+            self._leave_queue(device)
+
     def _leave_queue(self, device: int) -> None:
         """Assignments leave a device's queue in its order, each when all its tasks have run."""
         queue = self._queues[device]
@@ -253,6 +260,7 @@ class Ledger:
             self._forget(report.job)
             self._finished.append(report.job)
             self._agenda.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
+            self._leave_queues()
 
     def _push_done(self, job: int, *, finished: bool) -> None:
         """Assignments whose rounds are over are done; one that a stop rule cuts short too."""
@@ -280,8 +288,6 @@ class Ledger:
         for seq in list(self._seqs_of[job]):
             self._remove(seq, self._entries[seq])
         self._held = [one for one in self._held if self._concerned(one) != job]
-        for device in range(len(self._queues)):
-            self._leave_queue(device)
 
     def _concerned(self, report: Report) -> int | None:
         if isinstance(report, RoundReport):
