@@ -69,7 +69,7 @@ def test_a_server_and_the_plain_loop_refuse(message: str) -> None:
 @pytest.mark.parametrize("message", TRAINER)
 def test_a_trainer_and_the_plain_loop_refuse(message: str) -> None:
     app = _with(**TRAINER[message])
-    state = ParameterStore(Points(), a_job()).state()
+    state = ParameterStore(Points(), a_job()).state()[0]
     with pytest.raises(SpecError, match=message):
         TaskRunner(app, a_job()).run(state, 0, 0)
     with pytest.raises(SpecError, match=message):

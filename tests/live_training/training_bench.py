@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,46 @@ def drive(
     outcomes = []
     while not store.finished and store.version != stop_at:
         for shard in chance.sample(range(job.scale), job.scale):
-            store.add(shard, chance.choice(runners).run(store.state(), store.version, shard))
-        outcomes.append(store.step())
+            state = b"".join(store.state())
+            store.add(shard, chance.choice(runners).run(state, store.version, shard))
+        store.step()
+        outcomes.append(store.conclude())
     return outcomes
+
+
+def serve_split(make: MakeApp, job: Job, parts: int) -> tuple[ParameterStore, list[RoundOutcome]]:
+    """The same with as many servers; gives the first, with all blocks of the last round."""
+    stores = [ParameterStore(make(), job, part=part, parts=parts) for part in range(parts)]
+    return stores[0], drive_split(stores, make, job)
+
+
+def drive_split(
+    stores: Sequence[ParameterStore], make: MakeApp, job: Job, *, stop_at: int | None = None
+) -> list[RoundOutcome]:
+    """Go on from where the servers stand, to the end or to version ``stop_at``."""
+    runner, first, outcomes = TaskRunner(make(), job), stores[0], []
+    while not first.finished and first.version != stop_at:
+        state = gather(stores)
+        for shard in range(job.scale):
+            result = runner.run(state, first.version, shard)
+            (whole,) = result.update
+            for store in stores:
+                pieces = tuple(memoryview(whole)[begin:end] for begin, end in store.ranges)
+                store.add(shard, replace(result, update=pieces))
+        for store in stores:
+            store.step()
+        if first.wants_whole:
+            for store in stores[1:]:
+                assert store.wants_whole
+                first.take(store.ranges, store.state())
+        outcomes.append(first.conclude())
+    return outcomes
+
+
+def gather(stores: Sequence[ParameterStore]) -> bytearray:
+    """The whole state, put together from what each server owns."""
+    state = bytearray(stores[0].total_bytes)
+    for store in stores:
+        for (begin, end), piece in zip(store.ranges, store.state(), strict=True):
+            state[begin:end] = piece
+    return state

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from warren.model.errors import Problem, SpecError
 
@@ -40,7 +40,13 @@ class TorchApp:
     - Gradients are never shown to the app: nothing may depend on all of them at once, such as
       clipping by global norm. An optimiser whose ``step`` needs a closure (``LBFGS``), a fused
       one and a schedule that wants a metric (``ReduceLROnPlateau``) are refused.
+
+    A job may have several parameter servers, each with some of the tensors. ``separable = True``
+    says that an optimiser of your own may be split so: that it steps each tensor by its own
+    gradient and state alone, and draws no random numbers. Those of ``torch.optim`` are known.
     """
+
+    separable: ClassVar[bool] = False
 
     def __init__(self, **params: Any) -> None:
         for name, value in {**declared(type(self)), **params}.items():

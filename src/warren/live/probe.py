@@ -39,17 +39,20 @@ def main(role: Role, lifeline: int) -> None:
 def _compute(job: Job, base: str, rounds: int) -> tuple[dict[str, Any], list[bytes]]:
     store = ParameterStore(build_app(job, base), job)
     runner = TaskRunner(build_app(job, base), job)
-    labels, parts, hashes = ["the initial state"], [bytes(store.state())], [""]
+    state = b"".join(store.state())
+    labels, parts, hashes = ["the initial state"], [state], [""]
     for round_no in range(rounds):
         for shard in range(job.scale):
-            result = runner.run(store.state(), round_no, shard)
+            result = runner.run(state, round_no, shard)
             store.add(shard, result)
             labels.append(f"task {shard} of round {round_no}")
-            parts.append(bytes(result.update))
-            hashes.append(result.sha)
-        outcome = store.step()
+            parts.append(b"".join(result.update))
+            hashes.append(result.marks.hex())
+        store.step()
+        outcome = store.conclude()
         labels.append(f"the state after round {round_no}")
-        parts.append(bytes(store.state()))
+        state = b"".join(store.state())
+        parts.append(state)
         hashes.append(f"{outcome.loss!r} {dict(outcome.metrics or {})!r}")
         if outcome.finished:
             break

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 from torch.optim.lr_scheduler import LRScheduler
 
 from warren.apps.protocol import TorchApp
@@ -86,6 +86,41 @@ def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Op
     if any(group.get("fused") for group in optimizer.param_groups):
         raise refuse(job, "optimizer()", f"{_kind(optimizer)} must be built with fused=False")
     return optimizer
+
+
+_TENSORWISE: Final = frozenset(
+    {
+        optim.SGD,
+        optim.Adam,
+        optim.AdamW,
+        optim.Adagrad,
+        optim.Adadelta,
+        optim.RMSprop,
+        optim.Rprop,
+        optim.Adamax,
+        optim.NAdam,
+        optim.RAdam,
+        optim.ASGD,
+    }
+)
+
+
+def tensorwise(optimizer: optim.Optimizer) -> bool:
+    """Whether it is known to step each tensor alone, without chance, and to keep no gradient."""
+    hooks = [*optimizer._optimizer_step_pre_hooks, *optimizer._optimizer_step_post_hooks]
+    return type(optimizer) in _TENSORWISE and not hooks
+
+
+def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int) -> None:
+    """Refuse several servers for an optimiser that may look at several tensors at once."""
+    if parts > 1 and not (tensorwise(optimizer) or app.separable):
+        known = ", ".join(sorted(kind.__name__ for kind in _TENSORWISE))
+        message = (
+            f"{_kind(optimizer)} is not known to step each tensor alone, so job {job.name!r} "
+            f"cannot have {parts} servers; allowed: servers: 1, or {known} of torch.optim "
+            "without hooks, or an app with separable = True"
+        )
+        raise refuse(job, "optimizer()", message)
 
 
 def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) -> LRScheduler | None:

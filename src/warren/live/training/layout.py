@@ -1,4 +1,4 @@
-"""The fixed place of every tensor of a model in one flat buffer, and the hash of a state.
+"""The fixed place of every tensor of a model in one flat buffer, and the hash of a state_dict.
 
 Server and trainers build the same layout from the same app, so only raw bytes travel.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -78,12 +78,7 @@ class Layout:
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """Typed views into a flat uint8 tensor of ``total_bytes`` elements, by name."""
-        return {
-            entry.name: flat[entry.offset : entry.offset + entry.nbytes]
-            .view(getattr(torch, entry.dtype))
-            .view(entry.shape)
-            for entry in self.entries
-        }
+        return {entry.name: view_of(flat, entry, entry.offset) for entry in self.entries}
 
     def pack(self, model: nn.Module) -> Tensor:
         """A fresh flat tensor with the state of ``model``; padding bytes are zero."""
@@ -93,27 +88,29 @@ class Layout:
             view.copy_(source[name].detach())
         return flat
 
-    def differing(self, one: Buffer, other: Buffer) -> tuple[str, ...]:
-        """Names of the tensors whose bytes differ between two buffers of this layout."""
-        a, b = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
-        return tuple(
-            entry.name
-            for entry in self.entries
-            if not np.array_equal(
-                a[entry.offset : entry.offset + entry.nbytes],
-                b[entry.offset : entry.offset + entry.nbytes],
-            )
-        )
-
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters, then buffers, as they are now; a tied one under its first name only."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
-def copy_in(flat: Tensor, source: Buffer) -> None:
-    """Overwrite a flat tensor with raw bytes from anywhere (of any alignment)."""
-    flat.numpy()[:] = np.frombuffer(source, np.uint8)
+def view_of(flat: Tensor, entry: Entry, offset: int) -> Tensor:
+    """A typed view of the entry whose bytes begin at ``offset`` of a flat uint8 tensor."""
+    part = flat[offset : offset + entry.nbytes]
+    return part.view(getattr(torch, entry.dtype)).view(entry.shape)
+
+
+def flat_of(source: Buffer) -> Tensor:
+    """A flat uint8 tensor that shares the memory of ``source``, of any alignment.
+
+    torch has no tensors that may only be read and warns of such memory; nothing here writes to
+    what it was given to read.
+    """
+    if not memoryview(source).nbytes:
+        return torch.empty(0, dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        return torch.frombuffer(source, dtype=torch.uint8)
 
 
 def raw(flat: Tensor) -> memoryview:

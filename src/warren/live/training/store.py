@@ -2,107 +2,214 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import torch
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training import checkpoint
-from warren.live.training.contract import (
-    build_model,
-    build_optimizer,
-    build_schedule,
-    check_job,
-    checked_metrics,
-    refuse,
+from warren.live.training.blocks import Ranges
+from warren.live.training.contract import build_model, check_job, refuse
+from warren.live.training.layout import Buffer, digest
+from warren.live.training.replica import Replica
+from warren.live.training.result import (
+    MARK_BYTES,
+    RoundOutcome,
+    TaskResult,
+    differing,
 )
-from warren.live.training.layout import Layout, copy_in, digest, raw, tensors
-from warren.live.training.result import RoundOutcome, TaskResult
-from warren.live.training.seeding import BARRIER, reseed
 from warren.model.job import Job
+
+Expected = Callable[[int, int], bytes | None]
+"""Round and shard to the marks that this task gave in an earlier life, if it is known."""
 
 
 class ParameterStore:
-    """Parameters, buffers, optimiser and schedule of one job.
+    """Parameters, buffers, optimiser and schedule of one job, or the part that one server owns.
 
-    ``version`` counts barriers passed, so it is the round whose tasks may be computed next.
+    ``version`` counts steps made, so it is the round whose tasks may be computed next. A round is
+    ``add`` for each task, ``step``, and on part 0 ``conclude``; where ``wants_whole`` after the
+    step, part 0 takes the other parts' blocks in between.
+
+    Parameters
+    ----------
+    part, parts
+        Of ``parts`` servers this is number ``part``. All together give the bits of one.
+    expected
+        Where to look up what a task gave before the servers of this job were lost.
+
+    Raises
+    ------
+    SpecError
+        The app breaks its contract, or its optimiser cannot be split.
     """
 
-    def __init__(self, app: TorchApp, job: Job) -> None:
+    def __init__(
+        self,
+        app: TorchApp,
+        job: Job,
+        *,
+        part: int = 0,
+        parts: int = 1,
+        expected: Expected | None = None,
+    ) -> None:
         check_job(app, job)
-        self._app, self._job = app, job
-        self._model = build_model(app, job)
-        self._optimizer = build_optimizer(app, job, self._model)
-        self._schedule = build_schedule(app, job, self._optimizer)
-        self.layout = Layout.of(self._model)
+        self._job = job
+        self._replica = Replica(app, job, part, parts)
+        self.layout = self._replica.layout
+        self.ranges: Ranges = self._replica.ranges
+        self.total_bytes = self.layout.total_bytes
         self.version = 0
         self.finished = False
-        self._start_round()
+        self.expected = expected
+        self._known: dict[tuple[int, int], bytes] = {}
+        self._results: dict[int, TaskResult] = {}
+        self._loss: float | None = None
+        self._state: tuple[memoryview, ...] | None = None
+        self._previous: tuple[memoryview, ...] | None = None
 
-    def state(self) -> memoryview:
-        """The bytes of the current version; never written again, so they may be sent as is."""
-        return raw(self._state)
+    def state(self) -> tuple[memoryview, ...]:
+        """The owned bytes of the current version, one buffer a range; never written again.
+
+        Raises
+        ------
+        ValueError
+            The step has been made and its evaluation has not, which may still change buffers.
+        """
+        if self._state is None:
+            if self._unevaluated:
+                raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
+            self._state = self._replica.pack()
+        return self._state
+
+    def previous_state(self) -> tuple[memoryview, ...]:
+        """The same of the version before the last step, for a task that was lost after it.
+
+        Raises
+        ------
+        ValueError
+            There was no step yet, or ``forget_previous`` was called since.
+        """
+        if self._previous is None:
+            raise ValueError(f"the state before version {self.version} is not kept")
+        return self._previous
+
+    def forget_previous(self) -> None:
+        """All tasks of the last round are safe: its state and marks are not needed again."""
+        self._previous = None
+        self._known = {key: marks for key, marks in self._known.items() if key[0] >= self.version}
 
     def add(self, shard: int, result: TaskResult) -> None:
-        """Take the result of task (version, shard). A repeated one must have the same hash.
+        """Take the result of task (version, shard); its buffers must stay as they are until step.
 
         Raises
         ------
         SpecError
-            The same task was computed twice with different results.
+            The same task was computed before with another result.
         ValueError
             The result cannot belong to this job's current round.
         """
         if self.finished or not 0 <= shard < self._job.scale:
             raise ValueError(f"no task {shard} is awaited in round {self.version}")
-        if (len(result.update), len(result.present)) != (
-            self.layout.total_bytes,
-            len(self.layout.params),
+        sizes = [memoryview(buffer).nbytes for buffer in result.update]
+        entries, params = len(self.layout.entries), len(self.layout.params)
+        if (sizes, len(result.present), len(result.marks)) != (
+            [end - begin for begin, end in self.ranges],
+            params,
+            MARK_BYTES * (1 + entries),
         ):
             raise ValueError(f"task {shard} of round {self.version} has another layout")
-        if shard in self._results:
-            self._compare(shard, result)
+        self.verify(self.version, shard, result.marks)
+        self._known[self.version, shard] = result.marks
+        self._results.setdefault(shard, result)
+
+    def verify(self, round_no: int, shard: int, marks: bytes) -> None:
+        """Compare a task with what it gave before, as far as that is known.
+
+        Raises
+        ------
+        SpecError
+            It differs; the message names the tensor.
+        """
+        known = self._known.get((round_no, shard))
+        if known is None and self.expected is not None:
+            known = self.expected(round_no, shard)
+        if known is None or known == marks:
             return
-        self._results[shard] = result
-        flat = torch.empty(self.layout.total_bytes, dtype=torch.uint8)
-        copy_in(flat, result.update)
-        self._updates[shard] = flat
+        names = differing(self.layout, known, marks)
+        what = f"tensor {names[0]!r} differs" if names else "only its loss or its mask differs"
+        message = f"app is not deterministic: task {shard} of round {round_no} ran twice, {what}"
+        raise refuse(self._job, "", message)
 
     @property
     def complete(self) -> bool:
         """Whether all tasks of the round are in."""
         return len(self._results) == self._job.scale
 
-    def step(self) -> RoundOutcome:
-        """Pass the barrier: combine, step the optimiser and the schedule, evaluate if due."""
+    @property
+    def wants_whole(self) -> bool:
+        """Whether this version is evaluated or saved, and so needs every part's blocks."""
+        job = self._job
+        return self.version > 0 and (
+            evaluation_due(job, self.version) or self.version == job.rounds
+        )
+
+    def step(self) -> None:
+        """Combine, step the optimiser and the schedule; ``version`` is then one more."""
         if not self.complete:
             raise ValueError(f"round {self.version} is not complete")
-        round_no, job = self.version, self._job
-        loss = sum(self._results[shard].loss for shard in range(job.scale)) / job.scale
-        reseed(job.seed, round_no, BARRIER)
-        self._combine()
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        if self._schedule is not None:
-            self._schedule.step()
-        self.version = round_no + 1
-        last = job.rounds is not None and self.version >= job.rounds
-        metrics = self._evaluate(self._model) if evaluation_due(job, self.version) else None
-        stopped = metrics is not None and job.stop is not None and job.stop.holds(metrics)
-        self.finished = last or stopped
-        self._start_round()
-        return RoundOutcome(round=round_no, loss=loss, metrics=metrics, finished=self.finished)
+        if self._loss is not None:
+            raise ValueError(f"round {self.version - 1} is not concluded")
+        previous = self.state()
+        results = [self._results[shard] for shard in range(self._job.scale)]
+        loss = sum(result.loss for result in results) / self._job.scale
+        self._replica.step(self.version, results)
+        self.version += 1
+        self._begin(previous)
+        if self._replica.part == 0:
+            self._loss = loss
+        else:
+            self.finished = self.version == self._job.rounds
+
+    def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
+        """Put the blocks of another part, of this version, into the model."""
+        self._replica.take(ranges, buffers)
+
+    def conclude(self) -> RoundOutcome:
+        """Evaluate if due and say what the last step gave. Part 0 only, once after each step.
+
+        Raises
+        ------
+        SpecError
+            What the app evaluates breaks its contract.
+        ValueError
+            There was no step, or blocks of another part are missing.
+        """
+        if self._loss is None:
+            raise ValueError("there is no step to conclude")
+        metrics = None
+        if evaluation_due(self._job, self.version):
+            self._need_whole()
+            metrics = self._replica.evaluate(self._replica.model)
+        stop = self._job.stop
+        stopped = metrics is not None and stop is not None and stop.holds(metrics)
+        self.finished = self.version == self._job.rounds or stopped
+        loss, self._loss = self._loss, None
+        return RoundOutcome(
+            round=self.version - 1, loss=loss, metrics=metrics, finished=self.finished
+        )
 
     def warm(self) -> None:
         """Evaluate another untrained model and forget it, so that no barrier pays for loading."""
         if self._job.evaluate is not None or self._job.stop is not None:
-            self._evaluate(build_model(self._app, self._job))
+            self._replica.evaluate(build_model(self._replica.app, self._job))
 
     def state_dict(self) -> dict[str, Tensor]:
         """The model's own state_dict, as copies, sorted by name."""
-        return {name: value.clone() for name, value in sorted(self._model.state_dict().items())}
+        self._need_whole()
+        model = self._replica.model
+        return {name: value.clone() for name, value in sorted(model.state_dict().items())}
 
     def save(self) -> bytes:
         """The state_dict as a safetensors file."""
@@ -110,72 +217,38 @@ class ParameterStore:
 
     def digest(self) -> str:
         """``params_sha256``: the hash of the state_dict."""
-        return digest(self._model.state_dict())
+        self._need_whole()
+        return digest(self._replica.model.state_dict())
 
     def checkpoint(self) -> bytes:
         """Everything the next round depends on; the round in progress is not part of it."""
+        replica = self._replica
         return checkpoint.encode(
-            self._model,
-            self._optimizer,
-            self._schedule,
+            replica.model,
+            replica.optimizer,
+            replica.schedule,
             {"version": self.version, "finished": self.finished},
         )
 
     def restore(self, data: bytes) -> None:
         """Go back to a ``checkpoint()`` of the same job; what was added since is dropped."""
-        meta = checkpoint.decode(data, self._model, self._optimizer, self._schedule)
+        replica = self._replica
+        meta = checkpoint.decode(data, replica.model, replica.optimizer, replica.schedule)
         self.version, self.finished = int(meta["version"]), bool(meta["finished"])
-        self._start_round()
+        self._known.clear()
+        self._begin(None)
 
-    def _start_round(self) -> None:
-        self._state = self.layout.pack(self._model)
-        self._results: dict[int, TaskResult] = {}
-        self._updates: dict[int, Tensor] = {}
+    @property
+    def _unevaluated(self) -> bool:
+        return self._loss is not None and evaluation_due(self._job, self.version)
 
-    @torch.no_grad()
-    def _combine(self) -> None:
-        scale, target = self._job.scale, tensors(self._model)
-        views = [self.layout.views(self._updates[shard]) for shard in range(scale)]
-        for index, entry in enumerate(self.layout.entries):
-            parts = [view[entry.name] for view in views]
-            tensor = target[entry.name]
-            if entry.kind == "param":
-                has = [self._results[shard].present[index] for shard in range(scale)]
-                mean = shard_mean(
-                    [part if on else None for part, on in zip(parts, has, strict=True)]
-                )
-                tensor.grad = None if mean is None else torch.empty_like(tensor).copy_(mean)
-            else:
-                mean = shard_mean(parts) if entry.kind == "float_buffer" else None
-                tensor.copy_(parts[0] if mean is None else mean)
+    def _need_whole(self) -> None:
+        if not self._replica.whole:
+            raise ValueError(f"blocks of other parts of version {self.version} were not taken")
 
-    def _evaluate(self, model: nn.Module) -> dict[str, float]:
-        model.eval()
-        with torch.no_grad():
-            metrics = self._app.evaluate(model)
-        model.train()
-        return checked_metrics(metrics, self._job)
-
-    def _compare(self, shard: int, result: TaskResult) -> None:
-        if result.sha == self._results[shard].sha:
-            return
-        names = self.layout.differing(raw(self._updates[shard]), memoryview(result.update))
-        what = f"tensor {names[0]!r} differs" if names else "only its loss or its mask differs"
-        message = (
-            f"app is not deterministic: task {shard} of round {self.version} ran twice, {what}"
-        )
-        raise refuse(self._job, "", message)
-
-
-def shard_mean(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """(p_0 + p_1 + ...) / number of parts, in this order; None counts as 0 unless all are None."""
-    some = next((part for part in parts if part is not None), None)
-    if some is None:
-        return None
-    total = torch.zeros_like(some) if parts[0] is None else parts[0].clone()
-    for part in parts[1:]:
-        total += 0 if part is None else part
-    return total.div_(len(parts))
+    def _begin(self, previous: tuple[memoryview, ...] | None) -> None:
+        self._previous, self._state, self._loss = previous, None, None
+        self._results = {}
 
 
 def evaluation_due(job: Job, rounds_done: int) -> bool:

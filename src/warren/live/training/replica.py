@@ -1,0 +1,126 @@
+"""One server's copy of a job: the whole model and optimiser, of which it steps what it owns."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.blocks import Ranges, ranges_of, static_owners, views_in
+from warren.live.training.combine import Means
+from warren.live.training.contract import (
+    build_model,
+    build_optimizer,
+    build_schedule,
+    check_split,
+    checked_metrics,
+    refuse,
+    tensorwise,
+)
+from warren.live.training.layout import Buffer, Layout, tensors
+from warren.live.training.memory import StatePool
+from warren.live.training.result import TaskResult
+from warren.live.training.seeding import BARRIER, reseed
+from warren.model.job import Job
+
+
+class Replica:
+    """Model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
+
+    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
+    """
+
+    def __init__(self, app: TorchApp, job: Job, part: int, parts: int) -> None:
+        self.app, self.job, self.part, self.parts = app, job, part, parts
+        self.model = build_model(app, job)
+        self.optimizer = build_optimizer(app, job, self.model)
+        check_split(app, job, self.optimizer, parts)
+        self.schedule = build_schedule(app, job, self.optimizer)
+        self.layout = Layout.of(self.model)
+        self.owners = static_owners(self.layout, parts)
+        self.ranges: Ranges = ranges_of(self.layout, self.owners, part)
+        self.owned = frozenset(i for i, owner in enumerate(self.owners) if owner == part)
+        self.current = frozenset(range(len(self.owners)))
+        self._pool = StatePool(self.layout, self.ranges)
+        self._means = Means(self.layout, self.ranges)
+        self._views = list(views_in(self.layout, self.ranges, self._means.pieces))
+        self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
+        self._keeps_gradients = not tensorwise(self.optimizer)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the tensors of other parts are of this version too."""
+        return len(self.current) == len(self.owners)
+
+    def pack(self) -> tuple[memoryview, ...]:
+        """The owned tensors as they are now, one piece a range."""
+        return self._pool.pack(tensors(self.model))
+
+    def step(self, round_no: int, results: Sequence[TaskResult]) -> None:
+        """Combine the owned tensors of results in shard order, step, and schedule."""
+        self._combine(results)
+        self.current = self.owned
+        reseed(self.job.seed, round_no, BARRIER)
+        self.optimizer.step()
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        if self.schedule is not None:
+            self.schedule.step()
+
+    @torch.no_grad()
+    def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
+        """Put what lies in these ranges of the state, one buffer each, into the model."""
+        target, taken = tensors(self.model), set()
+        for index, entry, view in views_in(self.layout, ranges, buffers):
+            target[entry.name].copy_(view)
+            taken.add(index)
+        empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
+        self.current |= taken | empty
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """The app's metrics of a model."""
+        before = _prints(model) if self.parts > 1 else {}
+        model.eval()
+        with torch.no_grad():
+            metrics = self.app.evaluate(model)
+        model.train()
+        for name, value in _prints(model).items() if self.parts > 1 else ():
+            if before.get(name) != value:
+                message = f"changes {name!r}, which it may only with one server"
+                raise refuse(self.job, "evaluate()", message)
+        return checked_metrics(metrics, self.job)
+
+    @torch.no_grad()
+    def _combine(self, results: Sequence[TaskResult]) -> None:
+        if self._keeps_gradients:
+            self._means.renew()  # the optimiser may have kept those of the last round
+            self._views = list(views_in(self.layout, self.ranges, self._means.pieces))
+        self._means.compute([result.update for result in results])
+        target = tensors(self.model)
+        for index, entry, mean in self._views:
+            tensor = target[entry.name]
+            if entry.kind == "param":
+                present = any(result.present[index] for result in results)
+                tensor.grad = _gradient(tensor, mean) if present else None
+            elif entry.kind == "float_buffer":
+                tensor.copy_(mean)
+        if self._integers:
+            for index, entry, first in views_in(self.layout, self.ranges, results[0].update):
+                if index in self._integers:
+                    target[entry.name].copy_(first)
+
+
+def _gradient(tensor: Tensor, mean: Tensor) -> Tensor:
+    """The mean with the strides of its parameter, since some kernels round by them."""
+    return mean if tensor.is_contiguous() else torch.empty_like(tensor).copy_(mean)
+
+
+def _prints(model: nn.Module) -> dict[str, int]:
+    """A checksum of every tensor, by name."""
+    return {
+        name: zlib.crc32(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
+        for name, tensor in tensors(model).items()
+    }

@@ -1,0 +1,231 @@
+"""Several servers of one job: who owns what, and the same bits as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations_with_replacement, pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn, optim
+from torch.nn import functional
+from training_bench import Points, a_job, drive_split, gather, serve, serve_split
+
+from warren.live.plain import train
+from warren.live.training.blocks import ranges_of, static_owners, views_in
+from warren.live.training.layout import Entry, Layout
+from warren.live.training.store import ParameterStore
+from warren.model.errors import SpecError
+from warren.model.job import Evaluate, Job, Stop
+
+
+def a_layout(sizes: Sequence[int]) -> Layout:
+    """A layout of byte tensors with these sizes, each at its aligned place."""
+    entries, offset = [], 0
+    for index, size in enumerate(sizes):
+        name = f"t{index}"
+        entry = Entry(
+            name=name, kind="param", dtype="uint8", shape=(size,), offset=offset, nbytes=size
+        )
+        entries.append(entry)
+        offset += -(-size // 64) * 64
+    return Layout(entries=tuple(entries), total_bytes=offset)
+
+
+SIZES = st.lists(st.sampled_from([0, 1, 64, 65, 500, 4096]), min_size=1, max_size=6)
+
+
+@given(SIZES, st.integers(1, 4))
+def test_the_largest_part_is_as_small_as_runs_allow(sizes: list[int], parts: int) -> None:
+    layout = a_layout(sizes)
+    owners = static_owners(layout, parts)
+    assert list(owners) == sorted(owners)
+    assert set(owners) <= set(range(parts))
+    starts = [entry.offset for entry in layout.entries] + [layout.total_bytes]
+
+    def largest(cuts: Sequence[int]) -> int:
+        edges = [0, *cuts, len(sizes)]
+        return max(starts[b] - starts[a] for a, b in pairwise(edges))
+
+    every = combinations_with_replacement(range(len(sizes) + 1), parts - 1)
+    mine = [owners.index(part) if part in owners else None for part in range(1, parts)]
+    cuts = sorted(len(sizes) if cut is None else cut for cut in mine)
+    assert largest(cuts) == min(largest(other) for other in every)
+
+
+@given(SIZES, st.integers(1, 4))
+def test_ranges_cover_every_byte_once_and_views_find_every_tensor(
+    sizes: list[int], parts: int
+) -> None:
+    layout = a_layout(sizes)
+    owners = static_owners(layout, parts)
+    flat = bytearray(index % 251 for index in range(layout.total_bytes))
+    covered, found = bytearray(layout.total_bytes), {}
+    for part in range(parts):
+        ranges = ranges_of(layout, owners, part)
+        for begin, end in ranges:
+            assert begin < end
+            covered[begin:end] = bytes(c + 1 for c in covered[begin:end])
+        pieces = [bytes(flat[begin:end]) for begin, end in ranges]
+        found |= {e.name: bytes(view.numpy()) for _, e, view in views_in(layout, ranges, pieces)}
+    assert covered == b"\1" * layout.total_bytes
+    assert found == {
+        e.name: bytes(flat[e.offset : e.offset + e.nbytes]) for e in layout.entries if e.nbytes
+    }
+
+
+def test_one_part_is_one_range_and_parts_that_touch_are_merged() -> None:
+    layout = a_layout([3, 64, 70, 5])
+    assert ranges_of(layout, static_owners(layout, 1), 0) == ((0, 320),)
+    assert ranges_of(layout, (0, 1, 1, 0), 0) == ((0, 64), (256, 320))
+    assert ranges_of(layout, (0, 1, 1, 0), 1) == ((64, 256),)
+    assert ranges_of(layout, (0, 0, 0, 0), 1) == ()
+
+
+class Mixed(nn.Module):
+    """Tied weights, batch norm, a weight that is used by some shards, one by none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.wide = nn.Linear(6, 33)
+        self.back = nn.Linear(33, 6)
+        self.sometimes = nn.Parameter(torch.ones(6))
+        self.never = nn.Parameter(torch.ones(5))
+        self.output = nn.Linear(6, 7, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.norm(self.embedding(x))
+        hidden = hidden + self.back(functional.dropout(self.wide(hidden).relu(), 0.2))
+        if x[0] < 3:
+            hidden = hidden * self.sometimes
+        return self.output(hidden)
+
+
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adam": lambda ps: optim.Adam(ps, lr=0.01),
+    "adamw foreach": lambda ps: optim.AdamW(ps, lr=0.01, foreach=True, amsgrad=True),
+    "adagrad": lambda ps: optim.Adagrad(ps, lr=0.1),
+    "adadelta": lambda ps: optim.Adadelta(ps),
+    "rmsprop": lambda ps: optim.RMSprop(ps, lr=0.01, momentum=0.5, centered=True),
+    "rprop": lambda ps: optim.Rprop(ps, lr=0.01),
+    "rprop foreach": lambda ps: optim.Rprop(ps, lr=0.01, foreach=True),
+    "adamax": lambda ps: optim.Adamax(ps),
+    "nadam": lambda ps: optim.NAdam(ps),
+    "radam": lambda ps: optim.RAdam(ps),
+    "asgd": lambda ps: optim.ASGD(ps),
+    "maximize": lambda ps: optim.SGD(ps, lr=1e-3, maximize=True, foreach=True, weight_decay=0.1),
+}
+
+
+class MixedApp(Points):
+    chosen: str = "sgd"
+
+    def model(self) -> nn.Module:
+        return Mixed()
+
+    def dataset(self) -> Any:
+        return torch.randint(0, 7, (90,))
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        return functional.cross_entropy(model(batch), (batch + 1) % 7)
+
+    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+        return OPTIMIZERS[self.chosen](list(named_parameters))
+
+    def schedule(self, optimizer: optim.Optimizer) -> Any:
+        return optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.7)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        noise = torch.rand(())  # what an app may do: the generators are part of the promise
+        return super().evaluate(model) | {"noise": float(noise)}
+
+
+def mixed_job(**fields: Any) -> Job:
+    return a_job(**{"rounds": 5, "evaluate": Evaluate(every=2), **fields})
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 40])
+@pytest.mark.parametrize("chosen", OPTIMIZERS)
+def test_any_number_of_servers_gives_the_bits_of_the_plain_loop(chosen: str, parts: int) -> None:
+    job = mixed_job()
+    plain = train(MixedApp(chosen=chosen), job)
+    store, outcomes = serve_split(lambda: MixedApp(chosen=chosen), job, parts)
+    assert store.digest() == plain.digest
+    assert tuple(outcome.loss for outcome in outcomes) == plain.losses
+    assert {o.round + 1: o.metrics for o in outcomes if o.metrics} == plain.metrics
+
+
+def test_a_stop_rule_holds_at_the_same_round_with_several_servers() -> None:
+    plain = train(MixedApp(), mixed_job(rounds=20))
+    target = sorted(metrics["noise"] for metrics in plain.metrics.values())[-2]
+    job = mixed_job(rounds=None, stop=Stop(metric="noise", reaches=target))
+    store, outcomes = serve_split(MixedApp, job, 3)
+    alone, expected = serve(MixedApp, job)
+    assert [o.finished for o in outcomes] == [o.finished for o in expected]
+    assert store.digest() == alone.digest()
+
+
+class Own(optim.SGD):
+    pass
+
+
+def test_several_servers_need_an_optimiser_that_steps_each_tensor_alone() -> None:
+    class OwnApp(MixedApp):
+        def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+            return Own(named_parameters, lr=0.1)
+
+    class Hooked(MixedApp):
+        def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+            optimizer = optim.SGD(named_parameters, lr=0.1)
+            optimizer.register_step_pre_hook(lambda *_: None)
+            return optimizer
+
+    class Says(OwnApp):
+        separable = True
+
+    for app in (OwnApp(), Hooked()):
+        with pytest.raises(
+            SpecError, match=r"not known to step.*servers: 1, or ASGD, Ada"
+        ) as found:
+            ParameterStore(app, mixed_job(), part=0, parts=2)
+        assert "\n" not in str(found.value)
+        ParameterStore(app, mixed_job())
+    assert serve_split(Says, mixed_job(), 2)[0].digest() == train(Says(), mixed_job()).digest
+
+
+class Meddling(MixedApp):
+    """Its evaluation changes a buffer, as one that forgets ``no_grad`` and ``eval`` would."""
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Mixed)
+        model.norm.train()
+        model(torch.arange(7))
+        return {"a": 1.0}
+
+
+def test_an_evaluation_that_changes_the_model_counts_with_one_server_and_is_refused_with_two() -> (
+    None
+):
+    job = mixed_job()
+    assert serve(Meddling, job)[0].digest() == train(Meddling(), job).digest
+    with pytest.raises(SpecError, match=r"evaluate\(\): changes 'norm.running_mean'"):
+        serve_split(Meddling, job, 2)
+
+
+def test_blocks_of_other_parts_must_be_taken_before_they_are_used() -> None:
+    job = mixed_job(rounds=4)
+    stores = [ParameterStore(MixedApp(), job, part=part, parts=2) for part in range(2)]
+    drive_split(stores, MixedApp, job, stop_at=1)
+    with pytest.raises(ValueError, match="blocks of other parts of version 1 were not taken"):
+        stores[0].digest()
+    stores[0].take(stores[1].ranges, stores[1].state())
+    one, _ = serve(MixedApp, job, stop_at=1)
+    assert stores[0].digest() == one.digest()
+    assert bytes(gather(stores)) == b"".join(one.state())
