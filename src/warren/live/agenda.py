@@ -70,7 +70,8 @@ class Agenda:
         for key in after:
             before_ns, before_rank = self._told.get(key, (0, 0))
             time_ns = max(time_ns, before_ns if rank >= before_rank else before_ns + 1)
-        self._told.update((key, (time_ns, rank)) for key in at)
+        for key in at:
+            self._told[key] = max(self._told.get(key, (0, 0)), (time_ns, rank))
         if time_ns != event.time_ns:
             event = msgspec.structs.replace(event, time_ns=time_ns)
         self._pushed += 1
