@@ -8,11 +8,15 @@ from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.lanes import CommLane, Queue, Work
 from warren.live.messages import Assign
+from warren.live.pads import PadTable
 from warren.model.events import JobArrived, JobFailed, Woken
 
 
 def assign(job_index: int, rounds: int = 1, shards: tuple[int, ...] = (0,)) -> Assign:
-    return Assign(job_index, job_index, 0, rounds, shards, "ana", 10, 4, 0)
+    return Assign(job_index, job_index, 0, rounds, shards, "ana", 0, 0, 1, 10**9)
+
+
+PADS = PadTable(pads_J=((10, 4),) * 3)
 
 
 def work(shard: int, comp_pad_ns: int = 10, sync_pad_ns: int = 4) -> Work:
@@ -28,7 +32,7 @@ def work(shard: int, comp_pad_ns: int = 10, sync_pad_ns: int = 4) -> Work:
 
 
 def test_a_queue_gives_the_tasks_of_assignments_in_order() -> None:
-    queue = Queue()
+    queue = Queue(PADS)
     queue.append(assign(0, rounds=2, shards=(3, 1)))
     queue.append(assign(1))
     assert [(w.job, w.round, w.shard) for w in queue.ahead(3)] == [(0, 0, 3), (0, 0, 1), (0, 1, 3)]
@@ -40,7 +44,7 @@ def test_a_queue_gives_the_tasks_of_assignments_in_order() -> None:
 
 
 def test_dropping_a_job_keeps_the_order_of_the_others() -> None:
-    queue = Queue()
+    queue = Queue(PADS)
     for index in (0, 1, 0, 2):
         queue.append(assign(index, rounds=3))
     queue.ahead(2)
@@ -50,8 +54,20 @@ def test_dropping_a_job_keeps_the_order_of_the_others() -> None:
     assert [w.job for w in queue.ahead(9)] == [2, 2, 2]
 
 
+def test_a_task_that_is_put_back_runs_before_all_others() -> None:
+    queue = Queue(PADS)
+    queue.append(assign(0, rounds=2))
+    queue.append(assign(1))
+    queue.ahead(2)
+    first = queue.pop()
+    first.start_ns, first.trainer_pid = 7, 8
+    queue.put_back(first.again())
+    assert [(w.job, w.round) for w in queue.ahead(3)] == [(0, 0), (0, 1), (1, 0)]
+    assert (queue.ahead(1)[0].start_ns, queue.ahead(1)[0].trainer_pid) == (0, 0)
+
+
 def test_a_stretch_of_a_million_rounds_is_not_expanded() -> None:
-    queue = Queue()
+    queue = Queue(PADS)
     queue.append(assign(0, rounds=10**9))
     assert len(queue.ahead(2)) == 2
 
