@@ -1,0 +1,138 @@
+"""Memory that an executor and its trainers share on one host: slots for states and updates."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import tempfile
+from typing import Final
+
+from warren.live.training.layout import ALIGN_BYTES
+
+_NAME: Final = "warren-arena"
+
+
+class Arena:
+    """``slots`` places of ``slot_bytes`` bytes; all who open ``path`` see the same bytes.
+
+    The memory has no name in any folder, so nothing is left of it when the last process that has
+    it open is gone, however it went. ``path`` leads through the process that created it, and is
+    good as long as that one has it open.
+    """
+
+    def __init__(self, fd: int, path: str, slot_bytes: int, slots: int) -> None:
+        self.path, self.slot_bytes, self.slots = path, slot_bytes, slots
+        self._stride = _stride(slot_bytes)
+        self._map: mmap.mmap | None = mmap.mmap(fd, self._stride * slots)
+        self._fd = -1
+        self._file = ""
+        with contextlib.suppress(OSError, AttributeError):  # a wish, as in ``memory.fresh``
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+
+    @staticmethod
+    def create(slot_bytes: int, slots: int, folder: str | None = None) -> Arena:
+        """New memory, all zero.
+
+        Parameters
+        ----------
+        folder
+            A private one, for systems that refuse memory without a name or a look into
+            ``/proc/PID/fd``: the memory is a file there then, if need be until ``close``.
+
+        Raises
+        ------
+        OSError
+            The system refuses, or has no room.
+        """
+        fd, path = _nameless() or _in_folder(folder)
+        try:
+            os.ftruncate(fd, _stride(slot_bytes) * slots)
+            arena = Arena(fd, path, slot_bytes, slots)
+        except BaseException:
+            os.close(fd)
+            raise
+        arena._fd = fd
+        arena._file = "" if path.startswith("/proc/") else path
+        return arena
+
+    @staticmethod
+    def open(path: str, slot_bytes: int, slots: int) -> Arena:
+        """The memory that another process created.
+
+        Raises
+        ------
+        OSError
+            That process is gone, or has closed it.
+        ValueError
+            It has another size.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            if size != _stride(slot_bytes) * slots:
+                raise ValueError(f"{path} has {size} bytes, not {slots} slots of {slot_bytes}")
+            return Arena(fd, path, slot_bytes, slots)
+        finally:
+            os.close(fd)  # the mapping keeps the memory
+
+    def slot(self, index: int) -> memoryview:
+        """The bytes of one slot, which may be written; they begin at a multiple of 64."""
+        if self._map is None or not 0 <= index < self.slots:
+            raise ValueError(f"no slot {index} in an arena of {self.slots}, or it is closed")
+        begin = index * self._stride
+        return memoryview(self._map)[begin : begin + self.slot_bytes]
+
+    def close(self) -> None:
+        """Let go; views that are still held keep the memory until they go too."""
+        if self._map is not None:
+            with contextlib.suppress(BufferError):
+                self._map.close()
+            self._map = None
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._file:
+            with contextlib.suppress(OSError):
+                os.unlink(self._file)
+            self._file = ""
+
+
+def _stride(slot_bytes: int) -> int:
+    return -(-max(1, slot_bytes) // ALIGN_BYTES) * ALIGN_BYTES
+
+
+def _nameless() -> tuple[int, str] | None:
+    """A file in memory, and the path by which others may open it; None where that is refused."""
+    try:
+        fd = os.memfd_create(_NAME, os.MFD_CLOEXEC)
+    except (OSError, AttributeError):
+        return None
+    path = _through_proc(fd)
+    if path is None:
+        os.close(fd)
+        return None
+    return fd, path
+
+
+def _in_folder(folder: str | None) -> tuple[int, str]:
+    """A file without a name if others can open it all the same, else one with a name."""
+    if folder is None:
+        raise OSError(errno.EPERM, "memory that processes share is refused by this system")
+    fd, name = tempfile.mkstemp(prefix=f"{_NAME}-", dir=folder)
+    path = _through_proc(fd)
+    if path is None:
+        return fd, name
+    os.unlink(name)
+    return fd, path
+
+
+def _through_proc(fd: int) -> str | None:
+    """How another process can open what is open here as ``fd``."""
+    path = f"/proc/{os.getpid()}/fd/{fd}"
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return None
+    return path
