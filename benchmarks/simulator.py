@@ -6,15 +6,11 @@ origin of each range stands. Kernels are compiled before anything is timed.
 
 from __future__ import annotations
 
-import json
-import statistics
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from time import perf_counter
 
 import numpy as np
+from _ranges import median_s, report
 
 from warren.core.loop import Core
 from warren.model.cluster import Cluster, Device, DeviceType, Host
@@ -23,9 +19,6 @@ from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
-
-RUNS = 5
-RANGES = Path(__file__).parent / "ranges.json"
 
 
 def main() -> None:
@@ -95,30 +88,6 @@ def warren_help() -> None:
     subprocess.run(
         [sys.executable, "-m", "warren", "--help"], stdout=subprocess.DEVNULL, check=True
     )
-
-
-def median_s(call: Callable[[], object]) -> float:
-    """Median seconds of ``RUNS`` calls, after one that is not counted."""
-    call()
-    times = []
-    for _ in range(RUNS):
-        begin = perf_counter()
-        call()
-        times.append(perf_counter() - begin)
-    return statistics.median(times)
-
-
-def report(figures: dict[str, float]) -> None:
-    """Print each figure beside its range."""
-    ranges = json.loads(RANGES.read_text())
-    bad = []
-    for name, value in figures.items():
-        low, high = ranges[name]["range"]
-        inside = low <= value <= high
-        print(f"{name:36} {value:14.4g}   range {low:g} .. {high:g}{'' if inside else '   OUT'}")
-        bad += [] if inside else [name]
-    if bad:
-        sys.exit(f"outside their range: {', '.join(bad)}")
 
 
 if __name__ == "__main__":

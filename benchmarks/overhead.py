@@ -1,0 +1,125 @@
+"""What Warren adds to a task: without any computing, and to one of 20 ms.
+
+*Without computing*: four jobs on four devices of this machine, whose tasks pass over one number;
+the time from the first arrival to the last barrier over the number of tasks, once with a barrier
+after every task and once after every fourth. Nothing is emulated; the journal is kept.
+*20 ms*: one job on one device, a barrier after every task, against the plain loop.
+
+Medians of ``RUNS`` runs of the command, live and plain in turns. The plain loop on the same tasks
+is the floor. It is timed as the difference of a long and a short job, since building the app counts
+in its jobs' times; of a live job the rounds after the first ten are timed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from _ranges import RUNS, report
+
+import warren
+
+APPS: Final = Path(__file__).with_name("_apps.py")
+NO_WORK_TASKS: Final = 2400
+TASK_S: Final = 0.020
+ROUNDS: Final = 150
+WARM: Final = 10
+DEVICES: Final = 4
+
+
+def main() -> None:
+    """Measure, print, and stop with an error where a figure leaves its range."""
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="warren-bench-") as folder:
+        bench = Bench(Path(folder))
+        for scale in (1, 4):
+            tasks_s = [bench.no_work_task_s(scale) for _ in range(RUNS)]
+            figures[f"no_work_ms_a_task_scale_{scale}"] = show("no work", scale, tasks_s)
+        plain = [bench.plain_task_s("Nothing", NO_WORK_TASKS // 4, {}) for _ in range(RUNS)]
+        figures["no_work_ms_a_task_plain"] = show("no work, plain", 1, plain)
+        passes = bench.passes_for(TASK_S)
+        pairs = [bench.pair_s(passes) for _ in range(RUNS)]
+        show(f"{passes} products", 1, [live for live, _ in pairs])
+        show(f"{passes} products, plain", 1, [plain for _, plain in pairs])
+        ratios = [live / plain for live, plain in pairs]
+        figures["twenty_ms_task_over_plain"] = median(ratios)
+        figures["twenty_ms_task_plain_ms"] = 1000 * median(plain for _, plain in pairs)
+    report(figures)
+
+
+def show(what: str, scale: int, tasks_s: list[float]) -> float:
+    """Print the milliseconds a task of every run; the median."""
+    values_ms = [1000 * one for one in tasks_s]
+    text = " ".join(f"{one:.3f}" for one in values_ms)
+    print(f"{what}, scale {scale}: {text} ms a task", flush=True)
+    return median(values_ms)
+
+
+class Bench:
+    """Runs of the command into folders of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = 0
+
+    def no_work_task_s(self, scale: int) -> float:
+        """Seconds from the first arrival to the last barrier, a task."""
+        rounds = NO_WORK_TASKS // (4 * scale)
+        jobs = [job(f"job-{k}", "Nothing", scale, rounds) for k in range(4)]
+        out = self.train(jobs, devices=DEVICES)
+        summary = json.loads((out / "summary.json").read_text())
+        return float(summary["makespan_s"]) / int(summary["tasks"])
+
+    def passes_for(self, task_s: float) -> int:
+        """How many products a task of this length makes in the plain loop, here and now."""
+        guess = 20
+        return max(1, round(guess * task_s / self.plain_task_s("Matmuls", 100, {"passes": guess})))
+
+    def pair_s(self, passes: int) -> tuple[float, float]:
+        """Seconds a task of the same job, live and plain."""
+        params = {"passes": passes}
+        out = self.train([job("work", "Matmuls", 1, ROUNDS + WARM, params)], devices=1)
+        rows = (out / "metrics" / "work.csv").read_text().splitlines()[1:]
+        times_s = [float(row.split(",")[1]) for row in rows]
+        live_s = (times_s[-1] - times_s[WARM - 1]) / (len(times_s) - WARM)
+        return live_s, self.plain_task_s("Matmuls", ROUNDS, params)
+
+    def plain_task_s(self, app: str, rounds: int, params: dict[str, int]) -> float:
+        """Seconds a task of the plain loop, in its own process."""
+        short, long = (job(f"job-{n}", app, 1, n, params) for n in (WARM, rounds + WARM))
+        found = warren.load(self.train([short, long], devices=1, engine="plain"))
+        short_s, long_s = (
+            float(one.row["finish_s"]) - float(one.row["start_s"]) for one in found.jobs.values()
+        )
+        return (long_s - short_s) / rounds
+
+    def train(self, jobs: list[dict[str, Any]], *, devices: int, engine: str = "local") -> Path:
+        """One run of the command; its folder."""
+        self.runs += 1
+        out, file = self.folder / f"out-{self.runs}", self.folder / f"run-{self.runs}.yaml"
+        cluster = {"hosts": [{"name": "h", "devices": {"CPU": devices}}], "engine": engine}
+        row = {"model": 0, "comp": {"CPU": "1 ms"}, "sync": {"CPU": "1 ms"}}
+        run = {"cluster": cluster, "workload": {"jobs": jobs}, "profiles": {"row": row}}
+        file.write_text(json.dumps({"format": 1, "scheduler": {"place": "hare"}, **run}))
+        command = [sys.executable, "-m", "warren", "run", str(file), "--out", str(out), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+        return out
+
+
+def job(
+    name: str, app: str, scale: int, rounds: int, params: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """A job as a jobs file has it."""
+    fields = {"name": name, "app": f"{APPS}:{app}", "scale": scale, "rounds": rounds, "batch": 16}
+    return {**fields, "cost": "row", "params": params or {}}
+
+
+if __name__ == "__main__":
+    main()
