@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.model.decision import Decision
-from warren.model.events import CompDone, Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
 from warren.model.plan import Assignment
 from warren.model.view import View
 
@@ -28,7 +36,7 @@ class RoundRobin:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, CompDone, RoundsDone, JobFailed, JobCancelled}
+        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
     def initial(self, view: View) -> int:

@@ -3,107 +3,126 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
 
 from warren.model.costs import IntArray
-from warren.model.errors import InfeasibleDecision
-from warren.model.plan import Assignment, Plan
+from warren.model.plan import Assignment
+from warren.model.units import NEVER_NS
 
 LOOK_AHEAD: Final = 3
 """Assignments a device holds at most: the running one and those whose bytes may come early."""
 
 
-def plan_assignments(plan: Plan) -> list[Assignment]:
-    """Rows of a plan as assignments: rows of one stretch on one device become one."""
-    result: list[Assignment] = []
-    stretch: dict[int, list[int]] = {}
-    current: tuple[int, int] | None = None
-    columns = (plan.job_R, plan.round_R, plan.rounds_R, plan.shard_R, plan.device_R)
-    rounds_of = 1
+class _Row(NamedTuple):
+    """An assignment and its place in the plan; of two parts of one, the earlier comes first."""
 
-    def flush() -> None:
-        if current is not None:
-            result.extend(
-                Assignment(device, current[0], current[1], rounds_of, tuple(shards))
-                for device, shards in stretch.items()
-            )
-        stretch.clear()
-
-    for job, first, rounds, shard, device in zip(*map(_ints, columns), strict=True):
-        if rounds == 1:
-            flush()
-            current = None
-            result.append(Assignment(device, job, first, 1, (shard,)))
-            continue
-        if current != (job, first):
-            flush()
-            current, rounds_of = (job, first), rounds
-        stretch.setdefault(device, []).append(shard)
-    flush()
-    return result
-
-
-def _ints(column: IntArray) -> list[int]:
-    values: list[int] = column.tolist()
-    return values
-
-
-def refuse_cycle(policy: str, assignments: Iterable[Assignment], scales: IntArray) -> None:
-    """Refuse device orders that wait for each other through barriers.
-
-    Runs the plan without times: a device's head can run once its job has passed every earlier
-    barrier. What is left when nothing can run forms the cycle.
-
-    Raises
-    ------
-    InfeasibleDecision
-        Naming one assignment that can never start.
-    """
-    queues: dict[int, deque[Assignment]] = {}
-    for one in assignments:
-        queues.setdefault(one.device, deque()).append(one)
-    round_of: dict[int, int] = {}
-    done: dict[tuple[int, int], int] = {}
-    waiting: dict[int, list[int]] = {}
-    ready = deque(queues)
-    while ready:
-        device = ready.popleft()
-        queue = queues[device]
-        while queue and queue[0].round <= round_of.get(queue[0].job, 0):
-            one = queue.popleft()
-            key = (one.job, one.round)
-            done[key] = done.get(key, 0) + len(one.shards)
-            if done[key] == scales[one.job]:
-                round_of[one.job] = one.round + one.rounds
-                ready.extend(waiting.pop(one.job, ()))
-        if queue:
-            waiting.setdefault(queue[0].job, []).append(device)
-    for queue in queues.values():
-        if queue:
-            raise InfeasibleDecision(
-                f"policy {policy}: the plan is a cycle: {queue[0]} waits for a barrier that comes "
-                "after it"
-            )
+    place: int
+    round: int
+    assignment: Assignment
 
 
 class Feeder:
-    """Hands out a plan's assignments, device by device, ``LOOK_AHEAD`` at a time.
+    """Hands out a plan's assignments, device by device, at most ``LOOK_AHEAD`` ahead.
 
-    A stretch of several rounds is handed out on each device when its turn comes there; the
-    world starts its later rounds once all of its devices have it.
+    On a device they follow the plan's order. What a roll-back brings back has its old place in it,
+    so it comes before all that was not handed out yet. A stretch of several rounds is handed out on
+    each device when its turn comes there; the world runs its later rounds once it is whole.
+
+    Nothing waits for ever, however often jobs are rolled back, by two rules:
+
+    1. A row is handed out once all tasks of its job's earlier rounds are.
+    2. When rows come back, parts of stretches begun by other jobs stay before them.
+
+    For there is always one order of all rounds and stretches that every device follows, in what it
+    holds and in what it will get, and that puts each round of a job after the one before. At first
+    it is the plan's. After a roll-back it is: first what was handed out or begun, in the order so
+    far; then the rest, in the plan's order. By 2 devices follow it; by 1 no round in the first part
+    waits for one in the second. What is first in it and has not ended stands first on its devices
+    and its barrier has passed, so it is handed out and runs.
     """
 
-    def __init__(self, assignments: Iterable[Assignment], devices: int) -> None:
-        self._rows: list[deque[Assignment]] = [deque() for _ in range(devices)]
-        for one in assignments:
-            self._rows[one.device].append(one)
+    def __init__(self, assignments: Iterable[Assignment], devices: int, scale_J: IntArray) -> None:
+        self._scale_J: list[int] = scale_J.tolist()
+        self._rows: list[deque[_Row]] = [deque() for _ in range(devices)]
+        self._waiting_J = [0] * len(self._scale_J)
+        self._handed_J: list[list[_Row]] = [[] for _ in self._scale_J]
+        # Shards handed out, by first round; and the first round that is not whole.
+        self._shards_J: list[dict[int, int]] = [{} for _ in self._scale_J]
+        self._whole_J = [0] * len(self._scale_J)
+        for place, one in enumerate(assignments):
+            self._rows[one.device].append(_Row(place, one.round, one))
+            self._waiting_J[one.job] += 1
 
-    def next_for(self, device: int, queued: int) -> list[Assignment]:
-        """What to append to a device that holds ``queued`` assignments now."""
-        rows = self._rows[device]
-        return [rows.popleft() for _ in range(min(len(rows), LOOK_AHEAD - queued))]
+    def feed(self, queued_D: Sequence[int]) -> list[Assignment]:
+        """What to append to the devices, which hold so many assignments now, in order."""
+        result: list[Assignment] = []
+        todo = [device for device, rows in enumerate(self._rows) if rows]
+        room_D = [LOOK_AHEAD - queued for queued in queued_D]
+        before = -1
+        while len(result) > before and todo:
+            before = len(result)
+            for device in todo:
+                rows = self._rows[device]
+                while rows and room_D[device] > 0 and self._may(rows[0].assignment):
+                    room_D[device] -= 1
+                    result.append(self._hand_out(rows.popleft()))
+            # What was handed out meanwhile may be what these wait for.
+            todo = [device for device in todo if self._rows[device] and room_D[device] > 0]
+        return result
 
     def drop(self, job: int) -> None:
         """Forget the assignments of a job that has ended."""
-        self._rows = [deque(one for one in rows if one.job != job) for rows in self._rows]
+        self._whole_J[job] = NEVER_NS
+        self._handed_J[job].clear()
+        if self._waiting_J[job]:
+            self._waiting_J[job] = 0
+            for device, rows in enumerate(self._rows):
+                self._rows[device] = deque(row for row in rows if row.assignment.job != job)
+
+    def roll_back(self, job: int, round_no: int) -> None:
+        """Take back what was handed out of a job's rounds from this one on."""
+        back, kept = [], []
+        for row in self._handed_J[job]:
+            one = row.assignment
+            end = one.round + one.rounds
+            if one.round < round_no:
+                kept.append(_part(row, one.round, min(end, round_no)))
+            if end > round_no:
+                back.append(_part(row, max(one.round, round_no), end))
+        self._handed_J[job] = kept
+        self._shards_J[job] = {}
+        self._whole_J[job] = min(self._whole_J[job], round_no)
+        self._waiting_J[job] += len(back)
+        for device, rows in enumerate(self._rows):
+            begun = [row for row in rows if self._begun(row.assignment)]
+            rest = [row for row in rows if not self._begun(row.assignment)]
+            rest += [row for row in back if row.assignment.device == device]
+            self._rows[device] = deque(begun + sorted(rest))
+
+    def _may(self, one: Assignment) -> bool:
+        """Rule 1."""
+        return one.round <= self._whole_J[one.job]
+
+    def _begun(self, one: Assignment) -> bool:
+        return one.rounds > 1 and one.round in self._shards_J[one.job]
+
+    def _hand_out(self, row: _Row) -> Assignment:
+        one = row.assignment
+        job, shards = one.job, self._shards_J[one.job]
+        self._handed_J[job].append(row)
+        self._waiting_J[job] -= 1
+        shards[one.round] = shards.get(one.round, 0) + len(one.shards)
+        if shards[one.round] == self._scale_J[job]:
+            # By rule 1 only the first round that is not whole is ever handed out.
+            del shards[one.round]
+            self._whole_J[job] = one.round + one.rounds
+        return one
+
+
+def _part(row: _Row, first: int, end: int) -> _Row:
+    """The rounds of a row from ``first`` to before ``end``."""
+    one = msgspec.structs.replace(row.assignment, round=first, rounds=end - first)
+    return _Row(row.place, first, one)

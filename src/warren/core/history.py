@@ -5,18 +5,47 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
-from warren.core.journal import Header, PlanRun, Record, Step, decode, plan_outcome
+from warren.core.journal import Header, PlanRun, Record, Resumed, Step, decode, plan_outcome
 from warren.model.costs import IntArray
 from warren.model.errors import JournalError
-from warren.model.events import JobCancelled, JobFailed, ParamsSaved, RoundsDone, TasksDone
+from warren.model.events import (
+    JobCancelled,
+    JobFailed,
+    ParamsSaved,
+    RolledBack,
+    RoundsDone,
+    TasksDone,
+    TasksLost,
+)
 from warren.model.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """One return of a job to its checkpoint: ``passed`` barriers became ``event.round``.
+
+    ``ahead`` counts tasks done of rounds whose barrier had not passed.
+    """
+
+    event: RolledBack
+    passed: int
+    ahead: int
+
+    def redone_tasks(self, scale: int) -> int:
+        """Tasks that were done and run again, of a job of ``scale`` tasks a round."""
+        return (self.passed - self.event.round) * scale + self.ahead
 
 
 @dataclass(slots=True, kw_only=True)
 class History:
-    """A run as its journal tells it. ``finish_ns_J`` is -1 for a job that did not finish."""
+    """A run as its journal tells it. ``finish_ns_J`` is -1 for a job that did not finish.
+
+    What a roll-back took back is in neither ``timeline`` nor ``rounds``. ``lost``: tasks that
+    went down with a process. ``resumed`` counts how often the run went on after it was cut off.
+    """
 
     header: Header
     timeline: Timeline
@@ -25,6 +54,9 @@ class History:
     cancelled: set[int] = field(default_factory=set)
     rounds: list[RoundsDone] = field(default_factory=list)
     saved: dict[int, ParamsSaved] = field(default_factory=dict)
+    lost: list[TasksLost] = field(default_factory=list)
+    rollbacks: list[Rollback] = field(default_factory=list)
+    resumed: int = 0
 
     def status(self, job: int) -> str:
         """finished | failed | cancelled | unfinished."""
@@ -67,6 +99,8 @@ def _fold(history: History, done: list[TasksDone], record: Record) -> None:
     if isinstance(record, PlanRun):
         outcome = plan_outcome(record)
         history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
+    if isinstance(record, Resumed):
+        history.resumed += 1
     if not isinstance(record, Step):
         return
     for event in record.events:
@@ -83,5 +117,37 @@ def _fold(history: History, done: list[TasksDone], record: Record) -> None:
                 history.cancelled.add(event.job)
             case ParamsSaved():
                 history.saved[event.job] = event
+            case TasksLost():
+                history.lost.append(event)
+            case RolledBack():
+                _roll_back(history, done, event)
             case _:
                 pass
+
+
+def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> None:
+    """Take back what runs again; of what the checkpoint cuts, the kept part stays."""
+    job, first = event.job, event.round
+    passed = max((one.round + one.rounds for one in history.rounds if one.job == job), default=0)
+    ahead = sum(_rounds_from(one, passed) * len(one.shards) for one in done if one.job == job)
+    history.rollbacks.append(Rollback(event=event, passed=passed, ahead=ahead))
+    # A part kept at an earlier return to the same checkpoint is told again.
+    told = {(one.round, one.shards) for one in event.kept}
+    done[:] = [
+        one
+        for one in done
+        if one.job != job or not (_rounds_from(one, first) or (one.round, one.shards) in told)
+    ]
+    done += event.kept
+    history.rounds[:] = [
+        msgspec.structs.replace(one, rounds=one.rounds - _rounds_from(one, first))
+        if one.job == job
+        else one
+        for one in history.rounds
+        if one.job != job or one.round < first
+    ]
+
+
+def _rounds_from(one: TasksDone | RoundsDone, first: int) -> int:
+    """How many of its rounds are ``first`` or later."""
+    return max(0, one.round + one.rounds - max(one.round, first))

@@ -61,11 +61,17 @@ class PlanRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     finish: bytes
 
 
-Record: TypeAlias = Header | Step | PlanAdopted | PlanRun
+class Resumed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A run that had been cut off goes on from here, at the time it had come to."""
+
+    time_ns: int
+
+
+Record: TypeAlias = Header | Step | PlanAdopted | PlanRun | Resumed
 
 _TAGS: Final = tuple(
     bytes([0xA0 + len(record.__name__)]) + record.__name__.encode()
-    for record in (Step, PlanAdopted, PlanRun)
+    for record in (Step, PlanAdopted, PlanRun, Resumed)
 )
 """How msgpack writes the tag that follows a record's first byte."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -85,6 +91,17 @@ def decode(data: bytes | memoryview) -> Iterator[Record]:
     ------
     JournalError
         If the magic line is missing, or a frame before the last one is damaged.
+    """
+    return (record for record, _ in frames(data))
+
+
+def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
+    """All records of a journal, each with the number of bytes up to its end.
+
+    Raises
+    ------
+    JournalError
+        As ``decode``.
     """
     view = memoryview(data)
     if bytes(view[: len(MAGIC)]) != MAGIC:
@@ -106,7 +123,7 @@ def decode(data: bytes | memoryview) -> Iterator[Record]:
             record = _DECODER.decode(payload)
         except msgspec.DecodeError as error:
             raise JournalError(f"unreadable record at byte {offset}: {error}") from error
-        yield record
+        yield record, end
         offset = end
 
 

@@ -12,15 +12,16 @@ from typing import Final
 import numpy as np
 
 from warren.core.answers import ask, check_policy, plain_decision
-from warren.core.feeder import Feeder, plan_assignments, refuse_cycle
+from warren.core.feeder import Feeder
 from warren.core.journal import MAGIC, Header, Step, adopted, encode, plan_run
+from warren.core.plans import plan_assignments, refuse_cycle
 from warren.core.ports import Port
 from warren.core.rules import check_assignment, check_invariants, check_plan, check_stretches
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import InfeasibleDecision
-from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone, Woken
+from warren.model.events import AnyEvent, JobCancelled, JobFailed, RolledBack, RoundsDone, Woken
 from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
@@ -156,7 +157,8 @@ class Core:
         assignments = plan_assignments(plan)
         refuse_cycle(self.policy.name, assignments, self.state.scale_J)
         self.state.adopt_plan()
-        self.feeder = Feeder(assignments, len(self.run.cluster.devices))
+        devices = len(self.run.cluster.devices)
+        self.feeder = Feeder(assignments, devices, self.state.scale_J)
         self._feed(())
         return False
 
@@ -168,12 +170,9 @@ class Core:
                 isinstance(event, RoundsDone) and event.finished
             ):
                 self.feeder.drop(event.job)
-        queued = self.state.queued_D.tolist()
-        assigned = tuple(
-            one
-            for device, count in enumerate(queued)
-            for one in self.feeder.next_for(device, count)
-        )
+            elif isinstance(event, RolledBack):
+                self.feeder.roll_back(event.job, event.round)
+        assigned = tuple(self.feeder.feed(self.state.queued_D.tolist()))
         for one in assigned:
             self.state.assign(one)
         self.sink(encode(Step(events, assigned)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.core.journal import Header, PlanAdopted, PlanRun, Step, decode, plan_outcome
+from warren.core.journal import Header, PlanAdopted, PlanRun, Resumed, Step, decode, plan_outcome
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError
@@ -34,6 +34,8 @@ def replay(data: bytes | memoryview, run: Run, costs: CostTable) -> State:
                 state.adopt_plan()
             case PlanRun():
                 state.finish_plan(plan_outcome(record))
+            case Resumed():
+                state.recall()
             case Header():
                 raise JournalError("a second header")
     return state

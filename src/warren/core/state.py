@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from warren.core.groups import Group, containing, is_of
 from warren.model.costs import CostTable
 from warren.model.decision import Reason
 from warren.model.errors import InvalidTransition
@@ -25,8 +26,10 @@ from warren.model.events import (
     JobCancelled,
     JobFailed,
     ParamsSaved,
+    RolledBack,
     RoundsDone,
     TasksDone,
+    TasksLost,
     Woken,
 )
 from warren.model.plan import Assignment
@@ -55,16 +58,6 @@ class Phase(IntEnum):
     def is_terminal(self) -> bool:
         """Nothing more will run."""
         return self >= Phase.FINISHED
-
-
-class Group:
-    """Outstanding tasks of one round, or of one stretch: how many rounds, how many shards done."""
-
-    __slots__ = ("done", "rounds")
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-        self.done = 0
 
 
 class State:
@@ -194,16 +187,29 @@ class State:
         if self.reason_J[job] == Reason.NOT_ARRIVED:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
 
+    def recall(self) -> list[int]:
+        """A run that was cut off goes on: what a plan had queued of jobs to come is gone.
+
+        Gives these jobs. Those that have arrived are rolled back, each by its event.
+        """
+        early = [job for job, groups in enumerate(self.groups) if groups and self._pending(job)]
+        for job in early:
+            self._drop_queued(job)
+        return early
+
+    def _pending(self, job: int) -> bool:
+        return bool(self.phase_J[job] == Phase.PENDING)
+
     def _comp_done(self, event: CompDone) -> None:
         queue = self.queues[event.device]
-        if not queue or not _same(queue[0], event):
+        if not queue or not is_of(event, queue[0]):
             raise self.invalid(event, f"device runs {queue[0] if queue else 'nothing'}")
         self.syncing[event.device].append(queue.popleft())
         self.queued_D[event.device] -= 1
 
     def _tasks_done(self, event: TasksDone) -> None:
         syncing = self.syncing[event.device]
-        match = next((one for one in syncing if _same(one, event)), None)
+        match = next((one for one in syncing if is_of(event, one)), None)
         if match is None:
             raise self.invalid(event, "no such synchronisation is under way")
         syncing.remove(match)
@@ -214,7 +220,7 @@ class State:
         if event.round != self.round_J[job]:
             raise self.invalid(event, f"barrier {self.round_J[job]} is next")
         groups = self.groups[job]
-        first = event.round if event.round in groups else _containing(groups, event.round)
+        first = event.round if event.round in groups else containing(groups, event.round)
         if first is None or end > first + groups[first].rounds:
             raise self.invalid(event, "a round that was not assigned ended")
         if end == first + groups[first].rounds:
@@ -225,6 +231,20 @@ class State:
         if event.finished:
             self._end(job, Phase.FINISHED)
 
+    def _tasks_lost(self, event: TasksLost) -> None:
+        """They run again where they ran: nothing changes in the schedule."""
+
+    def _rolled_back(self, event: RolledBack) -> None:
+        """The job is where it was at the start of the round; a cut stretch goes on from there."""
+        job = event.job
+        if not 0 <= event.round <= self.round_J[job]:
+            raise self.invalid(event, f"only {self.round_J[job]} barriers have passed")
+        self._drop_queued(job)
+        self.round_J[job] = self.next_round_J[job] = event.round
+        self.next_shard_J[job] = 0
+        self.open_J[job] = not self.planned
+        self.reason_J[job] = Reason.WAITING_FOR_TURN
+
     def _end(self, job: int, phase: Phase) -> None:
         self.phase_J[job] = phase
         self.done_J[job] = True
@@ -233,7 +253,7 @@ class State:
             self._drop_queued(job)
 
     def _drop_queued(self, job: int) -> None:
-        """A job that ended early (stop rule, failure) leaves every queue."""
+        """A job that ended early (stop rule, failure) or was rolled back leaves every queue."""
         self.groups[job].clear()
         for device, queue in enumerate(self.queues):
             kept = [one for one in queue if one.job != job]
@@ -260,28 +280,13 @@ TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]
     (Phase.ACTIVE, CompDone): State._comp_done,
     (Phase.ACTIVE, TasksDone): State._tasks_done,
     (Phase.ACTIVE, RoundsDone): State._rounds_done,
+    (Phase.ACTIVE, TasksLost): State._tasks_lost,
+    (Phase.ACTIVE, RolledBack): State._rolled_back,
     (Phase.ACTIVE, JobFailed): State._fail,
     (Phase.ACTIVE, JobCancelled): State._cancel,
     (Phase.FINISHED, ParamsSaved): State._saved,
 }
 """Every (phase, event) that can happen, and what it does. Anything else is a defect."""
-
-
-def _same(assignment: Assignment, event: CompDone | TasksDone) -> bool:
-    """Whether the event ends this assignment; fewer rounds of it if a stop rule ended the job."""
-    return (
-        assignment.job == event.job
-        and assignment.round == event.round
-        and assignment.shards == event.shards
-        and 1 <= event.rounds <= assignment.rounds
-    )
-
-
-def _containing(groups: Mapping[int, Group], wanted: int) -> int | None:
-    for first, group in groups.items():
-        if first <= wanted < first + group.rounds:
-            return first
-    return None
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -9,6 +9,7 @@ Differs
     A job of more tasks than the cluster has fitting devices takes all of them and runs several
     tasks of a round one after the other (the papers do not say). The next stretch is handed out
     one ahead, so that a device need not wait for the scheduler; the order of tasks is the same.
+    A job that is rolled back keeps its devices.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from warren.model.costs import BoolArray, IntArray
 from warren.model.decision import Decision, Reason
-from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.plan import Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import fastest, gang_sizes_J, round_ns_J, shares
@@ -50,7 +51,7 @@ class GavelFifo:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, RoundsDone, JobFailed, JobCancelled}
+        {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
     def initial(self, view: View) -> Memory:
@@ -67,9 +68,8 @@ class GavelFifo:
         """Continue the gangs that moved on, release those that ended, start from the head."""
         step = _Step(view, memory)
         step.release_ended()
-        for job in dict.fromkeys(
-            event.job for event in view.changes if isinstance(event, RoundsDone)
-        ):
+        moved = (one.job for one in view.changes if isinstance(one, RoundsDone | RolledBack))
+        for job in dict.fromkeys(moved):
             step.hand_out(job)
         step.start_from_head()
         return Decision(assign=tuple(step.assign), reasons=step.reasons), step.memory()

@@ -12,36 +12,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from warren.model.decision import NOTHING, Decision
-from warren.model.events import Event, JobArrived, JobFailed, RoundsDone
+from warren.model.events import Event, JobArrived, JobFailed, RolledBack, RoundsDone
 from warren.model.plan import Assignment
 from warren.model.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """See the module's text. The memory is the next job to hand out."""
+    """See the module's text. It remembers nothing."""
 
     name: ClassVar[str] = "plain"
     source: ClassVar[str] = "none: the oracle engine's order"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, RoundsDone, JobFailed})
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, RoundsDone, RolledBack, JobFailed}
+    )
 
-    def initial(self, view: View) -> int:
-        """Start with the first job."""
-        return 0
+    def initial(self, view: View) -> None:
+        """Nothing to remember."""
 
-    def decide(self, view: View, memory: int) -> tuple[Decision, int]:
-        """The next job that has arrived, if the device is idle."""
-        while memory < len(view.jobs) and view.done_J[memory]:
-            memory += 1
-        if view.queued_D[0] or memory == len(view.jobs) or not view.open_J[memory]:
-            return NOTHING, memory
-        job = view.jobs[memory]
-        whole = Assignment(0, memory, 0, int(view.rounds_J[memory]), tuple(range(job.scale)))
-        return Decision(assign=(whole,)), memory + 1
+    def decide(self, view: View, memory: None) -> tuple[Decision, None]:
+        """All that is left of the first job that has some, if the device is idle."""
+        waiting = np.flatnonzero(view.open_J)
+        if view.queued_D[0] or not len(waiting):
+            return NOTHING, None
+        job = int(waiting[0])
+        first, scale = int(view.next_round_J[job]), int(view.scale_J[job])
+        rounds = int(view.rounds_J[job]) - first
+        return Decision(assign=(Assignment(0, job, first, rounds, tuple(range(scale))),)), None
 
-    def explain(self, view: View, memory: int, job: int) -> str:
+    def explain(self, view: View, memory: None, job: int) -> str:
         """One sentence."""
         return "jobs run one after the other in order of arrival"

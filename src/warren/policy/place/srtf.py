@@ -24,7 +24,15 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.decision import NOTHING, Decision, Reason
-from warren.model.events import CompDone, Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
 from warren.model.plan import Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import fastest, gang_sizes_J, round_ns_J, shares
@@ -47,7 +55,7 @@ class Srtf:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, CompDone, RoundsDone, JobFailed, JobCancelled}
+        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
     def initial(self, view: View) -> Memory:
@@ -61,7 +69,7 @@ class Srtf:
         waiting = {
             event.job: Reason.WAITING_FOR_DEVICES
             for event in view.changes
-            if isinstance(event, JobArrived)
+            if isinstance(event, JobArrived | RolledBack)
         }
         if not len(free):
             return Decision(reasons=waiting) if waiting else NOTHING, memory
