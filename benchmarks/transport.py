@@ -19,6 +19,7 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
+import numpy as np
 import pyarrow.parquet
 import torch
 import zmq
@@ -77,13 +78,8 @@ def live_s(folder: Path, number: int) -> float:
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     table = pyarrow.parquet.read_table(out / "timeline.parquet")
-    start_s, comp_end_s = (
-        sorted(table.column(name).to_pylist()) for name in ("start_s", "comp_end_s")
-    )
-    return median(
-        after - before
-        for before, after in zip(comp_end_s[WARM:], start_s[WARM + 1 :], strict=False)
-    )
+    start_s, comp_end_s = (np.sort(table.column(name)) for name in ("start_s", "comp_end_s"))
+    return float(np.median(start_s[WARM + 1 :] - comp_end_s[WARM:-1]))
 
 
 def step_s() -> float:
