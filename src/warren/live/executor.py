@@ -196,7 +196,7 @@ class Executor:
         if ended:
             self._desk.drop(job)
         self._comm.drop(job)
-        self._supply.drop(job)
+        self._supply.drop(job, ended=ended)
         work = self._comp
         if work is not None and work.job == job:
             work.dropped = True

@@ -32,6 +32,7 @@ from warren.live.messages import (
     Turn,
 )
 from warren.live.outputs import write_whole
+from warren.live.partners import Partners
 from warren.live.processes import (
     direct_output,
     own_temporary_folder,
@@ -96,15 +97,17 @@ class Server:
         self._job, self._alarm = role.job, Alarm()
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
-            self._store = ParameterStore(app, role.job, part=role.part, parts=role.parts)
-            self._saver = Saver(role, self._store)
-            self._marks = MarkLog(self._saver.marks_path, self._store.layout)
+            self._store = store = ParameterStore(app, role.job, part=role.part, parts=role.parts)
+            self._saver = Saver(role, store)
+            self._marks = MarkLog(self._saver.marks_path, len(store.layout.entries))
             self._marks.load()
+            store.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
         address = role.folder, role.job.index, role.era
         self._hub = Hub(context, server_address(*address, role.part))
-        self._handout = Handout(self._hub, self._store)
+        self._handout = Handout(self._hub, store)
+        self._partners = Partners(self._hub, store, role.parts, role.round)
         self._first = Link(context, server_address(*address, 0)) if role.part else None
         self._opens_ns: int | None = None
         self._passed = role.round if role.part else -1
@@ -112,8 +115,6 @@ class Server:
         self._stepped = False
         self._sha256 = ""
         self._stamps: dict[int, Stamp] = {}
-        self._parts_done: set[int] = set()
-        self._parts: dict[int, bytes] = {}
         self._since_ns = self._barrier_ns = 0
         self._real = False
 
@@ -147,15 +148,11 @@ class Server:
         return max(0, left_ns // _MS)
 
     def _open(self) -> None:
-        if self._passed < 0 and self._opens_ns is not None and self._all_here:
+        if self._passed < 0 and self._opens_ns is not None and self._partners.all_here:
             if time.monotonic_ns() < self._opens_ns:
                 return
             self._passed, self._since_ns = self._role.round, self._opens_ns
             self._release()
-
-    @property
-    def _all_here(self) -> bool:
-        return len(self._parts) == self._role.parts - 1
 
     # What others say.
 
@@ -181,7 +178,7 @@ class Server:
                     if round_no == self._passed:
                         self._commit(stamp)
                 case PartDone():
-                    self._part_done(peer, message, buffers)
+                    self._partners.hear(peer, message, buffers)
                 case PartSaved(part=part, round=round_no):
                     self._saver.part_saved(part, round_no)
                 case _:
@@ -191,12 +188,15 @@ class Server:
             self._turn(message)
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
-        self._marks.check(self._job, push.round, push.shard, push.marks)
-        if push.round == self._store.version and not self._store.finished:
+        store = self._store
+        if push.round == store.version and not store.finished:
             result = TaskResult(
                 loss=push.loss, present=push.present, marks=push.marks, update=tuple(buffers)
             )
-            self._store.add(push.shard, result)
+            store.add(push.shard, result)
+            self._marks.append(push.round, push.shard, push.marks)
+        elif push.round == store.version - 1:
+            store.verify(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
             self._real = True
             stamp = push.stamp
@@ -209,13 +209,6 @@ class Server:
         if stamp.shard not in self._stamps:
             self._stamps[stamp.shard] = stamp
             self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
-
-    def _part_done(self, peer: bytes, done: PartDone, buffers: list[memoryview]) -> None:
-        self._parts[done.part] = peer
-        if done.round >= self._role.round:
-            self._parts_done.add(done.part)
-            if buffers:
-                self._store.take(done.part, buffers)
 
     def _turn(self, turn: Turn) -> None:
         """Not the first server: a barrier has passed."""
@@ -244,7 +237,7 @@ class Server:
             self._conclude()
 
     def _conclude(self) -> None:
-        if len(self._parts_done) < self._role.parts - 1:
+        if not self._partners.all_done:
             return
         with self._alarm.within(self._job.task_limit_ns):
             self._outcome = self._store.conclude()
@@ -262,7 +255,6 @@ class Server:
         self._outcome, self._stepped, self._passed = None, False, self._store.version
         self._since_ns = self._barrier_ns
         self._stamps.clear()
-        self._parts_done.clear()
         self._store.forget_previous()
         if not outcome.finished:
             self._release()
@@ -270,8 +262,7 @@ class Server:
 
     def _begin_round(self) -> None:
         save = self._saver.due(self._passed)
-        for peer in self._parts.values():
-            self._hub.send(peer, Turn(self._passed, save))
+        self._partners.turn(self._passed, save=save)
         if save:
             self._saver.save(self._passed)
             self._marks.forget_before(self._saver.previous)

@@ -47,7 +47,6 @@ class Source:
     parcels: dict[int, Parcel] = field(default_factory=dict)
     ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     total_bytes: int = 0
-    arena: Arena | None = None
     updates: set[int] = field(default_factory=lambda: set(UPDATES))
 
 
@@ -59,6 +58,7 @@ class Supply:
     ) -> None:
         self._context, self._poller, self._folder = context, poller, folder
         self._sources: dict[int, Source] = {}
+        self._arenas: dict[int, Arena] = {}
 
     def meet(self, job: int, era: int, parts: int) -> None:
         """The job's servers, as the controller names them."""
@@ -66,7 +66,7 @@ class Supply:
         if known is not None and known.era == era:
             return
         if known is not None:
-            self.drop(job)
+            self.drop(job, ended=False)
         addresses = [server_address(self._folder, job, era, part) for part in range(parts)]
         source = Source(era, [Link(self._context, address) for address in addresses])
         for link in source.links:
@@ -100,12 +100,12 @@ class Supply:
         if parcel.missing or parcel.passed_ns is None:
             return None
         if parcel.slot < 0:
-            self._place(source, parcel)
+            self._place(key[0], parcel)
         return None if parcel.slot < 0 else parcel
 
     def memory(self, job: int) -> Arena | None:
         """Where its states and updates lie, once one has come."""
-        return self._sources[job].arena
+        return self._arenas.get(job)
 
     def lend(self, job: int) -> int | None:
         """A place for an update, if one is free."""
@@ -120,8 +120,7 @@ class Supply:
     def push(self, job: int, push: Push, slot: int) -> int:
         """Send an update, to each server its blocks; gives how many will acknowledge it."""
         source = self._sources[job]
-        assert source.arena is not None
-        update = source.arena.slot(slot)
+        update = self._arenas[job].slot(slot)
         for part, link in enumerate(source.links):
             link.send(push, *(update[begin:end] for begin, end in source.ranges[part]))
         return len(source.links)
@@ -138,21 +137,20 @@ class Supply:
                     if isinstance(message, Pushed):
                         yield job, message
                     else:
-                        self._arrived(source, part, message, buffers)
+                        self._arrived(job, part, message, buffers)
 
-    def drop(self, job: int) -> None:
-        """Let go of the job's servers and memory."""
+    def drop(self, job: int, *, ended: bool) -> None:
+        """Let go of the job's servers and, when it will not come again, of its memory."""
         if (source := self._sources.pop(job, None)) is not None:
             for link in source.links:
                 self._poller.unregister(link.socket)
                 link.close()
-            if source.arena is not None:
-                source.arena.close()
+        if ended and (arena := self._arenas.pop(job, None)) is not None:
+            arena.close()
 
-    def _arrived(
-        self, source: Source, part: int, message: AnyMessage, buffers: list[memoryview]
-    ) -> None:
+    def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
         assert isinstance(message, State | Passed | Over)
+        source = self._sources[job]
         parcel = source.parcels.get(message.round)
         if parcel is None:
             return
@@ -165,22 +163,23 @@ class Supply:
                 if passed_ns is not None:
                     parcel.passed_ns = passed_ns
                 if not parcel.missing:
-                    self._place(source, parcel)
+                    self._place(job, parcel)
             case Passed(at_ns=at_ns):
                 parcel.passed_ns = at_ns
             case Over():
                 parcel.over = True
 
-    def _place(self, source: Source, parcel: Parcel) -> None:
+    def _place(self, job: int, parcel: Parcel) -> None:
         """Copy a state to where trainers can read it, if there is room."""
-        if source.arena is None:
-            source.arena = Arena.create(source.total_bytes, SLOTS)
+        source = self._sources[job]
+        if job not in self._arenas:
+            self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
         taken = {other.slot for other in source.parcels.values()}
         free = [slot for slot in STATES if slot not in taken]
         if not free:
             return
         parcel.slot = free[0]
-        memory = source.arena.slot(parcel.slot)
+        memory = self._arenas[job].slot(parcel.slot)
         for ranges, buffers in parcel.frames:
             for (begin, end), buffer in zip(ranges, buffers, strict=True):
                 memory[begin:end] = buffer
