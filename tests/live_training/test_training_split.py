@@ -229,3 +229,67 @@ def test_blocks_of_other_parts_must_be_taken_before_they_are_used() -> None:
     one, _ = serve(MixedApp, job, stop_at=1)
     assert stores[0].digest() == one.digest()
     assert bytes(gather(stores)) == b"".join(one.state())
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2), (2, 40)])
+@pytest.mark.parametrize("chosen", ["adam", "sgd"])
+def test_a_checkpoint_of_any_number_of_servers_restores_any_other(
+    chosen: str, before: int, after: int
+) -> None:
+    job = mixed_job(rounds=7)
+
+    def make() -> MixedApp:
+        return MixedApp(chosen=chosen)
+
+    old = [ParameterStore(make(), job, part=part, parts=before) for part in range(before)]
+    drive_split(old, make, job, stop_at=4)
+    saved = [bytes(store.checkpoint_part()) for store in old]
+    new = [ParameterStore(make(), job, part=part, parts=after) for part in range(after)]
+    for store in new:
+        store.restore(saved[::-1])
+        assert store.version == 4
+    assert gather(new) == gather(old)
+    assert bytes(new[0].checkpoint_part()) == saved[0] or before != after
+    drive_split(new, make, job)
+    assert new[0].digest() == train(make(), job).digest
+    for store in new:  # back in time, in stores that went on
+        store.restore(saved)
+    drive_split(new, make, job)
+    assert new[0].digest() == train(make(), job).digest
+
+
+def test_a_part_of_a_checkpoint_holds_what_its_server_owns_and_no_more() -> None:
+    job = mixed_job(rounds=2)
+    stores = [ParameterStore(MixedApp(chosen="adam"), job, part=part, parts=3) for part in range(3)]
+    drive_split(stores, lambda: MixedApp(chosen="adam"), job)
+    sizes = [store.checkpoint_part().nbytes for store in stores]
+    (one,) = [serve(lambda: MixedApp(chosen="adam"), job)[0]]
+    owned = [sum(end - begin for begin, end in store.ranges) for store in stores]
+    assert all(0 < size < 3 * own + 6000 for size, own in zip(sizes, owned, strict=True))
+    assert sum(sizes) < one.checkpoint_part().nbytes + 12000
+
+
+def test_parts_that_do_not_belong_together_are_refused_in_one_line() -> None:
+    job = mixed_job()
+    stores = [ParameterStore(MixedApp(), job, part=part, parts=2) for part in range(2)]
+    early = [bytes(store.checkpoint_part()) for store in stores]
+    drive_split(stores, MixedApp, job, stop_at=1)
+    late = [bytes(store.checkpoint_part()) for store in stores]
+    three = ParameterStore(MixedApp(), job, part=1, parts=3).checkpoint_part()
+    other, _ = serve(Points, a_job(), stop_at=1)
+    store = ParameterStore(MixedApp(), job)
+    wrong = {
+        "do not belong together": [early[0], late[1]],
+        "or some are missing": [late[0]],
+        "together, or": [late[0], three],
+        "belong": [late[0], late[0]],
+        "another model: model/": [other.checkpoint_part()],
+        "not a checkpoint": [b"abc"],
+        "MessyHeader|not a checkpoint": [late[0][:-1], late[1]],
+    }
+    for message, parts in wrong.items():
+        with pytest.raises(SpecError, match=message) as found:
+            store.restore(parts)
+        assert "\n" not in str(found.value)
+    store.restore(late)
+    assert store.version == 1

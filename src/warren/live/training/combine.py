@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warren.live.training.blocks import Ranges
 from warren.live.training.layout import ALIGN_BYTES, Buffer, Layout, flat_of
-from warren.live.training.memory import fresh
+from warren.live.training.memory import fresh, pieces_of
 
 _CHUNK_BYTES: Final = 1 << 18
 """Summed piece by piece, so that a piece stays in the cache until it is divided."""
@@ -42,7 +42,7 @@ class Means:
     def renew(self) -> None:
         """Begin new memory and leave the old to whoever holds it."""
         flat = fresh(self._layout.total_bytes)
-        self.pieces = tuple(flat.numpy()[begin:end].data for begin, end in self._ranges)
+        self.pieces = pieces_of(flat, self._ranges)
         self._flats = [flat[begin:end] for begin, end in self._ranges]
 
     @torch.no_grad()

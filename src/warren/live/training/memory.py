@@ -6,8 +6,8 @@ import contextlib
 import mmap
 import weakref
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,55 +25,61 @@ def fresh(nbytes: int) -> Tensor:
     return torch.frombuffer(pages, dtype=torch.uint8)
 
 
-class _Place:
-    """Memory for one state. ``lent`` dies with the last view of it that anyone holds."""
+class Place:
+    """Memory that is lent to readers, and is free again when the last view of it is gone.
 
-    def __init__(self, layout: Layout, ranges: Ranges) -> None:
-        self.flat = fresh(layout.total_bytes)
-        pieces = [self.flat.numpy()[begin:end].data for begin, end in ranges]
-        self.views = {e.name: view for _, e, view in views_in(layout, ranges, pieces)}
-        self.lent: weakref.ref[np.ndarray[tuple[int], np.dtype[np.uint8]]] | None = None
+    A view keeps its memory, and so do its slices and a message that sends it without copying,
+    until the transport has let go. So nobody has to say when, and nobody can say it too early.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.flat = fresh(nbytes)
+        self._lent: weakref.ref[Any] | None = None
 
     @property
     def free(self) -> bool:
         """Whether nobody can read it any more."""
-        return self.lent is None or self.lent() is None
+        return self._lent is None or self._lent() is None
 
-    def lend(self, ranges: Ranges) -> tuple[memoryview, ...]:
-        """Its bytes; slices, messages and whatever else share them keep ``lent`` alive."""
-        handle = self.flat.numpy()[:]
-        self.lent = weakref.ref(handle)
-        whole = handle.data
-        return tuple(whole[begin:end] for begin, end in ranges)
+    def lend(self) -> memoryview:
+        """All its bytes."""
+        handle = self.flat.numpy()[:]  # an object of its own, which all views keep alive
+        self._lent = weakref.ref(handle)
+        return handle.data
 
 
 class StatePool:
     """Copies of the owned part of a model that stay as they are while anyone may read them.
 
-    A view keeps its memory, and so do its slices and a message that sends it without copying,
-    until the transport has let go. So a place is free exactly when its last view is gone, and
-    nobody has to say so. As many places come to be as are held at once.
+    As many places come to be as are held at once.
     """
 
     def __init__(self, layout: Layout, ranges: Ranges) -> None:
         self._layout, self._ranges = layout, ranges
-        self._places: list[_Place] = []
-
-    def pack(self, source: Mapping[str, Tensor]) -> tuple[memoryview, ...]:
-        """The bytes of these tensors, by name, one piece a range; padding is zero."""
-        place = next((place for place in self._places if place.free), None)
-        if place is None:
-            place = _Place(self._layout, self._ranges)
-            self._places.append(place)
-        _copy(list(place.views.values()), [source[name].detach() for name in place.views])
-        return place.lend(self._ranges)
+        self._places: list[tuple[Place, dict[str, Tensor]]] = []
 
     def __len__(self) -> int:
         """How many places there are."""
         return len(self._places)
 
+    @torch.no_grad()
+    def pack(self, source: Mapping[str, Tensor]) -> tuple[memoryview, ...]:
+        """The bytes of these tensors, by name, one piece a range; padding is zero."""
+        found = next((pair for pair in self._places if pair[0].free), None)
+        place, views = self._new() if found is None else found
+        for name, view in views.items():
+            view.copy_(source[name])
+        whole = place.lend()
+        return tuple(whole[begin:end] for begin, end in self._ranges)
 
-def _copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    with torch.no_grad():
-        for target, source in zip(targets, sources, strict=True):
-            target.copy_(source)
+    def _new(self) -> tuple[Place, dict[str, Tensor]]:
+        place = Place(self._layout.total_bytes)
+        pieces = pieces_of(place.flat, self._ranges)
+        views = {e.name: view for _, e, view in views_in(self._layout, self._ranges, pieces)}
+        self._places.append((place, views))
+        return place, views
+
+
+def pieces_of(flat: Tensor, ranges: Ranges) -> Sequence[memoryview]:
+    """The bytes of a flat tensor in these ranges, shared."""
+    return [flat.numpy()[begin:end].data for begin, end in ranges]

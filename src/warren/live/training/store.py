@@ -9,6 +9,7 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training import checkpoint
+from warren.live.training.archive import Archive
 from warren.live.training.blocks import Ranges
 from warren.live.training.contract import build_model, check_job, refuse
 from warren.live.training.layout import Buffer, digest
@@ -64,6 +65,7 @@ class ParameterStore:
         self.finished = False
         self.expected = expected
         self._known: dict[tuple[int, int], bytes] = {}
+        self._archive = Archive()
         self._results: dict[int, TaskResult] = {}
         self._loss: float | None = None
         self._state: tuple[memoryview, ...] | None = None
@@ -77,9 +79,8 @@ class ParameterStore:
         ValueError
             The step has been made and its evaluation has not, which may still change buffers.
         """
+        self._need_evaluated()
         if self._state is None:
-            if self._unevaluated:
-                raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
             self._state = self._replica.pack()
         return self._state
 
@@ -220,27 +221,38 @@ class ParameterStore:
         self._need_whole()
         return digest(self._replica.model.state_dict())
 
-    def checkpoint(self) -> bytes:
-        """Everything the next round depends on; the round in progress is not part of it."""
-        replica = self._replica
-        return checkpoint.encode(
-            replica.model,
-            replica.optimizer,
-            replica.schedule,
-            {"version": self.version, "finished": self.finished},
-        )
+    def checkpoint_part(self) -> memoryview:
+        """What of this part the next round depends on; the round in progress is not in it.
 
-    def restore(self, data: bytes) -> None:
-        """Go back to a ``checkpoint()`` of the same job; what was added since is dropped."""
-        replica = self._replica
-        meta = checkpoint.decode(data, replica.model, replica.optimizer, replica.schedule)
-        self.version, self.finished = int(meta["version"]), bool(meta["finished"])
+        The bytes stay as they are while anyone has them.
+
+        Raises
+        ------
+        ValueError
+            The step has been made and its evaluation has not.
+        WarrenError
+            The optimiser or the schedule holds what a checkpoint cannot keep.
+        """
+        self._need_evaluated()
+        return checkpoint.encode(self._replica, self._archive, self.version, finished=self.finished)
+
+    def restore(self, parts: Sequence[Buffer]) -> None:
+        """Go back to a checkpoint of the same job, made by any number of servers.
+
+        ``parts`` are all of them, in any order. What was added since is dropped.
+
+        Raises
+        ------
+        SpecError
+            The parts do not belong together, or are of another model or optimiser.
+        """
+        self.version, self.finished = checkpoint.decode(parts, self._replica)
         self._known.clear()
         self._begin(None)
 
-    @property
-    def _unevaluated(self) -> bool:
-        return self._loss is not None and evaluation_due(self._job, self.version)
+    def _need_evaluated(self) -> None:
+        if self._loss is not None and evaluation_due(self._job, self.version):
+            raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
 
     def _need_whole(self) -> None:
         if not self._replica.whole:
