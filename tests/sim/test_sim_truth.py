@@ -6,13 +6,19 @@ import random
 
 import numpy as np
 import pytest
+from sim_worlds import cluster_of
 
 from warren.model import draws
 from warren.model.costs import CostTable
-from warren.model.run import Truth
+from warren.model.job import Workload
+from warren.model.run import Run, Truth
 from warren.model.units import NEVER_NS
 from warren.sim import truth
 from warren.solve import noise
+
+
+def run_with(hidden: Truth) -> Run:
+    return Run(name="r", cluster=cluster_of(["A", "B"]), workload=Workload(jobs=()), truth=hidden)
 
 
 def test_the_compiled_twin_gives_the_same_numbers() -> None:
@@ -56,8 +62,8 @@ def test_a_wrong_profile_is_wrong_per_job_and_type_and_leaves_the_policys_costs_
     comp[1, 1] = NEVER_NS
     sync = np.where(comp == NEVER_NS, NEVER_NS, 10**8)
     costs = CostTable(comp_ns_JT=comp, sync_ns_JT=sync, fits_JT=comp != NEVER_NS)
-    true = truth.true_costs(costs, Truth(job_cv=0.2, seed=1))
+    true = truth.true_costs(run_with(Truth(job_cv=0.2, seed=1)), costs)
     assert true.comp_ns_JT[1, 1] == NEVER_NS
     assert len({*true.comp_ns_JT.ravel().tolist(), *true.sync_ns_JT.ravel().tolist()}) == 11
     assert (costs.comp_ns_JT[0] == 10**9).all()
-    assert truth.true_costs(costs, Truth(task_cv=0.2)) is costs
+    assert truth.true_costs(run_with(Truth(task_cv=0.2)), costs) is costs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from workload_files import reader
+from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.cluster import Emulate, Host, Local, Network
+from warren.model.overheads import Overheads
 from warren.workload.load import load_cluster, run_from_dict
 
 
@@ -79,3 +80,28 @@ C = {
     f"d/e/{name}.yaml": f"hosts: [{{name: a, devices: {{B: 1}}}}]\nemulate: {{jitter: {path}}}"
     for name, path in (("c", "times/j.npy"), ("a", "/t/j.npy"))
 }
+
+
+MEASURED = Overheads(
+    cores=2,
+    dispatch_ns=120_000,
+    task_cpu_ns=400_000,
+    round_cpu_ns=300_000,
+    task_cpu_bytes_per_s=2.5e9,
+    slowdown=1.1,
+)
+
+
+def test_overheads_are_read_from_the_file_that_the_cluster_names() -> None:
+    assert load_cluster("d/cluster.yaml", reader()).overheads == MEASURED
+    files = {**FILES, "d/machine.yaml": "", "d/e/c.yaml": CLUSTER, "d/e/machine.yaml": MACHINE}
+    data = {"cluster": "e/c.yaml", "workload": [{"name": "j", "model": "m", "batch": 1}]}
+    assert run_from_dict(data, "d", reader(files)).cluster.overheads == MEASURED
+
+
+def test_overheads_may_stand_in_the_cluster_itself() -> None:
+    text = "hosts: [{name: a, devices: {B: 1}}]\noverheads: {constants: {cores: 3}}"
+    cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
+    assert cluster.overheads == Overheads(cores=3)
+    plain = text.partition("\n")[0]
+    assert load_cluster("c.yaml", reader({"c.yaml": plain})).overheads is None

@@ -74,6 +74,19 @@ PROFILES = st.dictionaries(
     ),
     max_size=3,
 )  # fmt: skip
+SHORT = st.integers(0, 3600 * 10**9).map(lambda ns: f"{ns} ns")
+OVERHEADS = st.fixed_dictionaries(
+    {
+        "constants": st.fixed_dictionaries(
+            {"cores": st.integers(1, 10_000)},
+            optional={
+                "dispatch": SHORT, "task_cpu": SHORT, "round_cpu": SHORT, "barrier": SHORT,
+                "task_cpu_rate": DISKS, "round_cpu_rate": DISKS, "slowdown": st.floats(1, 100),
+            },
+        )
+    },
+    optional={"machine": FREE},
+)  # fmt: skip
 CVS = st.floats(0, 10)
 TRUTHS = st.fixed_dictionaries({"task_cv": CVS, "job_cv": CVS, "seed": SEEDS})
 GRAINS = st.sampled_from([1, "1", "3 rounds", "60 s", "1.5 h", "7 ns"])
@@ -98,6 +111,7 @@ def runs(draw: st.DrawFn) -> Run:
         "network": {"model": draw(st.sampled_from(["constant", "lane"]))},
         "engine": draw(st.sampled_from(["plain", "local"])),
         "emulate": draw(some(emulations(types))),
+        "overheads": draw(some(OVERHEADS)),
         "local": {"look_ahead": draw(st.integers(0, 64)), "pin": draw(st.booleans())},
     }
     jobs = draw(st.dictionaries(NAMES, JOBS, min_size=1, max_size=4))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from workload_files import CLUSTER, FILES, reader
+from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.errors import SpecError
 from warren.workload.load import load_cluster, load_jobs, load_run
@@ -117,6 +117,7 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         ("look_ahead: 4", "look_ahead: 65", "local.look_ahead: must be at most 64, got 65"),
         ("look_ahead: 4", "look_ahead: -1", "local.look_ahead: must be at least 0, got -1"),
         ("look_ahead: 4", "lookahead: 4", "did you mean look_ahead? allowed: look_ahead, pin"),
+        ("overheads: machine.yaml", "overheads: 3", "overheads: expected a file path or a mapping"),
         ("pin: true", "pin: 1", "local.pin: expected true or false, got 1"),
         ("hosts:", "host:", "hosts: is required"),
         (
@@ -129,8 +130,36 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
 )
 def test_a_wrong_cluster_says_where_and_what_is_allowed(old: str, new: str, line: str) -> None:
     text = CLUSTER.replace(old, new)
-    found = problems(load_cluster, "c.yaml", reader({"c.yaml": text}))
+    found = problems(load_cluster, "c.yaml", reader({"c.yaml": text, "machine.yaml": MACHINE}))
     assert any(line in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("cores: 2", "cores: 0", "d/machine.yaml:4: constants.cores: must be at least 1, got 0"),
+        ("  cores: 2\n", "", "constants.cores: is required"),
+        ("dispatch: 120 us", "dispatch: -1 us", "constants.dispatch: '-1 us' is not a time"),
+        ("dispatch: 120 us", "dispatch: 2 h", "constants.dispatch: must be at most 1 h"),
+        ("dispatch: 120 us", "dipsatch: 1 us", "unknown field; did you mean dispatch? allowed: ba"),
+        ("2.5 GB/s", "0 B/s", "constants.task_cpu_rate: must be more than 0"),
+        ("slowdown: 1.1", "slowdown: 0.9", "constants.slowdown: must be at least 1.0, got 0.9"),
+        ("constants:", "constant:", "constants: is required"),
+        ("[100 us, 130 us]", "[&a 1, *a]", "is an alias"),
+    ],
+)
+def test_wrong_overheads_say_where_and_what_is_allowed(old: str, new: str, line: str) -> None:
+    files = {**FILES, "d/machine.yaml": MACHINE.replace(old, new)}
+    found = problems(load_run, "d/run.yaml", reader(files))
+    assert any(line in one for one in found), found
+    assert all(one.startswith("d/machine.yaml") for one in found)
+
+
+def test_overheads_that_cannot_be_read_say_who_named_them() -> None:
+    files = {**FILES, "d/cluster.yaml": CLUSTER.replace("machine.yaml", "none.yaml")}
+    (line,) = problems(load_run, "d/run.yaml", reader(files))
+    named = "(named in d/cluster.yaml:10)"
+    assert line == f"d/none.yaml: cannot be read: No such file or directory {named}"
 
 
 def test_a_cluster_without_a_device_is_refused() -> None:

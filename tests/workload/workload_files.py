@@ -27,6 +27,7 @@ network: {model: constant}
 engine: local
 emulate: {time_scale: 0.05, jitter: times/j.npy, slower: {T4: 1.2}}
 local: {look_ahead: 4, pin: true}
+overheads: machine.yaml
 """  # noqa: E501
 JOBS_CSV = """\
 job,arrival_s,model,batch,scale,rounds,weight,sync,user,group,app,seed
@@ -71,6 +72,22 @@ format: 1
 my-model: {model: 98 MB, memory: 6 GB, batch: 32, comp: {V100: 152 ms, T4: 0.5}, sync: {V100: 20 ms}}
 """  # noqa: E501
 
+MACHINE = """\
+format: 1
+machine: {processor: some, system: Linux}
+constants:
+  cores: 2
+  dispatch: 120 us
+  task_cpu: 0.4 ms
+  round_cpu: 300 us
+  task_cpu_rate: 2.5 GB/s
+  slowdown: 1.1
+  barrier: 1 ms
+  transport: 1 GB/s
+ranges: {dispatch: [100 us, 130 us]}
+how: {dispatch: 4 jobs on one device}
+"""
+
 FILES: Mapping[str, str] = {
     "d/run.yaml": RUN,
     "d/cluster.yaml": CLUSTER,
@@ -78,6 +95,7 @@ FILES: Mapping[str, str] = {
     "d/jobs.yaml": JOBS_YAML,
     "d/job.yaml": JOB_YAML,
     "d/extra.yaml": EXTRA,
+    "d/machine.yaml": MACHINE,
 }
 
 

@@ -23,6 +23,8 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
         return _none("task times are drawn around the profile, so its bound does not hold")
     if history.header.world == LIVE and run.cluster.emulate is None:
         return _none("live task times without emulation are not known in advance")
+    if history.header.world != LIVE and run.cluster.overheads and run.cluster.emulate is None:
+        return _none("measured overheads are added to the profile, so its bound does not hold")
     if run.cluster.engine == "plain" and history.header.world == LIVE:
         return _none("the plain engine runs jobs one after the other, at its own speed")
     if not run.workload.jobs:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from warren.model.overheads import Overheads
+
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 EngineName = Literal["plain", "local"]
 
@@ -76,7 +78,11 @@ class Local:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix."""
+    """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
+
+    ``overheads``: measured on the machine that plays the cluster; they make a simulation predict
+    a live run that emulates nothing.
+    """
 
     hosts: tuple[Host, ...]
     devices: tuple[Device, ...]
@@ -85,6 +91,7 @@ class Cluster:
     engine: EngineName = "local"
     emulate: Emulate | None = None
     local: Local = field(default_factory=Local)
+    overheads: Overheads | None = None
 
     @cached_property
     def type_names(self) -> tuple[str, ...]:

@@ -37,12 +37,14 @@ class CostTable:
     """T^c and T^s of every job on every device type, int64 nanoseconds, shape (J, T).
 
     Where a job does not fit a type (memory) or has no figure, ``fits_JT`` is False and both
-    times are ``NEVER_NS``; nothing may be placed there.
+    times are ``NEVER_NS``; nothing may be placed there. ``model_bytes_J``: bytes of each job's
+    parameters where they are known, else 0; None: of none.
     """
 
     comp_ns_JT: IntArray
     sync_ns_JT: IntArray
     fits_JT: BoolArray
+    model_bytes_J: IntArray | None = None
 
     def __post_init__(self) -> None:
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):

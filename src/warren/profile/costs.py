@@ -69,25 +69,32 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     shape = (len(run.workload.jobs), len(types))
     comp_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
+    model_bytes_J = np.zeros(shape[0], dtype=np.int64)
     problems: list[Problem] = []
-    seen: dict[tuple[object, ...], list[tuple[int, int, int]]] = {}
+    seen: dict[tuple[object, ...], tuple[int, list[tuple[int, int, int]]]] = {}
     for job in run.workload.jobs:
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
         try:
             if key not in seen:
                 row = _row(job, rows, own, measured)
-                seen[key] = list(_prices(job, row, types))
-            _check_length(job, seen[key])
+                seen[key] = min(row.model_bytes, NEVER_NS), list(_prices(job, row, types))
+            model_bytes_J[job.index], prices = seen[key]
+            _check_length(job, prices)
         except ValueError as error:
             where = job.source or run.name
             problems.append(Problem(file=where, field=f"job {job.name}", message=str(error)))
             continue
-        for column, comp_ns, sync_ns in seen[key]:
+        for column, comp_ns, sync_ns in prices:
             comp_ns_JT[job.index, column] = comp_ns
             sync_ns_JT[job.index, column] = sync_ns
     if problems:
         raise SpecError(problems)
-    return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT != NEVER_NS)
+    return CostTable(
+        comp_ns_JT=comp_ns_JT,
+        sync_ns_JT=sync_ns_JT,
+        fits_JT=comp_ns_JT != NEVER_NS,
+        model_bytes_J=model_bytes_J,
+    )
 
 
 def _types(cluster: Cluster) -> Iterator[_Type]:

@@ -61,7 +61,7 @@ def _columns(plan: Plan) -> tuple[IntArray, ...]:
 
 def _tables(run: Run, costs: CostTable) -> Tables:
     jobs, truth = run.workload.jobs, run.truth
-    true = true_costs(costs, truth)
+    true = true_costs(run, costs)
     cv_ppm = cv_to_ppm(truth.task_cv)
     keyed = range(len(jobs)) if cv_ppm > 0 else range(0)
     return Tables(

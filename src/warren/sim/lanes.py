@@ -42,7 +42,7 @@ class Lanes:
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         truth = run.truth
-        true = true_costs(costs, truth)
+        true = true_costs(run, costs)
         jobs = range(len(run.workload.jobs))
         self._comp: list[list[int]] = true.comp_ns_JT.tolist()
         self._sync: list[list[int]] = true.sync_ns_JT.tolist()

@@ -16,7 +16,8 @@ import numpy as np
 
 from warren.model.costs import CostTable, IntArray
 from warren.model.draws import COMP_JOB, SYNC_JOB, draw_bits, more_bits, stream_key
-from warren.model.run import Truth
+from warren.model.run import Run
+from warren.sim.overheads import raised_costs
 
 PPM: Final = 1_000_000
 FLOOR_PPM: Final = 50_000
@@ -49,8 +50,14 @@ def cv_to_ppm(cv: float) -> int:
     return round(cv * PPM)
 
 
-def true_costs(costs: CostTable, truth: Truth) -> CostTable:
-    """Costs with each (job, type) multiplied by its hidden factor; task noise comes on top."""
+def true_costs(run: Run, costs: CostTable) -> CostTable:
+    """Costs raised by the machine's overheads, then each (job, type) times its hidden factor.
+
+    Task noise comes on top. Overheads are those of a live run without pads; emulated pads absorb
+    what is measured here (docs/decisions/0010).
+    """
+    truth = run.truth
+    costs = raised_costs(run, costs)
     cv_ppm = cv_to_ppm(truth.job_cv)
     if cv_ppm == 0:
         return costs

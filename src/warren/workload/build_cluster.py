@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local, Network
 from warren.model.errors import Problem
+from warren.workload.build_overheads import Nearby, overheads_of
 from warren.workload.document import Document, Path
 from warren.workload.schema_cluster import (
     MAX_DEVICES,
@@ -20,11 +21,11 @@ from warren.workload.text import hint, shown
 
 
 def build_cluster(
-    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem], folder: str = ""
+    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem], nearby: Nearby
 ) -> Cluster | None:
     """The cluster, or None and problems. ``at`` is where the cluster stands in the document.
 
-    ``folder`` is put before the paths in it, which are relative to the file that holds it.
+    ``nearby`` says what the paths in it are relative to.
     """
     found = [
         *_too_many(spec),
@@ -34,6 +35,7 @@ def build_cluster(
         *_unknown_slower(spec),
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
+    overheads = overheads_of(spec, document, at, nearby, problems)
     if found:
         return None
     hosts = tuple(host for one in spec.hosts for host in _hosts(one))
@@ -44,8 +46,9 @@ def build_cluster(
         types=_types(spec),
         network=Network(model=spec.network.model),  # type: ignore[arg-type]
         engine=spec.engine,
-        emulate=_emulate(spec.emulate, folder) if spec.emulate else None,
+        emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
         local=Local(look_ahead=spec.local.look_ahead, pin=spec.local.pin),
+        overheads=overheads,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from warren.model.cluster import Cluster, Emulate, Host, Local
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
+from warren.model.overheads import Overheads
 from warren.model.run import Run, Truth
 
 
@@ -59,6 +60,8 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
         yield f"  emulate: {_json(_emulate(cluster.emulate))}"
     if cluster.local != Local():
         yield f"  local: {_json(asdict(cluster.local))}"
+    if cluster.overheads is not None:
+        yield f"  overheads: {_json({'constants': _overheads(cluster.overheads)})}"
     yield "  device_types:"
     for kind in cluster.types:
         yield f"    {_json(kind.name)}: {_json(_stated({'memory': kind.memory_bytes}))}"
@@ -78,6 +81,24 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
     )
 
 
+def _overheads(overheads: Overheads) -> dict[str, Any]:
+    return _stated(
+        {
+            "cores": overheads.cores,
+            "dispatch": f"{overheads.dispatch_ns} ns",
+            "task_cpu": f"{overheads.task_cpu_ns} ns",
+            "round_cpu": f"{overheads.round_cpu_ns} ns",
+            "task_cpu_rate": _bytes_per_s(overheads.task_cpu_bytes_per_s),
+            "round_cpu_rate": _bytes_per_s(overheads.round_cpu_bytes_per_s),
+            "slowdown": overheads.slowdown,
+        }
+    )
+
+
+def _bytes_per_s(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate!r} B/s"
+
+
 def _kinds_by_host(cluster: Cluster) -> dict[str, dict[str, int]]:
     kinds: dict[str, dict[str, int]] = {}
     for device in cluster.devices:
@@ -87,7 +108,6 @@ def _kinds_by_host(cluster: Cluster) -> dict[str, dict[str, int]]:
 
 
 def _host(host: Host, devices: dict[str, int]) -> dict[str, Any]:
-    disk = host.disk_bytes_per_s
     return _stated(
         {
             "name": host.name,
@@ -95,7 +115,7 @@ def _host(host: Host, devices: dict[str, int]) -> dict[str, Any]:
             "memory": host.memory_bytes,
             "nic": host.nic_bps,
             "intra": host.intra_bps,
-            "disk": None if disk is None else f"{disk!r} B/s",
+            "disk": _bytes_per_s(host.disk_bytes_per_s),
         }
     )
 

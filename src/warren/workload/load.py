@@ -15,6 +15,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
 from warren.workload.build_jobs import JobContext, sort_jobs
+from warren.workload.build_overheads import Nearby
 from warren.workload.document import Document, parse_document, parse_value
 from warren.workload.overrides import split_keys
 from warren.workload.parts import cluster_of, documents, jobs_of
@@ -98,7 +99,8 @@ def load_cluster(path: str, read: Reader) -> Cluster:
     """
     problems: list[Problem] = []
     document = parse_document(path, fetch(path, read))
-    cluster = cluster_of(document, (), problems)
+    nearby = Nearby(read=read, base=posixpath.dirname(path))
+    cluster = cluster_of(document, (), problems, nearby)
     if cluster is None or problems:
         raise SpecError(problems)
     return cluster

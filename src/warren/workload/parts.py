@@ -9,6 +9,7 @@ from warren.model.errors import Problem
 from warren.model.job import Job
 from warren.workload.build_cluster import build_cluster
 from warren.workload.build_jobs import JobContext, build_jobs
+from warren.workload.build_overheads import Nearby
 from warren.workload.checking import check
 from warren.workload.document import Document, Path, parse_document
 from warren.workload.jobs_csv import parse_jobs_csv
@@ -34,11 +35,11 @@ def documents(path: str, content: bytes) -> Document:
 
 
 def cluster_of(
-    document: Document, at: Path, problems: list[Problem], folder: str = ""
+    document: Document, at: Path, problems: list[Problem], nearby: Nearby
 ) -> Cluster | None:
-    """The cluster that stands at ``at``, or None and problems; paths in it begin at ``folder``."""
+    """The cluster that stands at ``at``, or None and problems."""
     spec = check(ClusterSpec, document, problems, at)
-    return None if spec is None else build_cluster(spec, document, at, problems, folder)
+    return None if spec is None else build_cluster(spec, document, at, problems, nearby)
 
 
 def jobs_of(

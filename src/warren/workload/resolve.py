@@ -13,6 +13,7 @@ from warren.model.job import Job
 from warren.model.run import Run
 from warren.workload.build_cluster import build_cluster
 from warren.workload.build_jobs import JobContext, build_jobs, sort_jobs
+from warren.workload.build_overheads import Nearby
 from warren.workload.build_run import build_profiles, build_scheduler, build_truth
 from warren.workload.checking import check
 from warren.workload.document import Document, Path, parse_document
@@ -88,10 +89,15 @@ class Resolver:
             if document is None:
                 return None
             apply(document, self.inner["cluster"], self.problems)
-            return cluster_of(document, (), self.problems, posixpath.dirname(named))
+            nearby = self._nearby(posixpath.dirname(named))
+            return cluster_of(document, (), self.problems, nearby)
         if spec is None or not isinstance(spec.cluster, ClusterSpec):
             return None
-        return build_cluster(spec.cluster, self.document, ("cluster",), self.problems)
+        at: Path = ("cluster",)
+        return build_cluster(spec.cluster, self.document, at, self.problems, self._nearby())
+
+    def _nearby(self, folder: str = "") -> Nearby:
+        return Nearby(read=self.read, base=self.folder, folder=folder)
 
     def _profiles(self, spec: RunSpec | None) -> tuple[ProfileRow, ...]:
         named = self._raw("profiles")

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
 
-from warren.workload.schema_types import DiskRate, Format, Name, Path, RateBps, Size, Spec, choice
+from warren.workload.schema_overheads import OverheadsSpec
+from warren.workload.schema_types import (
+    DiskRate,
+    Format,
+    Name,
+    Path,
+    PathTag,
+    RateBps,
+    Size,
+    Spec,
+    choice,
+    path_or,
+)
 
 MAX_HOSTS = 100_000
 MAX_DEVICES = 1_000_000
@@ -110,3 +122,6 @@ class ClusterSpec(Spec):
         None, description="Live tasks last as long as the profile says; default: as they do."
     )
     local: LocalSpec = Field(LocalSpec(), description="Settings of the engine local.")
+    overheads: (
+        Annotated[PathTag | Annotated[OverheadsSpec, Tag("<inline>")], path_or("mapping")] | None
+    ) = Field(None, description="What `warren calibrate --local` measured: a file, or its content.")

@@ -15,12 +15,14 @@ from warren.workload.schema_types import (
     Free,
     Line,
     Path,
+    PathTag,
     PositiveTimeS,
     Seed,
     Size,
     Spec,
     TimeS,
     choice,
+    path_or,
 )
 
 FORMATS = ("gavel", "philly")
@@ -35,25 +37,6 @@ def _grain(value: object) -> object:
 
     parse_grain(value)
     return str(value)
-
-
-def path_or(inline: str) -> Discriminator:
-    """Tells a path from an inline value; ``inline`` is its kind: a mapping or a list."""
-    kind = {"mapping": Mapping, "list": list}[inline]
-
-    def tag(value: Any) -> str | None:
-        if isinstance(value, str):
-            return "<path>"
-        return "<inline>" if isinstance(value, kind) else None
-
-    return Discriminator(
-        tag,
-        custom_error_type="path_or",
-        custom_error_message=f"expected a file path or a {inline}",
-    )
-
-
-PathTag = Annotated[Path, Tag("<path>")]
 
 
 class ProfileSpec(Spec):

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+)
 
 from warren.model.units import (
     NEVER_NS,
@@ -169,3 +178,22 @@ Path = Annotated[str, AfterValidator(_path)]
 Free = Annotated[dict[str, Any], AfterValidator(_free)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+
+
+def path_or(inline: str) -> Discriminator:
+    """Tells a path from an inline value; ``inline`` is its kind: a mapping or a list."""
+    kind = {"mapping": Mapping, "list": list}[inline]
+
+    def tag(value: Any) -> str | None:
+        if isinstance(value, str):
+            return "<path>"
+        return "<inline>" if isinstance(value, kind) else None
+
+    return Discriminator(
+        tag,
+        custom_error_type="path_or",
+        custom_error_message=f"expected a file path or a {inline}",
+    )
+
+
+PathTag = Annotated[Path, Tag("<path>")]

@@ -1,0 +1,25 @@
+"""What the live engine of one machine takes beside the tasks themselves. Immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overheads:
+    """Measured constants of a machine, in real time (docs/decisions/0010).
+
+    ``cores``: of the machine. ``dispatch_ns``: from a task's end to the next one's start on a
+    device that has work. ``task_cpu_ns`` and ``round_cpu_ns``: processor time of controller,
+    executors and servers for a task and for a barrier, of a model of no bytes; each byte of the
+    model adds 1 / ``task_cpu_bytes_per_s`` and 1 / ``round_cpu_bytes_per_s`` seconds (None:
+    nothing). ``slowdown``: how much longer a task computes when all cores compute.
+    """
+
+    cores: int
+    dispatch_ns: int = 0
+    task_cpu_ns: int = 0
+    round_cpu_ns: int = 0
+    task_cpu_bytes_per_s: float | None = None
+    round_cpu_bytes_per_s: float | None = None
+    slowdown: float = 1.0
