@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from training_bench import Points, a_job, serve
+from training_bench import Points, a_job, serve, whole
 
 from warren.apps.protocol import TorchApp
 from warren.live.plain import train
@@ -18,10 +18,6 @@ from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
 from warren.model.errors import SpecError
 from warren.model.job import Evaluate, Stop
-
-
-def whole(store: ParameterStore) -> bytes:
-    return b"".join(store.state())
 
 
 def joined(result: TaskResult) -> bytes:

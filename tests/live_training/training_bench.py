@@ -69,8 +69,7 @@ def drive(
     outcomes = []
     while not store.finished and store.version != stop_at:
         for shard in chance.sample(range(job.scale), job.scale):
-            state = b"".join(store.state())
-            store.add(shard, chance.choice(runners).run(state, store.version, shard))
+            store.add(shard, chance.choice(runners).run(whole(store), store.version, shard))
         store.step()
         outcomes.append(store.conclude())
     return outcomes
@@ -112,3 +111,8 @@ def gather(stores: Sequence[ParameterStore]) -> bytearray:
         for (begin, end), piece in zip(store.ranges, store.state(), strict=True):
             state[begin:end] = piece
     return state
+
+
+def whole(store: ParameterStore) -> bytes:
+    """The state of a server that is alone."""
+    return b"".join(store.state())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,11 +45,9 @@ class Writer:
         BaseException
             What the first of them that failed raised; the others are asked for next time.
         """
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
-        except BlockingIOError:
-            pass
-        found = []
+        found: list[Any] = []
         while self._jobs and self._jobs[0].done():
             if self._jobs[0].exception() is not None and found:
                 os.eventfd_write(self._bell, 1)
