@@ -112,6 +112,7 @@ class FaultyPort:
         self._heap: list[tuple[int, int, int, Any]] = []
         self._number, self._now, self._calls, self._troubles = count(), 0, 0, 0
         self._first: tuple[AnyEvent, ...] = ()
+        self._known: set[tuple[int, int]] = set()
         for job in jobs:
             self._push(job.arrival_ns, JobArrived(job.arrival_ns, job.index))
 
@@ -229,9 +230,11 @@ class FaultyPort:
         self._passed[job] = passed = self._passed[job] + 1
         self._left[job] = self._run.workload.jobs[job].scale
         finished = passed == self._run.workload.jobs[job].rounds
-        events.append(RoundsDone(self._now, job, passed - 1, 1, finished, 1.0 / passed))
+        told = self._disk.of(job).get(passed - 1, ())
+        events.append(RoundsDone(self._now, job, passed - 1, 1, finished, 1.0 / passed, cut=told))
         if passed % self._trouble.every == 0:
             cut = (one for one in self._entries[job] if one.one.round < passed < one.last)
+            self._known.add((job, passed))
             self._disk.of(job)[passed] = tuple(one.row(self._now, passed) for one in cut)
         if finished:
             self._ended[job] = True
@@ -264,14 +267,18 @@ class FaultyPort:
         return JobFailed(self._now, job, "it broke")
 
     def _roll_back(self, job: int, reason: str) -> RolledBack:
-        """To the newest checkpoint, now and then to an older one."""
+        """To the newest checkpoint, now and then to an older one.
+
+        A world that goes on has forgotten what a checkpoint cut; the journal knows.
+        """
         known = sorted(r for r in self._disk.of(job) if r <= self._passed[job])
         back = self._random.choice(known) if self._random.random() < 0.3 else known[-1]
         self._disk.forget_after(job, back)
         self._clear(job)
         self._passed[job] = back
         self._start_all()
-        return RolledBack(self._now, job, back, reason, self._disk.of(job)[back])
+        kept = self._disk.of(job)[back] if (job, back) in self._known else ()
+        return RolledBack(self._now, job, back, reason, kept)
 
     def _clear(self, job: int) -> None:
         for device, queue in enumerate(self._queues):

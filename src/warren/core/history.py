@@ -57,6 +57,8 @@ class History:
     lost: list[TasksLost] = field(default_factory=list)
     rollbacks: list[Rollback] = field(default_factory=list)
     resumed: int = 0
+    cuts: dict[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=dict)
+    """By job and round of a checkpoint: what had run of the stretches it cuts."""
 
     def status(self, job: int) -> str:
         """finished | failed | cancelled | unfinished."""
@@ -109,6 +111,8 @@ def _fold(history: History, done: list[TasksDone], record: Record) -> None:
                 done.append(event)
             case RoundsDone():
                 history.rounds.append(event)
+                if event.cut:
+                    history.cuts[event.job, event.round] = event.cut
                 if event.finished:
                     history.finish_ns_J[event.job] = event.barrier_ns
             case JobFailed():
@@ -131,14 +135,18 @@ def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> No
     passed = max((one.round + one.rounds for one in history.rounds if one.job == job), default=0)
     ahead = sum(_rounds_from(one, passed) * len(one.shards) for one in done if one.job == job)
     history.rollbacks.append(Rollback(event=event, passed=passed, ahead=ahead))
-    # A part kept at an earlier return to the same checkpoint is told again.
-    told = {(one.round, one.shards) for one in event.kept}
+    history.cuts = {
+        key: cut for key, cut in history.cuts.items() if key[0] != job or key[1] <= first
+    }
+    kept = event.kept or history.cuts.get((job, first), ())
+    # A part kept at an earlier return to the same checkpoint stands there already.
+    told = {(one.round, one.shards) for one in kept}
     done[:] = [
         one
         for one in done
         if one.job != job or not (_rounds_from(one, first) or (one.round, one.shards) in told)
     ]
-    done += event.kept
+    done += kept
     history.rounds[:] = [
         msgspec.structs.replace(one, rounds=one.rounds - _rounds_from(one, first))
         if one.job == job

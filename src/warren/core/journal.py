@@ -28,7 +28,10 @@ _FRAME: Final = struct.Struct("<II")
 
 
 class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """First record: what the indices in the other records refer to."""
+    """First record: what the indices in the other records refer to.
+
+    ``inputs``: a hash of what a live run was made from; empty elsewhere.
+    """
 
     run: str
     world: str
@@ -37,6 +40,7 @@ class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
     seed: int
     jobs: tuple[str, ...]
     devices: tuple[str, ...]
+    inputs: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -13,7 +13,7 @@ import numpy as np
 
 from warren.core.answers import ask, check_policy, plain_decision
 from warren.core.feeder import Feeder
-from warren.core.journal import MAGIC, Header, Step, adopted, encode, plan_run
+from warren.core.journal import MAGIC, Header, Resumed, Step, adopted, encode, plan_run
 from warren.core.plans import plan_assignments, refuse_cycle
 from warren.core.ports import Port
 from warren.core.rules import check_assignment, check_invariants, check_plan, check_stretches
@@ -34,7 +34,10 @@ IDLE_WAKES: Final = 100_000
 
 @dataclass(slots=True, kw_only=True)
 class Core:
-    """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step."""
+    """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step.
+
+    ``inputs`` is a hash of what the run was made from, kept in the journal's header.
+    """
 
     run: Run
     costs: CostTable
@@ -42,12 +45,15 @@ class Core:
     port: Port
     sink: Sink
     world: str
+    inputs: str = ""
     observe: Observer | None = None
     check: bool = False
     compiled: bool = True
     state: State = field(init=False)
     memory: object = field(init=False, default=None)
     feeder: Feeder | None = field(init=False, default=None)
+    begun: bool = field(init=False, default=False)
+    """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
     _idle_wakes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -62,14 +68,36 @@ class Core:
         InfeasibleDecision
             If the policy breaks a rule or raises, or stops while a job could still run.
         """
-        self._open()
-        self.memory = ask(self.policy, self.policy.initial, self.state.view())
-        if self.policy.offline and self._decide(()):
+        if self.begun:
+            self.go_on()
+        elif self.begin():
             return self.state
         while events := self.port.next_events():
-            self._step(events)
+            self.step(events)
         self._refuse_unfinished()
         return self.state
+
+    def begin(self, plan: Plan | None = None) -> bool:
+        """Before time starts; True if a plan was run to its end in compiled code.
+
+        ``plan`` is what an offline policy answered before, so that it need not be asked again.
+        """
+        self.begun = True
+        self._open()
+        self.memory = ask(self.policy, self.policy.initial, self.state.view())
+        if plan is not None:
+            return self._adopt(plan)
+        return self.policy.offline and self._decide(())
+
+    def go_on(self) -> None:
+        """What had been submitted when the run was cut off is gone.
+
+        Jobs that have arrived are rolled back by the port, as its first events.
+        """
+        self.sink(encode(Resumed(self.state.now_ns)))
+        for job in self.state.recall():
+            assert self.feeder is not None, "only a plan assigns before a job arrives"
+            self.feeder.roll_back(job, 0)
 
     def explain(self, job: int) -> str:
         """One sentence from the policy: why this job is where it is now."""
@@ -86,10 +114,12 @@ class Core:
             seed=run.seed,
             jobs=tuple(job.name for job in run.workload.jobs),
             devices=tuple(device.name for device in run.cluster.devices),
+            inputs=self.inputs,
         )
         self.sink(MAGIC + encode(header))
 
-    def _step(self, events: tuple[AnyEvent, ...]) -> None:
+    def step(self, events: tuple[AnyEvent, ...]) -> None:
+        """Everything that follows from the events of one instant."""
         for event in events:
             self.state.apply(event)
         if self.check:

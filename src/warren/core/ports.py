@@ -18,8 +18,11 @@ class Restart:
     """Where a run that was cut off goes on, as its journal tells: what a new port starts from.
 
     ``now_ns`` is the last time of the journal; time goes on from there, whatever has passed
-    meanwhile. Per job: barriers passed, whether it has arrived, whether it has ended. ``wakes_ns``
-    are wake-ups asked for that have not come.
+    meanwhile. Per job: the last round it may go back to, whether it has arrived, whether it has
+    ended. ``wakes_ns`` are wake-ups asked for that have not come.
+
+    The port's first events are one ``RolledBack`` for each job that has arrived and not ended, all
+    at one time; ``JobArrived`` does not come again.
     """
 
     now_ns: int

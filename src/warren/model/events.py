@@ -65,6 +65,9 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
     Live rounds carry the mean ``loss`` and, where the job evaluates, ``metrics`` (sorted
     name-value pairs). ``finished`` means the job ends here: all its rounds are done or its stop
     rule holds. ``passed_ns`` is as ``TasksDone.ended_ns``.
+
+    ``cut``: if the job was saved at the start of this round, inside a stretch, what had run of it
+    until then, as rows. Should the job go back there, they stand in place of the whole ones.
     """
 
     job: int
@@ -74,6 +77,7 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
     loss: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
     passed_ns: int = -1
+    cut: tuple[TasksDone, ...] = ()
 
     @property
     def barrier_ns(self) -> int:
@@ -100,7 +104,8 @@ class RolledBack(Event, frozen=True, tag=True, array_like=True):
 
     What it had queued or under way is gone, and rounds from ``round`` on run again: their tasks
     and barriers replace those reported before. ``kept``: of stretches that the checkpoint cuts in
-    two, the part before it, as rows that stand in place of the whole ones. ``reason`` is one line.
+    two, the part before it, as rows that stand in place of the whole ones; where it is empty,
+    ``RoundsDone.cut`` has told. ``reason`` is one line.
     """
 
     job: int

@@ -90,6 +90,8 @@ class Hare:
         """One sentence: where the plan has the job."""
         finish_s = memory.finish_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
+        if finish_s < 0:  # a run that goes on has the plan, not what was thought of it
+            return f"{done}; the plan has a place for the others"
         return f"{done}; the plan ends it at {finish_s:.1f} s"
 
 

@@ -118,6 +118,8 @@ class HarePublished:
         """One sentence: how far the plan has come."""
         how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
+        if not memory.solves:  # a run that goes on has the plan, not how it was made
+            return f"{done}; planned in the order of the relaxation"
         return f"{done}; planned in the order of the relaxation over {how}"
 
 

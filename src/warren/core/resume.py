@@ -1,0 +1,168 @@
+"""A run that was cut off goes on: a new core is led to where the old one's journal ends.
+
+The core takes the journal's events again, one step after the other, and the policy, which is pure,
+is asked again: that gives its memory back. What the core would write is compared with what the
+journal holds. Nothing is submitted meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from warren.core.groups import containing
+from warren.core.journal import (
+    MAGIC,
+    Header,
+    PlanAdopted,
+    Record,
+    Resumed,
+    Step,
+    adopted_plan,
+    decode,
+    frames,
+)
+from warren.core.loop import Core
+from warren.core.ports import Restart
+from warren.core.state import State
+from warren.model.errors import InfeasibleDecision, JournalError
+from warren.model.events import AnyEvent, Woken
+from warren.model.plan import Assignment, Plan
+from warren.model.timeline import PlanOutcome
+
+_WHAT: Final = {
+    "run": "name", "world": "world", "place": "place policy", "grain": "grain", "seed": "seed",
+    "jobs": "jobs", "devices": "devices", "inputs": "jobs, costs or other inputs",
+}  # fmt: skip
+"""Fields of a header, as a person calls them."""
+
+
+def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
+    """Lead a new core to the end of a journal of its run.
+
+    Gives where its port has to start from, and how many bytes of the journal hold whole records:
+    what follows these is torn, and the core's next record belongs there. A journal in which
+    nothing has happened leaves the core as it is and gives 0 bytes: the run begins anew.
+
+    Raises
+    ------
+    JournalError
+        If the journal is damaged or belongs to another run.
+    InfeasibleDecision
+        If the policy decides otherwise than it did.
+    """
+    records, size = _whole(journal)
+    past = _Past(core.policy.name, records)
+    if any(isinstance(one, Step) and one.events for one in records):
+        port, sink, observe = core.port, core.sink, core.observe
+        core.port, core.sink, core.observe = past, past.compare, None
+        try:
+            past.play(core)
+        finally:
+            core.port, core.sink, core.observe = port, sink, observe
+    else:
+        size = 0
+    state = core.state
+    restart = Restart(
+        now_ns=state.now_ns,
+        rounds_J=tuple(_known_round(state, job) for job in range(len(state.groups))),
+        arrived_J=tuple(state.arrived_J.tolist()),
+        ended_J=tuple(state.done_J.tolist()),
+        wakes_ns=tuple(past.wakes_ns),
+    )
+    return restart, size
+
+
+def _whole(journal: bytes) -> tuple[list[Record], int]:
+    """All whole records, and their bytes."""
+    if MAGIC.startswith(journal[: len(MAGIC)]) and len(journal) <= len(MAGIC):
+        return [], 0
+    pairs = list(frames(journal))
+    return [record for record, _ in pairs], pairs[-1][1] if pairs else 0
+
+
+def _known_round(state: State, job: int) -> int:
+    """The last round that the job may go back to: barriers passed, less one inside a stretch.
+
+    What has run there of the stretch is told with the next barrier (``RoundsDone.cut``), and that
+    is not in the journal.
+    """
+    passed = int(state.round_J[job])
+    first = containing(state.groups[job], passed)
+    return passed if first in (None, passed) else passed - 1
+
+
+class _Past:
+    """A port and a journal in one: it knows what happened, and what was answered."""
+
+    def __init__(self, policy: str, records: list[Record]) -> None:
+        self._policy, self._records, self._place = policy, records, 0
+        self.wakes_ns: list[int] = []
+
+    def play(self, core: Core) -> None:
+        """Everything again, from the header to the last whole record."""
+        core.begin(self._plan())
+        while self._place < len(self._records):
+            match self._records[self._place]:
+                case Resumed():
+                    core.go_on()
+                case Step(events=events) if events:
+                    self._woken(events)
+                    core.step(events)
+                case _:
+                    raise self._otherwise()
+
+    def compare(self, data: bytes) -> None:
+        """The core writes a record: it has to be the journal's next."""
+        told = _only(decode(data if data.startswith(MAGIC) else MAGIC + data))
+        known = self._records[self._place]
+        if isinstance(told, Header):
+            _check_header(told, known)
+        elif told != known and not (isinstance(told, PlanAdopted) and type(known) is type(told)):
+            raise self._otherwise()
+        self._place += 1
+
+    def _plan(self) -> Plan | None:
+        record = self._records[1]
+        return adopted_plan(record) if isinstance(record, PlanAdopted) else None
+
+    def _woken(self, events: tuple[AnyEvent, ...]) -> None:
+        for event in events:
+            if isinstance(event, Woken):
+                self.wakes_ns = [one for one in self.wakes_ns if one > event.time_ns]
+
+    def _otherwise(self) -> InfeasibleDecision:
+        return InfeasibleDecision(
+            f"policy {self._policy} decided otherwise when asked again at record {self._place}: "
+            "is it deterministic?"
+        )
+
+    # The port.
+
+    def submit(self, assignments: tuple[Assignment, ...]) -> None:
+        """Was submitted then."""
+
+    def wake_at(self, time_ns: int) -> None:
+        """Asked for then; the port has to know if it has not come."""
+        self.wakes_ns.append(time_ns)
+
+    def next_events(self) -> tuple[AnyEvent, ...]:
+        """Never asked: ``play`` drives the core."""
+        return ()
+
+    def run_plan(self, plan: Plan) -> PlanOutcome | None:
+        """Live plans go through events."""
+        return None
+
+
+def _check_header(told: Header, known: Record) -> None:
+    if not isinstance(known, Header):
+        raise JournalError("a journal opens with a header")
+    for name, what in _WHAT.items():
+        if getattr(told, name) != getattr(known, name):
+            raise JournalError(f"the journal belongs to a run with another value of: {what}")
+
+
+def _only(records: Iterator[Record]) -> Record:
+    (record,) = records
+    return record
