@@ -26,6 +26,13 @@ def save(name: str, seed: int, content: Mapping[str, Any]) -> None:
     print(f"wrote {path.relative_to(ROOT)}")
 
 
+def earlier(name: str) -> dict[str, Any]:
+    """The parts in ``results/<name>.json``; empty without that file."""
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text())["parts"] if path.exists() else {}
+    return found
+
+
 def made_by() -> dict[str, Any]:
     """Commit, processor, cores and versions."""
     git = ["git", "-C", str(ROOT)]

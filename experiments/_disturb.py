@@ -1,0 +1,116 @@
+"""One live run that loses a process at a drawn moment, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import _processes
+
+import warren
+
+ENDS_RUN: Final = ("zygote", "controller")
+"""A run that loses one of these ends, and is resumed."""
+LEFT_S: Final = 10.0
+_END_S: Final = 240.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Kill a process of ``kind`` after ``fraction`` of the training time; ``draw`` picks which."""
+
+    kind: str
+    fraction: float
+    draw: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of it. ``victim``: name of the process; empty: the run ended before."""
+
+    victim: str
+    exit_code: int
+    stderr: str
+    left: tuple[str, ...]
+
+
+def drawn(kind: str, *salt: object) -> Fault:
+    """A fault that depends on its arguments alone."""
+    draw = random.Random("-".join(str(one) for one in (kind, *salt)))
+    return Fault(kind=kind, fraction=draw.uniform(0.02, 0.95), draw=draw.randrange(2**30))
+
+
+def disturbed(arguments: list[str], out: Path, train_s: float, fault: Fault) -> Outcome:
+    """Run the command into ``out``, kill, resume if the run ended by that, and wait for its end."""
+    with out.with_suffix(".err").open("w+") as errors:
+        process = _start(["run", *arguments, "--out", str(out)], errors.fileno())
+        victim, mark = _strike(process, out, train_s, fault)
+        code = process.wait(_END_S)
+        if victim and fault.kind in ENDS_RUN:
+            if code == 0:
+                return Outcome(victim=victim, exit_code=1, stderr="it did not notice", left=())
+            resumed = _start(["run", "--resume", str(out)], errors.fileno())
+            code = resumed.wait(_END_S)
+        left = _processes.left_after(mark, LEFT_S) if mark else {}
+        errors.seek(0)
+        text = errors.read()
+    return Outcome(victim=victim, exit_code=code, stderr=text, left=tuple(left.values()))
+
+
+def job_of(victim: str) -> int:
+    """The job that a server belongs to, by its name."""
+    found = re.match(r"warren-serve-(\d+)", victim)
+    return int(found[1]) if found else -1
+
+
+def summary(out: Path) -> dict[str, Any]:
+    """The numbers of a run."""
+    found: dict[str, Any] = json.loads((out / "summary.json").read_text())
+    return found
+
+
+def hashes(out: Path) -> dict[str, str]:
+    """The hash of every job that finished."""
+    jobs = warren.load(out).jobs.items()
+    return {
+        name: str(job.row["params_sha256"]) for name, job in jobs if job.row["status"] == "finished"
+    }
+
+
+def _start(arguments: list[str], errors: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "warren", *arguments, "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+    )
+
+
+def _strike(
+    process: subprocess.Popen[bytes], out: Path, train_s: float, fault: Fault
+) -> tuple[str, str]:
+    """Name of the victim and mark of the run; the folder's run.yaml says that training begins."""
+    while not (out / "run.yaml").exists() and process.poll() is None:
+        time.sleep(0.01)
+    mark = _processes.mark_of(process.pid)
+    time.sleep(fault.fraction * train_s)
+    while process.poll() is None:
+        names = _processes.marked(mark)
+        pids = [process.pid] if fault.kind == "controller" else _processes.of_kind(mark, fault.kind)
+        if pids:
+            pid = pids[fault.draw % len(pids)]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return names.get(pid, "controller"), mark
+        time.sleep(0.01)
+    return "", mark

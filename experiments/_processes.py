@@ -1,0 +1,87 @@
+"""The processes of a live run, found from outside by the run's mark in their environment.
+
+``warren run`` starts one zygote, from which all others are forked; all of them carry
+``WARREN_RUN`` with the name of the run's folder for sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Final
+
+MARK: Final = b"WARREN_RUN="
+KINDS: Final = {
+    "zygote": "warren-zygote",
+    "executor": "warren-exec-",
+    "trainer": "warren-train-",
+    "server": "warren-serve-",
+}
+PROC: Final = Path("/proc")
+
+
+def mark_of(controller: int) -> str:
+    """The mark of the run that this ``warren run`` process controls; empty: it has none yet."""
+    for pid in _children(controller):
+        mark = _mark(pid)
+        if mark:
+            return mark
+    return ""
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Living processes of a run and their names; zombies do not count."""
+    found = {}
+    for pid in _all():
+        if _mark(pid) == mark and _state(pid) not in ("", "Z", "X"):
+            found[pid] = _name(pid)
+    return found
+
+
+def of_kind(mark: str, kind: str) -> list[int]:
+    """Living processes of one kind, in order of their names."""
+    start = KINDS[kind]
+    names = {pid: name for pid, name in marked(mark).items() if name.startswith(start)}
+    return sorted(names, key=lambda pid: (names[pid], pid))
+
+
+def left_after(mark: str, limit_s: float) -> dict[int, str]:
+    """What is still alive after at most ``limit_s``; empty as soon as nothing is."""
+    end = time.monotonic() + limit_s
+    while (found := marked(mark)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _all() -> list[int]:
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def _children(parent: int) -> list[int]:
+    return [pid for pid in _all() if _stat(pid)[1:2] == [str(parent)]]
+
+
+def _mark(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        for entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+            if entry.startswith(MARK):
+                return entry.removeprefix(MARK).decode()
+    return ""
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return (PROC / str(pid) / "comm").read_text().strip()
+    return ""
+
+
+def _state(pid: int) -> str:
+    return next(iter(_stat(pid)), "")
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of ``stat`` from the state on: state, parent, group, session, ..."""
+    with contextlib.suppress(OSError):
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return []

@@ -1,0 +1,186 @@
+"""Same bits under faults, same bits under every schedule, and a fault of an app that is caught.
+
+*faults*: all example apps under hare on four devices, with one and with two servers a job; one
+trainer, executor, server, zygote or the controller is killed at a drawn moment (the run is resumed
+where it ended by that), five moments each. *schedules*: four policies on 1, 2 and 4 devices, with
+look-ahead and without. Every job must finish with the parameters of ``engine: plain``, and no more
+tasks may run again than promised. *planted*: an app whose tasks depend on a counter of its process
+must be caught, and the tensor named, when tasks run again.
+
+``--part NAME`` makes one part and keeps the results of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import _common
+import _disturb
+import yaml
+from _disturb import Fault, Outcome
+
+SPINE: Final = Path(__file__).parent / "spine"
+KINDS: Final = ("trainer", "executor", "server", "zygote", "controller")
+MOMENTS: Final = 5
+SERVERS: Final = (1, 2)
+PLACES: Final = ("hare", "hare-published", "gavel-fifo", "srtf")
+IN_FLIGHT: Final = 4
+"""Tasks a device may have begun and not reported: one on COMP, the others on COMM."""
+SEED: Final = 1
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Make the parts asked for, save, and stop with an error where something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=list(MAKE), help="only this one")
+    wanted = parser.parse_args().part
+    parts = _common.earlier("faults")
+    for name in [wanted] if wanted else list(MAKE):
+        scratch = Path(tempfile.mkdtemp(prefix="warren-faults-"))
+        try:
+            parts[name] = {"rows": MAKE[name](scratch), "made_by": _common.made_by()}
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        _common.save("faults", SEED, {"moments": MOMENTS, "parts": parts})
+    wrong = [row for part in parts.values() for row in part["rows"] if row["wrong"]]
+    if wrong:
+        sys.exit("\n".join(str(row) for row in wrong))
+
+
+def under_faults(scratch: Path) -> list[Row]:
+    """Kill something in run after run."""
+    run = SPINE / "faults.yaml"
+    oracle = plain(run, scratch)
+    rows = []
+    for servers in SERVERS:
+        options = ["--set", f"scheduler.servers={servers}"]
+        calm = scratch / f"calm-{servers}"
+        found = _common.warren_json("run", str(run), "--out", str(calm), *options)
+        train_s = found["makespan_s"] * time_scale(run)
+        rows.append(show({"kind": "none", "servers": servers, "wrong": differing(oracle, calm)}))
+        for kind in KINDS:
+            for moment in range(MOMENTS):
+                out = scratch / f"{kind}-{servers}-{moment}"
+                fault = _disturb.drawn(kind, SEED, servers, moment)
+                outcome = _disturb.disturbed([str(run), *options], out, train_s, fault)
+                row = row_of(oracle, out, fault, outcome)
+                rows.append(show({"kind": kind, "servers": servers, **row}))
+    return rows
+
+
+def time_scale(run: Path) -> float:
+    """Real seconds of one cluster second."""
+    return float(yaml.safe_load(run.read_text())["cluster"]["emulate"]["time_scale"])
+
+
+def row_of(oracle: Mapping[str, str], out: Path, fault: Fault, outcome: Outcome) -> Row:
+    """One disturbed run; ``wrong`` is empty if all is well."""
+    row: Row = {"fraction": round(fault.fraction, 3), "victim": outcome.victim}
+    wrong = [f"still alive: {name}" for name in outcome.left]
+    if not outcome.victim:
+        wrong.append("the run ended before the moment came")
+    if outcome.exit_code:
+        wrong.append(f"exit code {outcome.exit_code}: {outcome.stderr[-500:]}")
+    else:
+        found = _disturb.summary(out)
+        keys = ("redone_tasks", "rollbacks", "resumed", "tasks")
+        row |= {key: found[key] for key in keys} | {"allowed": allowed(fault.kind, outcome.victim)}
+        if row["redone_tasks"] > row["allowed"]:
+            wrong.append(f"{row['redone_tasks']} tasks ran again, {row['allowed']} are allowed")
+        wrong += differing(oracle, out) + unchecked(out)
+    return row | {"wrong": wrong}
+
+
+def allowed(kind: str, victim: str) -> int:
+    """Most tasks that may run again: those in flight, or one checkpoint interval and its round."""
+    if kind in ("trainer", "executor"):
+        return 1 if kind == "trainer" else IN_FLIGHT
+    jobs = yaml.safe_load((SPINE / "faults-jobs.yaml").read_text())["jobs"]
+    lost = [jobs[_disturb.job_of(victim)]] if kind == "server" else jobs
+    return sum((job["checkpoint"]["every"] + 1) * job["scale"] for job in lost)
+
+
+def under_schedules(scratch: Path) -> list[Row]:
+    """Every policy on every number of devices, with bytes fetched ahead and not."""
+    oracle = plain(SPINE / "bits.yaml", scratch)
+    rows = []
+    for place in PLACES:
+        for devices in (1, 2, 4):
+            for ahead in (0, 2):
+                out = scratch / f"{place}-{devices}-{ahead}"
+                cluster = yaml.safe_load((SPINE / f"bits-{devices}.yaml").read_text())
+                cluster["local"] = {"look_ahead": ahead}
+                file = scratch / f"cluster-{devices}-{ahead}.yaml"
+                file.write_text(yaml.safe_dump(cluster))
+                options = ["--place", place, "--out", str(out), "--set", f"cluster={file}"]
+                _common.warren_json("run", str(SPINE / "bits.yaml"), *options)
+                row = {"place": place, "devices": devices, "look_ahead": ahead}
+                rows.append(show(row | {"wrong": differing(oracle, out) + unchecked(out)}))
+    return rows
+
+
+def planted(scratch: Path) -> list[Row]:
+    """Tasks of an app that is not deterministic run again after a loss."""
+    run, rows = SPINE / "planted.yaml", []
+    good = plain(run, scratch)["digits"]
+    for kind in ("server", "controller"):
+        out = scratch / kind
+        fault = Fault(kind=kind, fraction=0.3, draw=0)
+        outcome = _disturb.disturbed([str(run)], out, 10.0, fault)
+        reason = "app is not deterministic"
+        line = next((one for one in outcome.stderr.splitlines() if reason in one), "")
+        wrong = [] if "'2.bias'" in line else [f"not caught: {outcome.stderr[-500:]}"]
+        wrong += [f"still alive: {name}" for name in outcome.left]
+        if _disturb.hashes(out) != {"digits": good}:
+            wrong.append("the other job was disturbed")
+        rows.append(show({"kind": kind, "victim": outcome.victim, "line": line, "wrong": wrong}))
+    return rows
+
+
+MAKE: Final[dict[str, Callable[[Path], list[Row]]]] = {
+    "faults": under_faults,
+    "schedules": under_schedules,
+    "planted": planted,
+}
+
+
+def plain(run: Path, scratch: Path) -> dict[str, str]:
+    """What the jobs compute, by definition."""
+    out = scratch / f"plain-{run.stem}"
+    options = ["--set", "cluster.engine=plain"]
+    _common.warren_json("run", str(run), "--out", str(out), *options)
+    return _disturb.hashes(out)
+
+
+def differing(oracle: Mapping[str, str], out: Path) -> list[str]:
+    """Jobs that did not finish, or with other parameters."""
+    found = _disturb.hashes(out)
+    return [
+        f"{name}: {'other parameters' if name in found else 'not finished'}"
+        for name in oracle
+        if found.get(name) != oracle[name]
+    ]
+
+
+def unchecked(out: Path) -> list[str]:
+    """What ``warren report --check`` finds wrong."""
+    done = _common.warren("report", str(out), "--check")
+    return [f"report --check: {done.stdout}{done.stderr}"] if done.returncode else []
+
+
+def show(row: Row) -> Row:
+    """Print one line; the row."""
+    print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    return row
+
+
+if __name__ == "__main__":
+    main()

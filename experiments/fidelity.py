@@ -1,0 +1,226 @@
+"""Does the simulator predict the live run? Three cases, each judged by its mean absolute JCT error.
+
+(a) ``hare/testbed15.yaml``, nominal pads: at most 2 %. (b) The same with pads drawn from measured
+iteration times that only the live side sees: at most 5 %. (c) ``hare/testbed2.yaml``, nothing
+emulated, costs measured beforehand: at most 10 %. Under gavel-fifo and hare, three live runs each;
+the simulator decides for itself, from inputs that were committed before. A run in which more than
+1 % of the tasks overran their pads is void. Two controls must fail the check of (a): live runs in
+which one device type is 20 % slower, and a simulator that leaves out synchronisation.
+
+``--part a`` (or b, c) makes one part and keeps the results of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import _common
+import numpy as np
+import yaml
+
+from warren.profile.table import TABLE
+
+HARE: Final = Path(__file__).parent / "hare"
+PLACES: Final = ("gavel-fifo", "hare")
+SEEDS: Final = (1, 2, 3)
+LIMIT_PCT: Final = {"a": 2.0, "b": 5.0, "c": 10.0}
+OVERRUNS_MAX: Final = 0.01
+INPUTS: Final = {"a": "testbed15", "b": "testbed15", "c": "testbed2"}
+MEASURED: Final = _common.DATA / "profiles" / "chronus_itertime"
+SLOWER: Final = "cluster.emulate.slower={T4: 1.2}"
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Make the parts asked for, save, and stop with an error where a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=sorted(LIMIT_PCT), help="only this one")
+    wanted = parser.parse_args().part
+    parts = _common.earlier("fidelity")
+    for name in [wanted] if wanted else sorted(LIMIT_PCT):
+        reason = cannot(name)
+        if reason:
+            print(f"part ({name}) skipped: {reason}", flush=True)
+            continue
+        scratch = Path(tempfile.mkdtemp(prefix="warren-fidelity-"))
+        try:
+            parts[name] = {"inputs": inputs(name), **MAKE[name](scratch)}
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        parts[name] |= {"limit_pct": LIMIT_PCT[name], "made_by": _common.made_by()}
+        _common.save("fidelity", 1, {"overruns_max": OVERRUNS_MAX, "parts": parts})
+    missed = [text for name, part in parts.items() for text in faults(name, part)]
+    if missed:
+        sys.exit("\n".join(missed))
+
+
+def cannot(part: str) -> str:
+    """Why a part cannot be made here; empty if it can."""
+    if part == "b" and not MEASURED.is_dir():
+        return f"no measured times at {MEASURED} (set WARREN_DATA)"
+    return ""
+
+
+def inputs(part: str) -> list[str]:
+    """Each input file with the commit it was last changed by; stops where one is not committed."""
+    files = sorted(str(path) for path in HARE.glob(f"{INPUTS[part]}*.yaml"))
+    git = ["git", "-C", str(_common.ROOT)]
+    changed = subprocess.run([*git, "status", "--porcelain", "--", *files], capture_output=True)
+    if changed.stdout:
+        sys.exit(f"inputs must be committed before a run:\n{changed.stdout.decode()}")
+    found = []
+    for file in files:
+        log = [*git, "log", "-1", "--format=%h of %cI", "--", file]
+        commit = subprocess.run(log, capture_output=True, text=True, check=True).stdout.strip()
+        found.append(f"{Path(file).name}: {commit}")
+    return found
+
+
+def nominal(scratch: Path) -> dict[str, Any]:
+    """Part (a), and the two controls that must fail it."""
+    rows, controls = [], []
+    no_sync = scratch / "no-sync.yaml"
+    no_sync.write_text(yaml.safe_dump(without_sync()))
+    for place in PLACES:
+        simulated = simulate("testbed15", place, scratch / f"sim-{place}")
+        wrong = simulate("testbed15", place, scratch / f"wrong-{place}", f"profiles={no_sync}")
+        for number in SEEDS:
+            out = scratch / f"live-{place}-{number}"
+            row = train("testbed15", place, out) | error(out, simulated)
+            rows.append(show("a", row | {"run": number}))
+            if number == SEEDS[0]:
+                controls.append(show("no synchronisation", row | error(out, wrong)))
+        out = scratch / f"slower-{place}"
+        row = train("testbed15", place, out, SLOWER) | error(out, simulated)
+        controls.append(show("T4 20 % slower", row))
+    return {"rows": rows, "controls": controls}
+
+
+def jittered(scratch: Path) -> dict[str, Any]:
+    """Part (b): another seed draws other times."""
+    jitter, rows = scratch / "jitter.npy", []
+    np.save(jitter, measured_factors())
+    for place in PLACES:
+        for seed in SEEDS:
+            simulated = simulate(
+                "testbed15", place, scratch / f"sim-{place}-{seed}", f"seed={seed}"
+            )
+            out = scratch / f"live-{place}-{seed}"
+            hidden = f"cluster.emulate.jitter={jitter}"
+            row = train("testbed15", place, out, hidden, f"seed={seed}") | error(out, simulated)
+            rows.append(show("b", row | {"run": seed}))
+    return {"rows": rows}
+
+
+def measured(scratch: Path) -> dict[str, Any]:
+    """Part (c)."""
+    rows = []
+    for place in PLACES:
+        simulated = simulate("testbed2", place, scratch / f"sim-{place}")
+        for number in SEEDS:
+            out = scratch / f"live-{place}-{number}"
+            row = train("testbed2", place, out) | error(out, simulated)
+            rows.append(show("c", row | {"run": number}))
+    return {"rows": rows}
+
+
+MAKE: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {
+    "a": nominal,
+    "b": jittered,
+    "c": measured,
+}
+
+
+def measured_factors() -> np.ndarray[Any, np.dtype[np.float64]]:
+    """All published iteration times, each series over its median; its first holds the start-up."""
+    series = [np.load(path)[1:] for path in sorted(MEASURED.glob("*.npy"))]
+    return np.concatenate([one / np.median(one) for one in series])
+
+
+def without_sync() -> dict[str, Any]:
+    """The shipped profile with every T^s zero."""
+    return {
+        name: {
+            "model": row.model_bytes,
+            "memory": row.memory_bytes,
+            "batch": row.batch,
+            "comp": dict(row.comp_s),
+            "sync": dict.fromkeys(row.comp_s, 0),
+        }
+        for name, row in TABLE.items()
+    }
+
+
+def simulate(name: str, place: str, out: Path, *sets: str) -> Path:
+    """Predict into ``out``."""
+    _common.warren_json("simulate", *_command(name, place, out, sets))
+    return out
+
+
+def train(name: str, place: str, out: Path, *sets: str) -> Row:
+    """Train into ``out``: what ran, and the machine's load before."""
+    load = os.getloadavg()[0]
+    found = _common.warren_json("run", *_command(name, place, out, sets))
+    return {
+        "place": place,
+        "load_before": load,
+        "jobs": found["finished"],
+        "tasks": found["tasks"],
+        "overruns": found["overruns"],
+        "makespan_s": found["makespan_s"],
+        "wall_s": found["wall_s"],
+    }
+
+
+def _command(name: str, place: str, out: Path, sets: Sequence[str]) -> list[str]:
+    overrides = [word for one in sets for word in ("--set", one)]
+    return [str(HARE / f"{name}.yaml"), "--place", place, "--out", str(out), *overrides]
+
+
+def error(live: Path, simulated: Path) -> Row:
+    """The JCT error over jobs, in percent of the live JCT."""
+    found = _common.jct_error(_common.warren_json("compare", str(live), str(simulated)))
+    keys = ("mean_error_pct", "p95_error_pct", "max_error_pct", "bias_pct", "left_out")
+    return {key: found[key] for key in keys}
+
+
+def show(what: str, row: Row) -> Row:
+    """Print one line; the row."""
+    print(
+        f"({what}) {row['place']}: JCT error mean {row['mean_error_pct']:.2f} %, largest "
+        f"{row['max_error_pct']:.2f} %; {row['overruns']:.0f} of {row['tasks']} tasks overran; "
+        f"{row['wall_s']:.0f} s",
+        flush=True,
+    )
+    return {"what": what, **row}
+
+
+def faults(name: str, part: dict[str, Any]) -> list[str]:
+    """What a part misses, one line each."""
+    limit = part["limit_pct"]
+    found = []
+    for row in part["rows"]:
+        where = f"({name}) {row['place']} run {row['run']}"
+        if row["overruns"] > OVERRUNS_MAX * row["tasks"]:
+            found.append(f"{where} is void: {row['overruns']:.0f} of {row['tasks']} tasks overran")
+        if row["left_out"]:
+            found.append(f"{where}: {row['left_out']} jobs did not finish")
+        if row["mean_error_pct"] > limit:
+            found.append(f"{where}: {row['mean_error_pct']:.2f} % is above {limit:g} %")
+    for row in part.get("controls", ()):
+        if row["mean_error_pct"] <= limit:
+            found.append(f"the control {row['what']!r} passes under {row['place']}")
+    return found
+
+
+if __name__ == "__main__":
+    main()
