@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,7 +14,7 @@ import numpy as np
 from warren.live.base import BasePort
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
-from warren.model.events import AnyEvent, JobFailed, RoundsDone
+from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone, TasksDone
 from warren.model.job import Job, Workload
 from warren.model.plan import Assignment
 from warren.model.run import Run
@@ -85,6 +86,22 @@ class Dies(Tiny):
         os.kill(os.getpid(), 9)
 
 
+class DiesInServer(Tiny):
+    def evaluate(self, model):
+        os._exit(7)
+
+
+class Hangs(Tiny):
+    def loss(self, model, batch):
+        while True:
+            pass
+
+
+class HangsInServer(Tiny):
+    def evaluate(self, model):
+        time.sleep(1000)
+
+
 class Forks(Tiny):
     def model(self):
         if os.fork() == 0:
@@ -119,10 +136,12 @@ def world(
     scale: float | None = None,
     comp_s: float = 0.0,
     sync_s: float = 0.0,
+    servers: int = 1,
 ) -> tuple[Run, CostTable]:
     """A run whose apps are in ``folder``."""
     (folder / "apps.py").write_text(APPS)
-    return virtual(jobs, devices, str(folder), scale=scale, comp_s=comp_s, sync_s=sync_s)
+    run, costs = virtual(jobs, devices, str(folder), scale=scale, comp_s=comp_s, sync_s=sync_s)
+    return replace(run, scheduler=replace(run.scheduler, servers=servers)), costs
 
 
 def virtual(
@@ -180,13 +199,38 @@ def shuffled(
     return result
 
 
-def drive(port: BasePort, assignments: Sequence[Assignment]) -> list[AnyEvent]:
-    """Submit everything at once, then collect events until it is over."""
+def drive(
+    port: BasePort,
+    assignments: Sequence[Assignment],
+    watch: Callable[[AnyEvent], object] = lambda event: None,
+) -> list[AnyEvent]:
+    """Submit everything at once, then collect events until it is over; ``watch`` sees each.
+
+    What a job that is rolled back has to run again is submitted again.
+    """
     port.submit(tuple(assignments))
     seen: list[AnyEvent] = []
     while events := port.next_events():
         seen += events
+        for event in events:
+            watch(event)
+            if isinstance(event, RolledBack):
+                again = [
+                    a for a in assignments if (a.job, a.round >= event.round) == (event.job, True)
+                ]
+                port.submit(tuple(again))
     return seen
+
+
+def accepted(events: Sequence[AnyEvent]) -> list[TasksDone]:
+    """Rows that no rollback has taken back."""
+    rows: list[TasksDone] = []
+    for event in events:
+        if isinstance(event, TasksDone):
+            rows.append(event)
+        elif isinstance(event, RolledBack):
+            rows = [r for r in rows if r.job != event.job or r.round < event.round]
+    return rows
 
 
 def of(events: Sequence[AnyEvent], kind: type, job: int | None = None) -> list:  # type: ignore[type-arg]

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_world import World
-from live_worlds import job, of, virtual
+from live_worlds import accepted, job, of, virtual
 
 from warren.core.state import State
 from warren.live.agenda import Agenda
@@ -57,17 +57,6 @@ def live(world: World, *, device_losses: int = 0, server_losses: int = 0) -> Non
             world.now += draw.randint(0, 3)
             world.agenda.advance(world.now)
     raise AssertionError("the jobs do not end")
-
-
-def accepted(events: list[AnyEvent]) -> list[TasksDone]:
-    """Rows that no rollback has taken back."""
-    rows: list[TasksDone] = []
-    for event in events:
-        if isinstance(event, TasksDone):
-            rows.append(event)
-        elif isinstance(event, RolledBack):
-            rows = [r for r in rows if r.job != event.job or r.round < event.round]
-    return rows
 
 
 def every_task_once(events: list[AnyEvent]) -> bool:

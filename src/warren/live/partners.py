@@ -15,7 +15,7 @@ class Partners:
         self._hub, self._store, self._parts = hub, store, parts
         self._round = round_no
         self._peers: dict[int, bytes] = {}
-        self._done: set[int] = set()
+        self._done: dict[int, list[memoryview]] = {}
 
     @property
     def all_here(self) -> bool:
@@ -32,11 +32,15 @@ class Partners:
         self._peers[said.part] = peer
         if said.round < self._round:
             return
-        self._done.add(said.part)
-        if blocks:
-            layout = self._store.layout
-            ranges = ranges_of(layout, static_owners(layout, self._parts), said.part)
-            self._store.take(ranges, blocks)
+        self._done[said.part] = blocks
+
+    def take(self) -> None:
+        """This server has made the step too: put the others' blocks into the whole model."""
+        layout = self._store.layout
+        owners = static_owners(layout, self._parts)
+        for part, blocks in self._done.items():
+            if blocks:
+                self._store.take(ranges_of(layout, owners, part), blocks)
 
     def turn(self, round_no: int, *, save: bool) -> None:
         """The barrier has passed: all begin the next round."""

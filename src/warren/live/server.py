@@ -239,6 +239,7 @@ class Server:
     def _conclude(self) -> None:
         if not self._partners.all_done:
             return
+        self._partners.take()
         with self._alarm.within(self._job.task_limit_ns):
             self._outcome = self._store.conclude()
             if self._outcome.finished:

@@ -28,9 +28,13 @@ SLOTS: Final = len(STATES) + len(UPDATES)
 
 @dataclass(slots=True)
 class Parcel:
-    """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one."""
+    """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one.
 
-    missing: int
+    ``missing``: servers whose blocks are not here. A server may send them twice, when they were
+    asked for, let go of, and asked for again.
+    """
+
+    missing: set[int]
     slot: int = -1
     passed_ns: int | None = None
     over: bool = False
@@ -84,7 +88,7 @@ class Supply:
                 break
             wanted.add((job, round_no))
             if round_no not in source.parcels:
-                source.parcels[round_no] = Parcel(len(source.links))
+                source.parcels[round_no] = Parcel(set(range(len(source.links))))
                 for link in source.links:
                     link.send(Pull(round_no))
         for job, source in self._sources.items():
@@ -157,12 +161,13 @@ class Supply:
         match message:
             case State(ranges=ranges, total_bytes=total_bytes, passed_ns=passed_ns, done=done):
                 source.ranges[part], source.total_bytes = ranges, total_bytes
-                parcel.missing -= 1
-                parcel.frames.append((ranges, buffers))
+                if part in parcel.missing:
+                    parcel.missing.discard(part)
+                    parcel.frames.append((ranges, buffers))
                 parcel.done |= frozenset(done)
                 if passed_ns is not None:
                     parcel.passed_ns = passed_ns
-                if not parcel.missing:
+                if not parcel.missing and parcel.slot < 0:
                     self._place(job, parcel)
             case Passed(at_ns=at_ns):
                 parcel.passed_ns = at_ns

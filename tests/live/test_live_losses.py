@@ -1,0 +1,161 @@
+"""Whatever process is killed, every job ends with the bits of the plain loop, each task once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from live_worlds import accepted, drive, ended, job, of, session, shuffled, world
+
+from warren.live.controller import LivePort
+from warren.live.plain import train
+from warren.live.roles import ExecutorRole, ServerRole, TrainerRole
+from warren.live.training import numerics
+from warren.live.training.load import build_app
+from warren.model.events import (
+    AnyEvent,
+    JobFailed,
+    ParamsSaved,
+    RolledBack,
+    RoundsDone,
+    TasksLost,
+)
+from warren.model.job import Checkpoint, Evaluate, Job
+from warren.model.run import Run
+
+pytestmark = pytest.mark.live
+
+EVERY = 3
+JOBS = (
+    job(0, rounds=12, checkpoint=Checkpoint(every=EVERY), params={"sleep_s": 0.01}),
+    job(1, rounds=10, scale=3, checkpoint=Checkpoint(every=EVERY), evaluate=Evaluate(every=4)),
+    job(2, rounds=8, scale=1, user="bob", params={"sleep_s": 0.02}),
+)
+Killer = Callable[[LivePort], None]
+
+
+def pids(port: LivePort, kind: type) -> list[int]:
+    """Living processes of one role."""
+    return [pid for pid, role in port.processes().items() if isinstance(role, kind)]
+
+
+def kill(kind: type, count: int = 1) -> Killer:
+    """Kills the first processes of a role."""
+
+    def now(port: LivePort) -> None:
+        for pid in pids(port, kind)[:count]:
+            os.kill(pid, signal.SIGKILL)
+
+    return now
+
+
+def kill_zygote(port: LivePort) -> None:
+    """Kills the parent of them all."""
+    os.kill(port.session, signal.SIGKILL)
+
+
+def after(moments: dict[int, Killer], port: LivePort) -> Callable[[AnyEvent], None]:
+    """Acts when so many barriers have passed."""
+    left, passed = dict(moments), [0]
+
+    def watch(event: AnyEvent) -> None:
+        passed[0] += isinstance(event, RoundsDone)
+        if isinstance(event, RoundsDone) and passed[0] in left:
+            left.pop(passed[0])(port)
+
+    return watch
+
+
+def plain_hashes(run: Run) -> dict[int, str]:
+    """What each job's parameters must be."""
+    hashes = {}
+    for one in run.workload.jobs:
+        app = build_app(one, run.base)
+        numerics.pin()  # the app's module sets what it likes
+        hashes[one.index] = train(app, one).digest
+    return hashes
+
+
+CASES = {
+    "trainers": {3: kill(TrainerRole), 9: kill(TrainerRole, 2), 15: kill(TrainerRole)},
+    "executors": {2: kill(ExecutorRole), 8: kill(ExecutorRole), 14: kill(ExecutorRole, 2)},
+    "servers": {4: kill(ServerRole), 10: kill(ServerRole, 2), 17: kill(ServerRole)},
+    "zygote": {7: kill_zygote},
+}
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("case", list(CASES))
+def test_killed_processes_change_no_bit(tmp_path: Path, case: str, servers: int) -> None:
+    run, costs = world(tmp_path, JOBS, 2, servers=servers)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1), after(CASES[case], port))
+        pid = port.session
+    assert session(pid) == []
+    assert ended(events) == {0: "finished", 1: "finished", 2: "finished"}, of(events, JobFailed)
+    assert {event.job: event.sha256 for event in of(events, ParamsSaved)} == plain_hashes(run)
+    _check_counts(events, case)
+    assert not (tmp_path / "out" / "checkpoints").exists()
+
+
+def _check_counts(events: list[AnyEvent], case: str) -> None:
+    tasks = Counter((row.job, row.round, shard) for row in accepted(events) for shard in row.shards)
+    assert set(tasks.values()) == {1}
+    assert len(tasks) == sum((one.rounds or 0) * one.scale for one in JOBS)
+    back = of(events, RolledBack)
+    assert bool(back) == (case in ("servers", "zygote"))
+    if case in ("trainers", "executors"):
+        assert of(events, TasksLost)
+    passed = {one.index: 0 for one in JOBS}
+    for event in events:
+        if isinstance(event, RoundsDone):
+            passed[event.job] = event.round + 1
+        elif isinstance(event, RolledBack):
+            assert event.round <= passed[event.job]
+            if JOBS[event.job].checkpoint:
+                assert passed[event.job] - event.round <= EVERY
+            passed[event.job] = event.round
+
+
+def test_a_job_that_kills_or_hangs_its_process_fails_alone(tmp_path: Path) -> None:
+    limit = {"task_limit_ns": 10**9}
+    jobs = [
+        job(0, rounds=20, params={"sleep_s": 0.05}),
+        job(1, "Dies"),
+        job(2, "DiesInServer", evaluate=Evaluate(every=1)),
+        job(3, "Hangs", **limit),
+        job(4, "HangsInServer", evaluate=Evaluate(every=1), **limit),
+    ]
+    run, costs = world(tmp_path, jobs, 2)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1))
+        pid = port.session
+    assert session(pid) == []
+    assert ended(events) == {0: "finished"} | dict.fromkeys(range(1, 5), "failed")
+    reasons = {event.job: event.reason for event in of(events, JobFailed)}
+    assert "again and again" in reasons[1]
+    assert "killed by SIGKILL" in reasons[1]
+    assert "its server ended again and again, last: exit status 7" in reasons[2]
+    assert "did not end within its limit of 1 s" in reasons[3]
+    assert "the barrier of round 0 did not end within its limit of 1 s" in reasons[4]
+    assert "in loss" in (tmp_path / "out/logs/job-3.log").read_text()
+    assert "in evaluate" in (tmp_path / "out/logs/job-4.log").read_text()
+
+
+@pytest.mark.parametrize("kind", [TrainerRole, ServerRole])
+def test_an_app_that_is_not_deterministic_is_named_with_its_tensor(
+    tmp_path: Path, kind: type
+) -> None:
+    one: Job = job(0, "Random", rounds=60, scale=1, params={"sleep_s": 0.02})
+    run, costs = world(tmp_path, [one], 1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1), after({8: kill(kind)}, port))
+    if kind is ServerRole:
+        assert "app is not deterministic" in of(events, JobFailed)[0].reason
+        assert "tensor '0." in of(events, JobFailed)[0].reason
+    else:  # the task that was lost had not pushed yet: there is nothing to compare it with
+        assert ended(events) == {0: "finished"}
