@@ -40,12 +40,13 @@ class Cut(Exception):
 
 @dataclass(frozen=True)
 class Trouble:
-    """How often what goes wrong, and how often a checkpoint is made (rounds)."""
+    """How often what goes wrong, how often a checkpoint is made (rounds), or an older one taken."""
 
     seed: int = 0
     rate: float = 0.15
     most: int = 15
     every: int = 2
+    older: float = 0.3
     failing: bool = False
 
 
@@ -272,7 +273,8 @@ class FaultyPort:
         A world that goes on has forgotten what a checkpoint cut; the journal knows.
         """
         known = sorted(r for r in self._disk.of(job) if r <= self._passed[job])
-        back = self._random.choice(known) if self._random.random() < 0.3 else known[-1]
+        older = self._random.random() < self._trouble.older
+        back = self._random.choice(known) if older else known[-1]
         self._disk.forget_after(job, back)
         self._clear(job)
         self._passed[job] = back

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from warren.report.losses import loss_sentence
+
 OVERRUN_SHARE: Final = 0.05
 """Overruns above this share of the tasks are told."""
 
@@ -30,6 +32,8 @@ def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[
     elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
         lines.append(f"no lower bound: {reason}")
     lines += _overruns(values)
+    if losses := loss_sentence(values):
+        lines.append(losses)
     if values["decide_s"] is not None and values["wall_s"] is not None:
         lines.append(
             f"decided in {values['decide_s']:.3f} real s, {values['wall_s']:.2f} real s in all"

@@ -109,7 +109,25 @@ def check_summary(run: Exported) -> list[Fault]:
         for key, value in want.items()
         if not _same(run.summary.get(key), value)
     ]
-    return faults + _bound(run)
+    return faults + _rollbacks(run) + _bound(run)
+
+
+def _rollbacks(run: Exported) -> list[Fault]:
+    """A loss costs a job at most one interval between checkpoints, where it states one."""
+    told = run.summary.get("rolled_back") or []
+    faults = [
+        Fault(
+            place=f"{SUMMARY} rolled_back {place}",
+            what=f"job {one['job']} lost rounds {one['round']} to {one['passed'] - 1}",
+            expected=f"at most {one['checkpoint']} rounds, its checkpoint.every",
+        )
+        for place, one in enumerate(told)
+        if one["checkpoint"] is not None and one["passed"] - one["round"] > one["checkpoint"]
+    ]
+    if (run.summary.get("rollbacks") or 0) != len(told):
+        what = f"is {run.summary.get('rollbacks')}"
+        faults.append(Fault(place=f"{SUMMARY} rollbacks", what=what, expected=f"{len(told)}"))
+    return faults
 
 
 def _values(run: Exported) -> dict[str, float | None]:

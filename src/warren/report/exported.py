@@ -140,7 +140,19 @@ def _read_summary(data: bytes) -> Mapping[str, Any]:
             raise ValueError(f"{key} is not a mapping of names to numbers")
     if not _is_number(summary["time_scale"]):
         raise ValueError("time_scale is not a number")
+    if not _are_rollbacks(summary.get("rolled_back", [])):
+        raise ValueError("rolled_back is not a list of jobs and rounds")
     return summary
+
+
+def _are_rollbacks(told: object) -> bool:
+    return isinstance(told, list) and all(
+        isinstance(one, dict)
+        and "job" in one
+        and all(isinstance(one.get(key), int) for key in ("passed", "round"))
+        and isinstance(one.get("checkpoint", ""), int | None)
+        for one in told
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -7,7 +7,7 @@ a_n the arrival and w_n the weight of job n:
 - percentiles interpolate linearly between order statistics (numpy's default);
 - ``makespan_s`` = last finish - first arrival, both over finished jobs;
 - ``utilization`` = COMP time of finished jobs / (number of devices x makespan);
-- ``tasks`` counts every task done, also those of jobs that did not finish;
+- ``tasks`` counts every task done, also those of jobs that did not finish, each once;
 - ``gap`` = value / bound - 1, null unless every job finished and a bound is known.
 """
 
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from warren.model.costs import IntArray
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
+from warren.report.losses import loss_values
 from warren.report.record import Bound, Record
 from warren.report.wording import count
 
@@ -69,6 +70,7 @@ def summary(record: Record) -> dict[str, Any]:
         "seed": run.seed,
         "devices": len(run.cluster.devices),
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
+        **loss_values(record),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }
 

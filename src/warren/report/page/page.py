@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from warren.report.compare import compare, jct_errors
+from warren.report.losses import loss_sentence
 from warren.report.metrics import job_rows, summary
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
@@ -20,7 +21,7 @@ from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, prediction
 from warren.report.record import Record
 from warren.report.slices import span_ns
-from warren.report.wording import duration
+from warren.report.wording import duration, number
 
 MOST_RUNS: Final = 8
 """Runs up to this number are shown in full beside their comparison."""
@@ -83,6 +84,7 @@ def _run(record: Record, number: int) -> str:
         f'<p class="sub">{escape(subtitle(found))}</p>',
         tiles(found),
         f"<p>{escape(bound_sentence(found))}</p>",
+        _losses(found),
         "<h2>Schedule by device</h2>",
         gantt(record, colours, span_s),
         '<div class="two">',
@@ -99,6 +101,18 @@ def _run(record: Record, number: int) -> str:
         "</section>",
     ]
     return "".join(parts)
+
+
+def _losses(found: Mapping[str, Any]) -> str:
+    """What was lost and ran again, and each return of a job to its checkpoint."""
+    sentence = loss_sentence(found)
+    lines = [
+        f"<li>{escape(one['job'])} at {number(one['time_s'])} s, from round {one['passed']} "
+        f"to {one['round']}: {escape(one['reason'])}</li>"
+        for one in found.get("rolled_back", [])[:50]
+    ]
+    told = f"<ul>{''.join(lines)}</ul>" if lines else ""
+    return f"<p>Losses: {escape(sentence)}.</p>{told}" if sentence else ""
 
 
 def _if(chart: str, title: str) -> str:
