@@ -32,9 +32,15 @@ def mark_of(controller: int) -> str:
 
 def marked(mark: str) -> dict[int, str]:
     """Living processes of a run and their names; zombies do not count."""
+    return with_entry(MARK + mark.encode())
+
+
+def with_entry(start: bytes) -> dict[int, str]:
+    """Living processes whose environment, as they began, has an entry that starts with this."""
     found = {}
     for pid in _all():
-        if _mark(pid) == mark and _state(pid) not in ("", "Z", "X"):
+        mine = any(entry.startswith(start) for entry in _environment(pid))
+        if mine and _state(pid) not in ("", "Z", "X"):
             found[pid] = _name(pid)
     return found
 
@@ -63,11 +69,14 @@ def _children(parent: int) -> list[int]:
 
 
 def _mark(pid: int) -> str:
+    marks = [entry for entry in _environment(pid) if entry.startswith(MARK)]
+    return marks[0].removeprefix(MARK).decode() if marks else ""
+
+
+def _environment(pid: int) -> list[bytes]:
     with contextlib.suppress(OSError):
-        for entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-            if entry.startswith(MARK):
-                return entry.removeprefix(MARK).decode()
-    return ""
+        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    return []
 
 
 def _name(pid: int) -> str:

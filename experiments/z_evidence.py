@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import _common
+import _evidence_live
+from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
 HEAD = """# Evidence
@@ -44,7 +46,7 @@ def _same_bits(result: Mapping[str, Any]) -> str:
         "## Same job, any schedule, same bits\n\n"
         f"{len(jobs)} jobs, all example apps, trained with `engine: plain` and under each policy; "
         "`params_sha256` compared.\n\n"
-        + _table(["policy", "devices", f"jobs of {len(jobs)} that differ from plain"], rows)
+        + table(["policy", "devices", f"jobs of {len(jobs)} that differ from plain"], rows)
         + f"\n\nWith another seed {len(jobs) - len(result['unchanged_by_another_seed'])} of "
         f"{len(jobs)} jobs have other bits. The loss fell in {sum(fell.values())} of {len(fell)}."
     )
@@ -69,7 +71,7 @@ def _predicted(result: Mapping[str, Any]) -> str:
         "the order of nearly simultaneous events, which fits its larger error but does not prove "
         "the cause. The network model (`lane`) and the handling of emulated pads were chosen "
         "while watching this workload; another one has yet to confirm the figures.\n\n"
-        + _table(head, rows)
+        + table(head, rows)
     )
 
 
@@ -85,18 +87,16 @@ def _real_traces(result: Mapping[str, Any]) -> str:
     return (
         "## Real traces\n\nGavel's generated trace (120 jobs; 16 V100, 16 P100, 16 K80; priced "
         "from its throughput table) and the Philly trace (12 virtual clusters, 320 equal GPUs), "
-        "every job counted.\n\n" + _table(head, rows)
+        "every job counted.\n\n" + table(head, rows)
     )
-
-
-def _table(head: list[str], rows: list[list[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "same_bits": _same_bits,
     "predicted": _predicted,
+    "fidelity": _evidence_live.fidelity,
+    "faults": _evidence_live.faults,
+    "start_kill": _evidence_live.start_kill,
     "real_traces": _real_traces,
 }
 

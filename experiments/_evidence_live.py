@@ -1,0 +1,98 @@
+"""Sections of docs/evidence.md about live runs that are disturbed, or predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_NONE: Final[Mapping[str, Any]] = {"rows": []}
+
+
+def table(head: list[str], rows: list[list[Any]]) -> str:
+    """Rows as a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def fidelity(result: Mapping[str, Any]) -> str:
+    """JCT errors of each case, and of the controls."""
+    parts = result["parts"]
+    rows, inputs = [], []
+    for name, part in parts.items():
+        for place in dict.fromkeys(row["place"] for row in part["rows"]):
+            mine = [row for row in part["rows"] if row["place"] == place]
+            overran = sum(row["overruns"] for row in mine) / sum(row["tasks"] for row in mine)
+            means = ", ".join(f"{row['mean_error_pct']:.2f}" for row in mine)
+            worst = max(row["max_error_pct"] for row in mine)
+            load = ", ".join(f"{row['load_before']:.1f}" for row in mine)
+            limit = f"{part['limit_pct']:g} %"
+            rows.append([f"({name})", place, f"{means} %", limit, f"{worst:.1f} %",
+                         f"{100 * overran:.2f} %", load])  # fmt: skip
+        inputs.append(f"({name}) " + ", ".join(part["inputs"]))
+    controls = [
+        [row["what"], row["place"], f"{row['mean_error_pct']:.2f} %"]
+        for part in parts.values()
+        for row in part.get("controls", ())
+    ]
+    head = ["case", "policy", "mean JCT error of each run", "limit", "largest of a job",
+            "tasks that overran", "load before"]  # fmt: skip
+    return (
+        "## Does the simulator predict the live run?\n\n(a) `testbed15`: 28 jobs of eight models "
+        "on 15 emulated devices. (b) The same with pads drawn from measured iteration times that "
+        "only the live side sees. (c) `testbed2`: nothing emulated, two pinned cores, costs "
+        "measured beforehand. The simulator decides for itself. A run of which more than 1 % of the tasks "
+        "overran is void. The jobs of testbed15 are drawn so that small delays move their "
+        "simulated JCTs little; `make_testbed15.py` says how, and how much other draws move.\n\n"
+        + table(head, rows)
+        + "\n\nControls, which must miss the limit of (a):\n\n"
+        + table(["what is wrong", "policy", "mean JCT error"], controls)
+        + f"\n\nInputs, with the commit they are of: {'; '.join(inputs)}."
+    )
+
+
+def faults(result: Mapping[str, Any]) -> str:
+    """Killed processes, undisturbed schedules, and the planted app."""
+    parts = result["parts"]
+    text = "## Same bits under faults\n\n"
+    groups: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in parts.get("faults", _NONE)["rows"]:
+        groups.setdefault((row["kind"], row["servers"]), []).append(row)
+    rows = [
+        [kind, servers, len(mine), sum(bool(row["wrong"]) for row in mine),
+         _most(mine, "redone_tasks"), _most(mine, "allowed"), _most(mine, "rollbacks"),
+         _most(mine, "resumed")]
+        for (kind, servers), mine in groups.items()
+    ]  # fmt: skip
+    head = ["killed", "servers a job", "runs", "runs with a fault", "tasks run again, most",
+            "allowed, most", "rollbacks, most", "resumed"]  # fmt: skip
+    text += (
+        "All example apps under hare on four devices; one process is killed with SIGKILL at a "
+        "drawn moment, and the run resumed where it ended by that. A run has no fault when every "
+        "job finished with the parameters of `engine: plain`, `warren report --check` agrees, no "
+        "process is left, and no more tasks ran again than promised.\n\n" + table(head, rows)
+    )
+    schedules = parts.get("schedules", _NONE)["rows"]
+    bad = [row for row in schedules if row["wrong"]]
+    text += (
+        f"\n\nUndisturbed, {len(schedules)} runs (four policies, 1, 2 and 4 devices, with "
+        f"look-ahead and without): {len(bad)} differ from `engine: plain`."
+    )
+    caught = [f"- {row['kind']}: `{row['line']}`" for row in parts.get("planted", _NONE)["rows"]]
+    head_planted = "A planted app that is not deterministic, after the loss of a process:"
+    return f"{text}\n\n{head_planted}\n\n" + "\n".join(caught)
+
+
+def _most(rows: list[Mapping[str, Any]], key: str) -> object:
+    return max((row[key] for row in rows if key in row), default="-")
+
+
+def start_kill(result: Mapping[str, Any]) -> str:
+    """What runs that were struck have left."""
+    rows = [[what, count] for what, count in result["struck"].items()]
+    return (
+        f"## Nothing is left\n\n{result['cycles']} runs, each struck at a drawn moment of its "
+        "first seconds; one of its two jobs starts processes of its own and leaves folders about. "
+        f"10 s later {len(result['left'])} had left a process, a socket or a temporary folder, and "
+        f"{len(result['shared_memory'])} files were left in shared memory.\n\n"
+        + table(["signal and who got it", "runs"], rows)
+    )
