@@ -9,8 +9,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from warren.live.training.blocks import Ranges
-from warren.live.training.layout import ALIGN_BYTES, Buffer, Layout, flat_of
+from warren.live.training.blocks import Ranges, views_in
+from warren.live.training.layout import ALIGN_BYTES, Buffer, Entry, Layout, flat_of
 from warren.live.training.memory import fresh, pieces_of
 
 _CHUNK_BYTES: Final = 1 << 18
@@ -42,12 +42,16 @@ class Means:
     def renew(self) -> None:
         """Begin new memory and leave the old to whoever holds it."""
         flat = fresh(self._layout.total_bytes)
-        self.pieces = pieces_of(flat, self._ranges)
         self._flats = [flat[begin:end] for begin, end in self._ranges]
+        self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
+
+    def views(self) -> list[tuple[int, Entry, Tensor]]:
+        """Index, entry and mean of each tensor; of integer buffers there is none, but a place."""
+        return self._views
 
     @torch.no_grad()
     def compute(self, updates: Sequence[Sequence[Buffer]]) -> None:
-        """Fill ``pieces``, one a range, from updates in shard order with one buffer a range."""
+        """Fill ``views`` from updates in shard order, each with one buffer a range."""
         flats = [[flat_of(buffer) for buffer in update] for update in updates]
         for run in self._runs:
             parts = [flat[run.at][run.begin : run.end].view(run.dtype) for flat in flats]

@@ -46,7 +46,6 @@ class Replica:
         self.current = frozenset(range(len(self.owners)))
         self._pool = StatePool(self.layout, self.ranges)
         self._means = Means(self.layout, self.ranges)
-        self._views = list(views_in(self.layout, self.ranges, self._means.pieces))
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
         self._keeps_gradients = not tensorwise(self.optimizer)
 
@@ -97,10 +96,9 @@ class Replica:
     def _combine(self, results: Sequence[TaskResult]) -> None:
         if self._keeps_gradients:
             self._means.renew()  # the optimiser may have kept those of the last round
-            self._views = list(views_in(self.layout, self.ranges, self._means.pieces))
         self._means.compute([result.update for result in results])
         target = tensors(self.model)
-        for index, entry, mean in self._views:
+        for index, entry, mean in self._means.views():
             tensor = target[entry.name]
             if entry.kind == "param":
                 present = any(result.present[index] for result in results)
