@@ -56,10 +56,14 @@ def test_a_killed_controller_leaves_no_process_and_no_socket(tmp_path: Path) -> 
     assert glob.glob(str(tmp_path / "warren-*")) == []
 
 
-def test_a_killed_zygote_takes_its_children_along(tmp_path: Path) -> None:
+def test_killed_together_controller_and_zygote_leave_nothing_either(tmp_path: Path) -> None:
     victim, pid = _started(tmp_path)
     children = [one for one in session(pid) if one != pid]
     assert children
-    subprocess.run(["kill", "-9", str(pid)], check=True)
-    assert victim.wait(10) == 1
+    subprocess.run(["kill", "-9", str(victim.pid), str(pid)], check=True)
+    victim.wait(10)
     assert _wait_until_empty(pid, 5.0) == []
+    deadline = time.monotonic() + 5.0
+    while glob.glob(str(tmp_path / "warren-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert glob.glob(str(tmp_path / "warren-*")) == []

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
 from live_worlds import drive, ended, job, of, session, shuffled, world
 
 from warren.live.controller import LivePort
-from warren.live.roles import ExecutorRole, ServerRole, TrainerRole
-from warren.model.errors import EngineError, SpecError
-from warren.model.events import AnyEvent, CompDone, JobArrived, JobFailed, TasksDone
+from warren.model.errors import SpecError
+from warren.model.events import AnyEvent, JobArrived, JobFailed
 from warren.model.job import Evaluate
-from warren.model.plan import Assignment
 
 pytestmark = pytest.mark.live
 
@@ -87,59 +82,6 @@ def test_nothing_of_a_failed_job_happens_later(crashes: tuple[Path, list[AnyEven
         assert getattr(event, "job", None) not in failed
         if isinstance(event, JobFailed):
             failed.add(event.job)
-
-
-def _pid(port: LivePort, kind: type, wanted: object) -> int:
-    for pid, role in port.processes().items():
-        if isinstance(role, kind) and wanted in (
-            getattr(role, "user", None),
-            getattr(getattr(role, "job", None), "index", None),
-            getattr(role, "device", None),
-        ):
-            return pid
-    raise AssertionError(f"no {kind.__name__} of {wanted}")
-
-
-def test_a_killed_trainer_or_server_fails_only_its_job(tmp_path: Path) -> None:
-    slow = {"sleep_s": 0.4}
-    jobs = [
-        job(0, user="ana", rounds=12, scale=1),
-        job(1, user="carl", rounds=4, scale=1, params=slow),
-        job(2, user="dan", rounds=4, scale=1, params=slow),
-    ]
-    run, costs = world(tmp_path, jobs, 3)
-    with LivePort(run, costs, tmp_path / "out") as port:
-        rows = [Assignment(j, j, r, 1, (0,)) for j in range(3) for r in range(jobs[j].rounds or 0)]
-        port.submit(tuple(rows))
-        events: list[AnyEvent] = []
-        while got := port.next_events():
-            events += got
-            done = of(got, CompDone)
-            if any(event.job == 1 and event.round == 1 for event in done):
-                time.sleep(0.2)  # half way through the next task
-                os.kill(_trainer_of(port, 1, "carl"), signal.SIGKILL)
-            if any(event.job == 2 and event.round == 1 for event in done):
-                os.kill(_pid(port, ServerRole, 2), signal.SIGKILL)
-    assert ended(events) == {0: "finished", 1: "failed", 2: "failed"}
-    reasons = {event.job: event.reason for event in of(events, JobFailed)}
-    assert "trainer" in reasons[1]
-    assert "server" in reasons[2]
-    assert len(of(events, TasksDone, 0)) == 12
-
-
-def _trainer_of(port: LivePort, device: int, user: str) -> int:
-    for pid, role in port.processes().items():
-        if isinstance(role, TrainerRole) and (role.device, role.user) == (device, user):
-            return pid
-    raise AssertionError("no such trainer")
-
-
-def test_a_lost_executor_ends_the_run_with_one_clear_line(tmp_path: Path) -> None:
-    run, costs = world(tmp_path, [job(0, rounds=200)], 2)
-    with LivePort(run, costs, tmp_path / "out") as port:
-        os.kill(_pid(port, ExecutorRole, 1), signal.SIGKILL)
-        with pytest.raises(EngineError, match="of device h/cpu-1 ended: killed by SIGKILL"):
-            drive(port, shuffled(run, seed=1))
 
 
 def test_a_name_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
