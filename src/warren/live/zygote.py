@@ -138,8 +138,10 @@ class Zygote:
                 os.setpgid(0, 0)
             die_with_parent(zygote)
             self._pipe.close()
-            for fd in (self._life_write, self._wake_read, self._wake_write, self._guard):
+            for fd in (self._life_write, self._wake_read, self._wake_write):
                 os.close(fd)
+            if self._guard >= 0:
+                os.close(self._guard)
             run: Callable[[Role, int], None]
             run = importlib.import_module(ROLES[type(role).__name__]).main
             run(role, self._life_read)
