@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,30 @@ def test_a_cost_of_nothing_still_takes_a_nanosecond() -> None:
 
 def _fields(row: ProfileRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ProfileRow.__slots__}
+
+
+def test_a_measured_row_of_the_run_file_stands_for_measuring() -> None:
+    job = {"app": "a.py:A", "name": "net"}
+    row = replace(MINE, model="measured:net", sync_s={"V100": 0.02, "T4": 0.03})
+    run = run_of(job, rows=(row,))
+    assert missing(run) == ()
+    assert missing(run_of(job)) == (0,)
+    costs = cost_table(run)
+    assert costs.comp_ns_JT.tolist() == [[10**8, 25 * 10**7]]
+    other = replace(row, comp_s={"V100": 9.0})
+    assert cost_table(run, {measured_key(run.workload.jobs[0]): other}).comp_ns_JT[0, 0] == 10**8
+
+
+def test_a_measured_row_of_another_batch_is_refused() -> None:
+    run = run_of(
+        {"app": "a.py:A", "name": "net", "batch": 64}, rows=(replace(MINE, model="measured:net"),)
+    )
+    with pytest.raises(SpecError, match="was measured with batch 32, the job has 64; measure it"):
+        cost_table(run)
+
+
+def test_the_bytes_of_every_jobs_model_stand_beside_its_times() -> None:
+    free = replace(MINE, model="free", model_bytes=10**30, sync_s={"V100": 0.0, "T4": 0.0})
+    costs = cost_table(run_of({"model": "mine"}, {"model": "free"}, rows=(MINE, free)))
+    assert costs.model_bytes_J is not None
+    assert costs.model_bytes_J.tolist() == [100_000_000, NEVER_NS]

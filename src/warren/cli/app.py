@@ -206,6 +206,47 @@ def check(
     check_command(job_file, job, json_)
 
 
+@app.command(
+    epilog=_examples(
+        "warren calibrate --local --out machine.yaml",
+        f"warren calibrate --local --jobs {_RUN} --out rows.yaml",
+    )
+)
+def calibrate(
+    local: Annotated[
+        bool, typer.Option("--local", help="The engine of this machine; required for now.")
+    ] = False,
+    jobs: Annotated[
+        str | None,
+        typer.Option(
+            "--jobs",
+            metavar="RUN.yaml",
+            help="Measure this run's jobs instead: rows for its `profiles`.",
+        ),
+    ] = None,
+    tasks: Annotated[
+        int, typer.Option("--tasks", metavar="N", min=3, max=1000, help="Tasks of each such job.")
+    ] = 20,
+    set_: Set = None,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Pin devices to cores, as `local: {pin: true}` does.")
+    ] = False,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write a file (an old one goes)."),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Measure what this machine takes beside the tasks.
+
+    The file is what `overheads:` of a cluster names; a simulation of a run that emulates nothing
+    then predicts it. With --jobs, measure tasks: the file is what `profiles:` of the run names.
+    """
+    from warren.cli.commands.calibrating import calibrate_command
+
+    calibrate_command(local, jobs, tasks, set_ or [], pin, out, json_)
+
+
 @app.command(epilog=_examples("warren policies", "warren policies hare"))
 def policies(
     name: Annotated[

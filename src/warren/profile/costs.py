@@ -1,7 +1,8 @@
 """From profile rows to the cost matrices of a run.
 
 Which row a job uses: its own (``cost``, a trace priced by its reader), else the row of its
-``model`` (the run file's before the shipped one), else what was measured for it.
+``model`` (the run file's before the shipped one), else what was measured for it: a row
+``measured:NAME`` of the run file's profiles, or one measured for this run.
 
 *Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a
 row with batch 0 and a row of ``cost`` are taken as they are. T^s, where a row does not state it,
@@ -39,17 +40,21 @@ class _Type:
 
 
 def measured_key(job: Job) -> str:
-    """The name under which ``cost_table`` looks for a job's measured row."""
+    """The name under which ``cost_table`` looks for a job's measured row, in profiles too."""
     return f"measured:{job.name}"
 
 
 def missing(run: Run) -> tuple[int, ...]:
-    """Jobs that must be measured: they have an app, but neither a model nor a cost row."""
+    """Jobs that must be measured: they have an app, but neither a model nor a row of costs."""
+    known = {row.model for row in run.profiles}
     return tuple(
-        job.index
-        for job in run.workload.jobs
-        if job.app is not None and job.model is None and job.cost is None
+        job.index for job in run.workload.jobs if unpriced(job) and measured_key(job) not in known
     )
+
+
+def unpriced(job: Job) -> bool:
+    """Whether a job's costs are those of its app, found out by measuring."""
+    return job.app is not None and job.model is None and job.cost is None
 
 
 def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTable:
@@ -124,7 +129,12 @@ def _row(
         return _named("cost", job.cost, own)
     if job.model is not None:
         return _named("model", job.model, rows)
-    row = measured.get(measured_key(job))
+    row = own.get(measured_key(job)) or measured.get(measured_key(job))
+    if row is not None and row.batch not in (0, job.batch):
+        raise ValueError(
+            f"profile {row.model} was measured with batch {row.batch}, the job has {job.batch}; "
+            "measure it again"
+        )
     if row is None:
         raise ValueError("has no model and was not measured; name a model or measure its app")
     return row

@@ -10,7 +10,7 @@ Every line is a key and a JSON value, which YAML reads.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -24,6 +24,12 @@ from warren.model.run import Run, Truth
 def dump_run(run: Run) -> str:
     """The resolved run as YAML text; ``load_run`` of it gives ``run`` again."""
     return "".join(f"{line}\n" for line in _lines(run))
+
+
+def dump_profiles(rows: Iterable[ProfileRow], remark: str = "") -> str:
+    """A file that ``profiles:`` of a run can name; ``remark`` is one line."""
+    head = f"# {remark}\nformat: 1\n" if remark else "format: 1\n"
+    return head + "".join(f"{_json(row.model)}: {_json(_profile(row))}\n" for row in rows)
 
 
 def _lines(run: Run) -> Iterator[str]:

@@ -1,0 +1,172 @@
+"""Measuring this machine's live engine: the workload, its phases, and what each gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from warren import apps
+from warren.cli.phases import Phase, Sample, run_phases
+from warren.live import calibrate as machine
+from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
+from warren.model.events import TasksDone
+from warren.model.job import Checkpoint, Job, Workload
+from warren.model.run import Run
+from warren.profile.overheads import Constant, Repeat, Sizes, constants
+
+REPEATS: Final = 5
+DEVICES_MAX: Final = 8
+"""More cores than this are not all kept busy at once."""
+SCALE: Final = 4
+SMALL: Final = 1 << 8
+LARGE: Final = 1 << 20
+"""Parameters of the two models, four bytes each."""
+_AHEAD: Final = 4
+_ENDLESS: Final = 10**6
+_KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
+    "small": {"app": "Empty", "floats": SMALL, "scale": 1},
+    "small4": {"app": "Empty", "floats": SMALL, "scale": SCALE},
+    "large": {"app": "Empty", "floats": LARGE, "scale": 1},
+    "large4": {"app": "Empty", "floats": LARGE, "scale": SCALE},
+    "steady": {"app": "Steady", "scale": 1},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """What was measured, and of which machine."""
+
+    found: Mapping[str, Constant]
+    cores: int
+    facts: Mapping[str, str | float]
+
+
+def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
+    """Measure this machine; ``progress`` is called with the repeat that begins and their number.
+
+    Raises
+    ------
+    EngineError
+        If a process of Warren's own does not come up.
+    """
+    cores = machine.cores()
+    devices = min(cores, DEVICES_MAX)
+    run, of_kind = _run(devices, pin=pin)
+    phases = _phases(devices, of_kind)
+    every = phases * (REPEATS + 1)  # the first repeat warms up
+
+    def begun(phase: int) -> None:
+        if phase % len(phases) == 1:
+            progress(1 + phase // len(phases), REPEATS + 1)
+
+    samples, numerics = run_phases(run, every, begun)
+    repeats = [
+        _repeat(samples[at : at + len(phases)], machine.step_bytes_per_s())
+        for at in range(len(phases), len(every), len(phases))
+    ]
+    facts = {
+        **machine.machine_facts(numerics),
+        "devices": devices,
+        "pinned": "yes" if pin else "no",
+    }
+    sizes = Sizes(small_bytes=4 * SMALL, large_bytes=4 * LARGE, scale=SCALE)
+    return Calibrated(found=constants(repeats, sizes), cores=cores, facts=facts)
+
+
+def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]]:
+    """The run, and the indices of its jobs by kind."""
+    names = tuple(f"h/CPU-{index}" for index in range(devices))
+    cluster = Cluster(
+        hosts=(Host(name="h", devices=names),),
+        devices=tuple(
+            Device(index=index, name=name, type="CPU", host="h") for index, name in enumerate(names)
+        ),
+        types=(DeviceType(name="CPU"),),
+        local=Local(pin=pin),
+    )
+    many = {"small": max(_AHEAD, 2 * devices), "small4": 2, "large4": 2}
+    jobs: list[Job] = []
+    of_kind = {}
+    for kind in _KINDS:
+        count = many.get(kind, 2 * devices)
+        of_kind[kind] = tuple(range(len(jobs), len(jobs) + count))
+        jobs += [_job(index, kind) for index in of_kind[kind]]
+    folder = os.path.dirname(apps.__file__)
+    run = Run(name="calibrate", cluster=cluster, workload=Workload(jobs=tuple(jobs)), base=folder)
+    return run, of_kind
+
+
+def _job(index: int, kind: str) -> Job:
+    stated = dict(_KINDS[kind])
+    app, scale = stated.pop("app"), stated.pop("scale")
+    return Job(
+        index=index,
+        name=f"{kind}-{index}",
+        app=f"calibration.py:{app}",
+        scale=int(scale),
+        rounds=_ENDLESS,
+        batch=1 if app == "Empty" else 64,
+        checkpoint=Checkpoint(every=10**12),
+        params=stated,
+    )
+
+
+def _phases(devices: int, of: Mapping[str, tuple[int, ...]]) -> list[Phase]:
+    def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> Phase:
+        return Phase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
+
+    small, large, steady = of["small"], of["large"], of["steady"]
+    return [
+        phase("alone", small[:1], 1, 40),
+        phase("ahead", small[:_AHEAD], 1, 40),
+        phase("busy", small[: 2 * devices], devices, 40),
+        phase("scaled", of["small4"], devices, 20),
+        phase("large alone", large[:1], 1, 15),
+        phase("large busy", large, devices, 10),
+        phase("large scaled", of["large4"], devices, 5),
+        Phase(name="decided", jobs=small[:1], devices=1, rounds=40, decided=True),
+        phase("computes alone", steady[:1], 1, 15),
+        phase("computes busy", steady, devices, 10),
+    ]
+
+
+def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
+    by_name = {one.phase.name: one for one in samples}
+
+    def own_ns(name: str) -> float:
+        return by_name[name].own_ns / len(by_name[name].tasks)
+
+    def trainers_ns(name: str) -> float:
+        return by_name[name].trainers_ns / len(by_name[name].tasks)
+
+    return Repeat(
+        dispatch_ns=median(_gaps(by_name["ahead"].tasks)),
+        task_alone_ns=_wall(by_name["ahead"].tasks),
+        task_busy_ns=_wall(by_name["busy"].tasks),
+        barrier_ns=median(_gaps(by_name["alone"].tasks)),
+        barrier_large_ns=median(_gaps(by_name["large alone"].tasks)),
+        barrier_decided_ns=median(_gaps(by_name["decided"].tasks)),
+        own_ns=own_ns("busy"),
+        own_scaled_ns=own_ns("scaled"),
+        own_large_ns=own_ns("large busy"),
+        own_large_scaled_ns=own_ns("large scaled"),
+        compute_alone_ns=trainers_ns("computes alone"),
+        compute_busy_ns=trainers_ns("computes busy"),
+        step_bytes_per_s=step_bytes_per_s,
+    )
+
+
+def _gaps(tasks: Sequence[TasksDone]) -> list[int]:
+    """From each COMP end to the next start, on one device."""
+    ordered = sorted(tasks, key=lambda task: task.start_ns)
+    return [after.start_ns - before.comp_end_ns for before, after in pairwise(ordered)]
+
+
+def _wall(tasks: Sequence[TasksDone]) -> float:
+    """From the first start to the last COMP end, over all tasks."""
+    begin_ns = min(task.start_ns for task in tasks)
+    return (max(task.comp_end_ns for task in tasks) - begin_ns) / len(tasks)

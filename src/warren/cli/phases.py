@@ -1,0 +1,217 @@
+"""A live run in phases, each a small workload of its own, with the core, a policy and a journal.
+
+The policy hands out one phase at a time, all of it at once or, where ``decided``, each round only
+when the one before has ended. Between phases everything comes to rest, so that the processor time
+of a phase can be told from that of the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from warren.cli.output import OutputDir
+from warren.core.loop import Core
+from warren.core.state import State
+from warren.live.calibrate import ProcessorTimes, processor_times
+from warren.live.controller import LivePort
+from warren.live.measure import nothing_costs
+from warren.model.decision import NOTHING, Decision
+from warren.model.errors import EngineError
+from warren.model.events import (
+    AnyEvent,
+    Event,
+    JobArrived,
+    JobFailed,
+    RoundsDone,
+    TasksDone,
+    Woken,
+)
+from warren.model.plan import Assignment
+from warren.model.run import Run
+from warren.model.view import View
+from warren.report.record import LIVE
+
+_REST_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn."""
+
+    name: str
+    jobs: tuple[int, ...]
+    devices: int
+    rounds: int
+    decided: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Sample:
+    """What one repeat of a phase gave. ``own_ns``: processor time of Warren's own processes."""
+
+    phase: Phase
+    tasks: list[TasksDone] = field(default_factory=list)
+    own_ns: int = 0
+    trainers_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Memory:
+    """``at``: the phase that runs; ``until``: rounds of its jobs when it is over."""
+
+    at: int = -1
+    until: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePolicy:
+    """Hands out phases, one after another."""
+
+    phases: tuple[Phase, ...]
+    name: ClassVar[str] = "phases"
+    source: ClassVar[str] = "Warren"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, RoundsDone, Woken})
+
+    def initial(self, view: View) -> _Memory:
+        """No phase has begun."""
+        return _Memory()
+
+    def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
+        """Begin a phase when woken; ask to be woken when one is over."""
+        if any(isinstance(event, Woken) for event in view.changes):
+            return self._begin(view, memory.at + 1)
+        if self._over(view, memory):
+            return Decision(wake_ns=view.now_ns + 1), memory
+        if memory.at >= 0 and self.phases[memory.at].decided:
+            return Decision(assign=tuple(self._next_round(view, memory))), memory
+        return NOTHING, memory
+
+    def explain(self, view: View, memory: _Memory, job: int) -> str:
+        """Which phase runs."""
+        return f"phase {memory.at + 1} of {len(self.phases)} runs"
+
+    def _over(self, view: View, memory: _Memory) -> bool:
+        return bool(view.arrived_J.all()) and all(
+            int(view.round_J[job]) >= rounds for job, rounds in memory.until.items()
+        )
+
+    def _begin(self, view: View, at: int) -> tuple[Decision, _Memory]:
+        if at >= len(self.phases):
+            return NOTHING, _Memory(at=at)
+        phase = self.phases[at]
+        until = {job: int(view.round_J[job]) + phase.rounds for job in phase.jobs}
+        memory = _Memory(at=at, until=until)
+        if phase.decided:
+            return Decision(assign=tuple(self._next_round(view, memory))), memory
+        assign = [
+            one
+            for ahead in range(phase.rounds)
+            for place, job in enumerate(phase.jobs)
+            for one in _round(view, phase, place, int(view.round_J[job]) + ahead)
+        ]
+        return Decision(assign=tuple(assign)), memory
+
+    def _next_round(self, view: View, memory: _Memory) -> Sequence[Assignment]:
+        phase = self.phases[memory.at]
+        return [
+            one
+            for place, job in enumerate(phase.jobs)
+            if view.next_round_J[job] == view.round_J[job] < memory.until[job]
+            for one in _round(view, phase, place, int(view.round_J[job]))
+        ]
+
+
+def _round(view: View, phase: Phase, place: int, round_no: int) -> Sequence[Assignment]:
+    job = phase.jobs[place]
+    scale = int(view.scale_J[job])
+    return [
+        Assignment((place * scale + shard) % phase.devices, job, round_no, 1, (shard,))
+        for shard in range(scale)
+    ]
+
+
+class _Done(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Collects what each phase gives; ends the run after the last one."""
+
+    port: LivePort
+    phases: tuple[Phase, ...]
+    progress: Callable[[int], None]
+    samples: list[Sample] = field(default_factory=list)
+    rounds: int = 0
+    before: ProcessorTimes | None = None
+
+    def __call__(self, state: State, events: tuple[AnyEvent, ...]) -> None:
+        """Take the events of a step; phases begin with ``Woken``."""
+        for event in events:
+            match event:
+                case JobFailed(reason=reason):
+                    raise EngineError(f"calibrating failed: {reason}")
+                case Woken():
+                    self.samples.append(Sample(phase=self.phases[len(self.samples)]))
+                    self.progress(len(self.samples))
+                case TasksDone():
+                    self.samples[-1].tasks.append(event)
+                case RoundsDone():
+                    self.rounds += event.rounds
+                case _:
+                    pass
+        phase = self.samples[-1].phase if self.samples else None
+        if phase is None or self.rounds == phase.rounds * len(phase.jobs):
+            self._rest()
+
+    def _rest(self) -> None:
+        """Between two phases: wait until all is quiet, then note the processor times."""
+        self.rounds = 0
+        time.sleep(_REST_S)
+        now = processor_times(self.port)
+        if self.samples and self.before is not None:
+            self.samples[-1].own_ns = now.own_ns - self.before.own_ns
+            self.samples[-1].trainers_ns = now.trainers_ns - self.before.trainers_ns
+        self.before = now
+        if len(self.samples) == len(self.phases):
+            raise _Done
+
+
+def run_phases(
+    run: Run, phases: Sequence[Phase], progress: Callable[[int], None]
+) -> tuple[list[Sample], str]:
+    """Run all phases on the real engine; beside them the numerics class of its processes.
+
+    ``progress`` is called with the number of each phase that begins, from 1.
+
+    Raises
+    ------
+    EngineError
+        If a process of Warren's own does not come up, or a job fails.
+    """
+    costs = nothing_costs(run)
+    with (
+        tempfile.TemporaryDirectory(prefix="warren-calibrate-") as above,
+        OutputDir(f"{above}/run", durable=True) as folder,
+        LivePort(run, costs, folder.path) as port,
+    ):
+        watch = _Watch(port, tuple(phases), progress)
+        core = Core(
+            run=run,
+            costs=costs,
+            policy=PhasePolicy(tuple(phases)),
+            port=port,
+            sink=folder.journal,
+            world=LIVE,
+            observe=watch,
+        )
+        with contextlib.suppress(_Done):
+            core.execute()
+        return watch.samples, port.numerics

@@ -1,0 +1,163 @@
+"""Measured constants of the live engine: from what was timed to the file that a cluster names.
+
+A repeat times small models of nothing to compute under several loads. Processor time a task of
+Warren's own processes is ``task + round / scale``, so two scales give both; two sizes of model
+give what each byte adds. The model is that of ``warren.sim.overheads``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+_HOW: Final[Mapping[str, str]] = {
+    "dispatch": "four jobs on one device: a task's COMP end to the next start there",
+    "task_cpu": "all devices busy: processor time of controller, executors and servers a task, at "
+    "two scales and two model sizes; the part that is the same for every task",
+    "round_cpu": "the same; the part that a round has once",
+    "task_cpu_rate": "the same; model bytes a second of it",
+    "round_cpu_rate": "the same; model bytes a second of it",
+    "slowdown": "processor time of a task that computes, all devices busy, over that of one alone",
+    "task_alone": "four jobs that compute nothing on one device: wall over tasks",
+    "task_busy": "two such jobs a device, one device a core: wall over tasks",
+    "barrier": "one such job alone: a round's COMP end to the next one's start, all queued ahead",
+    "barrier_decided": "the same, where a policy hands out each round after the last barrier",
+    "transport": "barriers of two model sizes: bytes both ways over the difference, less the step",
+    "step": "SGD without momentum on one core, outside the engine",
+}
+_RATES: Final = ("task_cpu_rate", "round_cpu_rate", "transport", "step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What the two models and the two scales of a calibration are."""
+
+    small_bytes: int
+    large_bytes: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """One repeat's medians, nanoseconds. ``own_*``: processor time of Warren's own a task."""
+
+    dispatch_ns: float
+    task_alone_ns: float
+    task_busy_ns: float
+    barrier_ns: float
+    barrier_large_ns: float
+    barrier_decided_ns: float
+    own_ns: float
+    own_scaled_ns: float
+    own_large_ns: float
+    own_large_scaled_ns: float
+    compute_alone_ns: float
+    compute_busy_ns: float
+    step_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant's median over the repeats, and the least and the most of them.
+
+    Times in nanoseconds, rates in bytes a second; None: no difference could be measured.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def constants(repeats: Sequence[Repeat], sizes: Sizes) -> Mapping[str, Constant]:
+    """Every constant by its name in the file, in the file's order.
+
+    Rates are the inverse of the median of nanoseconds a byte; those that are not more than zero
+    are not measurable.
+    """
+    found = [_derived(one, sizes) for one in repeats]
+    result = {}
+    for name in _HOW:
+        values = [one[name] for one in found]
+        middle, low, high = median(values), min(values), max(values)
+        if name in _RATES:
+            result[name] = Constant(_rate(middle), _rate(high), _rate(low))
+        else:
+            result[name] = Constant(middle, low, high)
+    return result
+
+
+def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
+    """Times in nanoseconds; under the names of rates nanoseconds a byte."""
+    more_bytes = sizes.large_bytes - sizes.small_bytes
+    task_ns, round_ns = _split(one.own_ns, one.own_scaled_ns, sizes.scale)
+    task_large_ns, round_large_ns = _split(one.own_large_ns, one.own_large_scaled_ns, sizes.scale)
+    step = 1e9 / one.step_bytes_per_s
+    carried = (one.barrier_large_ns - one.barrier_ns) / more_bytes - step
+    return {
+        "dispatch": one.dispatch_ns,
+        "task_cpu": task_ns,
+        "round_cpu": round_ns,
+        "task_cpu_rate": (task_large_ns - task_ns) / more_bytes,
+        "round_cpu_rate": (round_large_ns - round_ns) / more_bytes,
+        "slowdown": max(1.0, one.compute_busy_ns / one.compute_alone_ns),
+        "task_alone": one.task_alone_ns,
+        "task_busy": one.task_busy_ns,
+        "barrier": one.barrier_ns,
+        "barrier_decided": one.barrier_decided_ns,
+        "transport": carried / 2,
+        "step": step,
+    }
+
+
+def _split(alone_ns: float, scaled_ns: float, scale: int) -> tuple[float, float]:
+    """Task and round of ``alone = task + round`` and ``scaled = task + round / scale``."""
+    round_ns = (alone_ns - scaled_ns) * scale / (scale - 1)
+    round_ns = min(max(round_ns, 0.0), alone_ns)
+    return alone_ns - round_ns, round_ns
+
+
+def _rate(ns_a_byte: float) -> float | None:
+    return 1e9 / ns_a_byte if ns_a_byte > 0 else None
+
+
+def overheads_yaml(
+    found: Mapping[str, Constant], cores: int, machine: Mapping[str, str | float]
+) -> str:
+    """The file that ``overheads:`` of a cluster names."""
+    return "".join(f"{line}\n" for line in _lines(found, cores, machine))
+
+
+def _lines(
+    found: Mapping[str, Constant], cores: int, machine: Mapping[str, str | float]
+) -> Iterator[str]:
+    known = {name: one for name, one in found.items() if one.value is not None}
+    yield "# Made by `warren calibrate --local`: medians of several repeats, in real time."
+    yield "format: 1"
+    if machine:
+        yield "machine:"
+    for name, fact in machine.items():
+        yield f"  {name}: {json.dumps(fact)}"
+    yield "constants:"
+    yield f"  cores: {cores}"
+    for name, one in known.items():
+        yield f"  {name}: {_shown(name, one.value)}"
+    yield "ranges:"
+    for name, one in known.items():
+        yield f"  {name}: [{_shown(name, one.low)}, {_shown(name, one.high)}]"
+    yield "how:"
+    for name in known:
+        yield f"  {name}: {json.dumps(_HOW[name])}"
+
+
+def _shown(name: str, value: float | None) -> str:
+    """A figure as the file has it, four digits of it."""
+    if value is None:
+        return "null"
+    if name == "slowdown":
+        return f"{value:.4g}"
+    if name in _RATES:
+        return f"{value / 1e6:.4g} MB/s"
+    return f"{max(0.0, value) / 1e3:.4g} us"
