@@ -42,7 +42,7 @@ def fidelity(result: Mapping[str, Any]) -> str:
         "only the live side sees. (c) `testbed2`: nothing emulated, two pinned cores, costs "
         "measured beforehand. The simulator decides for itself. A run of which more than 1 % of "
         "the tasks overran is void. The jobs of testbed15 are drawn so that small delays move "
-        "their simulated JCTs little; `make_testbed15.py` says how, and how much other draws move.\n\n"
+        "their simulated JCTs little; `make_testbed15.py` says how, and how much others move.\n\n"
         + table(head, rows)
         + "\n\nControls, which must miss the limit of (a):\n\n"
         + table(["what is wrong", "policy", "mean JCT error"], controls)
