@@ -1,4 +1,4 @@
-"""Warren from Python: ``warren.simulate(run)``, ``warren.run(run)``, ``warren.load(DIR)``."""
+"""Warren from Python: ``warren.simulate``, ``warren.run``, ``warren.resume``, ``warren.load``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warren.cli.commands.inputs import placed, with_absolute_base
 from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
-from warren.cli.output import OutputDir, default_dir
+from warren.cli.output import OldDir, OutputDir, default_dir
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 
@@ -102,6 +102,15 @@ def run(run: RunLike, *, out: str | Path | None = None, place: str | None = None
     with OutputDir(path, durable=True) as folder:
         run_live(resolved, folder)
     return load(path)
+
+
+def resume(folder: str | Path) -> Result:
+    """Go on with a run that was cut off, from its folder."""
+    from warren.cli.commands.resuming import resume as go_on
+
+    with OldDir(str(folder)) as opened:
+        go_on(str(folder), opened)
+    return load(folder)
 
 
 def load(folder: str | Path) -> Result:

@@ -105,10 +105,13 @@ def simulate(
     epilog=_examples(
         f"warren run {_RUN} --out live-hare",
         f"warren run {_RUN} --place srtf --set cluster.emulate.time_scale=0.1 --out live-srtf",
+        "warren run --resume live-hare",
     )
 )
 def run(
-    run_file: RunFile,
+    run_file: Annotated[
+        str | None, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)
+    ] = None,
     place: Place = None,
     out: Annotated[
         str | None,
@@ -120,17 +123,22 @@ def run(
         ),
     ] = None,
     set_: Set = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="DIR", help="Go on with a run that was cut off."),
+    ] = None,
     dry_run: DryRun = False,
     check: Check = False,
     json_: Json = False,
 ) -> None:
     """Train for real under a scheduler.
 
-    Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran.
+    Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran. With
+    --resume it goes on from there, as it does when it was killed: each job from its checkpoint.
     """
     from warren.cli.commands.runs import run_command
 
-    run_command(run_file, place, out, set_ or [], dry_run, check, json_)
+    run_command(run_file, place, out, set_ or [], dry_run, check, json_, resume)
 
 
 @app.command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.cli.bounds import lower_bound
 from warren.cli.export import input_files, result_files
-from warren.cli.files import DISK_ERRORS, unwritable
+from warren.cli.files import DISK_ERRORS, refused, unwritable
 from warren.cli.output import OutputDir
 from warren.cli.policies import Timed, choose
 from warren.cli.signals import held, raise_if_told
@@ -18,7 +19,7 @@ from warren.core.history import read_history
 from warren.core.loop import Core, Observer
 from warren.core.state import State
 from warren.model.costs import CostTable, ProfileRow
-from warren.model.errors import WarrenError
+from warren.model.errors import JournalError, WarrenError
 from warren.model.events import AnyEvent
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
@@ -40,6 +41,14 @@ class Options:
     compiled: bool = True
     check: bool = False
     attend: Attend | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What a run that was cut off left: its journal, and the costs it was scheduled with."""
+
+    journal: bytes
+    costs: CostTable
 
 
 @dataclass(slots=True)
@@ -67,24 +76,29 @@ class _Parts:
     journal: OutputDir | _Memory
     options: Options
     begin: float
+    inputs: str = ""
+    core: Core = field(init=False)
 
-    def execute(self) -> None:
-        """From the first decision to the last event."""
-        options = self.options
-        core = Core(
+    def __post_init__(self) -> None:
+        self.core = Core(
             run=self.run,
             costs=self.costs,
             policy=self.policy,  # type: ignore[arg-type]
             port=self.port,
             sink=self.journal.journal,
             world=self.world,
-            check=options.check,
-            compiled=options.compiled,
+            inputs=self.inputs,
+            check=self.options.check,
+            compiled=self.options.compiled,
         )
-        attend = options.attend(core) if options.attend else nullcontext(None)
+
+    def execute(self) -> None:
+        """From the first decision to the last event."""
+        options = self.options
+        attend = options.attend(self.core) if options.attend else nullcontext(None)
         with attend as observe:
-            core.observe = _attentive(observe)
-            core.execute()
+            self.core.observe = _attentive(observe)
+            self.core.execute()
 
     def record(self) -> Record:
         """What the journal tells so far."""
@@ -124,18 +138,28 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
     return record
 
 
-def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record:
-    """Train for real and return the record.
+def run_live(
+    run: Run, out: OutputDir, options: Options | None = None, past: Past | None = None
+) -> Record:
+    """Train for real and return the record; with ``past``, go on where it was cut off.
 
     However it ends once it has begun, no process stays, and ``out`` is kept with its journal and
     the tables of what ran.
+
+    Raises
+    ------
+    SpecError
+        If what the run needs is wrong or missing, or a file cannot be written.
+    InfeasibleDecision
+        If the policy breaks a rule, or decides otherwise than it did.
     """
     from warren.profile.costs import cost_table
 
     begin = perf_counter()
-    costs = cost_table(run, _live_rows(run))
+    costs = cost_table(run, _live_rows(run)) if past is None else past.costs
     policy = Timed(_live_policy(run))
     port = _live_port(run, costs, out)
+    inputs = input_files(run, costs)
     parts = _Parts(
         run=run,
         costs=costs,
@@ -145,9 +169,11 @@ def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record
         journal=out,
         options=options or Options(),
         begin=begin,
+        inputs=hashlib.sha256("".join(map(str, inputs.values())).encode()).hexdigest(),
     )
+    size = None if past is None else _catch_up(parts, past, out)
     try:
-        _train(parts, port, out)
+        _train(parts, port, out, inputs, size)
     except BaseException as error:
         if out.kept:
             with held():
@@ -162,6 +188,18 @@ def run_live(run: Run, out: OutputDir, options: Options | None = None) -> Record
     return record
 
 
+def _catch_up(parts: _Parts, past: Past, out: OutputDir) -> int:
+    """Lead the core and the port to where the journal ends; gives the bytes of it that stay."""
+    from warren.core.resume import catch_up
+
+    try:
+        restart, size = catch_up(parts.core, past.journal)
+    except JournalError as error:
+        raise refused(out.path / "journal", str(error)) from None
+    parts.port.resume(restart)
+    return size
+
+
 def _live_port(run: Run, costs: CostTable, out: OutputDir) -> LivePort | PlainPort:
     from warren.live.controller import LivePort
     from warren.live.plain_port import PlainPort
@@ -171,7 +209,13 @@ def _live_port(run: Run, costs: CostTable, out: OutputDir) -> LivePort | PlainPo
     return LivePort(run, costs, out.path)
 
 
-def _train(parts: _Parts, port: LivePort | PlainPort, out: OutputDir) -> None:
+def _train(
+    parts: _Parts,
+    port: LivePort | PlainPort,
+    out: OutputDir,
+    inputs: Mapping[str, bytes | str],
+    size: int | None,
+) -> None:
     """Bring everything up, run, and end everything, whatever happened."""
 
     def close() -> None:
@@ -181,7 +225,10 @@ def _train(parts: _Parts, port: LivePort | PlainPort, out: OutputDir) -> None:
     with ExitStack() as stack:
         stack.callback(close)
         port.start()
-        out.write(input_files(parts.run, parts.costs))
+        if size is None:
+            out.write(inputs)
+        else:
+            out.cut(size)
         out.keep()
         parts.execute()
 

@@ -70,6 +70,21 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
     SpecError
         If a file is missing or damaged, or they do not belong together.
     """
+    run, costs = load_inputs(name, files)
+    history = _history(f"{name}/journal", files["journal"], run)
+    extra = _measured(f"{name}/summary.json", files.get("summary.json", b"{}"))
+    bound = lower_bound(run, costs, history)
+    return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
+
+
+def load_inputs(name: str, files: dict[str, bytes]) -> tuple[Run, CostTable]:
+    """What the run of a folder was made from: its run file and the costs as used.
+
+    Raises
+    ------
+    SpecError
+        If a file is missing or damaged.
+    """
     from warren.report.tables import read_profile_csv
     from warren.workload.load import load_run
 
@@ -77,11 +92,7 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
         if needed not in files:
             raise SpecError(Problem(file=f"{name}/{needed}", message="is missing"))
     run = load_run(f"{name}/run.yaml", lambda _: files["run.yaml"])
-    history = _history(f"{name}/journal", files["journal"], run)
-    costs = read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
-    extra = _measured(f"{name}/summary.json", files.get("summary.json", b"{}"))
-    bound = lower_bound(run, costs, history)
-    return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
+    return run, read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
 
 
 def _history(file: str, data: bytes, run: Run) -> History:

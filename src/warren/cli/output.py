@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -39,7 +40,10 @@ class OutputDir:
         check_free(self.path)
         try:
             self._make()
-            self._journal = os.open(self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            self._journal = os.open(self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            lock(self._journal, self.path)
+        except FileExistsError:  # another run took the folder just now
+            raise refused(self.path, "exists already; give a new folder") from None
         except OSError as error:
             self._remove()
             raise unwritable(self.path, error) from None
@@ -92,6 +96,20 @@ class OutputDir:
         for name, content in files.items():
             write_atomic(self.path / name, content)
 
+    def cut(self, size: int) -> None:
+        """Go on in the journal after so many bytes; what follows them goes.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be written.
+        """
+        try:
+            os.ftruncate(self._journal, size)
+            os.lseek(self._journal, 0, os.SEEK_END)
+        except OSError as error:
+            raise unwritable(self.path / "journal", error) from None
+
     def _flush(self) -> None:
         with held():  # between writing and forgetting, a signal would have it written twice
             try:
@@ -118,6 +136,49 @@ class OutputDir:
         for folder in reversed(self._made):
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+class OldDir(OutputDir):
+    """The folder of a live run that goes on; it stays whatever happens."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, durable=True)
+
+    def __enter__(self) -> Self:
+        journal = self.path / "journal"
+        if not self.path.is_dir():
+            raise refused(self.path, "is not a folder" if self.path.exists() else "no such folder")
+        if not journal.is_file():
+            raise refused(self.path, "is not the folder of a run (no journal)")
+        try:
+            self._journal = os.open(journal, os.O_WRONLY)
+        except OSError as error:
+            raise unwritable(journal, error) from None
+        try:
+            lock(self._journal, self.path)
+        except BaseException:
+            os.close(self._journal)
+            raise
+        return self
+
+    def _remove(self) -> None:
+        """Nothing in it is new."""
+
+
+def lock(journal: int, folder: Path) -> None:
+    """Hold the journal until this process closes it or ends.
+
+    Raises
+    ------
+    SpecError
+        If a run holds it.
+    """
+    try:
+        fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise refused(folder, "is in use by a run that goes on") from None
+    except OSError:
+        return  # a file system without locks
 
 
 def check_free(path: Path) -> None:

@@ -7,7 +7,7 @@ else unless it is time to draw.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Final
@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from warren.cli.compose import Attend, simulate
 from warren.cli.table import LiveTable
+from warren.core.history import History
 from warren.core.loop import Core, Observer
 from warren.core.state import State
 from warren.model.errors import WarrenError
@@ -63,8 +64,11 @@ def progress(run: Run) -> Attend:
     return attend
 
 
-def live_view(run: Run, folder: str) -> Attend:
-    """A live table on a terminal; elsewhere a line when a job ends and every few seconds."""
+def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
+    """A live table on a terminal; elsewhere a line when a job ends and every few seconds.
+
+    ``past`` is what had happened when a run that goes on was cut off.
+    """
     is_terminal = sys.stderr.isatty()
     predicted = predicted_ends(run) if is_terminal else {}
 
@@ -72,7 +76,12 @@ def live_view(run: Run, folder: str) -> Attend:
         jobs, devices = len(run.workload.jobs), len(run.cluster.devices)
         what = f"training {jobs} jobs on {devices} devices under {core.policy.name}"
         _err(f"{what} into {folder}; times are cluster seconds")
-        return _watch_table(run, core, predicted) if is_terminal else _watch_lines(run, core)
+        if not is_terminal:
+            return _watch_lines(run, core)
+        table = LiveTable(run, core, predicted)
+        for event in past.rounds if past else ():
+            table.note(event)
+        return _watch_table(run, table)
 
     return attend
 
@@ -93,8 +102,7 @@ def predicted_ends(run: Run) -> dict[int, int]:
 
 
 @contextmanager
-def _watch_table(run: Run, core: Core, predicted: Mapping[int, int]) -> Iterator[Observer]:
-    table = LiveTable(run, core, predicted)
+def _watch_table(run: Run, table: LiveTable) -> Iterator[Observer]:
     due = monotonic()
     console = Console(stderr=True)
     with Live(console=console, auto_refresh=False, transient=True) as live:

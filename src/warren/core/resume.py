@@ -32,7 +32,7 @@ from warren.model.timeline import PlanOutcome
 
 _WHAT: Final = {
     "run": "name", "world": "world", "place": "place policy", "grain": "grain", "seed": "seed",
-    "jobs": "jobs", "devices": "devices", "inputs": "jobs, costs or other inputs",
+    "jobs": "list of jobs", "devices": "cluster", "inputs": "version of its inputs",
 }  # fmt: skip
 """Fields of a header, as a person calls them."""
 
@@ -160,7 +160,7 @@ def _check_header(told: Header, known: Record) -> None:
         raise JournalError("a journal opens with a header")
     for name, what in _WHAT.items():
         if getattr(told, name) != getattr(known, name):
-            raise JournalError(f"the journal belongs to a run with another value of: {what}")
+            raise JournalError(f"was written by a run with another {what}")
 
 
 def _only(records: Iterator[Record]) -> Record:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
+from warren.core.ports import Restart
 from warren.live.base import BasePort
 from warren.live.messages import JobBroke, PlainDone
 from warren.live.roles import Exited, PlainRole, Role
 from warren.model.errors import EngineError
-from warren.model.events import CompDone, JobFailed, ParamsSaved, RoundsDone, TasksDone
+from warren.model.events import CompDone, JobFailed, ParamsSaved, RolledBack, RoundsDone, TasksDone
 from warren.model.plan import Assignment
 
 
@@ -28,6 +29,15 @@ class PlainPort(BasePort):
         """Bring up the zygote."""
         self._queue = deque()
         super().start()
+
+    def resume(self, restart: Restart) -> None:
+        """Before ``start``: go on with a run that was cut off; jobs that had begun begin again."""
+        rows = list(zip(restart.arrived_J, restart.ended_J, strict=True))
+        come = [job for job, (arrived, ended) in enumerate(rows) if arrived or ended]
+        self._agenda.resume(restart.now_ns, come, restart.wakes_ns)
+        for job, (arrived, ended) in enumerate(rows):
+            if arrived and not ended:
+                self._agenda.push(RolledBack(restart.now_ns, job, 0, "the run was cut off"))
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append whole runs of jobs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,7 +14,8 @@ import typer
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
-from warren.cli.output import OutputDir, check_free, default_dir
+from warren.cli.output import OldDir, OutputDir, check_free, default_dir
+from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
 
@@ -44,20 +46,30 @@ def simulate_command(
     options = Options(compiled=not events, check=check, attend=attend)
     with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
         record = simulate(run, folder, options)
-    _finish(record, out, json_)
+    finish(record, out, json_)
 
 
 @answers_alone()
 def run_command(
-    run_file: str,
+    run_file: str | None,
     place: str | None,
     out: str | None,
     overrides: Sequence[str],
     dry_run: bool,
     check: bool,
     json_: bool,
+    resume: str | None,
 ) -> None:
-    """Train one run file for real."""
+    """Train one run file for real, or go on with a run that was cut off."""
+    if resume is not None:
+        from warren.cli.commands.resuming import resume_command
+
+        given = {"RUN.yaml": run_file, "--place": place, "--out": out, "--set": overrides}
+        resume_command(resume, {**given, "--dry-run": dry_run}, check, json_)
+        return
+    if run_file is None:
+        message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
+        raise SpecError(Problem(file="run", message=message))
     from warren.live.pads import check_jitter
 
     run = run_of(run_file, place, overrides)
@@ -76,9 +88,9 @@ def run_command(
         with named_after(run_file, run), folder:
             record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
     except BaseException as error:
-        _say_what_is_left(folder, error)
+        say_what_is_left(folder, error)
         raise
-    _finish(record, path, json_)
+    finish(record, path, json_)
 
 
 def _say_size(run: Run) -> None:
@@ -89,13 +101,17 @@ def _say_size(run: Run) -> None:
         say(note)
 
 
-def _say_what_is_left(folder: OutputDir, error: BaseException) -> None:
+def say_what_is_left(folder: OutputDir, error: BaseException) -> None:
+    """After a live run that did not come to its end: what is in its folder, and the way on."""
+    path, going_on = folder.path, isinstance(folder, OldDir)
+    way = f"`warren run --resume {shlex.quote(str(path))}` goes on"
     if folder.whole:
-        say(f"cut off; the journal and the tables of what ran are in {folder.path}")
+        say(f"cut off; the journal and the tables of what ran are in {path}; {way}")
     elif folder.kept:
-        say(f"cut off; the journal of what ran is in {folder.path}; `warren report` makes the rest")
+        say(f"cut off; the journal of what ran is in {path}; {way}, `warren report` makes the rest")
     elif isinstance(error, KeyboardInterrupt):
-        say("stopped before anything ran; no folder was made")
+        left = "nothing was changed" if going_on else "no folder was made"
+        say(f"stopped before anything ran; {left}")
 
 
 def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
@@ -118,7 +134,8 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
         answer(text.rstrip("\n"))
 
 
-def _finish(record: Record, out: str | None, json_: bool) -> None:
+def finish(record: Record, out: str | None, json_: bool) -> None:
+    """Print the summary; exit code 1 if a job did not finish."""
     from warren.cli.wording import summary_lines
     from warren.report.metrics import summary
 

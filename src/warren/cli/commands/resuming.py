@@ -1,0 +1,99 @@
+"""``warren run --resume DIR``: a run that was cut off goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from warren.cli.apps import check_apps
+from warren.cli.commands.inputs import named_after, say
+from warren.cli.commands.runs import finish, say_what_is_left
+from warren.cli.compose import Options, Past, run_live
+from warren.cli.export import load_inputs, load_record, result_files
+from warren.cli.files import read_dir, refused
+from warren.cli.output import OldDir
+from warren.core.history import History, read_history
+from warren.core.journal import MAGIC, frames
+from warren.model.errors import JournalError, Problem, SpecError
+from warren.model.run import Run
+from warren.model.units import ns_to_seconds
+from warren.report.record import LIVE, Record
+
+
+def resume_command(path: str, given: Mapping[str, Any], check: bool, json_: bool) -> None:
+    """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
+        raise SpecError(Problem(file="--resume", message=message))
+    folder = OldDir(path)
+    try:
+        with folder:
+            record = resume(path, folder, check=check, watch=True)
+    except BaseException as error:
+        say_what_is_left(folder, error)
+        raise
+    finish(record, path, json_)
+
+
+def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = False) -> Record:
+    """Go on with the run of an open folder; ``watch``: show a person how it goes.
+
+    Raises
+    ------
+    SpecError
+        If it is not the folder of a live run, or its files do not belong together.
+    """
+    from warren.live.pads import check_jitter
+
+    files = read_dir(path)
+    run, costs = load_inputs(path, files)
+    history = _history(path, files["journal"], run)
+    attend = None
+    if history is not None:
+        if _is_over(history):
+            say(f"{path}: every job has ended; nothing is left to run")
+            record = load_record(path, files)
+            folder.write(result_files(record))
+            return record
+        if watch:
+            _say_where(path, history)
+    with named_after(f"{path}/run.yaml", run):
+        check_apps(run)
+        check_jitter(run)
+        if watch:
+            from warren.cli.screen import live_view
+
+            attend = live_view(run, path, history)
+        past = Past(journal=files["journal"], costs=costs)
+        return run_live(run, folder, Options(check=check, attend=attend), past)
+
+
+def _history(path: str, journal: bytes, run: Run) -> History | None:
+    """What the journal tells; None if it was cut off before its header was whole."""
+    file = OldDir(path).path / "journal"
+    try:
+        if MAGIC.startswith(journal) or not any(frames(journal)):
+            return None
+        history = read_history(journal)
+    except JournalError as error:
+        raise refused(file, str(error)) from None
+    header = history.header
+    if header.world != LIVE:
+        raise refused(file, "is of a simulation; only a run of `warren run` can go on")
+    jobs = tuple(job.name for job in run.workload.jobs)
+    if (header.jobs, header.devices) != (jobs, tuple(one.name for one in run.cluster.devices)):
+        raise refused(file, "has other jobs or devices than run.yaml beside it")
+    return history
+
+
+def _is_over(history: History) -> bool:
+    count = len(history.finish_ns_J)
+    return all(history.status(job) != "unfinished" for job in range(count))
+
+
+def _say_where(path: str, history: History) -> None:
+    timeline, jobs = history.timeline, len(history.finish_ns_J)
+    ended = sum(history.status(job) != "unfinished" for job in range(jobs))
+    last_s = ns_to_seconds(int(timeline.end_ns_R.max(initial=0)))
+    say(f"{path}: going on at {last_s:.1f} s, {ended} of {jobs} jobs have ended")
