@@ -76,9 +76,10 @@ class Bench:
         return float(summary["makespan_s"]) / int(summary["tasks"])
 
     def passes_for(self, task_s: float) -> int:
-        """How many products a task of this length makes in the plain loop, here and now."""
-        guess = 20
-        return max(1, round(guess * task_s / self.plain_task_s("Matmuls", 100, {"passes": guess})))
+        """How many products a task of this length makes in the plain loop, undisturbed."""
+        params = {"passes": 20}
+        found_s = min(self.plain_task_s("Matmuls", 60, params) for _ in range(RUNS))
+        return max(1, round(params["passes"] * task_s / found_s))
 
     def pair_s(self, passes: int) -> tuple[float, float]:
         """Seconds a task of the same job, live and plain."""
