@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 import zmq
 from safetensors.torch import load
 from torch import Tensor, nn
-from training_bench import Points, a_job, drive, serve, whole
+from training_bench import OPTIMIZERS, MixedApp, Points, a_job, drive, mixed_job, serve, whole
 
 from warren.live.plain import train
 from warren.live.training.archive import Archive, unpack
@@ -166,6 +167,24 @@ def test_a_state_at_any_address_gives_the_same_task() -> None:
         result = runner.run(at, 0, 1, place)
         assert result.marks == expected.marks
         assert bytes(place) == b"".join(expected.update)
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+@pytest.mark.parametrize("chosen", OPTIMIZERS)
+def test_updates_at_odd_addresses_step_to_the_bits_of_the_plain_loop(
+    chosen: str, scale: int
+) -> None:
+    job = mixed_job(scale=scale, batch=24)
+    store = ParameterStore(MixedApp(chosen=chosen), job)
+    runner = TaskRunner(MixedApp(chosen=chosen), job)
+    while not store.finished:
+        for shard in range(scale):
+            result = runner.run(whole(store), store.version, shard)
+            update = moved(flat_of(result.update[0]), store.ranges, 1 + 2 * store.version)
+            store.add(shard, replace(result, update=tuple(update)))
+        store.step()
+        store.conclude()
+    assert store.digest() == train(MixedApp(chosen=chosen), job).digest
 
 
 class Half(Points):

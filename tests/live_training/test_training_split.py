@@ -10,16 +10,26 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn, optim
-from torch.nn import functional
-from training_bench import Points, a_job, drive_split, gather, serve, serve_split
+from torch import nn, optim
+from training_bench import (
+    OPTIMIZERS,
+    Mixed,
+    MixedApp,
+    Points,
+    a_job,
+    drive_split,
+    gather,
+    mixed_job,
+    serve,
+    serve_split,
+)
 
 from warren.live.plain import train
 from warren.live.training.blocks import ranges_of, static_owners, views_in
 from warren.live.training.layout import Entry, Layout
 from warren.live.training.store import ParameterStore
 from warren.model.errors import SpecError
-from warren.model.job import Evaluate, Job, Stop
+from warren.model.job import Stop
 
 
 def a_layout(sizes: Sequence[int]) -> Layout:
@@ -83,72 +93,6 @@ def test_one_part_is_one_range_and_parts_that_touch_are_merged() -> None:
     assert ranges_of(layout, (0, 1, 1, 0), 0) == ((0, 64), (256, 320))
     assert ranges_of(layout, (0, 1, 1, 0), 1) == ((64, 256),)
     assert ranges_of(layout, (0, 0, 0, 0), 1) == ()
-
-
-class Mixed(nn.Module):
-    """Tied weights, batch norm, a weight that is used by some shards, one by none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(7, 6)
-        self.norm = nn.BatchNorm1d(6)
-        self.wide = nn.Linear(6, 33)
-        self.back = nn.Linear(33, 6)
-        self.sometimes = nn.Parameter(torch.ones(6))
-        self.never = nn.Parameter(torch.ones(5))
-        self.output = nn.Linear(6, 7, bias=False)
-        self.output.weight = self.embedding.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.norm(self.embedding(x))
-        hidden = hidden + self.back(functional.dropout(self.wide(hidden).relu(), 0.2))
-        if x[0] < 3:
-            hidden = hidden * self.sometimes
-        return self.output(hidden)
-
-
-OPTIMIZERS: dict[str, Any] = {
-    "sgd": lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.01),
-    "adam": lambda ps: optim.Adam(ps, lr=0.01),
-    "adamw foreach": lambda ps: optim.AdamW(ps, lr=0.01, foreach=True, amsgrad=True),
-    "adagrad": lambda ps: optim.Adagrad(ps, lr=0.1),
-    "adadelta": lambda ps: optim.Adadelta(ps),
-    "rmsprop": lambda ps: optim.RMSprop(ps, lr=0.01, momentum=0.5, centered=True),
-    "rprop": lambda ps: optim.Rprop(ps, lr=0.01),
-    "rprop foreach": lambda ps: optim.Rprop(ps, lr=0.01, foreach=True),
-    "adamax": lambda ps: optim.Adamax(ps),
-    "nadam": lambda ps: optim.NAdam(ps),
-    "radam": lambda ps: optim.RAdam(ps),
-    "asgd": lambda ps: optim.ASGD(ps),
-    "maximize": lambda ps: optim.SGD(ps, lr=1e-3, maximize=True, foreach=True, weight_decay=0.1),
-}
-
-
-class MixedApp(Points):
-    chosen: str = "sgd"
-
-    def model(self) -> nn.Module:
-        return Mixed()
-
-    def dataset(self) -> Any:
-        return torch.randint(0, 7, (90,))
-
-    def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        return functional.cross_entropy(model(batch), (batch + 1) % 7)
-
-    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
-        return OPTIMIZERS[self.chosen](list(named_parameters))
-
-    def schedule(self, optimizer: optim.Optimizer) -> Any:
-        return optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.7)
-
-    def evaluate(self, model: nn.Module) -> dict[str, float]:
-        noise = torch.rand(())  # what an app may do: the generators are part of the promise
-        return super().evaluate(model) | {"noise": float(noise)}
-
-
-def mixed_job(**fields: Any) -> Job:
-    return a_job(**{"rounds": 5, "evaluate": Evaluate(every=2), **fields})
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 40])

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 from torch.nn import functional
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.result import RoundOutcome
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
-from warren.model.job import Job
+from warren.model.job import Evaluate, Job
 
 APPS = Path(__file__).resolve().parents[2] / "examples" / "apps"
 MakeApp = Callable[[], TorchApp]
@@ -44,6 +44,72 @@ class Points(TorchApp):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         return {"weight": float(sum(p.abs().sum() for p in model.parameters()))}
+
+
+class Mixed(nn.Module):
+    """Tied weights, batch norm, a weight that is used by some shards, one by none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.wide = nn.Linear(6, 33)
+        self.back = nn.Linear(33, 6)
+        self.sometimes = nn.Parameter(torch.ones(6))
+        self.never = nn.Parameter(torch.ones(5))
+        self.output = nn.Linear(6, 7, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.norm(self.embedding(x))
+        hidden = hidden + self.back(functional.dropout(self.wide(hidden).relu(), 0.2))
+        if x[0] < 3:
+            hidden = hidden * self.sometimes
+        return self.output(hidden)
+
+
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adam": lambda ps: optim.Adam(ps, lr=0.01),
+    "adamw foreach": lambda ps: optim.AdamW(ps, lr=0.01, foreach=True, amsgrad=True),
+    "adagrad": lambda ps: optim.Adagrad(ps, lr=0.1),
+    "adadelta": lambda ps: optim.Adadelta(ps),
+    "rmsprop": lambda ps: optim.RMSprop(ps, lr=0.01, momentum=0.5, centered=True),
+    "rprop": lambda ps: optim.Rprop(ps, lr=0.01),
+    "rprop foreach": lambda ps: optim.Rprop(ps, lr=0.01, foreach=True),
+    "adamax": lambda ps: optim.Adamax(ps),
+    "nadam": lambda ps: optim.NAdam(ps),
+    "radam": lambda ps: optim.RAdam(ps),
+    "asgd": lambda ps: optim.ASGD(ps),
+    "maximize": lambda ps: optim.SGD(ps, lr=1e-3, maximize=True, foreach=True, weight_decay=0.1),
+}
+
+
+class MixedApp(Points):
+    chosen: str = "sgd"
+
+    def model(self) -> nn.Module:
+        return Mixed()
+
+    def dataset(self) -> Any:
+        return torch.randint(0, 7, (90,))
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        return functional.cross_entropy(model(batch), (batch + 1) % 7)
+
+    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+        return OPTIMIZERS[self.chosen](list(named_parameters))
+
+    def schedule(self, optimizer: optim.Optimizer) -> Any:
+        return optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.7)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        noise = torch.rand(())  # what an app may do: the generators are part of the promise
+        return super().evaluate(model) | {"noise": float(noise)}
+
+
+def mixed_job(**fields: Any) -> Job:
+    return a_job(**{"rounds": 5, "evaluate": Evaluate(every=2), **fields})
 
 
 def serve(

@@ -13,7 +13,7 @@ from warren.live.training.blocks import Ranges, views_in
 from warren.live.training.layout import ALIGN_BYTES, Buffer, Entry, Layout, flat_of
 from warren.live.training.memory import fresh, pieces_of
 
-_CHUNK_BYTES: Final = 1 << 18
+_CHUNK_BYTES: Final = 1 << 20
 """Summed piece by piece, so that a piece stays in the cache until it is divided."""
 
 

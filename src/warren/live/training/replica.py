@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from warren.live.training.contract import (
     refuse,
     tensorwise,
 )
-from warren.live.training.layout import Buffer, Layout, tensors
+from warren.live.training.layout import Buffer, Entry, Layout, tensors
 from warren.live.training.memory import StatePool
 from warren.live.training.result import TaskResult
 from warren.live.training.seeding import BARRIER, reseed
@@ -94,11 +94,8 @@ class Replica:
 
     @torch.no_grad()
     def _combine(self, results: Sequence[TaskResult]) -> None:
-        if self._keeps_gradients:
-            self._means.renew()  # the optimiser may have kept those of the last round
-        self._means.compute([result.update for result in results])
         target = tensors(self.model)
-        for index, entry, mean in self._means.views():
+        for index, entry, mean in self._mean(results):
             tensor = target[entry.name]
             if entry.kind == "param":
                 present = any(result.present[index] for result in results)
@@ -109,6 +106,15 @@ class Replica:
             for index, entry, first in views_in(self.layout, self.ranges, results[0].update):
                 if index in self._integers:
                     target[entry.name].copy_(first)
+
+    def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, Entry, Tensor]]:
+        """Index, entry and mean of each owned tensor; integer buffers have none."""
+        if len(results) == 1 and not self._keeps_gradients:
+            return views_in(self.layout, self.ranges, results[0].update)  # as it was sent
+        if self._keeps_gradients:
+            self._means.renew()  # the optimiser may have those of the last round
+        self._means.compute([result.update for result in results])
+        return self._means.views()
 
 
 def _gradient(tensor: Tensor, mean: Tensor) -> Tensor:
