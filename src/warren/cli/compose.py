@@ -224,10 +224,10 @@ def _train(
 
     with ExitStack() as stack:
         stack.callback(close)
-        port.start()
         if size is None:
             out.write(inputs)
-        else:
+        port.start()
+        if size is not None:
             out.cut(size)
         out.keep()
         parts.execute()

@@ -249,12 +249,12 @@ class Ledger:
         metrics = tuple(sorted((report.metrics or {}).items()))
         progress.passed, progress.barrier_ns = report.round + 1, at_ns
         progress.saved(report.saved)
+        # A checkpoint of the beginning of a round is whole before that round's barrier passes.
+        saved = progress.cut_at(report.round) if report.saved == report.round else ()
+        cut = tuple(past.row(at_ns) for past in saved)
         self._push_done(report.job, finished=report.finished)
-        at_ns = self._agenda.push(
-            RoundsDone(
-                at_ns, report.job, report.round, 1, report.finished, report.loss, metrics, at_ns
-            )
-        )
+        what = (report.job, report.round, 1, report.finished, report.loss, metrics)
+        at_ns = self._agenda.push(RoundsDone(at_ns, *what, at_ns, cut))
         if report.finished:
             progress.ended = True
             self._forget(report.job)
