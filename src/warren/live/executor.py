@@ -7,6 +7,7 @@ along as far as they go: queue -> COMP -> COMM -> reported.
 from __future__ import annotations
 
 import time
+from collections.abc import Container, Mapping
 from typing import Final
 
 import zmq
@@ -79,25 +80,27 @@ class Executor:
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
         self._control.send(ExecutorReady(self._device))
-        while self._wait():
-            self._hear_trainers()
-            self._hear_servers()
-            self._hear_controller()
+        while (ready := self._wait()) is not None:
+            if self._trainers.socket in ready:
+                self._hear_trainers()
+            self._hear_servers(ready)
+            if self._control.socket in ready:
+                self._hear_controller()
             while self._end_comp() or self._end_syncs() or self._start():
                 pass
             self._prefetch()
             self._watch()
 
-    def _wait(self) -> bool:
-        """Until a message or the next time limit; False when the zygote is gone."""
+    def _wait(self) -> Mapping[object, int] | None:
+        """Until a message or the next time limit: who can be heard; None: the zygote is gone."""
         due = self._due_ns()
         if due is None:
-            return not self._ended(self._poller.poll())
-        left_ms = max(0, due - time.monotonic_ns()) // _MS
-        ready = self._poller.poll(left_ms)
-        if not ready and due - time.monotonic_ns() < _MS:
-            sleep_until(due)
-        return not self._ended(ready)
+            ready = dict(self._poller.poll())
+        else:
+            ready = dict(self._poller.poll(max(0, due - time.monotonic_ns()) // _MS))
+            if not ready and due - time.monotonic_ns() < _MS:
+                sleep_until(due)
+        return None if self._lifeline in ready else ready
 
     def _due_ns(self) -> int | None:
         work, due = self._comp, self._comm.due_ns()
@@ -106,9 +109,6 @@ class Executor:
         comp = work.comp_due_ns
         mine = work.began_ns + work.limit_ns + _GRACE_NS if comp is None else comp
         return mine if due is None else min(mine, due)
-
-    def _ended(self, ready: list[tuple[object, int]]) -> bool:
-        return any(source == self._lifeline for source, _ in ready)
 
     # What others send.
 
@@ -142,8 +142,8 @@ class Executor:
         )
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
 
-    def _hear_servers(self) -> None:
-        for job, pushed in self._supply.hear():
+    def _hear_servers(self, ready: Container[object]) -> None:
+        for job, pushed in self._supply.hear(ready):
             key, comp = (job, pushed.round), self._comp
             work = self._comm.find(key, pushed.shard)
             if work is None and comp is not None and (comp.key, comp.shard) == (key, pushed.shard):

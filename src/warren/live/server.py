@@ -129,12 +129,16 @@ class Server:
             poller.register(source, zmq.POLLIN)
         self._control.send(ServerReady(self._job.index, self._role.era, self._role.part))
         while True:
-            ready = poller.poll(self._timeout_ms())
-            if any(source == self._lifeline for source, _ in ready):
+            ready = dict(poller.poll(self._timeout_ms()))
+            if self._lifeline in ready:
                 return
-            self._hear_controller()
+            if self._control.socket in ready:
+                self._hear_controller()
             self._open()
-            self._hear()
+            if self._hub.socket in ready:
+                self._hear()
+            if self._first is not None and self._first.socket in ready:
+                self._hear_first(self._first)
             self._step()
             self._pass_barrier()
             self._answer_pulls()
@@ -183,7 +187,9 @@ class Server:
                     self._saver.part_saved(part, round_no)
                 case _:
                     raise ValueError(f"an executor does not send {message}")
-        for message, _ in self._first.drain() if self._first is not None else ():
+
+    def _hear_first(self, first: Link) -> None:
+        for message, _ in first.drain():
             assert isinstance(message, Turn)
             self._turn(message)
 

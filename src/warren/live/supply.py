@@ -7,7 +7,7 @@ the next is computed. A task that finds no place waits; that is the credit of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -133,11 +133,11 @@ class Supply:
         """To the job's first server."""
         self._sources[job].links[0].send(message)
 
-    def hear(self) -> Iterator[tuple[int, Pushed]]:
+    def hear(self, ready: Container[object]) -> Iterator[tuple[int, Pushed]]:
         """Take what the servers sent; acknowledgements are the caller's."""
         for job, source in self._sources.items():
             for part, link in enumerate(source.links):
-                for message, buffers in link.drain():
+                for message, buffers in link.drain() if link.socket in ready else ():
                     if isinstance(message, Pushed):
                         yield job, message
                     else:

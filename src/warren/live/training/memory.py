@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import mmap
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from warren.live.training.blocks import Ranges, views_in
-from warren.live.training.layout import Layout
+from warren.live.training.layout import Buffer, Layout, flat_of
+
+_FRAMES: Final = 4
+"""A device has two places for states and two for updates."""
 
 
 def fresh(nbytes: int) -> Tensor:
@@ -48,6 +51,34 @@ class Place:
         return handle.data
 
 
+class Frame:
+    """A whole state or update at some address: typed views, and the padding between them."""
+
+    def __init__(self, layout: Layout, flat: Tensor) -> None:
+        self.views = list(layout.views(flat).values())
+        ends = [entry.offset + entry.nbytes for entry in layout.entries]
+        begins = [*(entry.offset for entry in layout.entries[1:]), layout.total_bytes]
+        self.padding = [flat[end:begin] for end, begin in zip(ends, begins, strict=True)]
+
+
+class Frames:
+    """Frames of the buffers used last. They keep the memory, so an address means one buffer."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._last: dict[int, Frame] = {}
+
+    def at(self, buffer: Buffer) -> Frame:
+        """The frame of a buffer of ``layout.total_bytes`` bytes; it shares its memory."""
+        flat = flat_of(buffer)
+        address = flat.data_ptr()
+        frame = self._last.pop(address, None) or Frame(self._layout, flat)
+        if len(self._last) >= _FRAMES:
+            del self._last[next(iter(self._last))]
+        self._last[address] = frame
+        return frame
+
+
 class StatePool:
     """Copies of the owned part of a model that stay as they are while anyone may read them.
 
@@ -56,26 +87,26 @@ class StatePool:
 
     def __init__(self, layout: Layout, ranges: Ranges) -> None:
         self._layout, self._ranges = layout, ranges
-        self._places: list[tuple[Place, dict[str, Tensor]]] = []
+        self._places: list[tuple[Place, dict[int, Tensor]]] = []
 
     def __len__(self) -> int:
         """How many places there are."""
         return len(self._places)
 
     @torch.no_grad()
-    def pack(self, source: Mapping[str, Tensor]) -> tuple[memoryview, ...]:
-        """The bytes of these tensors, by name, one piece a range; padding is zero."""
+    def pack(self, source: Sequence[Tensor]) -> tuple[memoryview, ...]:
+        """The bytes of these tensors, all of the layout, one piece a range; padding is zero."""
         found = next((pair for pair in self._places if pair[0].free), None)
         place, views = self._new() if found is None else found
-        for name, view in views.items():
-            view.copy_(source[name])
+        if views:
+            torch._foreach_copy_(list(views.values()), [source[at] for at in views])
         whole = place.lend()
         return tuple(whole[begin:end] for begin, end in self._ranges)
 
-    def _new(self) -> tuple[Place, dict[str, Tensor]]:
+    def _new(self) -> tuple[Place, dict[int, Tensor]]:
         place = Place(self._layout.total_bytes)
         pieces = pieces_of(place.flat, self._ranges)
-        views = {e.name: view for _, e, view in views_in(self._layout, self._ranges, pieces)}
+        views = {at: view for at, _, view in views_in(self._layout, self._ranges, pieces)}
         self._places.append((place, views))
         return place, views
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +23,13 @@ from warren.live.training.contract import (
 )
 from warren.live.training.layout import Buffer, Entry, Layout, tensors
 from warren.live.training.memory import StatePool
+from warren.live.training.places import Places
 from warren.live.training.result import TaskResult
 from warren.live.training.seeding import BARRIER, reseed
 from warren.model.job import Job
+
+_LARGE_BYTES: Final = 1 << 16
+"""Tensors of this size on average are worth a view each, to spare a copy."""
 
 
 class Replica:
@@ -47,6 +52,9 @@ class Replica:
         self._pool = StatePool(self.layout, self.ranges)
         self._means = Means(self.layout, self.ranges)
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
+        owned_bytes = sum(end - begin for begin, end in self.ranges)
+        self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
+        self._places = Places(self.model)
         self._keeps_gradients = not tensorwise(self.optimizer)
 
     @property
@@ -56,7 +64,7 @@ class Replica:
 
     def pack(self) -> tuple[memoryview, ...]:
         """The owned tensors as they are now, one piece a range."""
-        return self._pool.pack(tensors(self.model))
+        return self._pool.pack(self._tensors())
 
     def step(self, round_no: int, results: Sequence[TaskResult]) -> None:
         """Combine the owned tensors of results in shard order, step, and schedule."""
@@ -64,17 +72,17 @@ class Replica:
         self.current = self.owned
         reseed(self.job.seed, round_no, BARRIER)
         self.optimizer.step()
-        for parameter in self.model.parameters():
-            parameter.grad = None
+        for tensor in self._tensors():
+            tensor.grad = None
         if self.schedule is not None:
             self.schedule.step()
 
     @torch.no_grad()
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
         """Put what lies in these ranges of the state, one buffer each, into the model."""
-        target, taken = tensors(self.model), set()
-        for index, entry, view in views_in(self.layout, ranges, buffers):
-            target[entry.name].copy_(view)
+        target, taken = self._tensors(), set()
+        for index, _, view in views_in(self.layout, ranges, buffers):
+            target[index].copy_(view)
             taken.add(index)
         empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
         self.current |= taken | empty
@@ -94,22 +102,30 @@ class Replica:
 
     @torch.no_grad()
     def _combine(self, results: Sequence[TaskResult]) -> None:
-        target = tensors(self.model)
+        target = self._tensors()
         for index, entry, mean in self._mean(results):
-            tensor = target[entry.name]
+            tensor = target[index]
             if entry.kind == "param":
                 present = any(result.present[index] for result in results)
                 tensor.grad = _gradient(tensor, mean) if present else None
             elif entry.kind == "float_buffer":
                 tensor.copy_(mean)
         if self._integers:
-            for index, entry, first in views_in(self.layout, self.ranges, results[0].update):
+            for index, _, first in views_in(self.layout, self.ranges, results[0].update):
                 if index in self._integers:
-                    target[entry.name].copy_(first)
+                    target[index].copy_(first)
+
+    def _tensors(self) -> list[Tensor]:
+        """All of them, in the order of the layout."""
+        found = self._places.now()
+        for tensor, entry in zip(found, self.layout.entries, strict=True):
+            if tensor is None:
+                raise refuse(self.job, entry.name, "was taken away by the app")
+        return cast("list[Tensor]", found)
 
     def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, Entry, Tensor]]:
         """Index, entry and mean of each owned tensor; integer buffers have none."""
-        if len(results) == 1 and not self._keeps_gradients:
+        if len(results) == 1 and self._large and not self._keeps_gradients:
             return views_in(self.layout, self.ranges, results[0].update)  # as it was sent
         if self._keeps_gradients:
             self._means.renew()  # the optimiser may have those of the last round

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.batches import Batches
 from warren.live.training.contract import build_dataset, build_model, checked_loss, refuse
-from warren.live.training.layout import Buffer, Layout, flat_of, raw, tensors
+from warren.live.training.layout import Buffer, Layout, raw
+from warren.live.training.memory import Frame, Frames
+from warren.live.training.places import Places
 from warren.live.training.result import TaskResult, marks_of
 from warren.live.training.seeding import reseed
 from warren.model.job import Job
@@ -22,7 +24,9 @@ class TaskRunner:
         self._model = build_model(app, job)
         self._batches = Batches(build_dataset(app, job), job)
         self.layout = Layout.of(self._model)
-        self._places = _buffer_places(self._model)
+        self._places = Places(self._model)
+        self._frames = Frames(self.layout)
+        self._params = len(self.layout.params)
 
     def run(
         self, state: Buffer, round_no: int, shard: int, update: Buffer | None = None
@@ -40,63 +44,55 @@ class TaskRunner:
         for buffer in (state, place):
             if memoryview(buffer).nbytes != self.layout.total_bytes:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
-        self._reset(state)
+        self._reset(self._frames.at(state))
         reseed(self._job.seed, round_no, shard)
         batch = self._batches.of(round_no, shard)
         loss = checked_loss(self._app.loss(self._model, batch), self._job)
         loss.backward()  # type: ignore[no-untyped-call]
-        return self._collect(float(loss.detach()), place)
+        value = float(loss.detach())
+        present = self._collect(self._frames.at(place))
+        whole = memoryview(place)
+        marks = marks_of(self.layout, value, present, whole)
+        return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
 
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
         self.run(raw(self.layout.pack(self._model)), 0, 0)
 
     @torch.no_grad()
-    def _reset(self, state: Buffer) -> None:
-        for owner, leaf, tensor in self._places.values():
-            owner._buffers[leaf] = tensor  # a forward pass may have put another one there
-        target = tensors(self._model)
-        for name, view in self.layout.views(flat_of(state)).items():
-            target[name].copy_(view)
-        for parameter in self._model.parameters():
-            parameter.grad = None
+    def _reset(self, state: Frame) -> None:
+        self._places.put_back_buffers()
+        target = self._places.now()
+        for tensor, entry in zip(target, self.layout.entries, strict=True):
+            if tensor is None:
+                raise refuse(self._job, entry.name, "was taken away during a task")
+            tensor.grad = None
+        torch._foreach_copy_(target, state.views)
         self._model.train()
 
-    def _collect(self, loss: float, update: Buffer) -> TaskResult:
-        flat, end = flat_of(update), 0
-        source = tensors(self._model)
+    @torch.no_grad()
+    def _collect(self, update: Frame) -> bytes:
+        """Fill an update; gives its mask."""
+        targets, sources, absent = [], [], []
         present = bytearray()
-        for entry, view in zip(self.layout.entries, self.layout.views(flat).values(), strict=True):
-            if end < entry.offset:
-                flat[end : entry.offset] = 0
-            end = entry.offset + entry.nbytes
-            value: Tensor | None = source.get(entry.name)
-            if entry.kind == "param":
-                value = None if value is None else value.grad
-                present.append(value is not None)
-            if value is None:
-                view.zero_()
-            else:
-                self._check(entry.name, value, view)
-                view.copy_(value.detach())
-        flat[end:] = 0
-        mask, whole = bytes(present), memoryview(update)
-        marks = marks_of(self.layout, loss, mask, whole)
-        return TaskResult(loss=loss, present=mask, marks=marks, update=(whole,))
+        for at, (value, view) in enumerate(zip(self._places.now(), update.views, strict=True)):
+            source = value
+            if at < self._params:
+                source = None if value is None else value.grad
+                present.append(source is not None)
+            if source is None:
+                absent.append(view)
+                continue
+            if source.shape != view.shape or source.dtype != view.dtype or source.is_sparse:
+                self._refuse(self.layout.entries[at].name, source, view)
+            targets.append(view)
+            sources.append(source)
+        torch._foreach_copy_(targets, sources)
+        torch._foreach_zero_(absent + update.padding)
+        return bytes(present)
 
-    def _check(self, name: str, value: Tensor, view: Tensor) -> None:
+    def _refuse(self, name: str, value: Tensor, view: Tensor) -> None:
         if value.layout is not torch.strided:
             raise refuse(self._job, name, "has a sparse gradient; use dense ones (sparse=False)")
-        if value.shape != view.shape or value.dtype != view.dtype:
-            was, now = f"{view.dtype} {tuple(view.shape)}", f"{value.dtype} {tuple(value.shape)}"
-            raise refuse(self._job, name, f"changed from {was} to {now} during a task")
-
-
-def _buffer_places(model: nn.Module) -> dict[str, tuple[nn.Module, str, Tensor]]:
-    """For each buffer its module, its name there and the tensor it was built with."""
-    modules = dict(model.named_modules())
-    places = {}
-    for name, tensor in model.named_buffers():
-        path, _, leaf = name.rpartition(".")
-        places[name] = (modules[path], leaf, tensor)
-    return places
+        was, now = f"{view.dtype} {tuple(view.shape)}", f"{value.dtype} {tuple(value.shape)}"
+        raise refuse(self._job, name, f"changed from {was} to {now} during a task")
