@@ -1,0 +1,144 @@
+"""``warren calibrate``: files that other commands read, made by the real engine of this machine."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_runs import CHECKOUT, Warren, write_run
+
+from warren.cli import calibrating
+from warren.cli.files import read
+from warren.cli.phases import Phase, run_phases
+from warren.profile.table import BATCHES
+from warren.workload.load import load_cluster, load_run
+
+pytestmark = pytest.mark.live
+
+APPS = f"{CHECKOUT}/examples/apps"
+CLUSTER = """\
+hosts: [{name: h, devices: {CPU: 2}}]
+engine: local
+"""
+JOBS = f"""\
+- {{name: a, app: {APPS}/cancer.py:Cancer, scale: 2, rounds: 6, batch: 16}}
+- {{name: b, app: {APPS}/diabetes.py:Diabetes, rounds: 8, batch: 64}}
+- {{name: c, app: {APPS}/diabetes.py:Diabetes, model: my-net, rounds: 2, batch: 64}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_phases_come_to_rest_and_give_tasks_and_processor_times() -> None:
+    run, of_kind = calibrating._run(2, pin=False)
+    small, steady = of_kind["small"], of_kind["steady"]
+    phases = [
+        Phase(name="warm", jobs=(*small, *steady), devices=2, rounds=2),
+        Phase(name="small", jobs=small, devices=2, rounds=10),
+        Phase(name="steady", jobs=steady[:1], devices=1, rounds=10),
+    ]
+    begun: list[int] = []
+    samples, numerics = run_phases(run, phases, begun.append)
+    assert begun == [1, 2, 3]
+    assert "torch" in numerics
+    assert [len(one.tasks) for one in samples] == [2 * (len(small) + 4), 10 * len(small), 10]
+    for before, after in pairwise(samples):
+        end_ns = max(task.end_ns for task in before.tasks)
+        assert end_ns < min(task.start_ns for task in after.tasks)
+    # The steady task computes for milliseconds, the other one hardly at all.
+    each = [one.trainers_ns / len(one.tasks) for one in samples[1:]]
+    assert each[1] > 2 * each[0] > 0
+    assert each[1] == pytest.approx(median_busy(samples[2].tasks), rel=0.5)
+    assert all(one.own_ns > 0 for one in samples)
+
+
+def median_busy(tasks: list) -> int:  # type: ignore[type-arg]
+    return sorted(task.busy_ns for task in tasks)[len(tasks) // 2]
+
+
+def test_the_constants_of_this_machine_go_into_a_file_that_a_cluster_names(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrating, "REPEATS", 1)
+    out = tmp_path / "machine.yaml"
+    found = warren("calibrate", "--local", "--out", out, "--json")
+    assert found.code == 0, found.err
+    assert found.json == yaml.safe_load(out.read_text())
+    assert [line for line in found.err if line.startswith("repeat")] == [
+        "repeat 1 of 2",
+        "repeat 2 of 2",
+    ]
+    (tmp_path / "c.yaml").write_text(CLUSTER + "overheads: machine.yaml\n")
+    overheads = load_cluster(str(tmp_path / "c.yaml"), read).overheads
+    assert overheads is not None
+    assert overheads.cores == len(os.sched_getaffinity(0))
+    # Between what no process can do and what would be a fault: 10 us and 0.1 s.
+    assert 10_000 < overheads.dispatch_ns < 10**8
+    assert 10_000 < overheads.task_cpu_ns + overheads.round_cpu_ns < 10**8
+    assert 1 <= overheads.slowdown < 5
+    told = found.json["constants"]
+    assert {"task_alone", "task_busy", "barrier", "barrier_decided", "step"} <= told.keys()
+    assert 0 <= found.json["machine"]["busy_before"] <= 1
+
+
+def test_rows_of_a_run_are_measured_once_and_then_stand_in_its_profiles(
+    warren: Warren, tmp_path: Path
+) -> None:
+    path = write_run(tmp_path / "in", cluster=CLUSTER, jobs=JOBS)
+    out = tmp_path / "in" / "rows.yaml"
+    my_net = "profiles={my-net: {model: 1 MB, comp: {CPU: 1 ms}}}"
+    found = warren(
+        "calibrate", "--local", "--jobs", path, "--set", my_net, "-o", out, "--tasks", "3"
+    )
+    assert found.code == 0, found.err
+    assert found.out == ""
+    rows = yaml.safe_load(out.read_text())
+    assert rows.keys() == {"format", "measured:a", "measured:b"}
+    assert rows["measured:a"]["batch"] == 16
+    assert rows["measured:a"]["model"] > 0
+    with_rows = "profiles=rows.yaml"
+    drop = "workload.jobs=two.yaml"
+    (tmp_path / "in" / "two.yaml").write_text("\n".join(JOBS.splitlines()[:2]))
+    run = load_run(path, read, {"profiles": "rows.yaml", "workload.jobs": "two.yaml"}, BATCHES)
+    assert {row.model for row in run.profiles} == {"measured:a", "measured:b"}
+    told = warren("simulate", path, "--set", with_rows, "--set", drop, "--json")
+    assert told.code == 0, told.err
+    assert not any("measuring" in line for line in told.err)
+    a_s = 6 * (2 * rows["measured:a"]["comp"]["CPU"] + rows["measured:a"]["sync"]["CPU"])
+    b_s = 8 * (rows["measured:b"]["comp"]["CPU"] + rows["measured:b"]["sync"]["CPU"])
+    assert 0 < told.json["makespan_s"] <= a_s + b_s
+    slower = "cluster.overheads={constants: {cores: 2, task_cpu: 1 s}}"
+    raised = warren("simulate", path, "--set", with_rows, "--set", drop, "--set", slower, "--json")
+    assert raised.json["makespan_s"] > 6 + told.json["makespan_s"]
+    assert raised.json["lower_bound"] is None
+    assert "overheads" in raised.json["gap_reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "calibrate: --local: is required"),
+        (["--local", "--set", "seed=1"], "calibrate: --set: needs --jobs RUN.yaml"),
+        (["--local", "--jobs", "none.yaml"], "none.yaml: cannot be read"),
+        (["--local", "--tasks", "2"], "--tasks: input should be greater than or equal to 3"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(warren: Warren, options: list[str], said: str) -> None:
+    found = warren("calibrate", *options)
+    assert found.code == 2
+    assert said in "\n".join(found.err)
+
+
+def test_a_run_without_a_job_to_measure_is_refused(warren: Warren, tiny: str) -> None:
+    found = warren("calibrate", "--local", "--jobs", tiny)
+    assert found.code == 2
+    assert found.err == [
+        f"warren: {tiny}: workload.jobs: nothing to measure: no job has an app without model and "
+        "cost"
+    ]
