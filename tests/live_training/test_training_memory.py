@@ -65,7 +65,7 @@ def test_a_state_on_its_way_is_not_overwritten_and_then_its_memory_is_used_again
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.fill_(value)
-        (state,) = pool.pack(dict(model.named_parameters()))
+        (state,) = pool.pack(list(model.parameters()))
         sent.append(bytes(state))
         sender.send(zmq.Frame(state, copy=False), copy=False)
         del state
@@ -78,7 +78,7 @@ def test_a_state_on_its_way_is_not_overwritten_and_then_its_memory_is_used_again
             break
         threading.Event().wait(0.01)
     for _ in range(4):
-        pool.pack(dict(model.named_parameters()))
+        pool.pack(list(model.parameters()))
     assert len(pool) == 6
     sender.close()
     receiver.close()

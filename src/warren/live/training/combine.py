@@ -42,7 +42,8 @@ class Means:
     def renew(self) -> None:
         """Begin new memory and leave the old to whoever holds it."""
         flat = fresh(self._layout.total_bytes)
-        self._flats = [flat[begin:end] for begin, end in self._ranges]
+        pieces = [flat[begin:end] for begin, end in self._ranges]
+        self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
         self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
 
     def views(self) -> list[tuple[int, Entry, Tensor]]:
@@ -53,12 +54,13 @@ class Means:
     def compute(self, updates: Sequence[Sequence[Buffer]]) -> None:
         """Fill ``views`` from updates in shard order, each with one buffer a range."""
         flats = [[flat_of(buffer) for buffer in update] for update in updates]
-        for run in self._runs:
+        for run, out in zip(self._runs, self._outs, strict=True):
             parts = [flat[run.at][run.begin : run.end].view(run.dtype) for flat in flats]
-            out = self._flats[run.at][run.begin : run.end].view(run.dtype)
-            size = out.numel() if run.dtype.is_complex else _CHUNK_BYTES // out.element_size()
-            split = [torch.split(part, size) for part in (out, *parts)]
-            for pieces in zip(*split, strict=True):
+            if run.dtype.is_complex or out.nbytes <= _CHUNK_BYTES:
+                _mean(out, parts)
+                continue
+            size = _CHUNK_BYTES // out.element_size()
+            for pieces in zip(*(torch.split(part, size) for part in (out, *parts)), strict=True):
                 _mean(pieces[0], pieces[1:])
 
 

@@ -58,7 +58,8 @@ class Frame:
         self.views = list(layout.views(flat).values())
         ends = [entry.offset + entry.nbytes for entry in layout.entries]
         begins = [*(entry.offset for entry in layout.entries[1:]), layout.total_bytes]
-        self.padding = [flat[end:begin] for end, begin in zip(ends, begins, strict=True)]
+        gaps = [(end, begin) for end, begin in zip(ends, begins, strict=True) if end < begin]
+        self.padding = [flat[end:begin] for end, begin in gaps]
 
 
 class Frames:

@@ -62,11 +62,12 @@ class TaskRunner:
     @torch.no_grad()
     def _reset(self, state: Frame) -> None:
         self._places.put_back_buffers()
-        target = self._places.now()
-        for tensor, entry in zip(target, self.layout.entries, strict=True):
+        target: list[Tensor] = []
+        for tensor, entry in zip(self._places.now(), self.layout.entries, strict=True):
             if tensor is None:
                 raise refuse(self._job, entry.name, "was taken away during a task")
             tensor.grad = None
+            target.append(tensor)
         torch._foreach_copy_(target, state.views)
         self._model.train()
 
@@ -88,7 +89,8 @@ class TaskRunner:
             targets.append(view)
             sources.append(source)
         torch._foreach_copy_(targets, sources)
-        torch._foreach_zero_(absent + update.padding)
+        if zeros := absent + update.padding:
+            torch._foreach_zero_(zeros)
         return bytes(present)
 
     def _refuse(self, name: str, value: Tensor, view: Tensor) -> None:
