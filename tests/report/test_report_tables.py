@@ -2,13 +2,17 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from report_world import record_of
 
+from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.report import parquet
 from warren.report.metrics import job_rows
@@ -65,6 +69,20 @@ def test_devices_and_profile_come_back():
     np.testing.assert_array_equal(costs.comp_ns_JT, record.costs.comp_ns_JT)
     np.testing.assert_array_equal(costs.sync_ns_JT, record.costs.sync_ns_JT)
     np.testing.assert_array_equal(costs.fits_JT, record.costs.fits_JT)
+
+
+@given(st.integers(0, 2**51), st.integers(0, 2**51))
+def test_costs_come_back_to_the_nanosecond(comp_ns, sync_ns):
+    """Of a task of up to 26 days: n / 1e9 in text, read, times 1e9, is nearer than half to n."""
+    record = record_of(jobs=1, counts=(1,))
+    costs = CostTable(
+        comp_ns_JT=np.array([[comp_ns]]),
+        sync_ns_JT=np.array([[sync_ns]]),
+        fits_JT=np.array([[True]]),
+    )
+    text = profile_csv(replace(record, costs=costs))
+    back = read_profile_csv(text.encode(), record.run)
+    assert (back.comp_ns_JT[0, 0], back.sync_ns_JT[0, 0]) == (comp_ns, sync_ns)
 
 
 def test_a_profile_of_another_run_is_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.cli.bounds import lower_bound
-from warren.cli.export import input_files, result_files
+from warren.cli.export import hash_of, input_files, result_files
 from warren.cli.files import DISK_ERRORS, refused, unwritable
 from warren.cli.output import OutputDir
 from warren.cli.policies import Timed, choose
@@ -169,7 +168,7 @@ def run_live(
         journal=out,
         options=options or Options(),
         begin=begin,
-        inputs=hashlib.sha256("".join(map(str, inputs.values())).encode()).hexdigest(),
+        inputs=hash_of(inputs),
     )
     size = None if past is None else _catch_up(parts, past, out)
     try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -27,6 +29,11 @@ def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:
         "profile.csv": profile_csv(record),
         "devices.csv": devices_csv(record),
     }
+
+
+def hash_of(inputs: Mapping[str, bytes | str]) -> str:
+    """A hash of ``input_files``, by which a run that goes on knows that they did not change."""
+    return hashlib.sha256("".join(map(str, inputs.values())).encode()).hexdigest()
 
 
 def _nothing_yet(run: Run) -> History:
@@ -70,32 +77,52 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
     SpecError
         If a file is missing or damaged, or they do not belong together.
     """
-    run, costs = load_inputs(name, files)
-    history = _history(f"{name}/journal", files["journal"], run)
+    run = load_folders_run(name, files)
+    history = load_history(name, files["journal"], run)
+    costs = load_costs(name, files, run)
     extra = _measured(f"{name}/summary.json", files.get("summary.json", b"{}"))
     bound = lower_bound(run, costs, history)
     return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
 
 
-def load_inputs(name: str, files: dict[str, bytes]) -> tuple[Run, CostTable]:
-    """What the run of a folder was made from: its run file and the costs as used.
+def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
+    """The run of a folder that has all that is needed to read its journal.
 
     Raises
     ------
     SpecError
-        If a file is missing or damaged.
+        If a file is missing, or ``run.yaml`` is damaged.
     """
-    from warren.report.tables import read_profile_csv
     from warren.workload.load import load_run
 
     for needed in ("run.yaml", "journal", "profile.csv"):
         if needed not in files:
             raise SpecError(Problem(file=f"{name}/{needed}", message="is missing"))
-    run = load_run(f"{name}/run.yaml", lambda _: files["run.yaml"])
-    return run, read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
+    return load_run(f"{name}/run.yaml", lambda _: files["run.yaml"])
 
 
-def _history(file: str, data: bytes, run: Run) -> History:
+def load_costs(name: str, files: dict[str, bytes], run: Run) -> CostTable:
+    """The costs as the run of a folder used them, to the nanosecond.
+
+    Raises
+    ------
+    SpecError
+        If the table is damaged, or of other jobs or types.
+    """
+    from warren.report.tables import read_profile_csv
+
+    return read_profile_csv(files["profile.csv"], run, f"{name}/profile.csv")
+
+
+def load_history(name: str, data: bytes, run: Run) -> History:
+    """What the journal of a folder tells.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged, or has other jobs or devices than the run.
+    """
+    file = f"{name}/journal"
     try:
         history = read_history(data)
     except JournalError as error:

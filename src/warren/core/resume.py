@@ -32,7 +32,7 @@ from warren.model.timeline import PlanOutcome
 
 _WHAT: Final = {
     "run": "name", "world": "world", "place": "place policy", "grain": "grain", "seed": "seed",
-    "jobs": "list of jobs", "devices": "cluster", "inputs": "version of its inputs",
+    "jobs": "list of jobs", "devices": "cluster",
 }  # fmt: skip
 """Fields of a header, as a person calls them."""
 
@@ -161,6 +161,8 @@ def _check_header(told: Header, known: Record) -> None:
     for name, what in _WHAT.items():
         if getattr(told, name) != getattr(known, name):
             raise JournalError(f"was written by a run with another {what}")
+    if told.inputs != known.inputs:
+        raise JournalError("the run's settings, jobs or costs were changed since it began")
 
 
 def _only(records: Iterator[Record]) -> Record:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import named_after, say
 from warren.cli.commands.runs import finish, say_what_is_left
 from warren.cli.compose import Options, Past, run_live
-from warren.cli.export import load_inputs, load_record, result_files
+from warren.cli.export import (
+    load_costs,
+    load_folders_run,
+    load_history,
+    load_record,
+    result_files,
+)
 from warren.cli.files import read_dir, refused
 from warren.cli.output import OldDir
-from warren.core.history import History, read_history
+from warren.core.history import History
 from warren.core.journal import MAGIC, frames
 from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
@@ -47,8 +54,9 @@ def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = Fals
     from warren.live.pads import check_jitter
 
     files = read_dir(path)
-    run, costs = load_inputs(path, files)
+    run = load_folders_run(path, files)
     history = _history(path, files["journal"], run)
+    costs = load_costs(path, files, run)
     attend = None
     if history is not None:
         if _is_over(history):
@@ -71,19 +79,15 @@ def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = Fals
 
 def _history(path: str, journal: bytes, run: Run) -> History | None:
     """What the journal tells; None if it was cut off before its header was whole."""
-    file = OldDir(path).path / "journal"
+    file = Path(path) / "journal"
     try:
         if MAGIC.startswith(journal) or not any(frames(journal)):
             return None
-        history = read_history(journal)
     except JournalError as error:
         raise refused(file, str(error)) from None
-    header = history.header
-    if header.world != LIVE:
+    history = load_history(path, journal, run)
+    if history.header.world != LIVE:
         raise refused(file, "is of a simulation; only a run of `warren run` can go on")
-    jobs = tuple(job.name for job in run.workload.jobs)
-    if (header.jobs, header.devices) != (jobs, tuple(one.name for one in run.cluster.devices)):
-        raise refused(file, "has other jobs or devices than run.yaml beside it")
     return history
 
 
