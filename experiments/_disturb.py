@@ -22,7 +22,9 @@ import warren
 ENDS_RUN: Final = ("zygote", "controller")
 """A run that loses one of these ends, and is resumed."""
 LEFT_S: Final = 10.0
-_END_S: Final = 240.0
+HANGS: Final = 1000
+"""Exit code of a run that did not end."""
+_END_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,12 @@ def disturbed(arguments: list[str], out: Path, train_s: float, fault: Fault) -> 
     with out.with_suffix(".err").open("w+") as errors:
         process = _start(["run", *arguments, "--out", str(out)], errors.fileno())
         victim, mark = _strike(process, out, train_s, fault)
-        code = process.wait(_END_S)
+        code = _wait(process)
         if victim and fault.kind in ENDS_RUN:
             if code == 0:
                 return Outcome(victim=victim, exit_code=1, stderr="it did not notice", left=())
             resumed = _start(["run", "--resume", str(out)], errors.fileno())
-            code = resumed.wait(_END_S)
+            code = _wait(resumed)
         left = _processes.left_after(mark, LEFT_S) if mark else {}
         errors.seek(0)
         text = errors.read()
@@ -94,6 +96,19 @@ def _start(arguments: list[str], errors: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=errors,
     )
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Its exit code; a run that hangs is ended, and has ``HANGS``."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_END_S)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(LEFT_S)
+        return HANGS
+    process.kill()
+    process.wait()
+    return HANGS
 
 
 def _strike(
