@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -26,7 +25,6 @@ from warren.live.training.checkpoints import (
     write_whole,
 )
 from warren.live.training.store import ParameterStore
-from warren.live.training.writer import Writer
 from warren.model.errors import WarrenError
 
 
@@ -252,52 +250,3 @@ def test_a_job_goes_on_from_disk_with_its_bits(tmp_path: Path) -> None:
     other.restore(load_parts(tmp_path, latest_round(tmp_path)))
     drive(other, Points, job)
     assert other.digest() == train(Points(), job).digest
-
-
-def test_a_writer_works_in_order_and_gives_errors_to_who_asks() -> None:
-    writer, order, gate = Writer(), [], threading.Event()
-
-    def work(index: int) -> int:
-        gate.wait(5)
-        order.append(index)
-        if index == 1:
-            raise OSError(errno.ENOSPC, "full", "file")
-        return index
-
-    writer.submit(lambda: work(0))
-    writer.submit(lambda: work(1))
-    assert writer.results() == []
-    gate.set()
-    writer.submit(lambda: work(2))
-    assert writer.wait() == [0]
-    with pytest.raises(OSError, match="full"):
-        writer.results()
-    assert writer.wait() == [2]
-    assert order == [0, 1, 2]
-    writer.close()
-
-
-def test_a_poller_hears_when_a_writer_is_done() -> None:
-    import select
-
-    writer = Writer()
-    assert select.select([writer], [], [], 0)[0] == []
-    writer.submit(lambda: "done")
-    assert select.select([writer], [], [], 5)[0] == [writer]
-    assert writer.results() == ["done"]
-    writer.close()
-
-
-def test_a_writer_holds_at_most_two_things() -> None:
-    writer, gate = Writer(), threading.Event()
-    writer.submit(lambda: gate.wait(5))
-    writer.submit(lambda: None)
-    third = threading.Thread(target=writer.submit, args=[lambda: None])
-    third.start()
-    third.join(0.05)
-    assert third.is_alive()
-    gate.set()
-    third.join(5)
-    assert not third.is_alive()
-    assert len(writer.wait()) == 3
-    writer.close()
