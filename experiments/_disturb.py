@@ -121,11 +121,13 @@ def _strike(
     time.sleep(fault.fraction * train_s)
     while process.poll() is None:
         names = _processes.marked(mark)
-        pids = [process.pid] if fault.kind == "controller" else _processes.of_kind(mark, fault.kind)
+        if fault.kind == "controller":
+            names = {process.pid: fault.kind}
+        pids = _processes.of_kind(names, fault.kind)
         if pids:
             pid = pids[fault.draw % len(pids)]
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-                return names.get(pid, "controller"), mark
+                return names[pid], mark
         time.sleep(0.01)
     return "", mark

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 MARK: Final = b"WARREN_RUN="
 KINDS: Final = {
+    "controller": "controller",
     "zygote": "warren-zygote",
     "executor": "warren-exec-",
     "trainer": "warren-train-",
@@ -45,11 +47,10 @@ def with_entry(start: bytes) -> dict[int, str]:
     return found
 
 
-def of_kind(mark: str, kind: str) -> list[int]:
-    """Living processes of one kind, in order of their names."""
-    start = KINDS[kind]
-    names = {pid: name for pid, name in marked(mark).items() if name.startswith(start)}
-    return sorted(names, key=lambda pid: (names[pid], pid))
+def of_kind(names: Mapping[int, str], kind: str) -> list[int]:
+    """Those of one kind among processes with these names, in order of name."""
+    pids = [pid for pid, name in names.items() if name.startswith(KINDS[kind])]
+    return sorted(pids, key=lambda pid: (names[pid], pid))
 
 
 def left_after(mark: str, limit_s: float) -> dict[int, str]:
