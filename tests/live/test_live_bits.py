@@ -61,12 +61,12 @@ def test_the_plain_engine_answers_one_assignment_a_job(
     assert of(events, RoundsDone, 2)[0].rounds < ROUNDS
 
 
-@pytest.mark.parametrize("devices", [1, 2, 3])
-def test_any_schedule_gives_the_bits_of_the_plain_engine(
-    plain: tuple[Path, list[AnyEvent]], tmp_path: Path, devices: int
+@pytest.mark.parametrize(("devices", "servers"), [(1, 1), (2, 1), (3, 1), (2, 2), (2, 5)])
+def test_any_schedule_on_any_servers_gives_the_bits_of_the_plain_engine(
+    plain: tuple[Path, list[AnyEvent]], tmp_path: Path, devices: int, servers: int
 ) -> None:
     out, expected = plain
-    run, costs = world(tmp_path, JOBS, devices)
+    run, costs = world(tmp_path, JOBS, devices, servers=servers)
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed=devices, rounds_of={2: ROUNDS}))
     assert ended(events) == dict.fromkeys(range(3), "finished")
