@@ -14,7 +14,9 @@ from warren.core.state import State
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.ledger import Ledger
-from warren.live.messages import CompEnded, RoundReport, Stamp
+from warren.live.messages import CompEnded
+from warren.live.server_messages import RoundReport
+from warren.live.wire import Stamp
 from warren.model.events import (
     AnyEvent,
     CompDone,

@@ -24,8 +24,6 @@ from warren.live.messages import (
     CompEnded,
     ExecutorReady,
     JobBroke,
-    RoundReport,
-    ServerReady,
     TaskLost,
     TaskStuck,
     Warm,
@@ -34,6 +32,7 @@ from warren.live.messages import (
 from warren.live.pads import Pads
 from warren.live.recovery import Recovery
 from warren.live.roles import Exited, Role
+from warren.live.server_messages import RoundReport, ServerReady
 from warren.live.servers import Servers
 from warren.model.costs import CostTable
 from warren.model.errors import EngineError

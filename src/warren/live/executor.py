@@ -16,14 +16,11 @@ from warren.live.desk import Desk
 from warren.live.lanes import CommLane, Queue, Work
 from warren.live.messages import (
     Assign,
-    Commit,
     CompEnded,
     Drop,
     ExecutorReady,
     JobBroke,
     Prepared,
-    Push,
-    Stamp,
     TaskComputed,
     TaskLost,
     TaskRaised,
@@ -41,8 +38,10 @@ from warren.live.processes import (
     wake_precisely,
 )
 from warren.live.roles import ExecutorRole, Role
+from warren.live.server_messages import Commit, Push
 from warren.live.supply import Supply
 from warren.live.transport import Hub, Link, controller_address, executor_address
+from warren.live.wire import Stamp
 
 _MS: Final = 1_000_000
 _GRACE_NS: Final = 5_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warren.live.messages import Over, Passed, State
+from warren.live.server_messages import Over, Passed, State
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub
 

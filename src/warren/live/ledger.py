@@ -17,7 +17,9 @@ from itertools import count
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.entries import Entry, Progress
-from warren.live.messages import CompEnded, RoundReport, Stamp
+from warren.live.messages import CompEnded
+from warren.live.server_messages import RoundReport
+from warren.live.wire import Stamp
 from warren.model.events import (
     CompDone,
     JobFailed,

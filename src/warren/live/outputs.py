@@ -69,7 +69,9 @@ class Outputs:
             return
         rows = list(csv.reader(path.read_text().splitlines()))
         self._columns[job] = rows[0][3:]
-        _write(path, rows[:1] + [row for row in rows[1:] if int(row[0]) < round_no])
+        # The last row is torn if the disk filled up.
+        whole = [row for row in rows[1:] if len(row) == len(rows[0])]
+        _write(path, rows[:1] + [row for row in whole if int(row[0]) < round_no])
 
     def add_metrics(
         self, job: int, round_no: int, time_ns: int, loss: float, metrics: Mapping[str, float]

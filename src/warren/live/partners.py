@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.live.messages import PartDone, Turn
+from warren.live.server_messages import PartDone, Turn
 from warren.live.training.blocks import ranges_of, static_owners
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub

@@ -9,8 +9,9 @@ from warren.live.fleet import Fleet, ZygoteLost
 from warren.live.hands import Hands
 from warren.live.ledger import Ledger
 from warren.live.limits import OUT_OF_TIME, out_of_time
-from warren.live.messages import RoundReport, TaskLost
+from warren.live.messages import TaskLost
 from warren.live.roles import ExecutorRole, Exited, Role, ServerRole, TrainerRole
+from warren.live.server_messages import RoundReport
 from warren.live.servers import Servers
 from warren.live.strikes import Strikes
 from warren.model.events import RoundsDone

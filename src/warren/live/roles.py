@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from warren.live.messages import Message
 from warren.live.pads import PadTable
+from warren.live.wire import Message
 from warren.model.job import Job
 
 

@@ -9,16 +9,21 @@ barrier for all, evaluates, and talks to the controller.
 from __future__ import annotations
 
 import time
-import traceback
 from typing import Final
 
 import zmq
 
 from warren.live.handout import Handout, Standing
 from warren.live.limits import Alarm
-from warren.live.messages import (
+from warren.live.outputs import write_whole
+from warren.live.partners import Partners
+from warren.live.processes import (
+    sleep_until,
+)
+from warren.live.roles import ServerRole
+from warren.live.saver import Saver
+from warren.live.server_messages import (
     Commit,
-    JobBroke,
     Kept,
     Open,
     PartDone,
@@ -28,54 +33,17 @@ from warren.live.messages import (
     Pushed,
     RoundReport,
     ServerReady,
-    Stamp,
     Turn,
 )
-from warren.live.outputs import write_whole
-from warren.live.partners import Partners
-from warren.live.processes import (
-    direct_output,
-    own_temporary_folder,
-    set_name,
-    sleep_until,
-    wait_for_end,
-)
-from warren.live.roles import Role, ServerRole
-from warren.live.saver import Saver
-from warren.live.trainer import one_line
 from warren.live.training import numerics
 from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
-from warren.live.transport import Hub, Link, controller_address, server_address
-from warren.model.errors import SpecError
+from warren.live.transport import Hub, Link, server_address
+from warren.live.wire import Stamp
 
 _MS: Final = 1_000_000
-
-
-def main(role: Role, lifeline: int) -> None:
-    """Serve one job until the zygote is gone."""
-    assert isinstance(role, ServerRole)
-    set_name(f"warren-serve-{role.job.index}")
-    direct_output(role.log)
-    own_temporary_folder(role.tmp)
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    control = Link(context, controller_address(role.folder))
-    try:
-        Server(role, lifeline, context, control).serve()
-    except BaseException as error:  # user code may raise anything, SystemExit too
-        traceback.print_exc()
-        control.send(JobBroke(role.job.index, _reason(error)))
-        wait_for_end(lifeline)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, SpecError):
-        return one_line(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot write {error.filename}: {error.strerror}"
-    return f"app failed in its server: {one_line(error)}"
 
 
 class Server:

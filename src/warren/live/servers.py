@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from warren.live.hands import Hands
-from warren.live.messages import Kept, Open, ServerReady
 from warren.live.roles import ServerRole
+from warren.live.server_messages import Kept, Open, ServerReady
 from warren.live.training.checkpoints import latest_round
 from warren.model.job import Job
 

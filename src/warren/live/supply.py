@@ -14,7 +14,8 @@ from typing import Final
 import zmq
 
 from warren.live.lanes import Key
-from warren.live.messages import AnyMessage, Over, Passed, Pull, Push, Pushed, State
+from warren.live.messages import AnyMessage
+from warren.live.server_messages import Over, Passed, Pull, Push, Pushed, State
 from warren.live.training.arena import Arena
 from warren.live.transport import Link, server_address
 

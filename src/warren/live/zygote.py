@@ -37,7 +37,7 @@ from warren.live.transport import remove_folder
 ROLES: Final = {
     "ExecutorRole": "warren.live.executor",
     "TrainerRole": "warren.live.trainer",
-    "ServerRole": "warren.live.server",
+    "ServerRole": "warren.live.serving",
     "PlainRole": "warren.live.plain_child",
     "ProbeRole": "warren.live.probe",
 }

@@ -1,0 +1,138 @@
+"""What servers say, and what is said to them: by executors, the controller, and each other.
+
+Times ``*_ns`` are readings of the host's monotonic clock, which all processes of a host share.
+"""
+
+from __future__ import annotations
+
+from warren.live.wire import Message, Stamp
+
+
+class ServerReady(Message, frozen=True, tag=True, array_like=True):
+    """A server has built its job's model, or gone back to a checkpoint of it, and listens."""
+
+    job: int
+    era: int
+    part: int
+
+
+class Pull(Message, frozen=True, tag=True, array_like=True):
+    """Executor to server: the state of this round, when there is one."""
+
+    round: int
+
+
+class State(Message, frozen=True, tag=True, array_like=True):
+    """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
+
+    The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
+    ``total_bytes``: what this server owns. ``passed_ns`` is when the barrier passed (or the job
+    arrived); None: wait for ``Passed``, which comes from the first server. ``done``: shards of the
+    round that need not run again.
+    """
+
+    round: int
+    passed_ns: int | None
+    total_bytes: int
+    ranges: tuple[tuple[int, int], ...]
+    done: tuple[int, ...] = ()
+
+
+class Passed(Message, frozen=True, tag=True, array_like=True):
+    """Server to executor: tasks of this round may start, since ``at_ns``."""
+
+    round: int
+    at_ns: int
+
+
+class Over(Message, frozen=True, tag=True, array_like=True):
+    """Server to executor: the barrier of this round has passed, its tasks are not needed."""
+
+    round: int
+
+
+class Push(Message, frozen=True, tag=True, array_like=True):
+    """Executor to server; beside it the update, in the server's ranges.
+
+    ``committed``: no Commit follows; ``stamp`` is then what it would have said.
+    """
+
+    round: int
+    shard: int
+    loss: float
+    present: bytes
+    marks: bytes
+    committed: bool
+    stamp: Stamp
+
+
+class Pushed(Message, frozen=True, tag=True, array_like=True):
+    """Server to executor: the update is here."""
+
+    round: int
+    shard: int
+
+
+class Commit(Message, frozen=True, tag=True, array_like=True):
+    """Executor to the first server: the synchronisation ended on the device's COMM lane."""
+
+    round: int
+    stamp: Stamp
+
+
+class PartDone(Message, frozen=True, tag=True, array_like=True):
+    """Server to the first server: its blocks have made the step of ``round``.
+
+    Beside it the blocks, when the whole model is wanted (to evaluate or to save it).
+    """
+
+    part: int
+    round: int
+
+
+class PartSaved(Message, frozen=True, tag=True, array_like=True):
+    """Server to the first server: its part of the checkpoint of ``round`` is on disk."""
+
+    part: int
+    round: int
+
+
+class Turn(Message, frozen=True, tag=True, array_like=True):
+    """First server to the others: ``round`` has begun; ``save`` the state it begins with."""
+
+    round: int
+    save: bool
+
+
+class Open(Message, frozen=True, tag=True, array_like=True):
+    """Controller to server: the job arrives at ``at_ns``; round 0 may start then."""
+
+    at_ns: int
+
+
+class Kept(Message, frozen=True, tag=True, array_like=True):
+    """Controller to first server: the journal has reached this round's beginning.
+
+    Should the controller be lost, the run will not go back behind the checkpoint there.
+    """
+
+    round: int
+
+
+class RoundReport(Message, frozen=True, tag=True, array_like=True):
+    """First server to controller: a barrier has passed; ``stamps`` say when its tasks ran.
+
+    ``saved`` is the round that the job's newest checkpoint begins with. When ``finished``, the
+    parameters are on disk already, with this hash.
+    """
+
+    job: int
+    era: int
+    round: int
+    loss: float
+    metrics: dict[str, float] | None
+    finished: bool
+    at_ns: int
+    stamps: tuple[Stamp, ...]
+    saved: int = 0
+    sha256: str = ""
