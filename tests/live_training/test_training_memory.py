@@ -21,7 +21,7 @@ from warren.live.training.archive import Archive, unpack
 from warren.live.training.blocks import ranges_of, static_owners
 from warren.live.training.combine import Means
 from warren.live.training.layout import Layout, flat_of
-from warren.live.training.memory import Place, StatePool, fresh
+from warren.live.training.memory import Frames, Place, StatePool, fresh
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
 from warren.model.errors import WarrenError
@@ -213,6 +213,25 @@ def test_every_byte_of_an_update_is_written() -> None:
         runner.run(whole(store), 0, 0, bytearray(383))
     with pytest.raises(ValueError, match="a state of this job has 384 bytes"):
         runner.run(whole(store)[:-1], 0, 0)
+    with pytest.raises(ValueError, match="memory that may be written"):
+        runner.run(whole(store), 0, 0, bytes(384))
+
+
+def test_frames_of_few_buffers_are_kept_and_each_keeps_its_memory() -> None:
+    layout = Layout.of(nn.Linear(3, 1))
+    frames = Frames(layout)
+    buffers = [bytearray(layout.total_bytes) for _ in range(5)]
+    first = frames.at(buffers[0])
+    assert frames.at(memoryview(buffers[0])) is first
+    with pytest.raises(BufferError):
+        buffers[0].append(0)  # it cannot move while its address is known
+    for buffer in buffers[1:]:
+        frames.at(buffer)
+    assert frames.at(buffers[1]) is frames.at(buffers[1])
+    assert frames.at(buffers[0]) is not first, "the one used least recently goes"
+    buffers[2][:] = b"\1" * layout.total_bytes
+    assert bytes(frames.at(buffers[2]).views[1].view(torch.uint8).numpy()) == b"\1" * 4
+    assert [piece.numel() for piece in frames.at(buffers[2]).padding] == [52, 60]
 
 
 class Keeps(torch.optim.SGD):

@@ -55,7 +55,7 @@ def decode(parts: Sequence[Buffer], replica: Replica) -> tuple[int, bool]:
     try:
         files = [unpack(part) for part in parts]
         trees = [tree for _, tree in files]
-        versions = {(tree["version"], tree["finished"]) for tree in trees}
+        versions = {tree["version"] for tree in trees}
         numbers = sorted((tree["part"], tree["parts"]) for tree in trees)
         if len(versions) != 1 or numbers != [(part, len(trees)) for part in range(len(trees))]:
             raise WarrenError("its parts do not belong together, or some are missing")
@@ -64,8 +64,8 @@ def decode(parts: Sequence[Buffer], replica: Replica) -> tuple[int, bool]:
     except (WarrenError, ValueError, RuntimeError, KeyError) as error:
         text = f"the checkpoint does not fit: {error}"
         raise refuse(replica.job, "", text) from None
-    ((version, finished),) = versions
-    return version, finished
+    (version,) = versions
+    return version, any(tree["finished"] for tree in trees)  # only the first part knows
 
 
 @torch.no_grad()

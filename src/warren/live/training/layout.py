@@ -106,14 +106,14 @@ def flat_of(source: Buffer) -> Tensor:
     torch has no tensors that may only be read and warns of such memory; nothing here writes to
     what it was given to read.
     """
-    view = memoryview(source)
+    view = memoryview(source)  # torch keeps this object, and so the memory stays where it is
     if not view.nbytes:
         return torch.empty(0, dtype=torch.uint8)
     if not view.readonly:
-        return torch.frombuffer(source, dtype=torch.uint8)
+        return torch.frombuffer(view, dtype=torch.uint8)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
-        return torch.frombuffer(source, dtype=torch.uint8)
+        return torch.frombuffer(view, dtype=torch.uint8)
 
 
 def raw(flat: Tensor) -> memoryview:

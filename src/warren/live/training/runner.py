@@ -44,6 +44,8 @@ class TaskRunner:
         for buffer in (state, place):
             if memoryview(buffer).nbytes != self.layout.total_bytes:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
+        if memoryview(place).readonly:
+            raise ValueError("an update needs memory that may be written")
         self._reset(self._frames.at(state))
         reseed(self._job.seed, round_no, shard)
         batch = self._batches.of(round_no, shard)
@@ -58,6 +60,7 @@ class TaskRunner:
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
         self.run(raw(self.layout.pack(self._model)), 0, 0)
+        self._frames = Frames(self.layout)  # what they keep is not needed again
 
     @torch.no_grad()
     def _reset(self, state: Frame) -> None:
