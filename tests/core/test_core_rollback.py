@@ -98,6 +98,19 @@ def test_whatever_is_rolled_back_every_job_ends_and_every_task_counts_once(
     assert seen > 100
 
 
+class Asleep(RoundRobin):
+    """Names no roll-back among what wakes it."""
+
+    triggers = frozenset({JobArrived, CompDone, RoundsDone})
+
+
+def test_a_policy_is_asked_after_every_roll_back() -> None:
+    for seed in range(20):
+        run, costs = world_of(seed, "round-robin", Grain())
+        history = execute(run, costs, Asleep(), Trouble(seed=seed, rate=0.3))
+        assert (history.finish_ns_J >= 0).all()
+
+
 class Planned:
     """A policy that returns one prepared plan."""
 

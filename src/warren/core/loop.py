@@ -21,7 +21,15 @@ from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import InfeasibleDecision
-from warren.model.events import AnyEvent, JobCancelled, JobFailed, RolledBack, RoundsDone, Woken
+from warren.model.events import (
+    AnyEvent,
+    Event,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+    Woken,
+)
 from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
@@ -55,9 +63,12 @@ class Core:
     begun: bool = field(init=False, default=False)
     """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
     _idle_wakes: int = field(init=False, default=0)
+    _triggers: frozenset[type[Event]] = field(init=False)
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
+        # What was assigned is gone: no policy can mean to sleep on.
+        self._triggers = frozenset(self.policy.triggers) | {RolledBack}
         self.state = State(self.run, self.costs)
 
     def execute(self) -> State:
@@ -126,7 +137,7 @@ class Core:
             check_invariants(self.state)
         if self.feeder is not None:
             self._feed(events)
-        elif any(type(event) in self.policy.triggers for event in events):
+        elif any(type(event) in self._triggers for event in events):
             self._decide(events)
         else:
             self.sink(encode(Step(events)))

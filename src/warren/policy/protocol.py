@@ -20,7 +20,7 @@ class PlacePolicy(Protocol, Generic[M]):
 
     ``offline`` policies know all arrivals in advance and are asked once before time starts.
     ``needs_rounds`` policies refuse jobs whose number of rounds is unknown. ``triggers`` are the
-    event types after which the policy wants to be asked.
+    event types after which the policy wants to be asked; a ``RolledBack`` always is one.
     """
 
     name: ClassVar[str]
