@@ -29,11 +29,16 @@ _END_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Kill a process of ``kind`` after ``fraction`` of the training time; ``draw`` picks which."""
+    """Kill a process of ``kind``; ``draw`` picks which.
+
+    ``fraction`` is of the training time; with ``early``, of the first second after the first process
+    of that kind has appeared, which is before anything trains.
+    """
 
     kind: str
     fraction: float
     draw: int
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +51,11 @@ class Outcome:
     left: tuple[str, ...]
 
 
-def drawn(kind: str, *salt: object) -> Fault:
+def drawn(kind: str, *salt: object, early: bool = False) -> Fault:
     """A fault that depends on its arguments alone."""
     draw = random.Random("-".join(str(one) for one in (kind, *salt)))
-    return Fault(kind=kind, fraction=draw.uniform(0.02, 0.95), draw=draw.randrange(2**30))
+    fraction = draw.uniform(0.02, 0.95)
+    return Fault(kind=kind, fraction=fraction, draw=draw.randrange(2**30), early=early)
 
 
 def disturbed(arguments: list[str], out: Path, train_s: float, fault: Fault) -> Outcome:
@@ -114,15 +120,13 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
 def _strike(
     process: subprocess.Popen[bytes], out: Path, train_s: float, fault: Fault
 ) -> tuple[str, str]:
-    """Name of the victim and mark of the run; the folder's run.yaml says that training begins."""
-    while not (out / "run.yaml").exists() and process.poll() is None:
+    """Name of the victim and mark of the run."""
+    while not _has_begun(process, out, fault) and process.poll() is None:
         time.sleep(0.01)
     mark = _processes.mark_of(process.pid)
-    time.sleep(fault.fraction * train_s)
+    time.sleep(fault.fraction * (1.0 if fault.early else train_s))
     while process.poll() is None:
-        names = _processes.marked(mark)
-        if fault.kind == "controller":
-            names = {process.pid: fault.kind}
+        names = {process.pid: "controller"} | _processes.marked(mark)
         pids = _processes.of_kind(names, fault.kind)
         if pids:
             pid = pids[fault.draw % len(pids)]
@@ -131,3 +135,11 @@ def _strike(
                 return names[pid], mark
         time.sleep(0.01)
     return "", mark
+
+
+def _has_begun(process: subprocess.Popen[bytes], out: Path, fault: Fault) -> bool:
+    """Whether a first barrier has passed; for an early fault, whether its kind has a process."""
+    if not fault.early:
+        return any((out / "metrics").glob("*.csv"))
+    mark = _processes.mark_of(process.pid)
+    return bool(mark) and bool(_processes.of_kind(_processes.marked(mark), fault.kind))

@@ -2,7 +2,7 @@
 
 *faults*: all example apps under hare on four devices, with one and with two servers a job; one
 trainer, executor, server, zygote or the controller is killed at a drawn moment (the run is resumed
-where it ended by that), five moments each. *schedules*: four policies on 1, 2 and 4 devices, with
+where it ended by that), five moments each; for the first three, one of them before anything trains. *schedules*: four policies on 1, 2 and 4 devices, with
 look-ahead and without. Every job must finish with the parameters of ``engine: plain``, and no more
 tasks may run again than promised. *planted*: an app whose tasks depend on a counter of its process
 must be caught, and the tensor named, when tasks run again.
@@ -69,7 +69,8 @@ def under_faults(scratch: Path) -> list[Row]:
         for kind in KINDS:
             for moment in range(MOMENTS):
                 out = scratch / f"{kind}-{servers}-{moment}"
-                fault = _disturb.drawn(kind, SEED, servers, moment)
+                early = moment == 0 and kind not in _disturb.ENDS_RUN
+                fault = _disturb.drawn(kind, SEED, servers, moment, early=early)
                 outcome = _disturb.disturbed([str(run), *options], out, train_s, fault)
                 row = row_of(oracle, out, fault, outcome)
                 rows.append(show({"kind": kind, "servers": servers, **row}))
@@ -83,7 +84,8 @@ def time_scale(run: Path) -> float:
 
 def row_of(oracle: Mapping[str, str], out: Path, fault: Fault, outcome: Outcome) -> Row:
     """One disturbed run; ``wrong`` is empty if all is well."""
-    row: Row = {"fraction": round(fault.fraction, 3), "victim": outcome.victim}
+    row: Row = {"early": fault.early, "fraction": round(fault.fraction, 3)}
+    row["victim"] = outcome.victim
     wrong = [f"still alive: {name}" for name in outcome.left]
     if not outcome.victim:
         wrong.append("the run ended before the moment came")
