@@ -1,18 +1,21 @@
 """A controller to be interrupted or killed: trains for ever, says when, leaves like a command.
 
 Run as ``python live_victim.py FOLDER [MOMENT]``; with MOMENT ``start`` it says so before the
-zygote is warm. Prints the session of its processes.
+zygote is warm; with ``limited`` its processes have a memory limit. Prints the session of its
+processes.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from live_worlds import drive, job, shuffled, world
 
 from warren.live.controller import LivePort
 from warren.live.fleet import Fleet
+from warren.model.cluster import Local
 
 
 def main() -> int:
@@ -22,6 +25,8 @@ def main() -> int:
     run, costs = world(folder, jobs, 2)
     if moment == ["start"]:
         _announce_before_warm()
+    if moment == ["limited"]:
+        run = replace(run, cluster=replace(run.cluster, local=Local(memory_bytes=10**9)))
     try:
         with LivePort(run, costs, folder / "out") as port:
             port.submit(tuple(shuffled(run, seed=1)))

@@ -56,14 +56,14 @@ def test_network_engine_and_emulation_are_read() -> None:
     assert cluster.network == Network(model="constant")
     assert cluster.engine == "local"
     assert cluster.emulate == Emulate(time_scale=0.05, jitter="times/j.npy", slower={"T4": 1.2})
-    assert cluster.local == Local(look_ahead=4, pin=True)
+    assert cluster.local == Local(look_ahead=4, pin=True, memory_bytes=2 * 10**9)
 
 
 def test_unless_stated_times_are_not_hidden_and_a_device_looks_two_tasks_ahead() -> None:
     text = "hosts: [{name: a, devices: {B: 1}}]\nemulate: {}"
     cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
     assert cluster.emulate == Emulate(time_scale=1.0, jitter="", slower={})
-    assert cluster.local == Local(look_ahead=2, pin=False)
+    assert cluster.local == Local(look_ahead=2, pin=False, memory_bytes=None)
 
 
 def test_jitter_is_a_path_from_the_file_that_names_it() -> None:

@@ -112,7 +112,11 @@ def runs(draw: st.DrawFn) -> Run:
         "engine": draw(st.sampled_from(["plain", "local"])),
         "emulate": draw(some(emulations(types))),
         "overheads": draw(some(OVERHEADS)),
-        "local": {"look_ahead": draw(st.integers(0, 64)), "pin": draw(st.booleans())},
+        "local": {
+            "look_ahead": draw(st.integers(0, 64)),
+            "pin": draw(st.booleans()),
+            "memory": draw(some(st.integers(64 * 10**6, 10**15))),
+        },
     }
     jobs = draw(st.dictionaries(NAMES, JOBS, min_size=1, max_size=4))
     data = {

@@ -116,9 +116,15 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         ("times/j.npy", "[1.0, 1.1]", "emulate.jitter: expected text, got a list"),
         ("look_ahead: 4", "look_ahead: 65", "local.look_ahead: must be at most 64, got 65"),
         ("look_ahead: 4", "look_ahead: -1", "local.look_ahead: must be at least 0, got -1"),
-        ("look_ahead: 4", "lookahead: 4", "did you mean look_ahead? allowed: look_ahead, pin"),
+        (
+            "look_ahead: 4",
+            "lookahead: 4",
+            "did you mean look_ahead? allowed: look_ahead, memory, pin",
+        ),
         ("overheads: machine.yaml", "overheads: 3", "overheads: expected a file path or a mapping"),
         ("pin: true", "pin: 1", "local.pin: expected true or false, got 1"),
+        ("memory: 2 GB", "memory: 2 GBs", "local.memory: unknown unit 'GBs' in '2 GBs'; allowed:"),
+        ("memory: 2 GB", "memory: 63 MB", "must be at least 64 MB, got 63000000 bytes"),
         ("hosts:", "host:", "hosts: is required"),
         (
             "V100: 4",

@@ -26,7 +26,7 @@ device_types: {V100: {memory: 16 GB}, T4: {memory: 16 GB}, K80: {}}
 network: {model: constant}
 engine: local
 emulate: {time_scale: 0.05, jitter: times/j.npy, slower: {T4: 1.2}}
-local: {look_ahead: 4, pin: true}
+local: {look_ahead: 4, pin: true, memory: 2 GB}
 overheads: machine.yaml
 """  # noqa: E501
 JOBS_CSV = """\

@@ -15,6 +15,7 @@ import zmq
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet, Guard, ZygoteLost
+from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
 from warren.live.roles import Exited, Role
@@ -41,6 +42,7 @@ class BasePort(ABC):
         self._folder: Path | None = None
         self._fleet_or_none: Fleet | None = None
         self._guard: Guard | None = None
+        self._memory: MemoryLimit | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
@@ -72,7 +74,10 @@ class BasePort(ABC):
         self._folder = make_folder()
         self._context = zmq.Context()
         self._hub = Hub(self._context, controller_address(str(self._folder)))
-        self._guard = Guard(self._folder)
+        limit_bytes = self._run.cluster.local.memory_bytes
+        cgroups = cgroups_of(limit_bytes, self._folder.name)
+        self._guard = Guard(self._folder, cgroups)
+        self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
         self._poller = zmq.Poller()
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._start_fleet()
@@ -80,7 +85,9 @@ class BasePort(ABC):
     def _start_fleet(self) -> None:
         assert self._folder is not None
         wanted = libraries(self._jobs, self._run.base)
-        self._fleet_or_none = Fleet(self._folder, self._outputs.run_log, wanted, self._guard)
+        log, guard = self._outputs.run_log, self._guard
+        cgroups = "" if self._memory is None else self._memory.cgroups
+        self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups)
         self.numerics = self._fleet.await_zygote().numerics
         self._poller.register(self._fleet.pipe.fileno(), zmq.POLLIN)
 

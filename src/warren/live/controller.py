@@ -80,6 +80,7 @@ class LivePort(BasePort):
             hub=self._hub,
             outputs=self._outputs,
             fleet=self._fleet,
+            memory=self._memory,
         )
         self._crew = Crew(hands, self._pads)
         self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)

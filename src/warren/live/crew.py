@@ -65,6 +65,7 @@ class Crew:
             tmp=hands.tmp(user),
             rehearse=hands.rehearse,
             core=self._cores[device],
+            memory=hands.memory,
         )
         self._trainers[device, user] = hands.fleet.fork(role)
 

@@ -32,11 +32,16 @@ class Fleet:
     """Processes of a run on this host, by ticket. Closing the pipe ends all of them."""
 
     def __init__(
-        self, folder: Path, log: Path, preload: Sequence[str] = ALWAYS, watch: Guard | None = None
+        self,
+        folder: Path,
+        log: Path,
+        preload: Sequence[str] = ALWAYS,
+        watch: Guard | None = None,
+        cgroups: str = "",
     ) -> None:
         mine, theirs = socket.socketpair()
         self.pipe = Pipe(mine)
-        self._log = log
+        self._log, self._cgroups = log, cgroups
         self._roles: dict[int, Role] = {}
         self._pids: dict[int, int] = {}
         self._tickets = 0
@@ -138,6 +143,7 @@ class Fleet:
             self._zygote.wait()
         # Nothing is left, unless the zygote was killed while user code had forked.
         end_all_marked(_text(self._mark).encode())
+        guard.end_cgroups(self._cgroups)
 
     def _receive(self) -> ZygoteMessage:
         message = self.pipe.receive()
@@ -156,7 +162,7 @@ class Fleet:
 class Guard:
     """The process that cleans up when controller and zygote are both killed; see ``live.guard``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cgroups: Sequence[str] = ()) -> None:
         theirs, self.fd = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -168,6 +174,7 @@ class Guard:
                     str(theirs),
                     _text(mark_of(folder)),
                     str(folder),
+                    *cgroups,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warren.live.fleet import Fleet
+from warren.live.memory_limit import MemoryLimit
 from warren.live.outputs import Outputs
 from warren.live.transport import Hub
 from warren.model.cluster import Device, Local
@@ -15,13 +16,17 @@ from warren.model.run import Run
 
 @dataclass(slots=True, kw_only=True)
 class Hands:
-    """Of one run. ``folder`` is its private one; ``fleet`` is another after the zygote was lost."""
+    """Of one run. ``folder`` is its private one; ``fleet`` is another after the zygote was lost.
+
+    ``memory``: what holds for each trainer and server.
+    """
 
     run: Run
     folder: Path
     hub: Hub
     outputs: Outputs
     fleet: Fleet
+    memory: MemoryLimit | None
 
     @property
     def jobs(self) -> tuple[Job, ...]:

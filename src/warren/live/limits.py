@@ -12,6 +12,10 @@ OUT_OF_TIME: Final = "killed by SIGALRM"
 """How a process ends that ran into its limit (``processes.how_it_ended``)."""
 
 
+OVER_MEMORY: Final = "killed: over its memory limit"
+"""How a process ends that took more than it may; its limit follows (``memory_limit``)."""
+
+
 class Alarm:
     """Ends this process when a block takes longer than it may; its log then has where it was.
 
@@ -32,6 +36,17 @@ class Alarm:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def size_text(size_bytes: int) -> str:
+    """As a user writes it: 300 MB, 2 GB."""
+    unit, name = (10**9, "GB") if size_bytes >= 10**9 else (10**6, "MB")
+    return f"{size_bytes / unit:g} {name}"
+
+
+def over_memory(how: str) -> str:
+    """What to say of a job whose process was ``OVER_MEMORY``."""
+    return f"was {how} (cluster file, local.memory)"
 
 
 def out_of_time(limit_ns: int) -> str:

@@ -8,7 +8,7 @@ from warren.live.crew import Crew
 from warren.live.fleet import Fleet, ZygoteLost
 from warren.live.hands import Hands
 from warren.live.ledger import Ledger
-from warren.live.limits import OUT_OF_TIME, out_of_time
+from warren.live.limits import OUT_OF_TIME, OVER_MEMORY, out_of_time, over_memory
 from warren.live.messages import TaskLost
 from warren.live.roles import ExecutorRole, Exited, Role, ServerRole, TrainerRole
 from warren.live.server_messages import RoundReport
@@ -69,6 +69,8 @@ class Recovery:
         if lost.how == OUT_OF_TIME:
             limit_ns = self._hands.jobs[lost.job].task_limit_ns
             self.fail(lost.job, f"{where} {out_of_time(limit_ns)}", host_ns)
+        elif lost.how.startswith(OVER_MEMORY):
+            self.fail(lost.job, f"{where}: its process {over_memory(lost.how)}", host_ns)
         elif self._strikes.out(lost.job, lost.how):
             self.fail(
                 lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
@@ -139,6 +141,8 @@ class Recovery:
             limit_ns = self._hands.jobs[job].task_limit_ns
             what = f"the barrier of round {self._ledger.passed(job)}"
             self.fail(job, f"{what} {out_of_time(limit_ns)}", host_ns)
+        elif how.startswith(OVER_MEMORY):
+            self.fail(job, f"its server {over_memory(how)}", host_ns)
         elif self._strikes.out(job, how):
             self.fail(job, f"its server ended again and again, last: {how}", host_ns)
         else:

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.live.memory_limit import MemoryLimit
 from warren.live.pads import PadTable
 from warren.live.wire import Message
 from warren.model.job import Job
@@ -39,6 +40,7 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
     tmp: str
     rehearse: bool = False
     core: int | None = None
+    memory: MemoryLimit | None = None
 
 
 class ServerRole(Message, frozen=True, tag=True, array_like=True):
@@ -59,6 +61,7 @@ class ServerRole(Message, frozen=True, tag=True, array_like=True):
     era: int
     round: int
     rehearse: bool = False
+    memory: MemoryLimit | None = None
 
 
 class PlainRole(Message, frozen=True, tag=True, array_like=True):

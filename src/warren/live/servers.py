@@ -113,4 +113,5 @@ class Servers:
             era=era,
             round=self._rounds.get(job.index, 0),
             rehearse=hands.rehearse and era == 0,
+            memory=hands.memory,
         )

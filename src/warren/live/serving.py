@@ -6,6 +6,7 @@ import traceback
 
 import zmq
 
+from warren.live.memory_limit import enter
 from warren.live.messages import JobBroke
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.roles import Role, ServerRole
@@ -19,6 +20,7 @@ def main(role: Role, lifeline: int) -> None:
     """Serve one job until the zygote is gone."""
     assert isinstance(role, ServerRole)
     set_name(f"warren-serve-{role.job.index}")
+    enter(role.memory)
     direct_output(role.log)
     own_temporary_folder(role.tmp)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

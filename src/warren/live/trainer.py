@@ -9,6 +9,7 @@ import traceback
 import zmq
 
 from warren.live.limits import Alarm
+from warren.live.memory_limit import enter
 from warren.live.messages import (
     Forget,
     Prepare,
@@ -34,13 +35,16 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, TrainerRole)
     set_name(f"warren-train-{role.device}")
     pin_to_core(role.core)
+    enter(role.memory)
     own_temporary_folder(role.tmp)
     Trainer(role, lifeline).serve()
 
 
 def one_line(error: BaseException) -> str:
     """What the app raised, for a reason; the traceback belongs in the log."""
-    text = str(error) if isinstance(error, SpecError) else f"{type(error).__name__}: {error}"
+    what, text = type(error).__name__, str(error)
+    if not isinstance(error, SpecError):
+        text = f"{what}: {text}" if text else what
     return " ".join(text.split())[:500]
 
 

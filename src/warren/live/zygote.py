@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from warren.live.framing import Pipe
+from warren.live.guard import end_cgroups
+from warren.live.memory_limit import MemoryLimit, over_limit
 from warren.live.preload import ALWAYS, MENTIONED
 from warren.live.processes import (
     adopt_orphans,
@@ -31,7 +33,16 @@ from warren.live.processes import (
     kill,
     set_name,
 )
-from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteReady
+from warren.live.roles import (
+    End,
+    Exited,
+    Fork,
+    Forked,
+    Role,
+    ServerRole,
+    TrainerRole,
+    ZygoteReady,
+)
 from warren.live.transport import remove_folder
 
 ROLES: Final = {
@@ -57,11 +68,13 @@ def main() -> None:
     die_with_parent(parent, signal.SIGTERM)
     signal.signal(signal.SIGTERM, _leave)
     adopt_orphans()
+    zygote = Zygote(pipe, guard)
     try:
-        Zygote(pipe, guard).serve(numerics)
+        zygote.serve(numerics)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_all_children()
+        end_cgroups(zygote.cgroups)
         if os.getppid() != parent:
             remove_folder(Path(folder))
 
@@ -72,6 +85,9 @@ class Zygote:
     def __init__(self, pipe: Pipe, guard: int) -> None:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
+        self._limit_of: dict[int, MemoryLimit] = {}
+        self.cgroups = ""
+        """Of children with a memory limit; see ``MemoryLimit``."""
         self._life_read, self._life_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
 
@@ -97,6 +113,7 @@ class Zygote:
             case Fork(ticket=ticket, role=role):
                 pid = self._fork(role)
                 self._ticket_of[pid] = ticket
+                self._note_limit(pid, role)
                 self._pipe.send(Forked(ticket, pid))
             case End(ticket=ticket):
                 for pid, known in self._ticket_of.items():
@@ -116,8 +133,16 @@ class Zygote:
                 if not pid:
                     return
                 kill(pid, group=True)  # what it forked and did not take along
+                limit = self._limit_of.pop(pid, None)
+                over = "" if limit is None else over_limit(limit, pid)
                 if pid in self._ticket_of:
-                    self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how_it_ended(status)))
+                    how = over or how_it_ended(status)
+                    self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how))
+
+    def _note_limit(self, pid: int, role: Role) -> None:
+        if isinstance(role, TrainerRole | ServerRole) and role.memory is not None:
+            self._limit_of[pid] = role.memory
+            self.cgroups = role.memory.cgroups
 
     def _fork(self, role: Role) -> int:
         zygote = os.getpid()

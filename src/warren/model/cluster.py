@@ -69,11 +69,13 @@ class Local:
     """How the ``local`` engine works on this machine.
 
     ``look_ahead``: tasks whose state a device fetches before their turn. ``pin``: device i, with
-    its trainers, runs on core i (modulo the cores there are).
+    its trainers, runs on core i (modulo the cores there are). ``memory_bytes``: what one trainer
+    or one server may take; None: not limited.
     """
 
     look_ahead: int = 2
     pin: bool = False
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from warren.workload.schema_cluster import (
     ClusterSpec,
     EmulateSpec,
     HostSpec,
+    LocalSpec,
 )
 from warren.workload.text import hint, shown
 
@@ -47,7 +48,7 @@ def build_cluster(
         network=Network(model=spec.network.model),  # type: ignore[arg-type]
         engine=spec.engine,
         emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
-        local=Local(look_ahead=spec.local.look_ahead, pin=spec.local.pin),
+        local=_local(spec.local),
         overheads=overheads,
     )
 
@@ -107,6 +108,10 @@ def _unknown_slower(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
 def _emulate(spec: EmulateSpec, folder: str) -> Emulate:
     jitter = "" if spec.jitter is None else posixpath.join(folder, spec.jitter)
     return Emulate(time_scale=spec.time_scale, jitter=jitter, slower=spec.slower)
+
+
+def _local(spec: LocalSpec) -> Local:
+    return Local(look_ahead=spec.look_ahead, pin=spec.pin, memory_bytes=spec.memory)
 
 
 def _device_names(host: HostSpec, name: str) -> Iterator[tuple[str, str]]:

@@ -65,7 +65,7 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
     if cluster.emulate is not None:
         yield f"  emulate: {_json(_emulate(cluster.emulate))}"
     if cluster.local != Local():
-        yield f"  local: {_json(asdict(cluster.local))}"
+        yield f"  local: {_json(_local(cluster.local))}"
     if cluster.overheads is not None:
         yield f"  overheads: {_json({'constants': _overheads(cluster.overheads)})}"
     yield "  device_types:"
@@ -85,6 +85,10 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
             "slower": dict(emulate.slower) or None,
         }
     )
+
+
+def _local(local: Local) -> dict[str, Any]:
+    return _stated({"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes})
 
 
 def _overheads(overheads: Overheads) -> dict[str, Any]:

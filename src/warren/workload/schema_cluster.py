@@ -22,6 +22,8 @@ from warren.workload.schema_types import (
 
 MAX_HOSTS = 100_000
 MAX_DEVICES = 1_000_000
+MIN_MEMORY_BYTES = 64_000_000
+"""A trainer's own memory, before its first app, is less than half of this."""
 _ENGINES = ("plain", "local")
 
 Factor = Annotated[float, Field(gt=0, le=1000)]
@@ -30,6 +32,13 @@ Factor = Annotated[float, Field(gt=0, le=1000)]
 def _engine(value: object) -> object:
     if isinstance(value, dict):
         raise ValueError(f"{{ray: ...}} is not available yet; allowed: {', '.join(_ENGINES)}")
+    return value
+
+
+def _enough(value: int) -> int:
+    if value < MIN_MEMORY_BYTES:
+        least = f"{MIN_MEMORY_BYTES // 10**6} MB"
+        raise ValueError(f"must be at least {least}, got {value} bytes")
     return value
 
 
@@ -95,6 +104,9 @@ class LocalSpec(Spec):
     )
     pin: bool = Field(
         default=False, description="Device i runs on core i, modulo the number of cores."
+    )
+    memory: Annotated[Size, AfterValidator(_enough)] | None = Field(
+        default=None, description="Most that one trainer or server may take; default: not limited."
     )
 
 
