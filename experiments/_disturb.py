@@ -19,8 +19,8 @@ import _processes
 
 import warren
 
-ENDS_RUN: Final = ("zygote", "controller")
-"""A run that loses one of these ends, and is resumed."""
+RESUMED: Final = ("zygote", "controller")
+"""Where a run may end by the loss of one of these, it is resumed."""
 LEFT_S: Final = 10.0
 HANGS: Final = 1000
 """Exit code of a run that did not end."""
@@ -31,8 +31,8 @@ _END_S: Final = 120.0
 class Fault:
     """Kill a process of ``kind``; ``draw`` picks which.
 
-    ``fraction`` is of the training time; with ``early``, of the first second after the first process
-    of that kind has appeared, which is before anything trains.
+    ``fraction`` is of the training time; with ``early``, of the first second after a process of
+    that kind has appeared, which is before anything trains.
     """
 
     kind: str
@@ -64,9 +64,7 @@ def disturbed(arguments: list[str], out: Path, train_s: float, fault: Fault) -> 
         process = _start(["run", *arguments, "--out", str(out)], errors.fileno())
         victim, mark = _strike(process, out, train_s, fault)
         code = _wait(process)
-        if victim and fault.kind in ENDS_RUN:
-            if code == 0:
-                return Outcome(victim=victim, exit_code=1, stderr="it did not notice", left=())
+        if victim and code not in (0, HANGS) and fault.kind in RESUMED:
             resumed = _start(["run", "--resume", str(out)], errors.fileno())
             code = _wait(resumed)
         left = _processes.left_after(mark, LEFT_S) if mark else {}

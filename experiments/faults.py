@@ -1,11 +1,12 @@
 """Same bits under faults, same bits under every schedule, and a fault of an app that is caught.
 
-*faults*: all example apps under hare on four devices, with one and with two servers a job; one
-trainer, executor, server, zygote or the controller is killed at a drawn moment (the run is resumed
-where it ended by that), five moments each; for the first three, one of them before anything trains. *schedules*: four policies on 1, 2 and 4 devices, with
-look-ahead and without. Every job must finish with the parameters of ``engine: plain``, and no more
-tasks may run again than promised. *planted*: an app whose tasks depend on a counter of its process
-must be caught, and the tensor named, when tasks run again.
+*faults*: all example apps under hare on four devices, with one and with two servers a job. One
+trainer, executor, server, zygote or the controller is killed at a drawn moment, five moments each;
+for the first three, one of them comes before anything trains. A run that ends by it is resumed.
+*schedules*: four policies on 1, 2 and 4 devices, with look-ahead and without. Every job must finish
+with the parameters of ``engine: plain``, and no more tasks may run again than promised.
+*planted*: an app whose tasks depend on a counter of its process must be caught, and the tensor
+named, when tasks run again.
 
 ``--part NAME`` makes one part and keeps the results of the others.
 """
@@ -69,7 +70,7 @@ def under_faults(scratch: Path) -> list[Row]:
         for kind in KINDS:
             for moment in range(MOMENTS):
                 out = scratch / f"{kind}-{servers}-{moment}"
-                early = moment == 0 and kind not in _disturb.ENDS_RUN
+                early = moment == 0 and kind not in _disturb.RESUMED
                 fault = _disturb.drawn(kind, SEED, servers, moment, early=early)
                 outcome = _disturb.disturbed([str(run), *options], out, train_s, fault)
                 row = row_of(oracle, out, fault, outcome)
