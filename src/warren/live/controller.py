@@ -21,6 +21,7 @@ from warren.live.hands import Hands
 from warren.live.ledger import Ledger
 from warren.live.messages import (
     Assign,
+    CannotWrite,
     CompEnded,
     ExecutorReady,
     JobBroke,
@@ -156,6 +157,8 @@ class LivePort(BasePort):
                 self._crew.end_trainer(device, user)
             case JobBroke(job=job, reason=reason):
                 self._fail(job, reason)
+            case CannotWrite(errno=errno, strerror=strerror, path=path):
+                raise OSError(errno, strerror, path)
             case ExecutorReady(device=device):
                 self._crew.ready(device, peer)
                 self._waiting.discard(message)

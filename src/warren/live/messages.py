@@ -124,6 +124,14 @@ class JobBroke(Message, frozen=True, tag=True, array_like=True):
     reason: str
 
 
+class CannotWrite(Message, frozen=True, tag=True, array_like=True):
+    """Server to controller: the disk refuses a checkpoint or the parameters."""
+
+    errno: int
+    strerror: str
+    path: str
+
+
 class TrainerReady(Message, frozen=True, tag=True, array_like=True):
     """A trainer asks its executor for work."""
 
@@ -197,8 +205,8 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | TrainerGone | CompEnded
-    | TaskLost | TaskStuck | JobBroke | TrainerReady | Prepare | Prepared | Forget | RunTask
-    | TaskComputed | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit
+    | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare | Prepared | Forget
+    | RunTask | TaskComputed | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit
     | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
 )  # fmt: skip
 

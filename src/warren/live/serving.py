@@ -7,7 +7,7 @@ import traceback
 import zmq
 
 from warren.live.memory_limit import enter
-from warren.live.messages import JobBroke
+from warren.live.messages import CannotWrite, JobBroke
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.roles import Role, ServerRole
 from warren.live.server import Server
@@ -29,13 +29,17 @@ def main(role: Role, lifeline: int) -> None:
         Server(role, lifeline, context, control).serve()
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
-        control.send(JobBroke(role.job.index, _reason(error)))
+        control.send(_last_words(role, error))
         wait_for_end(lifeline)
 
 
-def _reason(error: BaseException) -> str:
+def _last_words(role: ServerRole, error: BaseException) -> JobBroke | CannotWrite:
+    """A job fails by its own doing; a disk that refuses Warren's own files ends the run."""
+    job = role.job.index
     if isinstance(error, SpecError):
-        return one_line(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot write {error.filename}: {error.strerror}"
-    return f"app failed in its server: {one_line(error)}"
+        return JobBroke(job, one_line(error))
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        path = str(error.filename)
+        if path.startswith((role.store, role.params)):
+            return CannotWrite(error.errno, str(error.strerror), path)
+    return JobBroke(job, f"app failed in its server: {one_line(error)}")
