@@ -127,7 +127,7 @@ class BasePort(ABC):
         clock = self._clock if self._clock is not None else self._begin()
         while True:
             self._hear(0)
-            self._agenda.advance(self._now_ns())
+            self._advance()
             if events := self._agenda.pop():
                 self._hand_out(events)
                 return events
@@ -172,13 +172,20 @@ class BasePort(ABC):
         ready = dict(self._poller.poll(timeout_ms))
         if self._hub.socket in ready:
             for peer, message, _ in self._hub.drain():
+                self._advance()
                 self._understand(peer, message)
         if self._fleet.pipe.fileno() in ready:
+            self._advance()
             try:
                 for ticket, role, exited in self._fleet.hear():
                     self._ended(ticket, role, exited)
             except ZygoteLost as error:
                 self._all_lost(error)
+
+    def _advance(self) -> None:
+        """Who is to arrive by now has arrived, whatever is said of them next."""
+        if self._clock is not None:
+            self._agenda.advance(self._now_ns())
 
     def _timeout_ms(self, clock: ClusterClock) -> int | None:
         due_ns = self._agenda.next_due_ns()

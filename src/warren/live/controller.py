@@ -174,7 +174,6 @@ class LivePort(BasePort):
         self._end_jobs()
 
     def _report(self, report: CompEnded | RoundReport) -> None:
-        self._agenda.advance(self._now_ns())
         if isinstance(report, CompEnded) and report.overrun:
             job = self._ledger.job_of(report.seq)
             if job is not None:
@@ -202,7 +201,7 @@ class LivePort(BasePort):
         self._need_all()
 
     def _end_jobs(self) -> None:
-        for job in self._recovery.pop_failed():
+        for job in self._recovery.pop_over():
             self._job_over(job)
 
     def _fail(self, job: int, reason: str) -> None:

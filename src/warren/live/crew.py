@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from warren.live.hands import Hands
-from warren.live.messages import Assign, Drop, TrainerGone, Warm
+from warren.live.messages import Assign, Drop, Moved, TrainerGone, Warm
 from warren.live.pads import Pads
 from warren.live.pinning import core_of
 from warren.live.roles import ExecutorRole, TrainerRole
@@ -38,7 +38,7 @@ class Crew:
         """A device's executor is up."""
         self._peers[device] = peer
 
-    def tell(self, device: int, message: Assign | Drop | TrainerGone | Warm) -> None:
+    def tell(self, device: int, message: Assign | Drop | Moved | TrainerGone | Warm) -> None:
         """To a device's executor; one that is not up will be told all that counts when it is."""
         if device in self._peers:
             self._hands.hub.send(self._peers[device], message)
@@ -47,6 +47,11 @@ class Crew:
         """Free what a job holds on all devices."""
         for device in self._peers:
             self.tell(device, Drop(job, ended))
+
+    def move(self, job: int, era: int) -> None:
+        """A job that has not arrived keeps its places in queues, and has servers of this era."""
+        for device in self._peers:
+            self.tell(device, Moved(job, era, self._hands.run.scheduler.servers))
 
     def need_trainer(self, device: int, user: str) -> None:
         """Start the trainer of a user on a device unless it is there."""

@@ -67,12 +67,22 @@ class Entry:
         return self.assignment.round + self.assignment.rounds
 
     def left_comp(self, round_no: int, shard: int, start_ns: int, end_ns: int) -> None:
-        """A task has run."""
+        """A task has run, if that is news."""
+        if (round_no, shard) in self.known:
+            return
         self.known.add((round_no, shard))
         self.comp_left -= 1
         self.start_ns = start_ns if self.start_ns < 0 else min(self.start_ns, start_ns)
         self.comp_end_ns = max(self.comp_end_ns, end_ns)
         self.busy_ns += end_ns - start_ns
+
+    def under_way(self, passed: int, *, at_head: bool) -> tuple[int, ...]:
+        """Shards of the round in progress that have run; ``at_head``, the one that may run too."""
+        shards = tuple(shard for at, shard in sorted(self.known) if at == passed)
+        if at_head and passed == self.round:
+            left = (s for s in self.assignment.shards if (passed, s) not in self.known)
+            shards += tuple(left)[:1]
+        return shards
 
     def synced(self, round_no: int, end_ns: int) -> None:
         """All its tasks of a round have left COMM and the barrier has passed."""

@@ -20,6 +20,7 @@ from warren.live.messages import (
     Drop,
     ExecutorReady,
     JobBroke,
+    Moved,
     Prepared,
     TaskComputed,
     TaskLost,
@@ -165,6 +166,8 @@ class Executor:
                     self._tell_warmed()
                 case Drop(job=job, ended=ended):
                     self._drop(job, ended=ended)
+                case Moved(job=job, era=era, parts=parts):
+                    self._supply.move(job, era, parts)
                 case TrainerGone():
                     self._trainer_gone(message)
                 case _:

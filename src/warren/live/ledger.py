@@ -66,49 +66,53 @@ class Ledger:
 
     def report(self, report: Report) -> list[int]:
         """A process reports; it may have to wait for others. Gives the jobs that end by it."""
-        self._finished = []
         self._held.append(report)
-        while any(self._try(one) for one in tuple(self._held) if one in self._held):
-            pass
-        return self._finished
+        return self._try_all()
 
-    def fail(self, job: int, reason: str, host_ns: int) -> None:
-        """The job cannot go on. What is known of it already comes first."""
+    def fail(self, job: int, reason: str, host_ns: int) -> list[int]:
+        """The job cannot go on; what is known of it comes first. Gives others that end by it."""
         at_ns = self._agenda.after_known(job, self.cluster_ns(host_ns))
         self._agenda.cancel_arrival(job)
         self._progress[job].ended = True
         self._forget(job)
         self._agenda.push(JobFailed(at_ns, job, reason))
         self._leave_queues()
+        return self._try_all()
 
     def tasks_lost(self, one: Assignment, reason: str, host_ns: int) -> None:
-        """Tasks under way went down with a process; they will run again."""
-        if not self._progress[one.job].ended:
+        """Tasks of a job that has arrived went down with a process; they will run again."""
+        if not self._progress[one.job].ended and self._agenda.arrived(one.job):
             at_ns = self._agenda.after_known(one.job, self.cluster_ns(host_ns))
             event = TasksLost(at_ns, one.job, one.round, one.shards, one.device, reason)
             self._agenda.push(event)
 
-    def roll_back(self, job: int, round_no: int, reason: str, now_ns: int) -> None:
+    def roll_back(self, job: int, round_no: int, reason: str, now_ns: int) -> list[int]:
         """The job begins a new era at a checkpoint; reports of the old one count no more.
 
-        ``now_ns`` is cluster time. The core need not know of a job that has not arrived.
+        ``now_ns`` is cluster time. The core need not know of a job that has not arrived: what it
+        has in queues stays there. Gives jobs that end by it: their reports waited behind its tasks.
         """
         progress = self._progress[job]
         if not self._agenda.arrived(job):
             progress.era += 1
-            return
+            return []
         at_ns = self._agenda.after_known(job, now_ns)
         kept = tuple(past.row(at_ns) for past in progress.cut_at(round_no))
         self._forget(job)
         progress.begin_again(round_no, at_ns)
         self._agenda.push(RolledBack(at_ns, job, round_no, reason, kept))
         self._leave_queues()
+        return self._try_all()
 
     # What can be asked.
 
     def cluster_ns(self, host_ns: int) -> int:
         """Cluster time; before time zero it stands still."""
         return self._agenda.last_ns if host_ns == 0 else self._clock.cluster_ns(host_ns)
+
+    def arrived(self, job: int) -> bool:
+        """Whether it has arrived."""
+        return self._agenda.arrived(job)
 
     def ended(self, job: int) -> bool:
         """Whether it has finished or failed."""
@@ -135,9 +139,7 @@ class Ledger:
         for seq, entry in self._entries.items():
             one, passed = entry.assignment, self._progress[entry.assignment.job].passed
             head = self._queues[device][0] if self._queues[device] else None
-            shards = tuple(shard for at, shard in sorted(entry.known) if at == passed)
-            if seq == head and passed == entry.round:
-                shards += tuple(s for s in one.shards if (passed, s) not in entry.known)[:1]
+            shards = entry.under_way(passed, at_head=seq == head)
             if one.device == device and shards:
                 yield Assignment(device, one.job, passed, 1, shards)
 
@@ -148,14 +150,18 @@ class Ledger:
 
     def stuck(self) -> bool:
         """Whether nothing can happen any more without a further assignment."""
-        if self._held or not self._agenda.empty:
+        if self._held or not self._agenda.empty or any(e.known for e in self._entries.values()):
             return False
-        return not (
-            any(entry.known for entry in self._entries.values())
-            or any(queue and self._can_run(self._entries[queue[0]]) for queue in self._queues)
-        )
+        return not any(queue and self._can_run(self._entries[queue[0]]) for queue in self._queues)
 
     # Inside.
+
+    def _try_all(self) -> list[int]:
+        """Apply what waits as far as it is ready; gives the jobs that end by it."""
+        self._finished = []
+        while any(self._try(one) for one in tuple(self._held) if one in self._held):
+            pass
+        return self._finished
 
     def _can_run(self, head: Entry) -> bool:
         return head.round <= self._progress[head.assignment.job].passed
@@ -214,8 +220,6 @@ class Ledger:
 
     def _left_comp(self, entry: Entry, round_no: int, stamp: Stamp) -> None:
         """A task has left COMP, if that is news."""
-        if (round_no, stamp.shard) in entry.known:
-            return
         barrier_ns = self._progress[entry.assignment.job].barrier_ns
         start_ns = max(self._clock.cluster_ns(stamp.start_ns), barrier_ns)
         end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
@@ -233,9 +237,8 @@ class Ledger:
             queue.popleft()
             entry.queued = False
             one = entry.assignment
-            self._agenda.push(
-                CompDone(entry.comp_end_ns, one.job, one.round, one.rounds, one.shards, device)
-            )
+            what = (one.job, one.round, one.rounds, one.shards, device)
+            self._agenda.push(CompDone(entry.comp_end_ns, *what))
 
     def _round_ended(self, report: RoundReport) -> None:
         progress = self._progress[report.job]
@@ -282,9 +285,8 @@ class Ledger:
     def _remove(self, seq: int, entry: Entry) -> None:
         del self._entries[seq]
         self._seqs_of[entry.assignment.job].remove(seq)
-        queue = self._queues[entry.assignment.device]
         if entry.queued:
-            queue.remove(seq)
+            self._queues[entry.assignment.device].remove(seq)
 
     def _forget(self, job: int) -> None:
         for seq in list(self._seqs_of[job]):
@@ -294,5 +296,4 @@ class Ledger:
     def _concerned(self, report: Report) -> int | None:
         if isinstance(report, RoundReport):
             return report.job
-        entry = self._entries.get(report.seq)
-        return None if entry is None else entry.assignment.job
+        return self.job_of(report.seq)

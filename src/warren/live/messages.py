@@ -76,6 +76,14 @@ class Drop(Message, frozen=True, tag=True, array_like=True):
     ended: bool
 
 
+class Moved(Message, frozen=True, tag=True, array_like=True):
+    """Controller to executor: a job that has not arrived has other servers; see ``Assign``."""
+
+    job: int
+    era: int
+    parts: int
+
+
 class TrainerGone(Message, frozen=True, tag=True, array_like=True):
     """Controller to executor: this process has ended, ``how`` says how."""
 
@@ -204,7 +212,7 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 
 AnyMessage: TypeAlias = (
-    ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | TrainerGone | CompEnded
+    ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
     | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare | Prepared | Forget
     | RunTask | TaskComputed | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit
     | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone

@@ -28,7 +28,7 @@ class Recovery:
         self._hands, self._ledger = hands, ledger
         self._crew, self._servers = crew, servers
         self._strikes = Strikes(ledger.passed)
-        self._failed: list[int] = []
+        self._over: list[int] = []
         self._zygotes = 0
         self._saved: dict[int, int] = {}
         self._kept: dict[int, int] = {}
@@ -98,13 +98,12 @@ class Recovery:
     def fail(self, job: int, reason: str, host_ns: int) -> None:
         """The job cannot go on."""
         if not self._ledger.ended(job):
-            self._ledger.fail(job, reason, host_ns)
-            self._failed.append(job)
+            self._over += [job, *self._ledger.fail(job, reason, host_ns)]
 
-    def pop_failed(self) -> list[int]:
-        """Jobs that have failed since this was asked last."""
-        failed, self._failed = self._failed, []
-        return failed
+    def pop_over(self) -> list[int]:
+        """Jobs that have ended since this was asked last."""
+        over, self._over = self._over, []
+        return over
 
     # Checkpoints that are not needed any more.
 
@@ -149,8 +148,14 @@ class Recovery:
             self._go_back(job, f"its server ended: {how}", host_ns)
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
-        self._crew.drop(job, ended=False)
+        if self._ledger.ended(job):
+            return
+        arrived, now_ns = self._ledger.arrived(job), self._ledger.cluster_ns(host_ns)
+        if arrived:
+            self._crew.drop(job, ended=False)
         round_no = self._servers.go_back(job, self._ledger.passed(job))
-        self._ledger.roll_back(job, round_no, reason, self._ledger.cluster_ns(host_ns))
+        self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
+        if not arrived:
+            self._crew.move(job, self._ledger.era(job))
         self._saved.pop(job, None)
         self._kept.pop(job, None)

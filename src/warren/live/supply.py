@@ -78,6 +78,11 @@ class Supply:
             self._poller.register(link.socket, zmq.POLLIN)
         self._sources[job] = source
 
+    def move(self, job: int, era: int, parts: int) -> None:
+        """The job's servers are others now; nothing is under way with the old ones."""
+        if job in self._sources:
+            self.meet(job, era, parts)
+
     def want(self, keys: Collection[Key], running: Key | None) -> None:
         """Ask for the states of ``keys``, the most urgent first; let go of all others."""
         left_bytes = AHEAD_BYTES

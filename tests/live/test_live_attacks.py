@@ -1,0 +1,93 @@
+"""Losses at the worst moment: what nobody would ask for again, and what comes too late."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from live_worlds import drive, ended, job, of, shuffled, virtual, world
+
+from warren.core.state import State
+from warren.live.agenda import Agenda
+from warren.live.clock import ClusterClock
+from warren.live.controller import LivePort
+from warren.live.ledger import Ledger
+from warren.live.roles import ServerRole
+from warren.live.server_messages import RoundReport
+from warren.live.wire import Stamp
+from warren.model.events import AnyEvent, JobFailed, RoundsDone
+from warren.model.job import Job
+from warren.model.plan import Assignment
+
+
+class Books:
+    """A ledger over one device, and the core's state at the other end."""
+
+    def __init__(self, *jobs: Job) -> None:
+        self.agenda = Agenda(jobs)
+        self.ledger = Ledger(jobs, 1, self.agenda)
+        self.ledger.begin(ClusterClock(0), "class")
+        self.state = State(*virtual(jobs, 1))
+
+    def assign(self, one: Assignment) -> int:
+        """Tell both."""
+        self.state.assign(one)
+        return self.ledger.assigned(one)
+
+    def events(self, now_ns: int) -> list[AnyEvent]:
+        """What the core is told until now; it refuses what cannot be."""
+        self.agenda.advance(now_ns)
+        seen: list[AnyEvent] = []
+        while got := self.agenda.pop():
+            for event in got:
+                self.state.apply(event)
+            seen += got
+        return seen
+
+
+def test_a_device_lost_before_a_job_of_its_queue_arrives_has_lost_no_task_of_it() -> None:
+    books = Books(job(0, arrival_ns=100, scale=1))
+    books.assign(Assignment(0, 0, 0, 1, (0,)))
+    for one in list(books.ledger.under_way(0)):
+        books.ledger.tasks_lost(one, "killed", 50)
+    assert [type(event).__name__ for event in books.events(100)] == ["JobArrived"]
+
+
+@pytest.mark.parametrize("way", ["fail", "roll back"])
+def test_a_barrier_that_waited_behind_another_jobs_task_passes_when_that_job_goes(way: str) -> None:
+    books = Books(job(0, scale=1, rounds=1), job(1, scale=1))
+    books.events(0)
+    books.assign(Assignment(0, 1, 0, 1, (0,)))
+    books.assign(Assignment(0, 0, 0, 1, (0,)))
+    # The device ran both and was lost before it could say so; what it sent to servers came.
+    report = RoundReport(0, 0, 0, 1.0, None, True, 30, (Stamp(0, 10, 20, 25),), 0, "hash")
+    assert books.ledger.report(report) == []
+    ends = books.ledger.fail(1, "broke", 40) if way == "fail" else None
+    ends = books.ledger.roll_back(1, 0, "lost", 40) if ends is None else ends
+    assert ends == [0]
+    assert of(books.events(50), RoundsDone, 0)[0].finished
+
+
+@pytest.mark.live
+def test_a_job_whose_server_is_lost_before_it_arrives_runs_when_it_arrives(tmp_path: Path) -> None:
+    jobs = [
+        job(0, rounds=40, params={"sleep_s": 0.03}),
+        job(1, arrival_ns=1_000_000_000, rounds=2),
+    ]
+    run, costs = world(tmp_path, jobs, 2)
+    left = [1]
+
+    def watch(event: AnyEvent) -> None:
+        if isinstance(event, RoundsDone) and left:
+            left.pop()
+            for pid, role in port.processes().items():
+                if isinstance(role, ServerRole) and role.job.index == 1:
+                    os.kill(pid, signal.SIGKILL)
+
+    # The job that comes later is assigned first on its devices, as a plan may do.
+    plan = shuffled(run, seed=1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, [a for a in plan if a.job == 0] + [a for a in plan if a.job], watch)
+    assert ended(events) == {0: "finished", 1: "finished"}, of(events, JobFailed)
