@@ -26,6 +26,7 @@ import _common
 import numpy as np
 import yaml
 
+from warren.live.calibrate import processor
 from warren.profile.table import TABLE
 
 HARE: Final = Path(__file__).parent / "hare"
@@ -67,6 +68,12 @@ def cannot(part: str) -> str:
     """Why a part cannot be made here; empty if it can."""
     if part == "b" and not MEASURED.is_dir():
         return f"no measured times at {MEASURED} (set WARREN_DATA)"
+    if part == "c":
+        constants = yaml.safe_load((HARE / "testbed2-machine.yaml").read_text())
+        there = constants["constants"]["cores"], constants["machine"]["processor"]
+        here = os.cpu_count(), processor()
+        if there != here:
+            return f"its costs were measured on {there}, this is {here}; testbed2.yaml says how"
     return ""
 
 
