@@ -35,16 +35,16 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_phases_come_to_rest_and_give_tasks_and_processor_times() -> None:
+def test_phases_come_to_rest_and_give_tasks_and_processor_times(tmp_path: Path) -> None:
     run, of_kind = calibrating._run(2, pin=False)
-    small, steady = of_kind["small"], of_kind["steady"]
+    small, steady = of_kind["empty"], of_kind["net"]
     phases = [
         Phase(name="warm", jobs=(*small, *steady), devices=2, rounds=2),
         Phase(name="small", jobs=small, devices=2, rounds=10),
         Phase(name="steady", jobs=steady[:1], devices=1, rounds=10),
     ]
     begun: list[int] = []
-    samples, numerics = run_phases(run, phases, begun.append)
+    samples, numerics = run_phases(run, phases, begun.append, str(tmp_path / "out"))
     assert begun == [1, 2, 3]
     assert "torch" in numerics
     assert [len(one.tasks) for one in samples] == [2 * (len(small) + 4), 10 * len(small), 10]
@@ -102,6 +102,7 @@ def test_rows_of_a_run_are_measured_once_and_then_stand_in_its_profiles(
     assert rows.keys() == {"format", "measured:a", "measured:b"}
     assert rows["measured:a"]["batch"] == 16
     assert rows["measured:a"]["model"] > 0
+    assert 1e-5 < rows["measured:a"]["overhead"]["CPU"] < 0.1
     with_rows = "profiles=rows.yaml"
     drop = "workload.jobs=two.yaml"
     (tmp_path / "in" / "two.yaml").write_text("\n".join(JOBS.splitlines()[:2]))
@@ -113,7 +114,7 @@ def test_rows_of_a_run_are_measured_once_and_then_stand_in_its_profiles(
     a_s = 6 * (2 * rows["measured:a"]["comp"]["CPU"] + rows["measured:a"]["sync"]["CPU"])
     b_s = 8 * (rows["measured:b"]["comp"]["CPU"] + rows["measured:b"]["sync"]["CPU"])
     assert 0 < told.json["makespan_s"] <= a_s + b_s
-    slower = "cluster.overheads={constants: {cores: 2, task_cpu: 1 s}}"
+    slower = "cluster.overheads={constants: {cores: 2, dispatch: 1 s}}"
     raised = warren("simulate", path, "--set", with_rows, "--set", drop, "--set", slower, "--json")
     assert raised.json["makespan_s"] > 6 + told.json["makespan_s"]
     assert raised.json["lower_bound"] is None

@@ -40,7 +40,7 @@ def test_an_app_that_fails_while_measured_is_told_with_its_cause(
     found = warren("simulate", path)
     assert found.code == 2
     first, boom, no_app, params = found.err
-    assert first == "measuring 3 tasks of a, b, c (no profile row)"
+    assert first == "measuring three tasks of a, b, c (no profile row)"
     jobs = tmp_path / "in" / "jobs.yaml"
     assert boom.startswith(f"warren: {jobs}:2: job a: failed while its cost was measured: ")
     assert "ValueError: boom; `warren check JOB.yaml`" in boom

@@ -9,13 +9,11 @@ from live_worlds import job, world
 
 from warren.core.history import read_history
 from warren.core.loop import Core
-from warren.live import measure as measuring
 from warren.live.check import check_jobs
 from warren.live.controller import LivePort
 from warren.live.measure import measure
 from warren.live.roles import TrainerRole
 from warren.model.job import Evaluate
-from warren.model.run import Run
 from warren.policy.place.registry import place_policy
 
 pytestmark = pytest.mark.live
@@ -32,23 +30,6 @@ def test_measured_seconds_are_those_of_the_app(tmp_path: Path) -> None:
     assert 0 < found[0].sync_s < 0.03
     # Two linear layers (4 x 8 + 8, 8 + 1), a batch norm (4 x 8 floats and a count of 8 bytes).
     assert found[0].model_bytes == 4 * (40 + 9 + 32) + 8
-
-
-def test_a_round_is_measured_at_its_own_scale_up_to_a_limit(tmp_path: Path) -> None:
-    run, _ = world(tmp_path, [job(0, scale=3), job(1, scale=1)], 1)
-    seen: list[Run] = []
-
-    def watched(run: Run, folder: str) -> object:
-        seen.append(run)
-        return train(run, folder)
-
-    train = measuring._train
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measuring, "_train", watched)
-        found, reasons = measure(run, [0, 1], tasks=4, scale_max=2)
-    assert [(one.scale, one.rounds) for one in seen[0].workload.jobs] == [(2, 4), (1, 6)]
-    assert not reasons
-    assert all(one.comp_s > 0 and one.sync_s > 0 for one in found.values())
 
 
 def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Path) -> None:

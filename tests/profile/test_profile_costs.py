@@ -157,6 +157,13 @@ def test_a_measured_row_of_another_batch_is_refused() -> None:
         cost_table(run)
 
 
+def test_measured_processor_time_stands_beside_its_row_and_is_unknown_elsewhere() -> None:
+    row = replace(MINE, model="timed", overhead_s={"T4": 0.002})
+    costs = cost_table(run_of({"model": "mine"}, {"model": "timed"}, rows=(MINE, row)))
+    assert costs.overhead_ns_JT is not None
+    assert costs.overhead_ns_JT.tolist() == [[-1, -1], [-1, 2_000_000]]
+
+
 def test_the_bytes_of_every_jobs_model_stand_beside_its_times() -> None:
     free = replace(MINE, model="free", model_bytes=10**30, sync_s={"V100": 0.0, "T4": 0.0})
     costs = cost_table(run_of({"model": "mine"}, {"model": "free"}, rows=(MINE, free)))

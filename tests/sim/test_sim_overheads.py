@@ -98,6 +98,15 @@ def test_every_job_is_raised_by_its_own_bytes_and_scale() -> None:
     assert true.sync_ns_JT[0].tolist() == [3 * MS, 3 * MS]
 
 
+def test_processor_time_measured_with_a_row_goes_before_the_constants() -> None:
+    made = world()
+    known = np.full((3, 2), -1)
+    known[0, 0] = 3 * MS
+    true = true_costs(made.run, replace(made.costs, overhead_ns_JT=known))
+    assert true.comp_ns_JT[0].tolist() == [33 * MS, 51 * MS]
+    assert true.sync_ns_JT[0].tolist() == [6 * MS, 3 * MS]
+
+
 def test_nothing_is_added_unmeasured_under_pads_or_to_the_plain_engine() -> None:
     made = world()
     for cluster in (

@@ -70,6 +70,7 @@ PROFILES = st.dictionaries(
             "batch": st.integers(0, 10**9),
             "source": st.dictionaries(LINES, TEXT),
             "sync": st.dictionaries(LINES, SECONDS, max_size=3),
+            "overhead": st.dictionaries(LINES, SECONDS, max_size=3),
         },
     ),
     max_size=3,

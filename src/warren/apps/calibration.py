@@ -1,4 +1,4 @@
-"""What `warren calibrate` trains: models that compute nothing, and one that computes steadily.
+"""What `warren calibrate` trains: models of any size, tasks of any length, and a real small net.
 
 It is loaded by its path, like an app of a user's.
 """
@@ -12,6 +12,8 @@ from torch import nn
 
 from warren.apps.protocol import TorchApp
 
+_MATRIX = torch.full((256, 256), 1 / 256)
+
 
 class _Vector(nn.Module):
     """A model that is one vector."""
@@ -21,10 +23,15 @@ class _Vector(nn.Module):
         self.values = nn.Parameter(torch.zeros(floats))
 
 
-class Empty(TorchApp):
-    """``floats`` parameters of four bytes; a task only touches the first."""
+class Vector(TorchApp):
+    """``floats`` parameters of four bytes, of which a task only touches the first.
+
+    It multiplies matrices ``products`` times, about 0.3 ms each: a task that lasts, whatever the
+    size of its model.
+    """
 
     floats: int = 256
+    products: int = 0
 
     def model(self) -> nn.Module:
         """The vector."""
@@ -37,12 +44,14 @@ class Empty(TorchApp):
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Zero, with a gradient."""
         assert isinstance(model, _Vector)
+        for _ in range(self.products):
+            torch.mm(_MATRIX, _MATRIX)
         zero: torch.Tensor = model.values[0] * batch.sum()
         return zero
 
 
-class Steady(TorchApp):
-    """A perceptron of ``width``, some milliseconds a task: what real training does to a core."""
+class Perceptron(TorchApp):
+    """Two layers of ``width``, some milliseconds a task: what real training does to a core."""
 
     width: int = 512
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,14 +26,18 @@ SCALE: Final = 4
 SMALL: Final = 1 << 8
 LARGE: Final = 1 << 20
 """Parameters of the two models, four bytes each."""
+PRODUCTS: Final = 30
+"""Makes a task some ten milliseconds long: processes that sleep in between spend more on waking."""
 _AHEAD: Final = 4
 _ENDLESS: Final = 10**6
 _KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
-    "small": {"app": "Empty", "floats": SMALL, "scale": 1},
-    "small4": {"app": "Empty", "floats": SMALL, "scale": SCALE},
-    "large": {"app": "Empty", "floats": LARGE, "scale": 1},
-    "large4": {"app": "Empty", "floats": LARGE, "scale": SCALE},
-    "steady": {"app": "Steady", "scale": 1},
+    "empty": {"app": "Vector", "floats": SMALL, "scale": 1},
+    "empty-large": {"app": "Vector", "floats": LARGE, "scale": 1},
+    "small": {"app": "Vector", "floats": SMALL, "scale": 1, "products": PRODUCTS},
+    "small4": {"app": "Vector", "floats": SMALL, "scale": SCALE, "products": PRODUCTS},
+    "large": {"app": "Vector", "floats": LARGE, "scale": 1, "products": PRODUCTS},
+    "large4": {"app": "Vector", "floats": LARGE, "scale": SCALE, "products": PRODUCTS},
+    "net": {"app": "Perceptron", "scale": 1},
 }
 
 
@@ -63,7 +68,8 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
         if phase % len(phases) == 1:
             progress(1 + phase // len(phases), REPEATS + 1)
 
-    samples, numerics = run_phases(run, every, begun)
+    with tempfile.TemporaryDirectory(prefix="warren-calibrate-") as above:
+        samples, numerics = run_phases(run, every, begun, f"{above}/run")
     repeats = [
         _repeat(samples[at : at + len(phases)], machine.step_bytes_per_s())
         for at in range(len(phases), len(every), len(phases))
@@ -88,7 +94,7 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         types=(DeviceType(name="CPU"),),
         local=Local(pin=pin),
     )
-    many = {"small": max(_AHEAD, 2 * devices), "small4": 2, "large4": 2}
+    many = {"empty": max(_AHEAD, 2 * devices), "empty-large": 1, "small4": 2, "large4": 2}
     jobs: list[Job] = []
     of_kind = {}
     for kind in _KINDS:
@@ -109,7 +115,7 @@ def _job(index: int, kind: str) -> Job:
         app=f"calibration.py:{app}",
         scale=int(scale),
         rounds=_ENDLESS,
-        batch=1 if app == "Empty" else 64,
+        batch=1 if app == "Vector" else 64,
         checkpoint=Checkpoint(every=10**12),
         params=stated,
     )
@@ -119,18 +125,19 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]]) -> list[Phase]:
     def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> Phase:
         return Phase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
 
-    small, large, steady = of["small"], of["large"], of["steady"]
+    empty, net = of["empty"], of["net"]
     return [
-        phase("alone", small[:1], 1, 40),
-        phase("ahead", small[:_AHEAD], 1, 40),
-        phase("busy", small[: 2 * devices], devices, 40),
-        phase("scaled", of["small4"], devices, 20),
-        phase("large alone", large[:1], 1, 15),
-        phase("large busy", large, devices, 10),
+        phase("alone", empty[:1], 1, 40),
+        phase("alone large", of["empty-large"], 1, 15),
+        Phase(name="decided", jobs=empty[:1], devices=1, rounds=40, decided=True),
+        phase("ahead", empty[:_AHEAD], 1, 40),
+        phase("busy", empty[: 2 * devices], devices, 40),
+        phase("small", of["small"], devices, 10),
+        phase("small scaled", of["small4"], devices, 5),
+        phase("large", of["large"], devices, 10),
         phase("large scaled", of["large4"], devices, 5),
-        Phase(name="decided", jobs=small[:1], devices=1, rounds=40, decided=True),
-        phase("computes alone", steady[:1], 1, 15),
-        phase("computes busy", steady, devices, 10),
+        phase("net alone", net[:1], 1, 15),
+        phase("net busy", net, devices, 10),
     ]
 
 
@@ -148,14 +155,14 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
         task_alone_ns=_wall(by_name["ahead"].tasks),
         task_busy_ns=_wall(by_name["busy"].tasks),
         barrier_ns=median(_gaps(by_name["alone"].tasks)),
-        barrier_large_ns=median(_gaps(by_name["large alone"].tasks)),
+        barrier_large_ns=median(_gaps(by_name["alone large"].tasks)),
         barrier_decided_ns=median(_gaps(by_name["decided"].tasks)),
-        own_ns=own_ns("busy"),
-        own_scaled_ns=own_ns("scaled"),
-        own_large_ns=own_ns("large busy"),
+        own_ns=own_ns("small"),
+        own_scaled_ns=own_ns("small scaled"),
+        own_large_ns=own_ns("large"),
         own_large_scaled_ns=own_ns("large scaled"),
-        compute_alone_ns=trainers_ns("computes alone"),
-        compute_busy_ns=trainers_ns("computes busy"),
+        compute_alone_ns=trainers_ns("net alone"),
+        compute_busy_ns=trainers_ns("net busy"),
         step_bytes_per_s=step_bytes_per_s,
     )
 

@@ -1,4 +1,4 @@
-"""Costs of jobs without a profile row: a few tasks on this machine, remembered between runs."""
+"""Costs of jobs without a profile row: three tasks on this machine, remembered between runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from warren.profile.cache import Measured, cache_key, decode_cache, encode_cache
 from warren.profile.costs import measured_key, missing
 
 CACHE: Final = "costs.json"
-TASKS: Final = 3
-SCALE_MAX: Final = 4
 _NOTHING_S: Final = 1e-9
 _ADVICE: Final = "`warren check JOB.yaml` tries it alone"
 
@@ -58,27 +56,6 @@ def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
     return rows
 
 
-def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple[ProfileRow, ...]:
-    """A row for each of these jobs, measured now over ``tasks`` tasks, for a file of profiles.
-
-    Rounds have the job's own scale, but at most ``SCALE_MAX``. ``machine`` goes into the rows.
-
-    Raises
-    ------
-    SpecError
-        If a job fails while it is measured.
-    """
-    scale = run.cluster.emulate.time_scale if run.cluster.emulate else 1.0
-    taken = _measure(run, jobs, tasks, SCALE_MAX)
-    rows = []
-    for job in jobs:
-        cost = _unscaled(taken[job.index], scale)
-        row = measured_row(job, dict.fromkeys(run.cluster.type_names, cost))
-        how = f"alone on one device, median of {tasks} tasks or a few more; {machine}"
-        rows.append(replace(row, source=dict.fromkeys(("comp", "sync"), how)))
-    return tuple(rows)
-
-
 def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     """A row without meaning for each such job: ``engine: plain`` decides nothing from costs."""
     cost = Measured(comp_s=_NOTHING_S, model_bytes=0, sync_s=0.0)
@@ -101,20 +78,15 @@ def _key(run: Run, job: Job) -> str:
     return cache_key(source, job, "this machine", numerics_class())
 
 
-def _measure(
-    run: Run, jobs: Sequence[Job], tasks: int = TASKS, scale_max: int = 1
-) -> dict[int, Measured]:
+def _measure(run: Run, jobs: Sequence[Job]) -> dict[int, Measured]:
     from warren.live.measure import measure
 
     names = ", ".join(job.name for job in jobs)
-    say(f"measuring {tasks} tasks of {names} (no profile row)")
-    indices = [job.index for job in jobs]
-    found, reasons = measure(run, indices, tasks=tasks, scale_max=scale_max)
+    say(f"measuring three tasks of {names} (no profile row)")
+    found, reasons = measure(run, [job.index for job in jobs])
     if reasons:
         raise SpecError(
-            _problem(
-                run, job, f"failed while its cost was measured: {reasons[job.index]}; {_ADVICE}"
-            )
+            failed_while_measured(run, job, reasons[job.index])
             for job in jobs
             if job.index in reasons
         )
@@ -122,6 +94,11 @@ def _measure(
         index: Measured(comp_s=one.comp_s, model_bytes=one.model_bytes, sync_s=one.sync_s)
         for index, one in found.items()
     }
+
+
+def failed_while_measured(run: Run, job: Job, reason: str) -> Problem:
+    """A job's app failed before anything was scheduled."""
+    return _problem(run, job, f"failed while its cost was measured: {reason}; {_ADVICE}")
 
 
 def _problem(run: Run, job: Job, message: str, field: str = "") -> Problem:

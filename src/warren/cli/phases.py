@@ -8,7 +8,6 @@ of a phase can be told from that of the next.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +26,10 @@ from warren.model.events import (
     Event,
     JobArrived,
     JobFailed,
+    RolledBack,
     RoundsDone,
     TasksDone,
+    TasksLost,
     Woken,
 )
 from warren.model.plan import Assignment
@@ -137,6 +138,14 @@ def _round(view: View, phase: Phase, place: int, round_no: int) -> Sequence[Assi
     ]
 
 
+class PhaseFailed(EngineError):
+    """The job of this index failed, or lost work, for this reason."""
+
+    def __init__(self, job: int, reason: str) -> None:
+        super().__init__(f"calibrating failed: {reason}")
+        self.job, self.reason = job, reason
+
+
 class _Done(Exception):
     pass
 
@@ -156,8 +165,8 @@ class _Watch:
         """Take the events of a step; phases begin with ``Woken``."""
         for event in events:
             match event:
-                case JobFailed(reason=reason):
-                    raise EngineError(f"calibrating failed: {reason}")
+                case JobFailed() | RolledBack() | TasksLost():
+                    raise PhaseFailed(event.job, event.reason)
                 case Woken():
                     self.samples.append(Sample(phase=self.phases[len(self.samples)]))
                     self.progress(len(self.samples))
@@ -185,21 +194,23 @@ class _Watch:
 
 
 def run_phases(
-    run: Run, phases: Sequence[Phase], progress: Callable[[int], None]
+    run: Run, phases: Sequence[Phase], progress: Callable[[int], None], out: str
 ) -> tuple[list[Sample], str]:
     """Run all phases on the real engine; beside them the numerics class of its processes.
 
-    ``progress`` is called with the number of each phase that begins, from 1.
+    ``progress`` is called with the number of each phase that begins, from 1. ``out`` is a new
+    folder for what the run writes.
 
     Raises
     ------
+    PhaseFailed
+        If a job fails, or a process that works for it is lost.
     EngineError
-        If a process of Warren's own does not come up, or a job fails.
+        If a process of Warren's own does not come up.
     """
     costs = nothing_costs(run)
     with (
-        tempfile.TemporaryDirectory(prefix="warren-calibrate-") as above,
-        OutputDir(f"{above}/run", durable=True) as folder,
+        OutputDir(out, durable=True) as folder,
         LivePort(run, costs, folder.path) as port,
     ):
         watch = _Watch(port, tuple(phases), progress)
@@ -214,4 +225,5 @@ def run_phases(
         )
         with contextlib.suppress(_Done):
             core.execute()
+        folder.keep()
         return watch.samples, port.numerics

@@ -20,6 +20,7 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
 _WARM: Final = 1
+_TASKS: Final = 3
 _NEVER: Final = Checkpoint(every=10**12)
 
 
@@ -32,15 +33,12 @@ class Taken:
     model_bytes: int
 
 
-def measure(
-    run: Run, jobs: Sequence[int], *, tasks: int = 3, scale_max: int = 1
-) -> tuple[Mapping[int, Taken], Mapping[int, str]]:
-    """What a task and a synchronisation of each job take, after one warm round.
+def measure(run: Run, jobs: Sequence[int]) -> tuple[Mapping[int, Taken], Mapping[int, str]]:
+    """Median seconds of COMP and of synchronisation, after one warm task, of each job.
 
-    Every job trains alone on one device of the real engine, ``tasks`` tasks or a few more, in
-    rounds of its own scale but at most ``scale_max``. What lies between the end of a round's last
-    COMP and the start of the next round's first is its synchronisation: update out, barrier, next
-    state in.
+    Every job trains alone, one task a round, on one device of the real engine; what lies between
+    the end of a task's COMP and the start of the next round's is its synchronisation: update out,
+    barrier, next state in.
 
     Returns
     -------
@@ -49,18 +47,19 @@ def measure(
     reasons
         Of the jobs that failed: job index to what was wrong, in one line.
     """
+    rounds = _WARM + _TASKS + 1
     copies = tuple(
-        _copy(run.workload.jobs[job], at, tasks, scale_max) for at, job in enumerate(jobs)
+        alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds)
+        for at, job in enumerate(jobs)
     )
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
-    alone = replace(run, cluster=cluster, workload=Workload(jobs=copies))
+    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=copies))
     with tempfile.TemporaryDirectory(prefix="warren-measure-") as folder:
-        rows, failed = _train(alone, folder)
+        rows, failed = _train(by_itself, folder)
         taken, reasons = {}, {}
         for at, (job, copy) in enumerate(zip(jobs, copies, strict=True)):
-            if len(rows[at]) == copy.scale * (copy.rounds or 0):
-                file = Path(folder) / "params" / f"{copy.name}.safetensors"
-                taken[job] = _taken(rows[at], copy.scale, _tensor_bytes(file))
+            if len(rows[at]) == rounds:
+                taken[job] = _taken(rows[at], model_bytes(folder, copy))
             else:
                 reasons[job] = failed.get(at, "it did not end")
         return taken, reasons
@@ -72,13 +71,13 @@ def nothing_costs(run: Run) -> CostTable:
     return CostTable(comp_ns_JT=none, sync_ns_JT=none.copy(), fits_JT=none == 0)
 
 
-def _copy(job: Job, index: int, tasks: int, scale_max: int) -> Job:
-    scale = min(job.scale, scale_max)
+def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
+    """The job as it is measured: from the beginning, without what happens now and then."""
     return replace(
         job,
         index=index,
         scale=scale,
-        rounds=_WARM + -(-tasks // scale) + 1,
+        rounds=rounds,
         arrival_ns=0,
         evaluate=None,
         stop=None,
@@ -107,20 +106,19 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
     return rows, failed
 
 
-def _taken(rows: Sequence[TasksDone], scale: int, model_bytes: int) -> Taken:
-    ordered = sorted(rows, key=lambda row: row.start_ns)
-    warm = _WARM * scale
-    comp = [row.busy_ns for row in ordered[warm:-scale]]
-    gaps = [
-        ordered[at].start_ns - ordered[at - 1].comp_end_ns
-        for at in range(warm + scale, len(ordered), scale)
-    ]
-    comp_s, sync_s = ns_to_seconds(int(median(comp))), ns_to_seconds(int(median(gaps)))
-    return Taken(comp_s, sync_s, model_bytes)
-
-
-def _tensor_bytes(file: Path) -> int:
-    """Bytes of the tensors in a safetensors file: all but its header."""
+def model_bytes(folder: str, job: Job) -> int:
+    """Bytes of the parameters that a finished job left in a run's folder."""
+    file = Path(folder) / "params" / f"{job.name}.safetensors"
     with file.open("rb") as content:
         header_bytes = int.from_bytes(content.read(8), "little")
     return file.stat().st_size - 8 - header_bytes
+
+
+def _taken(rows: Sequence[TasksDone], size_bytes: int) -> Taken:
+    comp = [row.busy_ns for row in rows[_WARM : _WARM + _TASKS]]
+    gaps = [
+        after.start_ns - before.comp_end_ns
+        for before, after in zip(rows[_WARM:], rows[_WARM + 1 :], strict=False)
+    ]
+    comp_s, sync_s = ns_to_seconds(int(median(comp))), ns_to_seconds(int(median(gaps)))
+    return Taken(comp_s, sync_s, size_bytes)

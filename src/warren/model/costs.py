@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ class ProfileRow:
 
     ``comp_s`` is T^c in seconds at batch ``batch``; ``sync_s`` is T^s (push, combine, pull of
     the next version) where it was stated, else it follows from ``model_bytes`` and the NIC.
+    ``overhead_s``: measured processor time of Warren's own processes beside such a task.
     ``source`` says, figure by figure, where a number comes from or how it was assumed.
     """
 
@@ -30,6 +31,7 @@ class ProfileRow:
     comp_s: Mapping[str, float]
     sync_s: Mapping[str, float]
     source: Mapping[str, str]
+    overhead_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +40,15 @@ class CostTable:
 
     Where a job does not fit a type (memory) or has no figure, ``fits_JT`` is False and both
     times are ``NEVER_NS``; nothing may be placed there. ``model_bytes_J``: bytes of each job's
-    parameters where they are known, else 0; None: of none.
+    parameters where they are known, else 0; None: of none. ``overhead_ns_JT``: processor time of
+    Warren's own processes beside a task, -1 where it was not measured; None: nowhere.
     """
 
     comp_ns_JT: IntArray
     sync_ns_JT: IntArray
     fits_JT: BoolArray
     model_bytes_J: IntArray | None = None
+    overhead_ns_JT: IntArray | None = None
 
     def __post_init__(self) -> None:
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):

@@ -76,22 +76,27 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     model_bytes_J = np.zeros(shape[0], dtype=np.int64)
     problems: list[Problem] = []
-    seen: dict[tuple[object, ...], tuple[int, list[tuple[int, int, int]]]] = {}
+    overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
+    seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
     for job in run.workload.jobs:
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
         try:
             if key not in seen:
                 row = _row(job, rows, own, measured)
-                seen[key] = min(row.model_bytes, NEVER_NS), list(_prices(job, row, types))
-            model_bytes_J[job.index], prices = seen[key]
+                seen[key] = row, list(_prices(job, row, types))
+            row, prices = seen[key]
             _check_length(job, prices)
         except ValueError as error:
             where = job.source or run.name
             problems.append(Problem(file=where, field=f"job {job.name}", message=str(error)))
             continue
+        model_bytes_J[job.index] = min(row.model_bytes, NEVER_NS)
         for column, comp_ns, sync_ns in prices:
             comp_ns_JT[job.index, column] = comp_ns
             sync_ns_JT[job.index, column] = sync_ns
+            overhead_s = row.overhead_s.get(types[column].name)
+            if overhead_s is not None:
+                overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
     if problems:
         raise SpecError(problems)
     return CostTable(
@@ -99,6 +104,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
         sync_ns_JT=sync_ns_JT,
         fits_JT=comp_ns_JT != NEVER_NS,
         model_bytes_J=model_bytes_J,
+        overhead_ns_JT=overhead_ns_JT,
     )
 
 

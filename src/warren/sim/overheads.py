@@ -8,7 +8,8 @@ a task computes more slowly when the other cores compute too. For D devices on P
 at work::
 
     y    = T^c (1 + (slowdown - 1) (min(D, P) - 1) / (P - 1))
-    o    = task + bytes / task_rate + (round + bytes / round_rate) / scale
+    o    = as measured with the row, or from the constants:
+           task + bytes / task_rate + (round + bytes / round_rate) / scale
     x    = max(dispatch, (y + o) D / P - y)   where D >= P, else dispatch
     T^c' = y + x
     T^s' = max(0, T^s - min(x, max(dispatch, o)))
@@ -46,9 +47,8 @@ def raised_costs(run: Run, costs: CostTable) -> CostTable:
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     devices = len(cluster.devices)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
-        model_bytes = 0 if costs.model_bytes_J is None else int(costs.model_bytes_J[job])
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])
-        cpu_ns = processor_ns(overheads, model_bytes, run.workload.jobs[job].scale)
+        cpu_ns = _cpu_ns(run, costs, overheads, int(job), int(kind))
         raised = raised_ns(overheads, devices, comp_ns, sync_ns, cpu_ns)
         _check_length(run, int(job), sum(raised))
         comp_ns_JT[job, kind], sync_ns_JT[job, kind] = raised
@@ -57,7 +57,16 @@ def raised_costs(run: Run, costs: CostTable) -> CostTable:
         sync_ns_JT=sync_ns_JT,
         fits_JT=costs.fits_JT,
         model_bytes_J=costs.model_bytes_J,
+        overhead_ns_JT=costs.overhead_ns_JT,
     )
+
+
+def _cpu_ns(run: Run, costs: CostTable, overheads: Overheads, job: int, kind: int) -> float:
+    """``o`` as it was measured with the job's row, else from the constants."""
+    if costs.overhead_ns_JT is not None and costs.overhead_ns_JT[job, kind] >= 0:
+        return float(costs.overhead_ns_JT[job, kind])
+    model_bytes = 0 if costs.model_bytes_J is None else int(costs.model_bytes_J[job])
+    return processor_ns(overheads, model_bytes, run.workload.jobs[job].scale)
 
 
 def processor_ns(overheads: Overheads, model_bytes: int, scale: int) -> float:

@@ -20,6 +20,7 @@ def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
             comp_s=spec.comp,
             sync_s=spec.sync,
             source=spec.source,
+            overhead_s=spec.overhead,
         )
         for name, spec in specs.items()
     )

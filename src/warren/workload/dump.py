@@ -131,14 +131,17 @@ def _host(host: Host, devices: dict[str, int]) -> dict[str, Any]:
 
 
 def _profile(row: ProfileRow) -> dict[str, Any]:
-    return {
-        "model": row.model_bytes,
-        "memory": row.memory_bytes,
-        "batch": row.batch,
-        "comp": dict(row.comp_s),
-        "sync": dict(row.sync_s),
-        "source": dict(row.source),
-    }
+    return _stated(
+        {
+            "model": row.model_bytes,
+            "memory": row.memory_bytes,
+            "batch": row.batch,
+            "comp": dict(row.comp_s),
+            "sync": dict(row.sync_s),
+            "overhead": dict(row.overhead_s) or None,
+            "source": dict(row.source),
+        }
+    )
 
 
 def _job(job: Job) -> dict[str, Any]:

@@ -53,6 +53,10 @@ class ProfileSpec(Spec):
     sync: dict[Line, TimeS] = Field(
         default_factory=dict, description="T^s by device type; default: from model and the NIC."
     )
+    overhead: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="Processor time of Warren's own processes a task, live, by device type.",
+    )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
 

@@ -62,7 +62,7 @@ def _constants(*, pin: bool) -> str:
 
 
 def _rows(path: str, tasks: int, overrides: Sequence[str], *, pin: bool) -> str:
-    from warren.cli.measuring import fresh_rows
+    from warren.cli.rows import fresh_rows
     from warren.live.calibrate import processor
     from warren.workload.dump import dump_profiles
 
@@ -74,6 +74,7 @@ def _rows(path: str, tasks: int, overrides: Sequence[str], *, pin: bool) -> str:
         chosen = _unpriced(run)
         busy = f"{100 * _busy_share():.0f} % busy with other work before"
         pinned = ", pinned" if run.cluster.local.pin else ""
+        say(f"measuring {tasks} tasks of {', '.join(job.name for job in chosen)}")
         rows = fresh_rows(run, chosen, tasks, f"{processor()}{pinned}, {busy}")
     return dump_profiles(rows, "Made by `warren calibrate --local --jobs`, in cluster seconds.")
 
