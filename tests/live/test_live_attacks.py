@@ -16,6 +16,7 @@ from warren.live.controller import LivePort
 from warren.live.ledger import Ledger
 from warren.live.roles import ServerRole
 from warren.live.server_messages import RoundReport
+from warren.live.training.marklog import MarkLog
 from warren.live.wire import Stamp
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
 from warren.model.job import Job
@@ -91,3 +92,23 @@ def test_a_job_whose_server_is_lost_before_it_arrives_runs_when_it_arrives(tmp_p
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, [a for a in plan if a.job == 0] + [a for a in plan if a.job], watch)
     assert ended(events) == {0: "finished", 1: "finished"}, of(events, JobFailed)
+
+
+def test_a_jobs_folder_is_made_while_another_job_removes_the_empty_one_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above, plain, left = tmp_path / "checkpoints", os.mkdir, [1, 2, 3]
+    above.mkdir()
+
+    def mkdir(path: str | Path, mode: int = 0o777) -> None:
+        if Path(path).name == "job" and left:
+            left.pop()
+            above.rmdir()
+        plain(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    log = MarkLog(above / "job" / "marks", 1)
+    log.append(0, 0, b"8 bytes!")
+    log.close()
+    assert (above / "job" / "marks").exists()
+    assert not left

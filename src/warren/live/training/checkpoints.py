@@ -27,6 +27,7 @@ _KEEP: Final = 2
 _TAIL: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"WRN-part"
 _READ_BYTES: Final = 1 << 20
+_TRIES: Final = 100
 _NOTE: Final = re.compile(r"(\d+)\.json")
 _ANY: Final = re.compile(r"(\d+)(?:\.json|-\d+\.part)(?:\.new)?")
 
@@ -42,8 +43,7 @@ def save_part(folder: str | Path, round_no: int, part: int, data: Buffer) -> Non
         With the name of the file.
     """
     path = Path(folder)
-    with _named(path):
-        os.makedirs(path, exist_ok=True)
+    make_folder(path)
     with _named(path / f"{round_no}.json"), contextlib.suppress(FileNotFoundError):
         os.unlink(path / f"{round_no}.json")
     size = memoryview(data).nbytes
@@ -133,6 +133,22 @@ def write_whole(path: str | Path, *pieces: Buffer) -> None:
                 os.unlink(new)
             raise
         _sync_folder(Path(path).parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of a job, though that of all jobs may just be removed for being empty.
+
+    Raises
+    ------
+    OSError
+        With the name of the folder.
+    """
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(path, exist_ok=True)
+            return
+    with _named(path):
+        os.makedirs(path, exist_ok=True)
 
 
 def _part(folder: Path, round_no: int, part: int) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from warren.live.training.checkpoints import write_whole
+from warren.live.training.checkpoints import make_folder, write_whole
 from warren.live.training.result import MARK_BYTES
 
 _HEAD: Final = struct.Struct("<8sI")
@@ -92,7 +92,7 @@ class MarkLog:
         self.close()
         records = [self._record.pack(*key, marks) for key, marks in self._known.items()]
         body = b"".join(record + _CRC.pack(zlib.crc32(record)) for record in records)
-        os.makedirs(self._path.parent, exist_ok=True)
+        make_folder(self._path.parent)
         write_whole(self._path, self._head, body)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class MarkLog:
     def _write(self, record: bytes) -> None:
         try:
             if self._fd is None:
-                os.makedirs(self._path.parent, exist_ok=True)
+                make_folder(self._path.parent)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._fd = os.open(self._path, flags, 0o644)
                 if not os.fstat(self._fd).st_size:
