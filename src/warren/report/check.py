@@ -5,10 +5,9 @@ round starts before the barrier of the one before; no device runs two COMP steps
 network ``lane`` no two synchronisations; jobs ran only where they fit, as long as ``profile.csv``
 says; ``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value.
 
-How exactly: in simulation times agree within 2 ns (and the rounding of a double), with hidden
-noise durations are free. Live a time may be off by 2 ms of real time, a padded step may be 2 %
-short, and steps may be longer than their pad. In one row of a hundred a padded step may be up to
-20 ms of real time short: events are put in order, so a stamp moves when its report comes late.
+How exactly: in simulation times agree within 2 ns (and the rounding of a double); with hidden
+noise durations are free. Live a stamp may be off by what its rounding is, ``STAMP_S`` of real time,
+and steps may be longer than their pad, never shorter unless their pads were drawn from jitter.
 """
 
 from __future__ import annotations

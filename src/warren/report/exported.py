@@ -48,6 +48,7 @@ class Rules:
     live: bool
     exact: bool
     padded: bool
+    """No task is shorter than its profile times (with measured jitter some are)."""
     network: str
     slack_ns: int
 
@@ -235,7 +236,7 @@ def _rules(summary: Mapping[str, Any], timeline: Timeline) -> Rules:
     return Rules(
         live=live,
         exact=not live and not any(summary["noise"].values()),
-        padded=live and scale is not None,
+        padded=live and scale is not None and not summary["noise"].get("jitter"),
         network=summary["network"],
         slack_ns=rounding_ns + (stamp_ns if live else 0),
     )

@@ -65,7 +65,7 @@ def summary(record: Record) -> dict[str, Any]:
         "world": header.world,
         "network": run.cluster.network.model,
         "time_scale": _time_scale(run),
-        "noise": {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv},
+        "noise": _noise(run, live=record.live),
         "numerics": sorted({saved.numerics for saved in record.history.saved.values()}),
         "seed": run.seed,
         "devices": len(run.cluster.devices),
@@ -79,6 +79,13 @@ def _time_scale(run: Run) -> float | None:
     """Real seconds of an emulated second; None where nothing is padded (the plain engine)."""
     emulate = run.cluster.emulate
     return None if emulate is None or run.cluster.engine == "plain" else emulate.time_scale
+
+
+def _noise(run: Run, *, live: bool) -> dict[str, float | bool]:
+    """What made times differ from the profile, in the world that the run was in."""
+    emulate = run.cluster.emulate
+    jitter = live and emulate is not None and bool(emulate.jitter)
+    return {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv, "jitter": jitter}
 
 
 def summary_text(summary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
