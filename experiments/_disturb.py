@@ -51,10 +51,10 @@ class Outcome:
     left: tuple[str, ...]
 
 
-def drawn(kind: str, *salt: object, early: bool = False) -> Fault:
-    """A fault that depends on its arguments alone."""
-    draw = random.Random("-".join(str(one) for one in (kind, *salt)))
-    fraction = draw.uniform(0.02, 0.95)
+def drawn(kind: str, moment: int, moments: int, *salt: object, early: bool = False) -> Fault:
+    """A fault that depends on its arguments alone: in part ``moment`` of ``moments`` of the run."""
+    draw = random.Random("-".join(str(one) for one in (kind, moment, *salt)))
+    fraction = 0.02 + 0.93 * (moment + draw.random()) / moments
     return Fault(kind=kind, fraction=fraction, draw=draw.randrange(2**30), early=early)
 
 

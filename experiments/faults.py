@@ -71,7 +71,7 @@ def under_faults(scratch: Path) -> list[Row]:
             for moment in range(MOMENTS):
                 out = scratch / f"{kind}-{servers}-{moment}"
                 early = moment == 0 and kind not in _disturb.RESUMED
-                fault = _disturb.drawn(kind, SEED, servers, moment, early=early)
+                fault = _disturb.drawn(kind, moment, MOMENTS, SEED, servers, early=early)
                 outcome = _disturb.disturbed([str(run), *options], out, train_s, fault)
                 row = row_of(oracle, out, fault, outcome)
                 rows.append(show({"kind": kind, "servers": servers, **row}))
