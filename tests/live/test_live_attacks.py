@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_worlds import drive, ended, job, of, shuffled, virtual, world
+from device_world import stage
+from live_worlds import APPS, drive, ended, job, of, shuffled, virtual, world
 
 from warren.core.state import State
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.controller import LivePort
 from warren.live.ledger import Ledger
+from warren.live.messages import CompEnded, RunTask, TaskComputed, TaskLost, TrainerGone
 from warren.live.roles import ServerRole
-from warren.live.server_messages import RoundReport
+from warren.live.server_messages import Push, RoundReport
+from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog
+from warren.live.training.runner import TaskRunner
+from warren.live.training.store import ParameterStore
 from warren.live.wire import Stamp
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
 from warren.model.job import Job
@@ -112,3 +118,69 @@ def test_a_jobs_folder_is_made_while_another_job_removes_the_empty_one_above(
     log.close()
     assert (above / "job" / "marks").exists()
     assert not left
+
+
+def computed(loss: float) -> TaskComputed:
+    """Of the first task of job 0."""
+    return TaskComputed(0, 0, 0, loss, b"", b"")
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_what_a_trainer_said_before_its_end_is_not_taken_for_its_successors_word(
+    successor: bool,
+) -> None:
+    with stage(job(0, scale=1)) as device:
+        first = device.trainer("ana", 10)
+        device.assign(1, 0, 0, (0,))
+        device.state(0)
+        first.hear(RunTask)
+        device.controller.say(TrainerGone("ana", 10, "killed"))
+        device.controller.hear(TaskLost)
+        second = device.trainer("ana", 11) if successor else None
+        if second is not None:
+            second.hear(RunTask)
+        first.say(computed(1.0))
+        assert device.servers[0].hears_none(Push)
+        second = second or device.trainer("ana", 11)
+        if not successor:
+            second.hear(RunTask)
+        second.say(computed(2.0))
+        assert device.servers[0].hear(Push).loss == 2.0
+
+
+DONE = (Stamp(0, 100, 200, 300),)
+
+
+def test_a_task_done_by_a_lost_device_is_told_by_the_next_one() -> None:
+    with stage(job(0)) as device:
+        trainer = device.trainer("ana", 10)
+        device.assign(7, 0, 0, (0, 1))
+        device.state(0, DONE)
+        assert device.controller.hear(CompEnded) == CompEnded(7, 0, 0, 100, 200, False)
+        assert trainer.hear(RunTask).shard == 1
+
+
+@pytest.mark.parametrize("have", [(), (0,)])
+def test_a_task_whose_update_has_not_reached_all_servers_runs_again(have: tuple[int, ...]) -> None:
+    with stage(job(0), servers=2) as device:
+        trainer = device.trainer("ana", 10)
+        device.assign(7, 0, 0, (0, 1))
+        device.state(0, DONE, have)
+        assert trainer.hear(RunTask).shard == (1 if have else 0)
+
+
+def test_a_server_says_which_updates_it_has(tmp_path: Path) -> None:
+    (tmp_path / "apps.py").write_text(APPS)
+    one = job(0, scale=2)
+    app = build_app(one, str(tmp_path))
+    runner = TaskRunner(app, one)
+    whole = ParameterStore(app, one).state()[0]
+    store = ParameterStore(app, one, part=1, parts=2)
+    for shard in (1, 0):
+        result = runner.run(whole, 0, shard)
+        update = memoryview(result.update[0])
+        parts = tuple(update[begin:end] for begin, end in store.ranges)
+        store.add(shard, replace(result, update=parts))
+        assert store.have(0) == ((1,) if shard else (1, 0))
+    store.step()
+    assert (store.have(0), store.have(1)) == ((0, 1), ())

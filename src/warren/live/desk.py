@@ -78,11 +78,13 @@ class Desk:
         work.trainer_pid = seat.pid
         return True
 
-    def answered(self, peer: bytes) -> None:
-        """A trainer has finished a task."""
+    def answered(self, peer: bytes) -> int:
+        """A trainer has finished a task; gives its process, 0 if that is known to be gone."""
         for seat in self._seats.values():
             if seat.peer == peer:
                 seat.busy = False
+                return seat.pid
+        return 0
 
     def drop(self, job: int) -> None:
         """A job that has ended need not be prepared, nor its app be kept."""

@@ -120,8 +120,7 @@ class Executor:
                 case Prepared():
                     self._desk.prepared(peer)
                 case TaskComputed():
-                    self._desk.answered(peer)
-                    self._computed(message)
+                    self._computed(message, self._desk.answered(peer))
                 case TaskRaised(job=job, reason=reason):
                     self._desk.prepared(peer)
                     self._broke(job, reason)
@@ -129,9 +128,10 @@ class Executor:
                     raise ValueError(f"a trainer does not send {message}")
         self._tell_warmed()
 
-    def _computed(self, done: TaskComputed) -> None:
+    def _computed(self, done: TaskComputed, pid: int) -> None:
         work = self._comp
-        assert work is not None
+        if work is None or work.trainer_pid != pid:
+            return  # the news of its trainer's end came first: the task runs again
         if work.dropped:
             self._free_comp()
             return
@@ -245,8 +245,12 @@ class Executor:
         state = self._supply.ready(head.key)
         if state is None:
             return False
-        if state.over or head.shard in state.done:
+        ran = state.done_before(head.shard)
+        if state.over or ran is not None:
             self._queue.pop()
+            if ran is not None:  # it may have been lost before it could say so
+                what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
+                self._control.send(CompEnded(*what))
             return True
         slot, arena = self._supply.lend(head.job), self._supply.memory(head.job)
         if slot is None or arena is None or state.passed_ns is None:

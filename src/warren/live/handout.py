@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from warren.live.server_messages import Over, Passed, State
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub
+from warren.live.wire import Stamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,15 +15,15 @@ class Standing:
     """Where a job stands, as one of its servers sees it.
 
     ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
-    at ``since_ns``. ``unsure``: whether another round follows is not known yet. ``done``: shards
-    of the round in progress whose tasks are done.
+    at ``since_ns``. ``unsure``: whether another round follows is not known yet. ``done``: tasks of
+    the round in progress that are done.
     """
 
     first: bool
     passed: int
     since_ns: int
     unsure: bool
-    done: tuple[int, ...]
+    done: tuple[Stamp, ...]
 
 
 class Handout:
@@ -78,5 +79,6 @@ class Handout:
         current = now.first and round_no == now.passed
         done = now.done if current else ()
         since_ns = now.since_ns if current else None
-        header = State(round_no, since_ns, store.total_bytes, store.ranges, done)
+        have = () if now.first else store.have(round_no)
+        header = State(round_no, since_ns, store.total_bytes, store.ranges, done, have)
         self._hub.send(peer, header, *blocks)

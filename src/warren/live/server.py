@@ -273,6 +273,6 @@ class Server:
             passed=self._passed,
             since_ns=self._since_ns,
             unsure=first and self._stepped and self._outcome is None,
-            done=tuple(self._stamps),
+            done=tuple(self._stamps.values()),
         )
         self._handout.answer(standing)

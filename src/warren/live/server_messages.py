@@ -27,15 +27,17 @@ class State(Message, frozen=True, tag=True, array_like=True):
 
     The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
     ``total_bytes``: what this server owns. ``passed_ns`` is when the barrier passed (or the job
-    arrived); None: wait for ``Passed``, which comes from the first server. ``done``: shards of the
-    round that need not run again.
+    arrived); None: wait for ``Passed``, which comes from the first server. ``done`` comes from
+    there too: tasks of the round that need not run again, if every other server of the job has
+    their update, as ``have`` says of its own.
     """
 
     round: int
     passed_ns: int | None
     total_bytes: int
     ranges: tuple[tuple[int, int], ...]
-    done: tuple[int, ...] = ()
+    done: tuple[Stamp, ...] = ()
+    have: tuple[int, ...] = ()
 
 
 class Passed(Message, frozen=True, tag=True, array_like=True):

@@ -18,6 +18,7 @@ from warren.live.messages import AnyMessage
 from warren.live.server_messages import Over, Passed, Pull, Push, Pushed, State
 from warren.live.training.arena import Arena
 from warren.live.transport import Link, server_address
+from warren.live.wire import Stamp
 
 AHEAD_BYTES: Final = 1 << 30
 """States that are fetched before their turn take at most this much, the very next one apart."""
@@ -32,15 +33,23 @@ class Parcel:
     """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one.
 
     ``missing``: servers whose blocks are not here. A server may send them twice, when they were
-    asked for, let go of, and asked for again.
+    asked for, let go of, and asked for again. ``have``: of each server but the first, the
+    updates it has.
     """
 
     missing: set[int]
     slot: int = -1
     passed_ns: int | None = None
     over: bool = False
-    done: frozenset[int] = frozenset()
+    done: tuple[Stamp, ...] = ()
+    have: dict[int, tuple[int, ...]] = field(default_factory=dict)
     frames: list[tuple[Sequence[tuple[int, int]], list[memoryview]]] = field(default_factory=list)
+
+    def done_before(self, shard: int) -> Stamp | None:
+        """When a task ran that need not run again: whoever ran it was lost, after it was done."""
+        stamps = [stamp for stamp in self.done if stamp.shard == shard]
+        safe = stamps and all(shard in have for have in self.have.values())
+        return stamps[0] if safe else None
 
 
 @dataclass(slots=True)
@@ -165,12 +174,15 @@ class Supply:
         if parcel is None:
             return
         match message:
-            case State(ranges=ranges, total_bytes=total_bytes, passed_ns=passed_ns, done=done):
+            case State(ranges=ranges, total_bytes=total_bytes, passed_ns=passed_ns):
                 source.ranges[part], source.total_bytes = ranges, total_bytes
                 if part in parcel.missing:
                     parcel.missing.discard(part)
                     parcel.frames.append((ranges, buffers))
-                parcel.done |= frozenset(done)
+                if part:
+                    parcel.have[part] = message.have
+                else:
+                    parcel.done = message.done
                 if passed_ns is not None:
                     parcel.passed_ns = passed_ns
                 if not parcel.missing and parcel.slot < 0:

@@ -143,6 +143,10 @@ class ParameterStore:
         message = f"app is not deterministic: task {shard} of round {round_no} ran twice, {what}"
         raise refuse(self._job, "", message)
 
+    def have(self, round_no: int) -> tuple[int, ...]:
+        """Shards of a round whose result is in; all of them once its step was made."""
+        return tuple(range(self._job.scale) if round_no < self.version else self._results)
+
     @property
     def complete(self) -> bool:
         """Whether all tasks of the round are in."""

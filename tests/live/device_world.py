@@ -1,0 +1,137 @@
+"""A real executor, and all it talks to played by the test: controller, servers and trainers."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import zmq
+from live_worlds import virtual
+
+from warren.live.executor import Executor
+from warren.live.messages import AnyMessage, Assign, ExecutorReady, TrainerReady
+from warren.live.pads import Pads
+from warren.live.roles import ExecutorRole
+from warren.live.server_messages import Pull, State
+from warren.live.transport import (
+    Hub,
+    Link,
+    controller_address,
+    executor_address,
+    make_folder,
+    remove_folder,
+    server_address,
+)
+from warren.live.wire import Stamp
+from warren.model.job import Job
+
+SIZE = 8
+_M = TypeVar("_M")
+_WAIT_S = 5.0
+
+
+class Peer:
+    """One that talks to the executor; ``said`` are messages it got and was not asked for."""
+
+    def __init__(self, end: Hub | Link) -> None:
+        self.end, self.said, self._id = end, [], b""  # type: ignore[var-annotated]
+
+    def hear(self, kind: type[_M]) -> _M:
+        """The next message of a type; others before it are forgotten."""
+        end_s = time.monotonic() + _WAIT_S
+        while time.monotonic() < end_s:
+            self._take(50)
+            while self.said:
+                message = self.said.pop(0)
+                if isinstance(message, kind):
+                    return message
+        raise AssertionError(f"no {kind.__name__} came")
+
+    def hears_none(self, kind: type[AnyMessage], within_s: float = 0.1) -> bool:
+        """Whether no message of a type comes for a while."""
+        end_s = time.monotonic() + within_s
+        while time.monotonic() < end_s:
+            self._take(10)
+        return not any(isinstance(message, kind) for message in self.said)
+
+    def say(self, message: AnyMessage, *buffers: bytes) -> None:
+        """Send to the executor."""
+        if isinstance(self.end, Link):
+            self.end.send(message, *buffers)
+        else:
+            assert self.end.send(self._id, message, *buffers)
+
+    def _take(self, timeout_ms: int) -> None:
+        self.end.socket.poll(timeout_ms)
+        if isinstance(self.end, Link):
+            self.said += [message for message, _ in self.end.drain()]
+            return
+        for peer, message, _ in self.end.drain():
+            self._id = peer
+            self.said.append(message)
+
+
+class Stage:
+    """An executor at work, without emulation; ``servers`` are those of job 0."""
+
+    def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int) -> None:
+        self._folder, self._jobs, self._servers = folder, jobs, servers
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.controller = Peer(Hub(self._context, controller_address(folder)))
+        addresses = [server_address(folder, 0, 0, part) for part in range(servers)]
+        self.servers = [Peer(Hub(self._context, address)) for address in addresses]
+        self._read, self._write = os.pipe()
+        pads = Pads(*virtual(jobs, 1)).table(0)
+        role = ExecutorRole(device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1)
+        self._executor = Executor(role, self._read)
+        self._thread = threading.Thread(target=self._executor.serve, daemon=True)
+        self._thread.start()
+        self.controller.hear(ExecutorReady)
+
+    def trainer(self, user: str, pid: int) -> Peer:
+        """A trainer sits down."""
+        peer = Peer(Link(self._context, executor_address(self._folder, 0, 0)))
+        peer.say(TrainerReady(user, pid))
+        return peer
+
+    def assign(self, seq: int, job: int, round_no: int, shards: tuple[int, ...]) -> None:
+        """One round of a job's tasks."""
+        one = self._jobs[job]
+        limit_ns, user = one.task_limit_ns, one.user
+        what = Assign(seq, job, round_no, 1, shards, user, 0, 0, self._servers, limit_ns)
+        self.controller.say(what)
+
+    def state(self, round_no: int, done: tuple[Stamp, ...] = (), *have: tuple[int, ...]) -> None:
+        """All servers answer a pull; ``have``: of each but the first, the updates it has."""
+        size = SIZE // self._servers
+        for part, server in enumerate(self.servers):
+            assert server.hear(Pull).round == round_no
+            ranges = ((part * size, (part + 1) * size),)
+            since_ns = None if part else 1
+            first = (round_no, since_ns, SIZE, ranges)
+            state = State(*first, (), have[part - 1]) if part else State(*first, done)
+            server.say(state, bytes(size))
+
+    def close(self) -> None:
+        """End it."""
+        os.close(self._write)
+        self._thread.join(_WAIT_S)
+        os.close(self._read)
+        self._executor._control.socket.context.destroy(linger=0)
+        self._context.destroy(linger=0)
+
+
+@contextmanager
+def stage(*jobs: Job, servers: int = 1) -> Iterator[Stage]:
+    """An executor that works for these jobs."""
+    folder = make_folder()
+    one = Stage(str(folder), jobs, servers)
+    try:
+        yield one
+    finally:
+        one.close()
+        remove_folder(folder)
