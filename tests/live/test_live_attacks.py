@@ -6,6 +6,8 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from device_world import stage
@@ -17,6 +19,7 @@ from warren.live.clock import ClusterClock
 from warren.live.controller import LivePort
 from warren.live.ledger import Ledger
 from warren.live.messages import CompEnded, RunTask, TaskComputed, TaskLost, TrainerGone
+from warren.live.recovery import Recovery
 from warren.live.roles import ServerRole
 from warren.live.server_messages import Push, RoundReport
 from warren.live.training.load import build_app
@@ -118,6 +121,30 @@ def test_a_jobs_folder_is_made_while_another_job_removes_the_empty_one_above(
     log.close()
     assert (above / "job" / "marks").exists()
     assert not left
+
+
+def test_a_checkpoint_inside_a_stretch_is_needed_until_its_round_is_in_the_journal() -> None:
+    books = Books(job(0, scale=1, rounds=9))
+    books.events(0)
+    books.assign(Assignment(0, 0, 0, 9, (0,)))
+    told: list[tuple[int, int]] = []
+    servers: Any = SimpleNamespace(kept=lambda *what: told.append(what))
+    none: Any = None
+    recovery = Recovery(none, books.ledger, none, servers)
+    for number in range(5):
+        at = 10 * number
+        stamps = (Stamp(0, at, at + 5, at + 6),)
+        saved = 3 if number >= 3 else 0
+        report = RoundReport(0, 0, number, 1.0, None, False, at + 7, stamps, saved)
+        books.ledger.report(report)
+        recovery.saved(report)
+    kept = []
+    for event in of(books.events(60), RoundsDone):
+        recovery.handed_out(event)
+        recovery.journalled()
+        kept.append(list(told))
+    # With the barrier of round 2 as its last, a run would go back to round 2 or earlier.
+    assert kept == [[], [], [], [(0, 3)], [(0, 3)]]
 
 
 def computed(loss: float) -> TaskComputed:

@@ -123,7 +123,8 @@ class Recovery:
             job, saved = event.job, self._saved.get(event.job, 0)
             if event.finished:
                 self._hands.outputs.drop_checkpoints(job)
-            elif event.round + 1 >= saved > self._kept.get(job, 0):
+            # A run goes back behind its last barrier if that is inside a stretch (core.resume).
+            elif event.round >= saved > self._kept.get(job, 0):
                 self._kept[job] = saved
                 self._servers.kept(job, saved)
 

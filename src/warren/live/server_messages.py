@@ -113,9 +113,9 @@ class Open(Message, frozen=True, tag=True, array_like=True):
 
 
 class Kept(Message, frozen=True, tag=True, array_like=True):
-    """Controller to first server: the journal has reached this round's beginning.
+    """Controller to first server: the journal has reached this round's end.
 
-    Should the controller be lost, the run will not go back behind the checkpoint there.
+    Should the controller be lost, the run will not go back behind the checkpoint at its beginning.
     """
 
     round: int
