@@ -17,6 +17,7 @@ from warren.core.state import State
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.controller import LivePort
+from warren.live.fleet import ZygoteLost
 from warren.live.ledger import Ledger
 from warren.live.messages import CompEnded, RunTask, TaskComputed, TaskLost, TrainerGone
 from warren.live.recovery import Recovery
@@ -145,6 +146,32 @@ def test_a_checkpoint_inside_a_stretch_is_needed_until_its_round_is_in_the_journ
         kept.append(list(told))
     # With the barrier of round 2 as its last, a run would go back to round 2 or earlier.
     assert kept == [[], [], [], [(0, 3)], [(0, 3)]]
+
+
+def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port: Any = LivePort(*virtual((job(0),), 1), tmp_path)
+    fleet = SimpleNamespace(pipe=SimpleNamespace(fileno=lambda: 7), close=lambda: None)
+    seen: list[str] = []
+
+    def start() -> None:
+        seen.append("start")
+        if len(seen) < 3:
+            raise ZygoteLost(f"lost again {len(seen)}")
+
+    monkeypatch.setattr(port, "_start_fleet", start)
+    port._fleet_or_none, port._poller = fleet, SimpleNamespace(unregister=lambda fd: None)
+    port._servers = SimpleNamespace(known=lambda job: False)
+    errors: list[str] = []
+    port._recovery = SimpleNamespace(
+        check_zygotes=lambda error: errors.append(str(error)),
+        all_lost=lambda fleet, at, reason: seen.append(f"all lost: {reason}"),
+        pop_over=list,
+    )
+    port._all_lost(ZygoteLost("lost"))
+    assert seen == ["start", "start", "start", "all lost: lost"]
+    assert errors == ["lost", "lost again 1", "lost again 2"]
 
 
 def computed(loss: float) -> TaskComputed:

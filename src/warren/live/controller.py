@@ -192,13 +192,21 @@ class LivePort(BasePort):
         self._need_all()
 
     def _all_lost(self, error: ZygoteLost) -> None:
-        self._recovery.check_zygotes(error)
         self._poller.unregister(self._fleet.pipe.fileno())
         self._fleet.close()
-        self._start_fleet()
+        self._start_another(error)
         self._recovery.all_lost(self._fleet, self._host_ns(), str(error))
         self._end_jobs()
         self._need_all()
+
+    def _start_another(self, error: ZygoteLost) -> None:
+        """A zygote for the one that was lost; it may be lost too while it starts."""
+        self._recovery.check_zygotes(error)
+        try:
+            self._start_fleet()
+        except ZygoteLost as again:
+            self._fleet.close()
+            self._start_another(again)
 
     def _end_jobs(self) -> None:
         for job in self._recovery.pop_over():
