@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 from typing import Final
 
 from warren.cli.measuring import failed_while_measured
@@ -28,9 +28,10 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     """A row for each of these jobs, measured over ``tasks`` tasks or a few more.
 
     Every job trains alone on one device of the real engine, under the core and with a journal, in
-    rounds of its own scale but at most ``SCALE_MAX``. There are some passes over all jobs, so that
-    what disturbs the machine for a while does not hit one job alone. ``machine`` goes into the
-    rows. Times are the run's: with emulation real seconds become cluster seconds.
+    rounds of its own scale but at most ``SCALE_MAX``. There are some passes over all jobs: a pass
+    gives means, since a job's time is the sum of its tasks', and the median of the passes leaves
+    out one that was disturbed. ``machine`` goes into the rows. Times are the run's: with emulation
+    real seconds become cluster seconds.
 
     Raises
     ------
@@ -71,8 +72,8 @@ def _row(
 ) -> ProfileRow:
     emulate = run.cluster.emulate
     unit_ns = NS_PER_S * (emulate.time_scale if emulate is not None else 1.0)
-    comp_ns = median(task.busy_ns for one in samples for task in one.tasks)
-    sync_ns = median(gap for one in samples for gap in barriers_ns(one.tasks, scale))
+    comp_ns = median(fmean(task.busy_ns for task in one.tasks) for one in samples)
+    sync_ns = median(fmean(barriers_ns(one.tasks, scale)) for one in samples)
     own_ns = median(one.own_ns / len(one.tasks) for one in samples)
     types = run.cluster.type_names
     return ProfileRow(
@@ -83,7 +84,7 @@ def _row(
         comp_s=dict.fromkeys(types, comp_ns / unit_ns),
         sync_s=dict.fromkeys(types, sync_ns / unit_ns),
         overhead_s=dict.fromkeys(types, own_ns / unit_ns),
-        source={"all": f"median, {how}"},
+        source={"all": f"median of {PASSES} means, {how}"},
     )
 
 
