@@ -81,11 +81,11 @@ def _time_scale(run: Run) -> float | None:
     return None if emulate is None or run.cluster.engine == "plain" else emulate.time_scale
 
 
-def _noise(run: Run, *, live: bool) -> dict[str, float | bool]:
-    """What made times differ from the profile, in the world that the run was in."""
+def _noise(run: Run, *, live: bool) -> dict[str, float]:
+    """What made times differ from the profile, in the run's own world; ``jitter`` is 1 or 0."""
     emulate = run.cluster.emulate
     jitter = live and emulate is not None and bool(emulate.jitter)
-    return {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv, "jitter": jitter}
+    return {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv, "jitter": int(jitter)}
 
 
 def summary_text(summary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
