@@ -17,9 +17,11 @@ from warren.core.state import State
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.controller import LivePort
+from warren.live.crew import Crew
 from warren.live.fleet import ZygoteLost
 from warren.live.ledger import Ledger
-from warren.live.messages import CompEnded, RunTask, TaskComputed, TaskLost, TrainerGone
+from warren.live.messages import CompEnded, Drop, RunTask, TaskComputed, TaskLost, TrainerGone
+from warren.live.pads import Pads
 from warren.live.recovery import Recovery
 from warren.live.roles import ServerRole
 from warren.live.server_messages import Push, RoundReport
@@ -172,6 +174,28 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
     port._all_lost(ZygoteLost("lost"))
     assert seen == ["start", "start", "start", "all lost: lost"]
     assert errors == ["lost", "lost again 1", "lost again 2"]
+
+
+def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
+    sent: list[bytes] = []
+    hands: Any = SimpleNamespace(
+        devices=(SimpleNamespace(name="d"),),
+        local=SimpleNamespace(pin=False, look_ahead=1),
+        jobs=(),
+        folder="",
+        outputs=SimpleNamespace(run_log=""),
+        run=virtual((), 1)[0],
+        fleet=SimpleNamespace(fork=lambda role: 1),
+        hub=SimpleNamespace(send=lambda peer, message: sent.append(peer)),
+    )
+    crew = Crew(hands, Pads(*virtual((), 1)))
+    crew.start()
+    assert crew.ready(0, 0, b"first")
+    crew.executor_ended(0, "killed")
+    assert crew.ready(0, 1, b"second")
+    assert not crew.ready(0, 0, b"first")
+    crew.tell(0, Drop(0, True))
+    assert sent == [b"second"]
 
 
 def computed(loss: float) -> TaskComputed:

@@ -89,7 +89,7 @@ class LivePort(BasePort):
         if self._restart is not None:
             self._go_on(self._restart)
         self._crew.start()
-        self._waiting |= {ExecutorReady(device) for device in range(len(self._devices))}
+        self._waiting |= set(range(len(self._devices)))
         self._wait_for_all()
         if self._warm:
             self._warm_up()
@@ -159,10 +159,10 @@ class LivePort(BasePort):
                 self._fail(job, reason)
             case CannotWrite(errno=errno, strerror=strerror, path=path):
                 raise OSError(errno, strerror, path)
-            case ExecutorReady(device=device):
-                self._crew.ready(device, peer)
-                self._waiting.discard(message)
-                self._tell_again(device)
+            case ExecutorReady(device=device, life=life):
+                if self._crew.ready(device, life, peer):
+                    self._waiting.discard(device)
+                    self._tell_again(device)
             case ServerReady(job=job):
                 if self._servers.ready(peer, message):
                     self._waiting.discard(_Shop(job))

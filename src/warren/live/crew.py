@@ -34,9 +34,12 @@ class Crew:
         for device in range(len(self._lives)):
             self._fork(device)
 
-    def ready(self, device: int, peer: bytes) -> None:
-        """A device's executor is up."""
+    def ready(self, device: int, life: int, peer: bytes) -> bool:
+        """A device's executor is up; False if that is old news of one that was lost."""
+        if life != self._lives[device]:
+            return False
         self._peers[device] = peer
+        return True
 
     def tell(self, device: int, message: Assign | Drop | Moved | TrainerGone | Warm) -> None:
         """To a device's executor; one that is not up will be told all that counts when it is."""

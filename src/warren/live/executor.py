@@ -63,7 +63,7 @@ class Executor:
     """Queue, lanes and connections of one device."""
 
     def __init__(self, role: ExecutorRole, lifeline: int) -> None:
-        self._device, self._lifeline = role.device, lifeline
+        self._device, self._life, self._lifeline = role.device, role.life, lifeline
         self._ahead = 1 + role.look_ahead
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._control = Link(context, controller_address(role.folder))
@@ -79,7 +79,7 @@ class Executor:
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
-        self._control.send(ExecutorReady(self._device))
+        self._control.send(ExecutorReady(self._device, self._life))
         while (ready := self._wait()) is not None:
             if self._trainers.socket in ready:
                 self._hear_trainers()

@@ -30,9 +30,10 @@ from warren.live.wire import Message
 
 
 class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
-    """An executor listens."""
+    """An executor listens; ``life`` is its role's."""
 
     device: int
+    life: int
 
 
 class Warm(Message, frozen=True, tag=True, array_like=True):
