@@ -38,10 +38,15 @@ class Server:
 
 
 class World:
-    """``devices`` run what they are given; the caller says by how much chance it goes on."""
+    """``devices`` run what they are given; the caller says by how much chance it goes on.
 
-    def __init__(self, jobs: tuple[Job, ...], devices: int, seed: int) -> None:
-        self.draw = random.Random(seed)
+    ``eager``: tasks are assigned as soon as they may be, else only to devices that are idle.
+    """
+
+    def __init__(
+        self, jobs: tuple[Job, ...], devices: int, seed: int, *, eager: bool = True
+    ) -> None:
+        self.draw, self.eager = random.Random(seed), eager
         self.jobs, self.now = jobs, 0
         run, costs = virtual(jobs, devices)
         self.agenda = Agenda(jobs)
@@ -59,19 +64,26 @@ class World:
     # The controller's side.
 
     def assign(self) -> None:
-        """Hand out every round of the jobs that the core says are open, on any device."""
+        """Hand out rounds of the jobs that the core says are open, on any device that may be."""
         for job in self.jobs:
             while self.state.open_J[job.index]:
                 first = int(self.state.next_round_J[job.index])
+                if first > self.state.round_J[job.index] and not self.eager:
+                    break
                 for shard in range(int(self.state.next_shard_J[job.index]), job.scale):
-                    device = self.draw.randrange(len(self.queues))
-                    one = Assignment(device, job.index, first, 1, (shard,))
-                    self.state.assign(one)
-                    seq = self.ledger.assigned(one)
-                    era = self.ledger.era(job.index)
-                    self.queues[device].append((seq, job.index, era, first, shard))
+                    devices = [d for d, n in enumerate(self.state.queued_D) if self.eager or not n]
+                    if not devices:
+                        return
+                    self._assign(
+                        Assignment(self.draw.choice(devices), job.index, first, 1, (shard,))
+                    )
                 if self.draw.random() < 0.5:
                     break
+
+    def _assign(self, one: Assignment) -> None:
+        self.state.assign(one)
+        seq, era = self.ledger.assigned(one), self.ledger.era(one.job)
+        self.queues[one.device].append((seq, one.job, era, one.round, *one.shards))
 
     def take_events(self) -> None:
         """The core asks for what is next."""
@@ -90,9 +102,14 @@ class World:
             return False
         seq, job, era, round_no, shard = queue[0]
         server = self.servers[job]
-        over = server.era != era or round_no < server.passed
-        if over or (round_no == server.passed and shard in server.stamps):
+        if server.era != era or round_no < server.passed:
             queue.popleft()
+            return True
+        if round_no == server.passed and shard in server.stamps:
+            queue.popleft()
+            ran = server.stamps[shard]
+            told = CompEnded(seq, round_no, shard, ran.start_ns, ran.comp_end_ns, False)
+            self._send(f"device {device}", told)
             return True
         if round_no > server.passed or self.jobs[job].arrival_ns > self.now:
             return False

@@ -94,9 +94,9 @@ def test_a_lost_device_changes_nothing_but_when_things_happen(seed: int, devices
     _check_rows(world.events, devices)
 
 
-@given(st.integers(0, 10**9), st.integers(1, 4))
-def test_after_any_losses_every_task_counts_once(seed: int, devices: int) -> None:
-    world = World(JOBS, devices, seed)
+@given(st.integers(0, 10**9), st.integers(1, 4), st.booleans())
+def test_after_any_losses_every_task_counts_once(seed: int, devices: int, eager: bool) -> None:
+    world = World(JOBS, devices, seed, eager=eager)
     live(world, device_losses=3, server_losses=3)
     assert every_task_once(world.events)
     opened = {(one.index, 0): one.arrival_ns for one in JOBS}
