@@ -119,6 +119,11 @@ def test_rows_of_a_run_are_measured_once_and_then_stand_in_its_profiles(
     assert raised.json["makespan_s"] > 6 + told.json["makespan_s"]
     assert raised.json["lower_bound"] is None
     assert "overheads" in raised.json["gap_reason"]
+    folder = tmp_path / "raised"
+    options = ["--set", with_rows, "--set", drop, "--set", slower, "--out", folder]
+    assert warren("simulate", path, *options).code == 0
+    checked = warren("report", folder, "--check")
+    assert checked.code == 0, checked.out
 
 
 @pytest.mark.parametrize(

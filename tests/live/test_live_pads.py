@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from live_worlds import job, virtual
 
+from warren.cli.bounds import lower_bound
+from warren.core.history import read_history
 from warren.core.loop import Core
 from warren.live.jitter import read_jitter
 from warren.live.pads import Pads, PadTable
@@ -25,6 +27,7 @@ from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
 from warren.policy.place.registry import place_policy
+from warren.report.record import LIVE
 from warren.sim.port import SimPort
 
 TIMES = (0.25, 0.2, 0.3, 0.25, 0.24, 0.26)
@@ -188,24 +191,35 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
     assert refused > 200
 
 
+def journal_of(run: Run, costs: CostTable, place: str = "hare", world: str = "sim") -> bytes:
+    journal: list[bytes] = []
+    core = Core(
+        run=run,
+        costs=costs,
+        policy=place_policy(place),
+        port=SimPort(run, costs),
+        sink=journal.append,
+        world=world,
+    )
+    core.execute()
+    return b"".join(journal)
+
+
+def test_a_live_run_with_drawn_pads_has_no_bound(tmp_path: Path) -> None:
+    for emulate, given in ((Emulate(slower={"A": 1.5}), True), (Emulate(jitter="j.npy"), False)):
+        run, costs = world(tmp_path, emulate)
+        bound = lower_bound(run, costs, read_history(journal_of(run, costs, world=LIVE)))
+        assert (bound.makespan_s is not None) == given
+        assert ("jitter" in (bound.reason or "")) != given
+
+
 def test_the_simulator_and_the_policies_see_nothing_of_it(tmp_path: Path) -> None:
-    hidden = Emulate(time_scale=0.05, jitter="no-such-file.npy", slower={"A": 5.0, "B": 0.2})
+    hidden = Emulate(time_scale=0.05, jitter="no-such-file.npy", slower={"A": 5.0, "B": 1.2})
     for place in ("hare", "gavel-fifo", "srtf"):
         journals = []
         for emulate in (Emulate(time_scale=0.05), hidden):
             run, costs = world(tmp_path, emulate)
-            journal: list[bytes] = []
-            port, policy = SimPort(run, costs), place_policy(place)
-            core = Core(
-                run=run,
-                costs=costs,
-                policy=policy,  # type: ignore[arg-type]
-                port=port,
-                sink=journal.append,
-                world="sim",
-            )
-            core.execute()
-            journals.append(b"".join(journal))
+            journals.append(journal_of(run, costs, place))
         assert journals[0] == journals[1]
 
 

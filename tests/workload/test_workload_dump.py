@@ -94,7 +94,7 @@ GRAINS = st.sampled_from([1, "1", "3 rounds", "60 s", "1.5 h", "7 ns"])
 
 
 def emulations(types: list[str]) -> st.SearchStrategy[dict[str, Any]]:
-    slower = st.dictionaries(st.sampled_from(types), st.floats(1e-6, 1000), max_size=2)
+    slower = st.dictionaries(st.sampled_from(types), st.floats(1, 1000), max_size=2)
     return st.fixed_dictionaries(
         {"time_scale": st.floats(1e-6, 1e6)}, optional={"jitter": LINES, "slower": slower}
     )

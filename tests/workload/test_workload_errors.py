@@ -104,7 +104,7 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         ("memory: 244 GB", "memory: lots", "hosts[0].memory: 'lots' is not a size"),
         ("disk: 1 GB/s", "disk: 5", "hosts[0].disk: 5 needs a unit"),
         ("time_scale: 0.05", "time_scale: 0", "emulate.time_scale: must be more than 0"),
-        ("{T4: 1.2}", "{T4: 0}", "emulate.slower.T4: must be more than 0.0, got 0"),
+        ("{T4: 1.2}", "{T4: 0}", "emulate.slower.T4: must be at least 1.0, got 0"),
         ("{T4: 1.2}", "[T4]", "emulate.slower: expected a mapping"),
         (
             "{T4: 1.2}",

@@ -17,13 +17,15 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
 
     Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
     the profile holds. Emulated live tasks take at least their padded time, so the profile's bound
-    holds for them. A stop rule may end a job early: the rounds that ran are what counts.
+    holds for them, unless pads were drawn from measured jitter. A stop rule may end a job early: the rounds that ran are what counts.
     """
     if run.truth.task_cv or run.truth.job_cv:
         return _none("task times are drawn around the profile, so its bound does not hold")
     if history.header.world == LIVE and run.cluster.emulate is None:
         return _none("live task times without emulation are not known in advance")
-    if history.header.world != LIVE and run.cluster.overheads and run.cluster.emulate is None:
+    if history.header.world == LIVE and run.cluster.emulate and run.cluster.emulate.jitter:
+        return _none("pads drawn from measured jitter may be shorter than the profile's times")
+    if history.header.world != LIVE and run.cluster.raises_times:
         return _none("measured overheads are added to the profile, so its bound does not hold")
     if run.cluster.engine == "plain" and history.header.world == LIVE:
         return _none("the plain engine runs jobs one after the other, at its own speed")

@@ -100,6 +100,11 @@ class Cluster:
         """Names of the device types, in the order of the type axis."""
         return tuple(device_type.name for device_type in self.types)
 
+    @property
+    def raises_times(self) -> bool:
+        """Whether a simulation adds measured overheads: they are stated, and nothing is padded."""
+        return self.overheads is not None and self.emulate is None and self.engine == "local"
+
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:
         """For each device its position on the type axis."""

@@ -82,10 +82,18 @@ def _time_scale(run: Run) -> float | None:
 
 
 def _noise(run: Run, *, live: bool) -> dict[str, float]:
-    """What made times differ from the profile, in the run's own world; ``jitter`` is 1 or 0."""
+    """What made times differ from the profile, in the run's own world.
+
+    ``jitter`` (live) and ``overheads`` (in a simulation) are 1 or 0.
+    """
     emulate = run.cluster.emulate
     jitter = live and emulate is not None and bool(emulate.jitter)
-    return {"task_cv": run.truth.task_cv, "job_cv": run.truth.job_cv, "jitter": int(jitter)}
+    return {
+        "task_cv": run.truth.task_cv,
+        "job_cv": run.truth.job_cv,
+        "jitter": int(jitter),
+        "overheads": int(not live and run.cluster.raises_times),
+    }
 
 
 def summary_text(summary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:

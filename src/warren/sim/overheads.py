@@ -42,7 +42,7 @@ def raised_costs(run: Run, costs: CostTable) -> CostTable:
     """
     cluster = run.cluster
     overheads = cluster.overheads
-    if overheads is None or cluster.emulate is not None or cluster.engine != "local":
+    if overheads is None or not cluster.raises_times:
         return costs
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     devices = len(cluster.devices)

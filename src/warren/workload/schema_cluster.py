@@ -26,7 +26,7 @@ MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
 _ENGINES = ("plain", "local")
 
-Factor = Annotated[float, Field(gt=0, le=1000)]
+Factor = Annotated[float, Field(ge=1, le=1000)]
 
 
 def _engine(value: object) -> object:
