@@ -17,7 +17,8 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
 
     Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
     the profile holds. Emulated live tasks take at least their padded time, so the profile's bound
-    holds for them, unless pads were drawn from measured jitter. A stop rule may end a job early: the rounds that ran are what counts.
+    holds for them, unless pads were drawn from measured jitter. A stop rule may end a job early:
+    the rounds that ran are what counts.
     """
     if run.truth.task_cv or run.truth.job_cv:
         return _none("task times are drawn around the profile, so its bound does not hold")
