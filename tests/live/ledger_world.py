@@ -82,6 +82,8 @@ class World:
 
     def _assign(self, one: Assignment) -> None:
         self.state.assign(one)
+        if self.agenda.returning(one.job):
+            return
         seq, era = self.ledger.assigned(one), self.ledger.era(one.job)
         self.queues[one.device].append((seq, one.job, era, one.round, *one.shards))
 
@@ -91,7 +93,7 @@ class World:
             for event in got:
                 self.state.apply(event)
             self.events += got
-        self.assign()
+            self.assign()
 
     # What happens by chance.
 

@@ -30,7 +30,7 @@ from warren.live.training.marklog import MarkLog
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
 from warren.live.wire import Stamp
-from warren.model.events import AnyEvent, JobFailed, RoundsDone
+from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone
 from warren.model.job import Job
 from warren.model.plan import Assignment
 
@@ -196,6 +196,30 @@ def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
     assert not crew.ready(0, 0, b"first")
     crew.tell(0, Drop(0, True))
     assert sent == [b"second"]
+
+
+def test_what_is_assigned_before_the_core_hears_of_a_return_is_assigned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = job(0, scale=1)
+    port: Any = LivePort(*virtual((one,), 1), tmp_path)
+    sent: list[Assignment] = []
+    monkeypatch.setattr(port, "_assign", lambda seq, one, decided_ns: sent.append(one))
+    first, second = (Assignment(0, 0, number, 1, (0,)) for number in (0, 1))
+    port._ledger.begin(ClusterClock(0), "class")
+    port._agenda.advance(0)
+    port._agenda.pop()
+    port.submit((first,))
+    stamps = (Stamp(0, 10, 20, 25),)
+    port._ledger.report(RoundReport(0, 0, 0, 1.0, None, False, 30, stamps))
+    port._ledger.roll_back(0, 0, "its server ended", 40)
+    while not of(port._agenda.pop(), RoundsDone):
+        pass
+    port.submit((second,))
+    assert of(port._agenda.pop(), RolledBack)
+    port.submit((first,))
+    port.submit((second,))
+    assert sent == [first, first, second]
 
 
 def computed(loss: float) -> TaskComputed:

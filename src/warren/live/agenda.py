@@ -91,6 +91,10 @@ class Agenda:
         known = [time + 1 for time, _, _, event in self._heap if getattr(event, "job", -1) == job]
         return max(time_ns, 0, *known)
 
+    def returning(self, job: int) -> bool:
+        """Whether the core is yet to hear that a job goes back."""
+        return any(isinstance(event, RolledBack) and event.job == job for *_, event in self._heap)
+
     def cancel_arrival(self, job: int) -> None:
         """A job that failed before it arrived does not arrive."""
         self._arrivals = deque(one for one in self._arrivals if one.index != job)

@@ -95,11 +95,14 @@ class LivePort(BasePort):
             self._warm_up()
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """Append to the queues of executors; what belongs to an ended job is dropped."""
+        """Append to the queues of executors; what belongs to an ended job is dropped.
+
+        So is what was decided before the core hears that a job goes back: then it assigns again.
+        """
         clock = self._clock
         decided_ns = 0 if clock is None else clock.host_ns(self._agenda.last_ns)
         for one in assignments:
-            if not self._ledger.ended(one.job):
+            if not self._ledger.ended(one.job) and not self._agenda.returning(one.job):
                 self._assign(self._ledger.assigned(one), one, decided_ns)
 
     # Before time zero.
