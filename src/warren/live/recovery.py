@@ -81,13 +81,13 @@ class Recovery:
 
     def all_lost(self, fleet: Fleet, host_ns: int, reason: str) -> None:
         """The zygote took everything with it; ``fleet`` has a new one."""
+        for job in self._hands.jobs:  # first: tickets of its servers are those of the old fleet
+            if self._servers.era(job.index) is not None:
+                self._go_back(job.index, reason, host_ns)
         self._hands.fleet = fleet
         for device in range(len(self._hands.devices)):
             self._device_lost(device, reason, host_ns)
         self._crew.all_ended(reason)
-        for job in self._hands.jobs:
-            if self._servers.era(job.index) is not None:
-                self._go_back(job.index, reason, host_ns)
 
     def check_zygotes(self, error: ZygoteLost) -> None:
         """Give up when zygotes keep ending."""
