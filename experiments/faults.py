@@ -113,7 +113,7 @@ def allowed(kind: str, victim: str) -> int:
 
 def under_schedules(scratch: Path) -> list[Row]:
     """Every policy on every number of devices, with bytes fetched ahead and not."""
-    oracle = plain(SPINE / "bits.yaml", scratch)
+    oracle = plain(SPINE / "schedules.yaml", scratch)
     rows = []
     for place in PLACES:
         for devices in (1, 2, 4):
@@ -124,7 +124,7 @@ def under_schedules(scratch: Path) -> list[Row]:
                 file = scratch / f"cluster-{devices}-{ahead}.yaml"
                 file.write_text(yaml.safe_dump(cluster))
                 options = ["--place", place, "--out", str(out), "--set", f"cluster={file}"]
-                _common.warren_json("run", str(SPINE / "bits.yaml"), *options)
+                _common.warren_json("run", str(SPINE / "schedules.yaml"), *options)
                 row = {"place": place, "devices": devices, "look_ahead": ahead}
                 rows.append(show(row | {"wrong": differing(oracle, out) + unchecked(out)}))
     return rows
