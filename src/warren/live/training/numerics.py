@@ -18,6 +18,9 @@ PINNED_ENV: Final[Mapping[str, str]] = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    # Memory that was freed stays in the process: a fresh page costs more than the work on it.
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
 }
 """Set in every process that runs user code. Switches that pick kernels (``MKL_CBWR``,
 ``ATEN_CPU_CAPABILITY``, ``DNNL_*``) are left out on purpose: they are dropped, not set, so that
