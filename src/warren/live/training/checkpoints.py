@@ -143,11 +143,11 @@ def make_folder(path: Path) -> None:
     OSError
         With the name of the folder.
     """
-    for _ in range(_TRIES):
-        with contextlib.suppress(FileNotFoundError):
-            os.makedirs(path, exist_ok=True)
-            return
     with _named(path):
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                os.makedirs(path, exist_ok=True)
+                return
         os.makedirs(path, exist_ok=True)
 
 
