@@ -23,7 +23,6 @@ class Crew:
         self._hands, self._pads = hands, pads
         self._lives = [0] * len(hands.devices)
         self._peers: dict[int, bytes] = {}
-        self._executors: dict[int, int] = {}
         self._trainers: dict[tuple[int, str], int] = {}
         self._losses: Counter[tuple[int, str]] = Counter()
         devices = range(len(hands.devices))
@@ -127,7 +126,7 @@ class Crew:
             look_ahead=hands.local.look_ahead,
             core=self._cores[device],
         )
-        self._executors[device] = hands.fleet.fork(role)
+        hands.fleet.fork(role)
 
     def _count(self, device: int, user: str, what: str, how: str) -> None:
         self._losses[device, user] += 1

@@ -14,16 +14,6 @@ from warren.model.job import Job
 from warren.model.units import ns_to_seconds
 
 
-def write_whole(path: str, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    part = Path(f"{path}.part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
 class Outputs:
     """Paths in the run's folder. ``metrics/JOB.csv`` is written here; the rest by its owners."""
 

@@ -11,10 +11,10 @@ import sys
 import traceback
 from typing import Any
 
-from warren.live.outputs import write_whole
 from warren.live.processes import direct_output, set_name
 from warren.live.roles import ProbeRole, Role
 from warren.live.trainer import one_line
+from warren.live.training.checkpoints import write_whole
 from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore

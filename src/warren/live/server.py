@@ -15,7 +15,6 @@ import zmq
 
 from warren.live.handout import Handout, Standing
 from warren.live.limits import Alarm
-from warren.live.outputs import write_whole
 from warren.live.partners import Partners
 from warren.live.processes import (
     sleep_until,
@@ -36,6 +35,7 @@ from warren.live.server_messages import (
     Turn,
 )
 from warren.live.training import numerics
+from warren.live.training.checkpoints import write_whole
 from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog
 from warren.live.training.result import RoundOutcome, TaskResult
