@@ -16,6 +16,7 @@ import warren as from_python
 from warren.cli import compose
 from warren.core.history import read_history
 from warren.core.journal import MAGIC, frames
+from warren.live.base import refuse_another_class
 from warren.model.events import AnyEvent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
@@ -27,8 +28,13 @@ JOURNAL_OPENS = len(MAGIC)
 class Stand(core_faults.FaultyPort):
     """A port without processes; at its ``cut_at``-th step somebody presses Ctrl-C."""
 
+    numerics = "torch 1; x86_64 AVX2; 1 thread"
+
     def start(self) -> None:
-        return
+        if self.restart is not None:
+            refuse_another_class(
+                Path("out/journal"), self._run.workload.jobs, self.restart, self.numerics
+            )
 
     def close(self) -> None:
         return
@@ -193,6 +199,24 @@ def test_a_folder_that_is_not_as_the_run_left_it_is_refused_and_stays_so(
     assert len(complaint) == 1
     assert words in complaint[0]
     assert before == {p.name: p.read_bytes() for p in world.out.iterdir() if p.is_file()}
+
+
+def test_a_run_of_another_numerics_class_does_not_go_on_and_is_told_both(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.begin(10)
+    assert read_history(world.journal).header.numerics == Stand.numerics
+    before = world.journal
+    monkeypatch.setattr(Stand, "numerics", "torch 2; x86_64 AVX512; 1 thread")
+    told = world.resume()
+    assert told.code == 2
+    assert told.err[-1] == (
+        "warren: out/journal: the run computes in numerics class 'torch 1; x86_64 AVX2; 1 thread' "
+        "and would go on in 'torch 2; x86_64 AVX512; 1 thread': job a (numerics: strict) would get "
+        "other bits"
+    )
+    assert world.journal == before
+    monkeypatch.undo()
 
 
 def test_what_is_no_folder_of_a_live_run_is_refused(world: World, tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ def _train(
         if size is None:
             out.write(inputs)
         port.start()
+        parts.core.numerics = port.numerics
         if size is not None:
             out.cut(size)
         out.keep()

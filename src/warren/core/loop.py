@@ -44,7 +44,8 @@ IDLE_WAKES: Final = 100_000
 class Core:
     """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step.
 
-    ``inputs`` is a hash of what the run was made from, kept in the journal's header.
+    ``inputs`` is a hash of what the run was made from and ``numerics`` the class it computes in;
+    the journal's header keeps both.
     """
 
     run: Run
@@ -54,6 +55,7 @@ class Core:
     sink: Sink
     world: str
     inputs: str = ""
+    numerics: str = ""
     observe: Observer | None = None
     check: bool = False
     compiled: bool = True
@@ -126,6 +128,7 @@ class Core:
             jobs=tuple(job.name for job in run.workload.jobs),
             devices=tuple(device.name for device in run.cluster.devices),
             inputs=self.inputs,
+            numerics=self.numerics,
         )
         self.sink(MAGIC + encode(header))
 
