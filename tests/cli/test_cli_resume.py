@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runs import Told, Warren, write_run
+from cli_runs import JOBS, Told, Warren, write_run
 
 import warren as from_python
 from warren.cli import compose
@@ -261,3 +261,14 @@ def test_a_live_run_holds_its_folder(world: World, monkeypatch: pytest.MonkeyPat
     world.begin(10)
     world.resume()
     assert seen == [True, True]
+
+
+def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Stand, "start", lambda port: pytest.fail("was started"))
+    world.run_file = write_run(tmp_path / "in", jobs=JOBS.replace("rounds: 9", "rounds: 900"))
+    told = world.begin(None, "--place", "hare-published")
+    assert (told.code, told.out) == (2, "")
+    assert told.err[-1].endswith("936 tasks; hare-published takes at most 400; use hare")
+    assert not world.out.exists()

@@ -171,6 +171,8 @@ def run_live(
         inputs=hash_of(inputs),
     )
     size = None if past is None else _catch_up(parts, past, out)
+    if not parts.core.begun:
+        parts.core.ask_first()
     try:
         _train(parts, port, out, inputs, size)
     except BaseException as error:
