@@ -63,6 +63,8 @@ class Recovery:
         """A trainer went down with a task, or while it built a job's app."""
         if self._ledger.ended(lost.job):
             return
+        building = -1, lost.device
+        what = (lost.round, lost.shard) if lost.round >= 0 else building
         where = (
             f"task {lost.shard} of round {lost.round}" if lost.round >= 0 else "building its app"
         )
@@ -71,7 +73,7 @@ class Recovery:
             self.fail(lost.job, f"{where} {out_of_time(limit_ns)}", host_ns)
         elif lost.how.startswith(OVER_MEMORY):
             self.fail(lost.job, f"{where}: its process {over_memory(lost.how)}", host_ns)
-        elif self._strikes.out(lost.job, lost.how):
+        elif self._strikes.out(lost.job, what, lost.how):
             self.fail(
                 lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
             )
@@ -143,7 +145,7 @@ class Recovery:
             self.fail(job, f"{what} {out_of_time(limit_ns)}", host_ns)
         elif how.startswith(OVER_MEMORY):
             self.fail(job, f"its server {over_memory(how)}", host_ns)
-        elif self._strikes.out(job, how):
+        elif self._strikes.out(job, (), how):
             self.fail(job, f"its server ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"its server ended: {how}", host_ns)
