@@ -146,6 +146,30 @@ def test_a_job_that_kills_or_hangs_its_process_fails_alone(tmp_path: Path) -> No
     assert "in evaluate" in (tmp_path / "out/logs/job-4.log").read_text()
 
 
+def test_code_that_blocks_every_signal_and_hangs_fails_its_job_wherever_it_is(
+    tmp_path: Path,
+) -> None:
+    places = ["build in train", "build in serve", "loss", "evaluate"]
+    limit = {"task_limit_ns": 5 * 10**8, "evaluate": Evaluate(every=1)}
+    jobs = [
+        job(index, "Deaf", scale=1, rounds=1, user=place, params={"where": place}, **limit)
+        for index, place in enumerate(places)
+    ]
+    run, costs = world(tmp_path, [*jobs, job(4)], 1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1))
+        pid = port.session
+    assert session(pid) == []
+    assert ended(events) == dict.fromkeys(range(4), "failed") | {4: "finished"}
+    reasons = {event.job: event.reason for event in of(events, JobFailed)}
+    late = "did not end within its limit of 0.5 s (task_limit)"
+    begins = ["building its app", "the barrier of round 0", "task 0 of round 0"]
+    assert reasons == {
+        index: f"{begins[at]} {late}; nobody knows where: SIGALRM is blocked"
+        for index, at in enumerate((0, 1, 2, 1))
+    }
+
+
 @pytest.mark.parametrize("kind", [TrainerRole, ServerRole])
 def test_an_app_that_is_not_deterministic_is_named_with_its_tensor(
     tmp_path: Path, kind: type
