@@ -110,7 +110,8 @@ class LivePort(BasePort):
         self._agenda.resume(restart.now_ns, arrived | over, restart.wakes_ns)
         for job in over:
             self._ledger.over(job)
-            self._outputs.drop_checkpoints(job)
+            if Path(self._outputs.params(job)).exists():
+                self._outputs.drop_checkpoints(job)
         for job in sorted(arrived - over):
             round_no = self._servers.go_back(job, restart.rounds_J[job])
             self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
