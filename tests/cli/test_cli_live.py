@@ -95,12 +95,11 @@ def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
     warren: Warren, tiny: str, tmp_path: Path
 ) -> None:
     live, simulated = tmp_path / "live", tmp_path / "simulated"
-    code, out, err, _ = Command(tmp_path, "run", tiny, "--out", live, "--json").end()
-    assert code == 0
-    assert (
-        err[0] == f"training 3 jobs on 3 devices under srtf into {live}; times are cluster seconds"
-    )
-    assert json.loads(out) == json.loads((live / "summary.json").read_text())
+    told = warren("run", tiny, "--out", live, "--json")
+    assert told.code == 0, told.err
+    first = f"training 3 jobs on 3 devices under srtf into {live}; times are cluster seconds"
+    assert told.err[0] == first
+    assert told.json == json.loads((live / "summary.json").read_text())
     assert {path.name for path in live.iterdir()} == LIVE_FILES
     assert warren("simulate", tiny, "--out", simulated).code == 0
     result = from_python.load(live)
@@ -175,10 +174,10 @@ def test_a_policy_that_raises_in_a_run_ends_it_in_one_line(tiny: str, tmp_path: 
 def test_an_app_that_fails_fails_its_job_alone(warren: Warren, tiny: str, tmp_path: Path) -> None:
     jobs = Path(tiny).with_name("jobs.yaml")
     jobs.write_text(jobs.read_text().replace("rounds: 8,", "rounds: 8, params: {colour: red},"))
-    code, _, err, _ = Command(tmp_path, "run", tiny, "--out", tmp_path / "out").end()
-    assert code == 1
-    assert [line for line in err if " b FAILED: " in line and "colour" in line]
-    assert err[-1] == f"1 of 3 jobs did not finish; see {tmp_path / 'out'}"
+    told = warren("run", tiny, "--out", tmp_path / "out")
+    assert told.code == 1
+    assert [line for line in told.err if " b FAILED: " in line and "colour" in line]
+    assert told.err[-1] == f"1 of 3 jobs did not finish; see {tmp_path / 'out'}"
     statuses = [job.row["status"] for job in from_python.load(tmp_path / "out").jobs.values()]
     assert statuses == ["finished", "failed", "finished"]
 
