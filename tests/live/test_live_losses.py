@@ -82,8 +82,8 @@ def plain_hashes(run: Run) -> dict[int, str]:
 
 CASES = {
     "devices": {
-        2: kill(ExecutorRole), 3: kill(TrainerRole), 8: kill(ExecutorRole), 9: kill(TrainerRole, 2),
-        14: kill(ExecutorRole, 2), 16: kill(TrainerRole),
+        2: kill(ExecutorRole), 8: kill(ExecutorRole), 14: kill(ExecutorRole, 2),
+        3: kill(TrainerRole, 4), 9: kill(TrainerRole, 4), 16: kill(TrainerRole, 4),
     },
     "servers and zygote": {
         4: kill(ServerRole), 7: kill_zygote, 10: kill(ServerRole, 2), 17: kill(ServerRole),
