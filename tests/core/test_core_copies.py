@@ -94,7 +94,12 @@ def test_a_straggler_does_not_hold_up_the_barrier() -> None:
     without = read_history(journal_of(run, profile, "srtf", true))
     assert without.finish_ns_J.tolist() == [240 * S]
     history = read_history(journal_of(copying(run), profile, "srtf", true))
-    assert rows(history) == [(0, 0, 1, 24, 36), (0, 1, 1, 0, 12), (1, 0, 1, 36, 48), (1, 1, 1, 46, 58)]
+    assert rows(history) == [
+        (0, 0, 1, 24, 36),
+        (0, 1, 1, 0, 12),
+        (1, 0, 1, 36, 48),
+        (1, 1, 1, 46, 58),
+    ]
     assert history.finish_ns_J.tolist() == [58 * S]
     assert (history.copies, history.copies_won) == (1, 1)
     assert history.dropped == [TaskDropped(100 * S, 0, 0, 0, 0, 100 * S)]

@@ -38,9 +38,7 @@ class Copier:
         soonest_ns: int | None = None
         taken: set[int] = set()
         for late_ns, device, first in sorted(self._alone(state)):
-            chances = [
-                one for one in self._chances(state, first, late_ns) if one[-1] not in taken
-            ]
+            chances = [one for one in self._chances(state, first, late_ns) if one[-1] not in taken]
             ready = [one[1:] for one in chances if one[0] <= now_ns]
             if ready:
                 *_, device = min(ready)

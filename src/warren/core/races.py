@@ -46,11 +46,18 @@ class Races:
             self.lost[copy if first.device == event.device else first] = None
 
     def take(self, event: TaskDropped) -> Assignment | None:
-        """The lost run that is over, and is known no more; None if there is none."""
+        """The run that is over, and is known no more; None if it is the only one.
+
+        It may be told before the other run, which counts, is done.
+        """
         one = Assignment(event.device, event.job, event.round, 1, (event.shard,))
-        if one not in self.lost:
+        task = (event.job, event.round, event.shard)
+        if one in self.lost:
+            del self.lost[one]
+        elif one in self.pairs.get(task, ()):
+            del self.pairs[task]
+        else:
             return None
-        del self.lost[one]
         return one
 
     def forget(self, job: int) -> list[Assignment]:
