@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -16,68 +14,28 @@ from hypothesis import strategies as st
 from warren.cli.export import result_files
 from warren.core.copies import Copier
 from warren.core.history import History, read_history
-from warren.core.journal import CopyStep, Step, decode
-from warren.core.loop import Core
 from warren.core.replay import replay
 from warren.core.resume import catch_up
 from warren.core.rules import check_copy
-from warren.core.state import State
-from warren.model.costs import CostTable
-from warren.model.errors import InfeasibleDecision
-from warren.model.events import CompDone, Event, JobArrived, RoundsDone, TaskDropped, TasksDone
+from warren.model.events import (
+    CompDone,
+    RoundsDone,
+    TaskDropped,
+    TasksDone,
+)
 from warren.model.plan import Assignment
-from warren.model.run import Run, Truth
-from warren.model.units import NS_PER_S
-from warren.policy.place.registry import place_policy
-from warren.sim.copies import CopyingPort, sim_port
+from warren.model.run import Truth
 from warren.report.check import check
+from warren.report.losses import loss_sentence
+from warren.report.metrics import summary
 from warren.report.record import Record
-from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
+from copy_worlds import S, at, begun, copying, core_of, events_of, journal_of, one_job
 
-S = NS_PER_S
-E = TypeVar("E", bound=Event)
 PLACES = ("hare", "gavel-fifo", "srtf")
-
-
-def copying(run: Run, after: float | None = 2.0) -> Run:
-    """The run with copies."""
-    return replace(run, scheduler=replace(run.scheduler, copies_after=after))
-
-
-def core_of(run: Run, costs: CostTable, place: str, true: CostTable, sink: bytearray) -> Core:
-    """A core in a simulated world where tasks take the ``true`` times."""
-    return Core(
-        run=run,
-        costs=costs,
-        policy=place_policy(place),
-        port=sim_port(run, true),
-        sink=sink.extend,
-        world="sim",
-        check=True,
-    )
-
-
-def journal_of(run: Run, costs: CostTable, place: str, true: CostTable) -> bytes:
-    """Run it; every step is checked."""
-    journal = bytearray()
-    core_of(run, costs, place, true, journal).execute()
-    return bytes(journal)
-
-
-def events_of(journal: bytes, kind: type[E]) -> list[E]:
-    """Events of a kind, in order."""
-    steps = (record for record in decode(journal) if isinstance(record, Step))
-    return [event for step in steps for event in step.events if isinstance(event, kind)]
-
-
-def one_job(rounds: int = 2) -> tuple[Run, CostTable, CostTable]:
-    """Two tasks a round on two devices; the profile says 10 s and 2 s, device 0 takes ten times."""
-    run = worlds.run(worlds.cluster(["A", "B"]), [worlds.job(0, scale=2, rounds=rounds)])
-    profile = worlds.costs([[10.0, 10.0]], [[2.0, 2.0]])
-    return run, profile, worlds.costs([[100.0, 10.0]], [[20.0, 2.0]])
+FIRST = Assignment(0, 0, 0, 1, (0,))
 
 
 def rows(history: History) -> list[tuple[int, int, int, float, float]]:
@@ -112,6 +70,104 @@ def test_a_device_that_waits_for_the_barrier_takes_the_copy_before_its_own_task(
     assert rows(history)[:2] == [(0, 0, 1, 24, 36), (0, 1, 1, 0, 12)]
     assert history.copies_won >= 1
     assert history.finish_ns_J[0] < 240 * S
+
+
+def test_a_task_is_copied_when_its_time_has_come_and_not_before() -> None:
+    state = begun([10.0, 10.0], [[FIRST]])
+    copier = Copier(2.5, state)
+    assert copier.look(state) == ((), 30 * S)
+    assert copier.look(at(state, 29.999)) == ((), None)  # the wake-up asked for will come
+    assert copier.look(at(state, 30)) == ((Assignment(1, 0, 0, 1, (0,)),), None)
+
+
+def test_a_slower_device_takes_a_copy_only_when_the_task_has_taken_as_long_as_it_would_there() -> (
+    None
+):
+    state = begun([10.0, 98.0], [[FIRST]])
+    copier = Copier(2.0, state)
+    assert copier.look(state) == ((), 100 * S)
+    assert copier.look(at(state, 99.9))[0] == ()
+    assert copier.look(at(state, 100))[0] == (Assignment(1, 0, 0, 1, (0,)),)
+
+
+def test_the_quickest_device_takes_it_of_equals_an_empty_one() -> None:
+    waits = Assignment(1, 0, 1, 1, (0,))
+    for comp_s, chosen in (([10.0, 9.0, 8.0], 2), ([10.0, 8.0, 9.0], 1), ([10.0, 8.0, 8.0], 2)):
+        state = begun(comp_s, [[FIRST], [waits], []], scale=1)
+        copier = Copier(2.0, state)
+        copier.look(state)
+        (copy,), _ = copier.look(at(state, 24))
+        assert copy.device == chosen
+
+
+@pytest.mark.parametrize(
+    ("queues", "why"),
+    [
+        ([[Assignment(0, 0, 0, 2, (0, 1))], []], "a stretch"),
+        ([[Assignment(0, 0, 0, 1, (0, 1))], []], "several tasks"),
+        ([[FIRST], [Assignment(1, 0, 0, 1, (1,))]], "the other device computes"),
+        ([[FIRST], [Assignment(1, 1, 0, 1, (0,))]], "the other device has another job's task"),
+    ],
+)
+def test_what_cannot_be_copied_is_left_alone(queues: list[list[Assignment]], why: str) -> None:
+    state = begun([10.0, 10.0], queues)
+    copier = Copier(2.0, state)
+    copier.look(state)
+    assert copier.look(at(state, 1000)) == ((), None), why
+
+
+def test_two_late_tasks_share_the_devices_and_each_is_copied_once() -> None:
+    queues = [[FIRST], [Assignment(1, 0, 0, 1, (1,))], [], []]
+    state = begun([10.0] * 4, queues)
+    copier = Copier(2.0, state)
+    copier.look(state)
+    copies, _ = copier.look(at(state, 24))
+    assert copies == (Assignment(2, 0, 0, 1, (0,)), Assignment(3, 0, 0, 1, (1,)))
+    for one in copies:
+        check_copy(state, one)
+        state.copy(one)
+    state.apply(CompDone(34 * S, 0, 0, 1, (0,), 2))
+    assert copier.look(at(state, 1000)) == ((), None)
+
+
+def test_a_task_that_begins_when_the_barrier_passes_is_on_time_from_then() -> None:
+    state = begun([10.0, 10.0], [[FIRST, Assignment(0, 0, 1, 1, (0,))], []], scale=1)
+    copier = Copier(2.0, state)
+    copier.look(state)
+    for event in (
+        CompDone(20 * S, 0, 0, 1, (0,), 0),
+        TasksDone(50 * S, 0, 0, 1, (0,), 0, 0, 20 * S, 20 * S),
+        RoundsDone(50 * S, 0, 0, 1, False),
+    ):
+        state.apply(event)
+        soonest_ns = copier.look(state)[1]
+    assert soonest_ns == (50 + 24) * S
+
+
+def test_with_a_lane_the_later_run_gives_its_time_on_it_back_if_it_was_still_on_comp() -> None:
+    # Device 0 begins (0, 0) at 0; late at 24; its copy on device 1 is done at 36 = the barrier.
+    # At 100 device 0 is free, its lane too: job 1's task ends at 100 + 100 + 20, not behind a
+    # synchronisation that never was.
+    run = worlds.run(
+        worlds.cluster(["A", "B"], "lane"),
+        [worlds.job(0, scale=2), worlds.job(1, arrival_ns=37 * S)],
+    )
+    profile = worlds.costs([[10.0, 10.0], [10.0, np.inf]], [[2.0, 2.0]] * 2)
+    true = worlds.costs([[100.0, 10.0], [100.0, np.inf]], [[200.0, 2.0], [20.0, 2.0]])
+    history = read_history(journal_of(copying(run), profile, "srtf", true))
+    assert history.finish_ns_J.tolist() == [36 * S, 220 * S]
+
+
+def test_a_summary_tells_of_copies_only_where_the_run_may_make_them() -> None:
+    run, profile, true = one_job()
+    told = {}
+    for one in (run, copying(run)):
+        history = read_history(journal_of(one, profile, "srtf", true))
+        told[one.scheduler.copies_after] = summary(Record(run=one, history=history, costs=profile))
+    assert not [name for name in told[None] if name.startswith("copies")]
+    counts = {name: told[2.0][name] for name in ("copies", "copies_won", "copies_wasted_s")}
+    assert counts == {"copies": 1, "copies_won": 1, "copies_wasted_s": 100.0}
+    assert loss_sentence(told[2.0]) == "1 late task also started elsewhere, 1 done first there"
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from live_worlds import job, world
+from live_worlds import drive, job, of, world
 
 from warren.core.history import History, read_history
 from warren.core.loop import Core
+from warren.core.ports import Port
 from warren.live.controller import LivePort
-from warren.model.cluster import Device, DeviceType, Emulate, Host
+from warren.live.plain_port import PlainPort
+from warren.model.cluster import Device, DeviceType, Emulate, Host, Network
 from warren.model.costs import CostTable
+from warren.model.events import ParamsSaved
+from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.policy.place.registry import place_policy
+from warren.sim.copies import sim_port
 
 pytestmark = pytest.mark.live
 
@@ -45,30 +51,59 @@ def two_types(folder: Path) -> tuple[Run, CostTable]:
     return replace(run, cluster=cluster), costs
 
 
-def trained(folder: Path, place: str, after: float | None) -> History:
-    """Train the job; every step of the core is checked."""
-    folder.mkdir()
+def run_of(folder: Path, after: float | None) -> tuple[Run, CostTable]:
+    """The run, with copies if ``after`` says when."""
     run, costs = two_types(folder)
-    run = replace(run, scheduler=replace(run.scheduler, copies_after=after))
+    return replace(run, scheduler=replace(run.scheduler, copies_after=after)), costs
+
+
+def history_of(run: Run, costs: CostTable, place: str, port: Port) -> History:
+    """What happens in a world; every step of the core is checked."""
     journal = bytearray()
-    with LivePort(run, costs, folder / "out") as port:
-        Core(
-            run=run,
-            costs=costs,
-            policy=place_policy(place),
-            port=port,
-            sink=journal.extend,
-            world="live",
-            check=True,
-        ).execute()
+    Core(
+        run=run,
+        costs=costs,
+        policy=place_policy(place),
+        port=port,
+        sink=journal.extend,
+        world="test",
+        check=True,
+    ).execute()
     return read_history(journal)
 
 
-def test_a_straggler_costs_less_with_copies_and_the_bits_are_the_same(tmp_path: Path) -> None:
-    without = trained(tmp_path / "without", "srtf", None)
-    for place in ("srtf", "hare"):
-        history = trained(tmp_path / place, place, 2.0)
-        assert history.copies_won >= 1
-        assert history.saved[0].sha256 == without.saved[0].sha256
-        assert history.finish_ns_J[0] < 0.7 * without.finish_ns_J[0]
-        assert len(history.timeline) == 2 * ROUNDS
+def simulated(run: Run, costs: CostTable, place: str) -> History:
+    """The same in virtual time, where the first device is as slow as it is live."""
+    true = replace(
+        costs,
+        comp_ns_JT=(costs.comp_ns_JT * [SLOW, 1]).astype(np.int64),
+        sync_ns_JT=(costs.sync_ns_JT * [SLOW, 1]).astype(np.int64),
+    )
+    lane = replace(run, cluster=replace(run.cluster, network=Network(model="lane"), emulate=None))
+    return history_of(lane, costs, place, sim_port(lane, true))
+
+
+@pytest.fixture(scope="module")
+def plain_sha256(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("plain")
+    run, _ = run_of(folder, None)
+    with PlainPort(run, folder / "out") as port:
+        (saved,) = of(drive(port, [Assignment(0, 0, 0, ROUNDS, (0, 1))]), ParamsSaved)
+    return str(saved.sha256)
+
+
+@pytest.mark.parametrize("place", ["srtf", "hare"])
+def test_a_straggler_costs_less_with_copies_as_simulated_and_the_bits_are_the_same(
+    tmp_path: Path, plain_sha256: str, place: str
+) -> None:
+    without = simulated(*run_of(tmp_path, None), place)
+    run, costs = run_of(tmp_path, 2.0)
+    expected = simulated(run, costs, place)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        history = history_of(run, costs, place, port)
+    assert history.saved[0].sha256 == plain_sha256
+    assert len(history.timeline) == 2 * ROUNDS
+    assert (history.copies, history.copies_won) == (expected.copies, expected.copies_won)
+    finish_ns = int(history.finish_ns_J[0])
+    assert finish_ns == pytest.approx(int(expected.finish_ns_J[0]), rel=0.05)
+    assert finish_ns < 0.8 * int(without.finish_ns_J[0])

@@ -34,9 +34,7 @@ from warren.model.plan import Assignment
 JOBS = (job(0, scale=2), job(1, scale=3, rounds=2, arrival_ns=40), job(2, scale=1, rounds=4))
 
 
-def live(
-    world: World, *, device_losses: int = 0, server_losses: int = 0, copies: int = 0
-) -> None:
+def live(world: World, *, device_losses: int = 0, server_losses: int = 0, copies: int = 0) -> None:
     """Let everything happen in any order until all jobs have ended."""
     draw, choices = world.draw, 8 if copies else 6
     for _ in range(10_000):
