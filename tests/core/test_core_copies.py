@@ -63,13 +63,21 @@ def test_a_straggler_does_not_hold_up_the_barrier() -> None:
     assert history.dropped == [TaskDropped(100 * S, 0, 0, 0, 0, 100 * S)]
 
 
-def test_a_device_that_waits_for_the_barrier_takes_the_copy_before_its_own_task() -> None:
-    # hare's plan has a task of round 1 waiting on device 1 when round 0 is late.
+@pytest.mark.parametrize("place", ["hare", "gavel-fifo"])
+def test_a_task_behind_a_run_that_has_lost_is_late_in_its_turn(place: str) -> None:
+    # Both have a task of round 1 waiting on device 1 when round 0 is late: the copy goes before
+    # it. Round 1's task on device 0 could run from 36 on, but for the lost run there; it is late at
+    # 36 + 24, and never begins.
     run, profile, true = one_job()
-    history = read_history(journal_of(copying(run), profile, "hare", true))
-    assert rows(history)[:2] == [(0, 0, 1, 24, 36), (0, 1, 1, 0, 12)]
-    assert history.copies_won >= 1
-    assert history.finish_ns_J[0] < 240 * S
+    history = read_history(journal_of(copying(run), profile, place, true))
+    assert rows(history) == [
+        (0, 0, 1, 24, 36),
+        (0, 1, 1, 0, 12),
+        (1, 0, 1, 60, 72),
+        (1, 1, 1, 36, 48),
+    ]
+    never, late = TaskDropped(72 * S, 0, 1, 0, 0, 0), TaskDropped(100 * S, 0, 0, 0, 0, 100 * S)
+    assert history.dropped == [never, late]
 
 
 def test_a_task_is_copied_when_its_time_has_come_and_not_before() -> None:

@@ -32,9 +32,9 @@ FIRST = Assignment(0, 0, 0, 1, (0,))
     ("copy", "rule"),
     [
         (Assignment(1, 0, 1, 1, (0,)), "the barrier before it has not passed"),
-        (Assignment(1, 0, 0, 1, (1,)), "is not on COMP elsewhere"),
-        (Assignment(0, 0, 0, 1, (0,)), "is not on COMP elsewhere"),
-        (Assignment(1, 0, 0, 2, (0,)), "is not on COMP elsewhere"),
+        (Assignment(1, 0, 0, 1, (1,)), "is not first on another device"),
+        (Assignment(0, 0, 0, 1, (0,)), "is not first on another device"),
+        (Assignment(1, 0, 0, 2, (0,)), "is not first on another device"),
         (Assignment(2, 0, 0, 1, (0,)), "has something to do"),
         (Assignment(3, 0, 0, 1, (0,)), "does not fit"),
     ],

@@ -92,18 +92,17 @@ def plain_sha256(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(saved.sha256)
 
 
-@pytest.mark.parametrize("place", ["srtf", "hare"])
 def test_a_straggler_costs_less_with_copies_as_simulated_and_the_bits_are_the_same(
-    tmp_path: Path, plain_sha256: str, place: str
+    tmp_path: Path, plain_sha256: str
 ) -> None:
-    without = simulated(*run_of(tmp_path, None), place)
+    without = simulated(*run_of(tmp_path, None), "hare")
     run, costs = run_of(tmp_path, 2.0)
-    expected = simulated(run, costs, place)
+    expected = simulated(run, costs, "hare")
     with LivePort(run, costs, tmp_path / "out") as port:
-        history = history_of(run, costs, place, port)
+        history = history_of(run, costs, "hare", port)
     assert history.saved[0].sha256 == plain_sha256
     assert len(history.timeline) == 2 * ROUNDS
     assert (history.copies, history.copies_won) == (expected.copies, expected.copies_won)
     finish_ns = int(history.finish_ns_J[0])
     assert finish_ns == pytest.approx(int(expected.finish_ns_J[0]), rel=0.05)
-    assert finish_ns < 0.8 * int(without.finish_ns_J[0])
+    assert finish_ns < 0.5 * int(without.finish_ns_J[0])

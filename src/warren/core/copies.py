@@ -1,7 +1,8 @@
 """Stragglers: which task that is late is started once more, and where.
 
-A task is *late* when it has been on COMP for ``copies_after`` times its expected T^c + T^s on its
-device. How long it will still take is not known; it is expected to take as long again as it has so
+A task is *late* when it has been under way for ``copies_after`` times its expected T^c + T^s on
+its device. It is under way while it is on COMP, and while only a run that has lost keeps it from
+there. How long it will still take is not known; it is expected to take as long again as it has so
 far. So a copy is expected to help on a device where the task's T^c + T^s is no more than that. The
 quickest such device with nothing to do before the task's barrier takes it; each task once.
 """
@@ -17,7 +18,7 @@ from warren.model.plan import Assignment
 
 
 class Copier:
-    """Knows since when each device computes what it computes; asked after every step.
+    """Knows since when each device has its task under way; asked after every step.
 
     ``after`` is the run's ``copies_after``. Assignments of several tasks are never copied.
     """
@@ -57,21 +58,21 @@ class Copier:
         return soonest_ns
 
     def _note_begun(self, state: State) -> None:
-        """A task begins when it is first on its device and its barrier has passed."""
+        """A task is under way when it is first on its device and its barrier has passed."""
         for device, queue in enumerate(state.queues):
-            head = queue[0] if queue and state.round_J[queue[0].job] == queue[0].round else None
-            if head is not None and not state.arrived_J[head.job]:
+            head = state.races.head(queue)
+            if head is not None and not (
+                state.round_J[head.job] == head.round and state.arrived_J[head.job]
+            ):
                 head = None
             if head is not self._heads[device]:
                 self._heads[device], self._since_D[device] = head, state.now_ns
 
     def _alone(self, state: State) -> Iterator[tuple[int, int, Assignment]]:
-        """Tasks on COMP that have no copy: when each is late, and its device."""
+        """Tasks under way that have no copy: when each is late, and its device."""
         for device, head in enumerate(self._heads):
-            if head is None or head in state.races.lost:
-                continue
-            task = task_of(head)
-            if task is not None and task not in state.races.pairs:
+            task = None if head is None else task_of(head)
+            if head is not None and task is not None and task not in state.races.pairs:
                 span_ns = self._spans[head.job][self._type_D[device]]
                 yield self._since_D[device] + int(self._after * span_ns), device, head
 

@@ -17,13 +17,6 @@ def task_of(one: Assignment) -> Task | None:
     return (one.job, one.round, one.shards[0]) if one.rounds == len(one.shards) == 1 else None
 
 
-def first_run(queues: Iterable[deque[Assignment]], copy: Assignment) -> Assignment:
-    """Where the task of a copy is under way; ``copy`` itself if it is not."""
-    task = task_of(copy)
-    heads = (queue[0] for queue in queues if queue and task is not None)
-    return next((one for one in heads if task_of(one) == task), copy)
-
-
 class Races:
     """``pairs``: first run and copy of tasks that are not done. ``lost``: runs that were beaten.
 
@@ -33,6 +26,16 @@ class Races:
     def __init__(self) -> None:
         self.pairs: dict[Task, tuple[Assignment, Assignment]] = {}
         self.lost: dict[Assignment, None] = {}
+
+    def head(self, queue: deque[Assignment]) -> Assignment | None:
+        """What stands first in a queue, apart from runs that have lost."""
+        return next((one for one in queue if one not in self.lost), None)
+
+    def first_run(self, queues: Iterable[deque[Assignment]], copy: Assignment) -> Assignment | None:
+        """The run of a copy's task that stands first on its device."""
+        task = task_of(copy)
+        heads = (self.head(queue) for queue in queues if task is not None)
+        return next((one for one in heads if one is not None and task_of(one) == task), None)
 
     def begin(self, first: Assignment, copy: Assignment) -> None:
         """The task of ``first`` runs once more."""

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from warren.core.phase import Phase
-from warren.core.races import first_run, task_of
+from warren.core.races import task_of
 from warren.core.state import State
 from warren.model.costs import IntArray
 from warren.model.errors import InfeasibleDecision
@@ -63,9 +63,9 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
 def check_copy(state: State, one: Assignment) -> None:
     """Refuse a copy that breaks a rule.
 
-    A copy is of one task that is under way, on another device whose COMP lane is idle and stays
-    so until the task's barrier has passed, but for the copy. So it can run at once, and a queue
-    and a barrier cannot wait for each other.
+    A copy is of one task that is first on its device, but for runs that have lost, and whose
+    barrier has passed. It goes to another device that has nothing to do before the task's own
+    barrier. So it can run at once, and a queue and a barrier cannot wait for each other.
 
     Raises
     ------
@@ -81,11 +81,11 @@ def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
         yield "the barrier before it has not passed, or its own has"
     if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
         yield "the job does not fit this device type"
-    first = first_run(state.queues, one)
-    if first is one or first.device == one.device:
-        yield "its task is not on COMP elsewhere, alone"
-    elif task_of(one) in state.races.pairs or first in state.races.lost:
-        yield "its task has been copied already, or is done"
+    first = state.races.first_run(state.queues, one)
+    if first is None or first.device == one.device:
+        yield "its task is not first on another device, alone"
+    elif task_of(one) in state.races.pairs:
+        yield "its task has been copied already"
     if not may_take(state, one.device, one):
         yield "the device has something to do before the barrier"
 

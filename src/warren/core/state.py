@@ -15,7 +15,7 @@ import numpy as np
 from warren.core.columns import read_only_columns
 from warren.core.groups import Group, containing, is_of
 from warren.core.phase import Phase
-from warren.core.races import Races, first_run
+from warren.core.races import Races
 from warren.model.costs import CostTable
 from warren.model.decision import Reason
 from warren.model.errors import InvalidTransition
@@ -119,7 +119,9 @@ class State:
     def copy(self, copy: Assignment) -> None:
         """Start a task once more: a checked copy goes before what its device has not begun."""
         self.recent.append(copy)
-        self.races.begin(first_run(self.queues, copy), copy)
+        first = self.races.first_run(self.queues, copy)
+        assert first is not None, "a copy is of a task that is under way"
+        self.races.begin(first, copy)
         self.queues[copy.device].appendleft(copy)
         self.queued_D[copy.device] += 1
 

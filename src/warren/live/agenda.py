@@ -99,8 +99,7 @@ class Agenda:
     def passes_ns(self, job: int, round_no: int) -> int | None:
         """The time of a barrier that is known, and that the core is yet to hear of."""
         for time_ns, _, _, event in self._heap:
-            known = isinstance(event, RoundsDone) and event.job == job
-            if known and event.round <= round_no < event.round + event.rounds:
+            if isinstance(event, RoundsDone) and (event.job, event.round) == (job, round_no):
                 return time_ns
         return None
 

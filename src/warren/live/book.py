@@ -116,3 +116,8 @@ class Book:
 
     def _can_run(self, head: Entry) -> bool:
         return head.round <= self._progress[head.assignment.job].passed
+
+
+def place_of(one: Assignment) -> tuple[int, int, int, int]:
+    """Job, round, shard and device of an assignment of one task."""
+    return one.job, one.round, one.shards[0], one.device

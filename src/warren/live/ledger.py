@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warren.live.agenda import Agenda
-from warren.live.book import Book
+from warren.live.book import Book, place_of
 from warren.live.clock import ClusterClock
 from warren.live.entries import Entry
 from warren.live.messages import CompEnded
@@ -56,7 +56,7 @@ class Ledger(Book):
         job = copy.job
         passed_ns = self._agenda.passes_ns(job, copy.round)
         if passed_ns is not None:
-            self._agenda.insert(TaskDropped(passed_ns, *_task(copy), 0))
+            self._agenda.insert(TaskDropped(passed_ns, *place_of(copy), 0))
             return None
         if self._progress[job].ended or self._agenda.returning(job):
             return None
@@ -253,7 +253,7 @@ class Ledger(Book):
     def _drop_beaten(self, seq: int, at_ns: int, busy_ns: int) -> None:
         entry = self._entries.pop(seq)
         one = entry.assignment
-        self._agenda.push(TaskDropped(at_ns, *_task(one), busy_ns))
+        self._agenda.push(TaskDropped(at_ns, *place_of(one), busy_ns))
         if entry.queued:
             self._queues[one.device].remove(seq)
             self._leave_queue(one.device)
@@ -296,8 +296,3 @@ class Ledger(Book):
             return report.job
         entry = self._entries.get(report.seq)
         return None if entry is None or entry.beaten else entry.assignment.job
-
-
-def _task(one: Assignment) -> tuple[int, int, int, int]:
-    """Job, round, shard and device of an assignment of one task."""
-    return one.job, one.round, one.shards[0], one.device

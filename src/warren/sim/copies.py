@@ -3,6 +3,7 @@
 Once a run of a task starts, its end is known, so it is known at once which of two runs is first.
 The other gives no ``TasksDone``; what becomes of it is decided when the round's barrier passes: if
 it has left COMP it is over, else its COMP runs to the end and its synchronisation does not happen.
+A task may be copied that waits behind a run that has lost: then its copy begins first.
 A task draws the same noise wherever it runs.
 """
 
@@ -16,6 +17,9 @@ from warren.model.events import AnyEvent, CompDone, RoundsDone, TaskDropped, Tas
 from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.sim.port import SimPort
+
+_Task = tuple[int, int, int]
+"""(job, round, shard)."""
 
 
 class _Run(NamedTuple):
@@ -31,12 +35,14 @@ class _Run(NamedTuple):
 class CopyingPort(SimPort):
     """A ``SimPort`` that can start tasks under way once more."""
 
-    __slots__ = ("_comm_before_D", "_losers")
+    __slots__ = ("_begun", "_comm_before_D", "_losers", "_waiting")
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         super().__init__(run, costs)
         self._comm_before_D = list(self._comm_free_D)
-        self._losers: dict[tuple[int, int, int], _Run] = {}
+        self._losers: dict[_Task, _Run] = {}
+        self._begun: set[_Task] = set()  # one run has, the other will
+        self._waiting: dict[_Task, Assignment] = {}  # first runs whose copy has begun before
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
         """Start each at once, before what its device has not begun."""
@@ -44,8 +50,14 @@ class CopyingPort(SimPort):
             queue = self._queue_D[one.device]
             if queue:
                 self._waiting_J[queue[0].job].remove(one.device)
+            task = (one.job, one.round, one.shards[0])
+            if self._done_of(*task):
+                self._begun.add(task)
+            else:
+                self._waiting[task] = self._first_run(one)
             queue.appendleft(one)
-            self._race(one)
+            self._start(one)
+            self._begun.add(task)
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant; see ``SimPort``."""
@@ -57,30 +69,40 @@ class CopyingPort(SimPort):
 
     def _start(self, head: Assignment) -> None:
         self._comm_before_D[head.device] = self._comm_free_D[head.device]
-        super()._start(head)
+        task = (head.job, head.round, head.shards[0])
+        if task in self._begun:
+            self._begun.discard(task)
+            self._waiting.pop(task, None)
+            self._race(task, head)
+        else:
+            super()._start(head)
 
-    def _race(self, copy: Assignment) -> None:
-        job, round_, (shard,) = copy.job, copy.round, copy.shards
-        first = self._under_way(job, round_, shard)
-        second = self._run_copy(copy)
-        if second.end_ns < first.end_ns:
-            self._replace(job, round_, shard, second)
-        self._losers[job, round_, shard] = first if second.end_ns < first.end_ns else second
+    def _first_run(self, copy: Assignment) -> Assignment:
+        """Where a task waits behind a run that has lost."""
+        same = (copy.job, copy.round, copy.shards)
+        every = (one for queue in self._queue_D for one in queue)
+        return next(one for one in every if (one.job, one.round, one.shards) == same)
 
-    def _under_way(self, job: int, round_: int, shard: int) -> _Run:
-        (done,) = (one for one in self._done_of(job, round_) if one.shards == (shard,))
-        before_ns = self._comm_before_D[done.device]
-        return _Run(done.device, done.start_ns, done.comp_end_ns, done.time_ns, before_ns)
+    def _race(self, task: _Task, one: Assignment) -> None:
+        second = self._run_second(one)
+        self._losers[task] = second
+        for done in self._done_of(*task):  # none if the first run has ended already
+            if second.end_ns < done.time_ns:
+                before_ns = self._comm_before_D[done.device]
+                times = (done.start_ns, done.comp_end_ns, done.time_ns)
+                self._losers[task] = _Run(done.device, *times, before_ns)
+                self._replace(*task, second)
 
-    def _done_of(self, job: int, round_: int) -> list[TasksDone]:
-        """Ends to come of tasks of a round."""
+    def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
+        """Ends to come of tasks of a round, or of one that is alone in its assignment."""
         events = [entry[-1] for entry in self._heap]
         done = [one for one in events if isinstance(one, TasksDone)]
-        return [one for one in done if (one.job, one.round) == (job, round_)]
+        done = [one for one in done if (one.job, one.round) == (job, round_)]
+        return [one for one in done if shard is None or one.shards == (shard,)]
 
-    def _run_copy(self, one: Assignment) -> _Run:
+    def _run_second(self, one: Assignment) -> _Run:
         device, now = one.device, self._now
-        before_ns = self._comm_before_D[device] = self._comm_free_D[device]
+        before_ns = self._comm_free_D[device]
         kind = self._type_D[device]
         comp_end, end = self._lanes.run_round(one.job, one.round, one.shards, kind, now, before_ns)
         self._comm_free_D[device] = end
@@ -88,7 +110,7 @@ class CopyingPort(SimPort):
         return _Run(device, now, comp_end, end, before_ns)
 
     def _replace(self, job: int, round_: int, shard: int, second: _Run) -> None:
-        """The copy will be first: the task's end, and maybe the barrier, come earlier."""
+        """The second run will be first: the task's end, and maybe the barrier, come earlier."""
         self._remove(TasksDone, job, round_, (shard,))
         start, comp_end = second.comp_start_ns, second.comp_end_ns
         what = (job, round_, 1, (shard,), second.device)
@@ -104,9 +126,14 @@ class CopyingPort(SimPort):
         round_ = self._round_J[job]
         for task in [task for task in self._losers if task[:2] == (job, round_)]:
             self._let_go(task, self._losers.pop(task))
+        for task in [task for task in self._waiting if task[:2] == (job, round_)]:
+            one = self._waiting.pop(task)
+            self._begun.discard(task)
+            self._queue_D[one.device].remove(one)
+            self._emit(TaskDropped(self._now, *task, one.device, 0))
         super()._pass_barrier(job, rounds)
 
-    def _let_go(self, task: tuple[int, int, int], run: _Run) -> None:
+    def _let_go(self, task: _Task, run: _Run) -> None:
         job, round_, shard = task
         at = self._now
         if run.comp_end_ns > at:
