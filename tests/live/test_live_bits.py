@@ -106,7 +106,7 @@ def _in_order(events: list[AnyEvent], devices: int) -> None:
         assert all(row.busy_ns == row.comp_end_ns - row.start_ns > 0 for row in rows)
     arrived = {event.job: event.time_ns for event in of(events, JobArrived)}
     assert arrived == {one.index: one.arrival_ns for one in JOBS}
-    passed = {(e.job, e.round): e.time_ns for e in of(events, RoundsDone)}
+    passed = {(e.job, e.round): e.barrier_ns for e in of(events, RoundsDone)}
     for row in of(events, TasksDone):
         assert row.start_ns >= passed.get((row.job, row.round - 1), arrived[row.job])
-        assert row.time_ns <= passed[row.job, row.round]
+        assert row.end_ns <= passed[row.job, row.round]

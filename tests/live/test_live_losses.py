@@ -30,9 +30,18 @@ from warren.model.run import Run
 pytestmark = pytest.mark.live
 
 EVERY = 3
+LARGE = {"width": 4000}
+"""So large that states and updates are not sent, but read where they lie."""
 JOBS = (
     job(0, rounds=12, checkpoint=Checkpoint(every=EVERY), params={"sleep_s": 0.01}),
-    job(1, rounds=10, scale=3, checkpoint=Checkpoint(every=EVERY), evaluate=Evaluate(every=4)),
+    job(
+        1,
+        rounds=10,
+        scale=3,
+        checkpoint=Checkpoint(every=EVERY),
+        evaluate=Evaluate(every=4),
+        params=LARGE,
+    ),
     job(2, rounds=8, scale=1, user="bob", params={"sleep_s": 0.02}),
 )
 Killer = Callable[[LivePort], None]

@@ -11,15 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from warren.live.training.arena import Arena
+from warren.live.wire import Spot
 
 pytestmark = pytest.mark.live
 
 OTHER = """
 import sys
 from warren.live.training.arena import Arena
-arena = Arena.open(sys.argv[1], 100, 2)
+from warren.live.wire import Spot
+arena = Arena.open(Spot(sys.argv[1], int(sys.argv[2]), 100, 2, 0))
 slot = arena.slot(1)
 print(bytes(slot[:5]).decode(), flush=True)
 slot[:5] = b"heard"
@@ -31,7 +34,8 @@ import sys
 from warren.live.training.arena import Arena
 arena = Arena.create(1 << 20, 4)
 arena.slot(0)[:4] = b"here"
-print(arena.path, flush=True)
+spot = arena.spot(0)
+print(spot.path, spot.serial, flush=True)
 sys.stdin.read()
 """
 
@@ -67,7 +71,7 @@ def nothing_is_left() -> Iterator[None]:
 def test_two_processes_see_the_same_bytes() -> None:
     arena = Arena.create(100, 2)
     arena.slot(1)[:5] = b"hello"
-    child = start(OTHER, arena.path)
+    child = start(OTHER, arena.path, str(arena.spot(0).serial))
     assert (line(child), line(child)) == ("hello", "written")
     assert bytes(arena.slot(1)[:6]) == b"heard\0"
     assert bytes(arena.slot(0)) == bytes(100)
@@ -115,31 +119,34 @@ def test_a_view_outlives_the_close_and_then_the_memory_goes() -> None:
 def test_another_size_and_a_closed_arena_are_refused() -> None:
     arena = Arena.create(100, 2)
     with pytest.raises(ValueError, match="not 3 slots of 100"):
-        Arena.open(arena.path, 100, 3)
-    path = arena.path
+        Arena.open(replace(arena.spot(0), slots=3))
+    spot = arena.spot(0)
+    with pytest.raises(ValueError, match="is not the memory that is meant"):
+        Arena.open(replace(spot, serial=spot.serial + 1))
     arena.close()
     with pytest.raises(OSError, match="No such file"):
-        Arena.open(path, 100, 2)
+        Arena.open(spot)
 
 
 def test_the_death_of_either_side_leaves_the_other_its_memory_and_then_nothing() -> None:
     creator = start(CREATOR)
-    path = line(creator)
-    arena = Arena.open(path, 1 << 20, 4)
+    path, serial = line(creator).split()
+    spot = Spot(path, int(serial), 1 << 20, 4, 0)
+    arena = Arena.open(spot)
     os.kill(creator.pid, signal.SIGKILL)
     creator.communicate()
     assert bytes(arena.slot(0)[:4]) == b"here"
     arena.slot(3)[-1] = 7
     with pytest.raises(OSError, match="No such file"):
-        Arena.open(path, 1 << 20, 4)
+        Arena.open(spot)
     arena.close()
 
     arena = Arena.create(100, 2)
     arena.slot(1)[:5] = b"hello"
-    child = start(OTHER, arena.path)
+    child = start(OTHER, arena.path, str(arena.spot(0).serial))
     assert line(child) == "hello"
     end(child)
-    second = start(OTHER, arena.path)
+    second = start(OTHER, arena.path, str(arena.spot(0).serial))
     assert line(second) == "heard", "a successor finds what was written"
     end(second)
     arena.close()
@@ -157,7 +164,7 @@ def test_without_nameless_memory_a_file_is_unlinked_once_it_is_open(
         Arena.create(100, 2)
     arena = Arena.create(100, 2, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    other = Arena.open(arena.path, 100, 2)
+    other = Arena.open(arena.spot(0))
     other.slot(1)[:2] = b"ok"
     assert bytes(arena.slot(1)[:2]) == b"ok"
     other.close()
@@ -175,7 +182,7 @@ def test_without_a_look_into_proc_the_file_keeps_its_name_until_close(
     monkeypatch.setattr(os, "open", hidden)
     arena = Arena.create(100, 2, str(tmp_path))
     assert list(tmp_path.iterdir()) == [Path(arena.path)]
-    other = Arena.open(arena.path, 100, 2)
+    other = Arena.open(arena.spot(0))
     other.slot(1)[:2] = b"ok"
     assert bytes(arena.slot(1)[:2]) == b"ok"
     other.close()

@@ -71,8 +71,8 @@ class Desk:
     def start(self, work: Work, arena: Arena, state: int) -> bool:
         """Give a task to the free trainer of its user; False if it is gone."""
         seat = self._seat(work.user)
-        size = arena.slot_bytes
-        task = RunTask(work.job, work.round, work.shard, arena.path, size, state, work.slot)
+        spots = arena.spot(state), arena.spot(work.slot)
+        task = RunTask(work.job, work.round, work.shard, *spots)
         if not self._send(seat, task):
             return False
         work.trainer_pid = seat.pid

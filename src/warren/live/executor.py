@@ -58,7 +58,7 @@ class Executor:
         for source in (self._control.socket, self._trainers.socket, lifeline):
             self._poller.register(source, zmq.POLLIN)
         self._desk = Desk(self._trainers)
-        self._supply = Supply(context, self._poller, role.folder)
+        self._supply = Supply(context, self._poller, role.folder, role.device)
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
         self._comp_free_ns = 0

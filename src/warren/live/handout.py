@@ -27,16 +27,32 @@ class Standing:
 
 
 class Handout:
-    """Pulls that wait for their state, and peers that have one ahead of its barrier."""
+    """Pulls that wait for their state, and peers that have one ahead of its barrier.
+
+    ``_lent``: states that peers read where they lie, by peer and round.
+    """
 
     def __init__(self, hub: Hub, store: ParameterStore) -> None:
         self._hub, self._store = hub, store
         self._parked: list[tuple[bytes, int]] = []
         self._ahead: list[bytes] = []
+        self._lent: dict[bytes, list[tuple[int, tuple[memoryview, ...]]]] = {}
+        self._peer_of: dict[int, bytes] = {}
 
-    def park(self, peer: bytes, round_no: int) -> None:
-        """Somebody asks for the state that a round begins with."""
+    def park(self, peer: bytes, round_no: int, device: int) -> None:
+        """The executor of a device asks for the state that a round begins with."""
+        before = self._peer_of.get(device, peer)
+        if before != peer:  # that executor is gone, and reads no more
+            self._lent.pop(before, None)
+        self._peer_of[device] = peer
         self._parked.append((peer, round_no))
+
+    def taken(self, peer: bytes, round_no: int) -> None:
+        """A peer does not need a state any more where it lies."""
+        lent = self._lent.get(peer, [])
+        found = next((at for at, (round_, _) in enumerate(lent) if round_ == round_no), None)
+        if found is not None:
+            del lent[found]
 
     def release(self, passed: int, at_ns: int) -> None:
         """The barrier has passed: those who have the new state may use it."""
@@ -80,5 +96,9 @@ class Handout:
         done = now.done if current else ()
         since_ns = now.since_ns if current else None
         have = () if now.first else store.have(round_no)
-        header = State(round_no, since_ns, store.total_bytes, store.ranges, done, have)
-        self._hub.send(peer, header, *blocks)
+        spot = store.spot(blocks)
+        header = State(round_no, since_ns, store.total_bytes, store.ranges, done, have, spot)
+        if spot is None:
+            self._hub.send(peer, header, *blocks)
+        elif self._hub.send(peer, header):
+            self._lent.setdefault(peer, []).append((round_no, blocks))

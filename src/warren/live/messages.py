@@ -24,9 +24,10 @@ from warren.live.server_messages import (
     RoundReport,
     ServerReady,
     State,
+    Taken,
     Turn,
 )
-from warren.live.wire import Message
+from warren.live.wire import Message, Spot
 
 
 class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
@@ -184,19 +185,13 @@ class Forget(Message, frozen=True, tag=True, array_like=True):
 
 
 class RunTask(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer. The bytes lie in memory that both share.
-
-    ``arena`` is its path, ``size`` the bytes of one slot; the state is in slot ``state``, the
-    update goes to slot ``update``.
-    """
+    """Executor to trainer: the state is at one spot, the update goes to the other."""
 
     job: int
     round: int
     shard: int
-    arena: str
-    size: int
-    state: int
-    update: int
+    state: Spot
+    update: Spot
 
 
 class TaskComputed(Message, frozen=True, tag=True, array_like=True):
@@ -232,9 +227,8 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
     | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare
-    | Prepared | Forget
-    | RunTask | TaskComputed | TaskRaised | Pull | State | Passed | Over | Push | Pushed | Commit
-    | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
+    | Prepared | Forget | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
+    | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
 )  # fmt: skip
 
 

@@ -15,11 +15,10 @@ import msgspec
 import zmq
 
 from warren.live.handout import Handout, Standing
+from warren.live.intake import Intake
 from warren.live.limits import Alarm
 from warren.live.partners import Partners
-from warren.live.processes import (
-    sleep_until,
-)
+from warren.live.processes import sleep_until
 from warren.live.roles import ServerRole
 from warren.live.saver import Saver
 from warren.live.server_messages import (
@@ -33,6 +32,7 @@ from warren.live.server_messages import (
     Pushed,
     RoundReport,
     ServerReady,
+    Taken,
     Turn,
 )
 from warren.live.training import numerics
@@ -42,7 +42,7 @@ from warren.live.training.marklog import MarkLog
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub, Link, server_address
-from warren.live.wire import Stamp
+from warren.live.wire import Spot, Stamp
 
 _MS: Final = 1_000_000
 
@@ -66,7 +66,9 @@ class Server:
         self._job, self._alarm = role.job, Alarm()
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
-            self._store = store = ParameterStore(app, role.job, part=role.part, parts=role.parts)
+            self._store = store = ParameterStore(
+                app, role.job, part=role.part, parts=role.parts, shared=role.folder
+            )
             self._saver = Saver(role, store)
             self._marks = MarkLog(self._saver.marks_path, len(store.layout.entries))
             self._marks.load()
@@ -76,6 +78,7 @@ class Server:
         address = role.folder, role.job.index, role.era
         self._hub = Hub(context, server_address(*address, role.part))
         self._handout = Handout(self._hub, store)
+        self._intake = Intake(store.ranges)
         self._partners = Partners(self._hub, store, role.parts, role.round)
         self._first = Link(context, server_address(*address, 0)) if role.part else None
         self._opens_ns: int | None = None
@@ -143,8 +146,10 @@ class Server:
         """Take everything that is here; updates before pulls, so that rounds end early."""
         for peer, message, buffers in self._hub.drain():
             match message:
-                case Pull(round=round_no):
-                    self._handout.park(peer, round_no)
+                case Pull(round=round_no, device=device):
+                    self._handout.park(peer, round_no, device)
+                case Taken(round=round_no):
+                    self._handout.taken(peer, round_no)
                 case Push():
                     self._take(peer, message, buffers)
                 case Commit(round=round_no, stamp=stamp):
@@ -165,8 +170,11 @@ class Server:
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
         store = self._store
         if push.round == store.version and not store.finished:
+            pieces = buffers if push.spot is None else self._pieces(push, push.spot)
+            if pieces is None:
+                return
             result = TaskResult(
-                loss=push.loss, present=push.present, marks=push.marks, update=tuple(buffers)
+                loss=push.loss, present=push.present, marks=push.marks, update=tuple(pieces)
             )
             store.add(push.shard, result)
             self._marks.append(push.round, push.shard, push.marks)
@@ -177,7 +185,17 @@ class Server:
             stamp = push.stamp
             now_ns = time.monotonic_ns()
             self._commit(msgspec.structs.replace(stamp, end_ns=now_ns))
+        self._make_step()  # while the last update may still lie where it was computed
         self._hub.send(peer, Pushed(push.round, push.shard))
+
+    def _pieces(self, push: Push, spot: Spot) -> list[memoryview] | None:
+        """The last update of a round is used where it lies, unless an emulated COMM lane waits."""
+        store = self._store
+        others = set(store.have(store.version)) | {push.shard}
+        last = len(others) == self._job.scale and store.version == self._passed
+        if last and push.committed and not self._stepped:
+            return self._intake.look(spot)
+        return self._intake.fetch(spot)
 
     def _commit(self, stamp: Stamp) -> None:
         """A task is done; of one that ran twice the first result counts."""
@@ -198,6 +216,11 @@ class Server:
     # What follows from it.
 
     def _step(self) -> None:
+        self._make_step()
+        if self._first is None and self._stepped and self._outcome is None:
+            self._conclude()
+
+    def _make_step(self) -> None:
         store = self._store
         if not self._stepped and store.complete and store.version == self._passed:
             round_no = store.version
@@ -208,8 +231,6 @@ class Server:
             if self._first is not None:
                 blocks = store.state() if store.wants_whole else ()
                 self._first.send(PartDone(self._role.part, round_no), *blocks)
-        if self._first is None and self._stepped and self._outcome is None:
-            self._conclude()
 
     def _conclude(self) -> None:
         if not self._partners.all_done:
@@ -221,19 +242,21 @@ class Server:
                 self._save_params()
         if self._real:
             self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
-        self._answer_pulls()
 
     def _pass_barrier(self) -> None:
         outcome = self._outcome
         if outcome is None or len(self._stamps) < self._job.scale or not self._saver.published:
             return
-        self._report(outcome)
+        stamps = tuple(self._stamps.values())
         self._outcome, self._stepped, self._passed = None, False, self._store.version
         self._since_ns = self._barrier_ns
         self._stamps.clear()
         self._store.forget_previous()
-        if not outcome.finished:
+        if not outcome.finished:  # what others wait for goes first
             self._release()
+            self._answer_pulls()
+        self._report(outcome, stamps)
+        if not outcome.finished:
             self._begin_round()
 
     def _begin_round(self) -> None:
@@ -243,22 +266,11 @@ class Server:
             self._saver.save(self._passed)
             self._marks.forget_before(self._saver.previous)
 
-    def _report(self, outcome: RoundOutcome) -> None:
+    def _report(self, outcome: RoundOutcome, stamps: tuple[Stamp, ...]) -> None:
         metrics = None if outcome.metrics is None else dict(outcome.metrics)
-        self._control.send(
-            RoundReport(
-                self._job.index,
-                self._role.era,
-                outcome.round,
-                outcome.loss,
-                metrics,
-                outcome.finished,
-                self._barrier_ns,
-                tuple(self._stamps.values()),
-                self._saver.last,
-                self._sha256,
-            )
-        )
+        what = self._job.index, self._role.era, outcome.round, outcome.loss, metrics
+        ended = outcome.finished, self._barrier_ns, stamps, self._saver.last, self._sha256
+        self._control.send(RoundReport(*what, *ended))
 
     def _save_params(self) -> None:
         write_whole(self._role.params, self._store.save())

@@ -5,7 +5,7 @@ Times ``*_ns`` are readings of the host's monotonic clock, which all processes o
 
 from __future__ import annotations
 
-from warren.live.wire import Message, Stamp
+from warren.live.wire import Message, Spot, Stamp
 
 
 class ServerReady(Message, frozen=True, tag=True, array_like=True):
@@ -17,19 +17,21 @@ class ServerReady(Message, frozen=True, tag=True, array_like=True):
 
 
 class Pull(Message, frozen=True, tag=True, array_like=True):
-    """Executor to server: the state of this round, when there is one."""
+    """Executor of ``device`` to server: the state of this round, when there is one."""
 
     round: int
+    device: int
 
 
 class State(Message, frozen=True, tag=True, array_like=True):
     """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
 
     The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
-    ``total_bytes``: what this server owns. ``passed_ns`` is when the barrier passed (or the job
-    arrived); None: wait for ``Passed``, which comes from the first server. ``done`` comes from
-    there too: tasks of the round that need not run again, if every other server of the job has
-    their update, as ``have`` says of its own.
+    ``total_bytes``: what this server owns. Large ones are not sent: the whole state is at ``spot``,
+    where it stays as it is until ``Taken`` comes back. ``passed_ns`` is when the barrier passed (or
+    the job arrived); None: wait for ``Passed``, which comes from the first server. ``done`` comes
+    from there too: tasks of the round that need not run again, if every other server of the job
+    has their update, as ``have`` says of its own.
     """
 
     round: int
@@ -38,6 +40,13 @@ class State(Message, frozen=True, tag=True, array_like=True):
     ranges: tuple[tuple[int, int], ...]
     done: tuple[Stamp, ...] = ()
     have: tuple[int, ...] = ()
+    spot: Spot | None = None
+
+
+class Taken(Message, frozen=True, tag=True, array_like=True):
+    """Executor to server: a state of this round that lay at a spot is not needed there now."""
+
+    round: int
 
 
 class Passed(Message, frozen=True, tag=True, array_like=True):
@@ -56,6 +65,7 @@ class Over(Message, frozen=True, tag=True, array_like=True):
 class Push(Message, frozen=True, tag=True, array_like=True):
     """Executor to server; beside it the update, in the server's ranges.
 
+    A large one is not sent: the whole update is at ``spot``, and stays until ``Pushed`` comes back.
     ``committed``: no Commit follows; ``stamp`` is then what it would have said.
     """
 
@@ -66,6 +76,7 @@ class Push(Message, frozen=True, tag=True, array_like=True):
     marks: bytes
     committed: bool
     stamp: Stamp
+    spot: Spot | None = None
 
 
 class Pushed(Message, frozen=True, tag=True, array_like=True):

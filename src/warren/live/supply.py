@@ -7,16 +7,19 @@ the next is computed. A task that finds no place waits; that is the credit of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import zmq
 
 from warren.live.lanes import Key
 from warren.live.messages import AnyMessage
-from warren.live.server_messages import Over, Passed, Pull, Push, Pushed, State
+from warren.live.server_messages import Over, Passed, Pull, Push, Pushed, State, Taken
 from warren.live.training.arena import Arena
+from warren.live.training.memory import SHARED_FROM_BYTES
+from warren.live.training.windows import Windows
 from warren.live.transport import Link, server_address
 from warren.live.wire import Stamp
 
@@ -26,6 +29,16 @@ STATES: Final = (0, 1)
 UPDATES: Final = (2, 3)
 SLOTS: Final = len(STATES) + len(UPDATES)
 """The slots of an arena."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What one server owns of a state; ``lent``: it lies in the server's memory."""
+
+    part: int
+    ranges: Sequence[tuple[int, int]]
+    buffers: Sequence[memoryview]
+    lent: bool
 
 
 @dataclass(slots=True)
@@ -43,7 +56,7 @@ class Parcel:
     over: bool = False
     done: tuple[Stamp, ...] = ()
     have: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    frames: list[tuple[Sequence[tuple[int, int]], list[memoryview]]] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
 
     def done_before(self, shard: int) -> Stamp | None:
         """When a task ran that need not run again: whoever ran it was lost, after it was done."""
@@ -62,15 +75,23 @@ class Source:
     ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     total_bytes: int = 0
     updates: set[int] = field(default_factory=lambda: set(UPDATES))
+    windows: Windows = field(default_factory=Windows)
+
+    def let_go(self, round_no: int, frames: Iterable[Frame]) -> None:
+        """Tell servers what is not needed any more where it lies."""
+        for frame in frames:
+            if frame.lent:
+                self.links[frame.part].send(Taken(round_no))
 
 
 class Supply:
     """Connections to servers; states that are here or asked for."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, folder: str
+        self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, folder: str, device: int
     ) -> None:
         self._context, self._poller, self._folder = context, poller, folder
+        self._device = device
         self._sources: dict[int, Source] = {}
         self._arenas: dict[int, Arena] = {}
 
@@ -105,10 +126,10 @@ class Supply:
             if round_no not in source.parcels:
                 source.parcels[round_no] = Parcel(set(range(len(source.links))))
                 for link in source.links:
-                    link.send(Pull(round_no))
+                    link.send(Pull(round_no, self._device))
         for job, source in self._sources.items():
             for round_no in [r for r in source.parcels if (job, r) not in wanted]:
-                del source.parcels[round_no]
+                source.let_go(round_no, source.parcels.pop(round_no).frames)
 
     def ready(self, key: Key) -> Parcel | None:
         """The state of a task, once it has its place and its barrier has passed."""
@@ -119,7 +140,7 @@ class Supply:
         if parcel.missing or parcel.passed_ns is None:
             return None
         if parcel.slot < 0:
-            self._place(key[0], parcel)
+            self._place(*key, parcel)
         return None if parcel.slot < 0 else parcel
 
     def memory(self, job: int) -> Arena | None:
@@ -138,10 +159,13 @@ class Supply:
 
     def push(self, job: int, push: Push, slot: int) -> int:
         """Send an update, to each server its blocks; gives how many will acknowledge it."""
-        source = self._sources[job]
-        update = self._arenas[job].slot(slot)
+        source, arena = self._sources[job], self._arenas[job]
+        update = arena.slot(slot)
+        if source.total_bytes >= SHARED_FROM_BYTES:
+            push = msgspec.structs.replace(push, spot=arena.spot(slot))
         for part, link in enumerate(source.links):
-            link.send(push, *(update[begin:end] for begin, end in source.ranges[part]))
+            ranges = source.ranges[part] if push.spot is None else ()
+            link.send(push, *(update[begin:end] for begin, end in ranges))
         return len(source.links)
 
     def send(self, job: int, message: AnyMessage) -> None:
@@ -164,35 +188,57 @@ class Supply:
             for link in source.links:
                 self._poller.unregister(link.socket)
                 link.close()
+            source.windows.close()
         if ended and (arena := self._arenas.pop(job, None)) is not None:
             arena.close()
 
     def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
         assert isinstance(message, State | Passed | Over)
-        source = self._sources[job]
-        parcel = source.parcels.get(message.round)
-        if parcel is None:
-            return
+        parcel = self._sources[job].parcels.get(message.round)
         match message:
-            case State(ranges=ranges, total_bytes=total_bytes, passed_ns=passed_ns):
-                source.ranges[part], source.total_bytes = ranges, total_bytes
-                if part in parcel.missing:
-                    parcel.missing.discard(part)
-                    parcel.frames.append((ranges, buffers))
-                if part:
-                    parcel.have[part] = message.have
-                else:
-                    parcel.done = message.done
-                if passed_ns is not None:
-                    parcel.passed_ns = passed_ns
-                if not parcel.missing and parcel.slot < 0:
-                    self._place(job, parcel)
-            case Passed(at_ns=at_ns):
+            case State():
+                self._state(job, part, message, buffers)
+            case Passed(at_ns=at_ns) if parcel is not None:
                 parcel.passed_ns = at_ns
-            case Over():
+            case Over() if parcel is not None:
                 parcel.over = True
 
-    def _place(self, job: int, parcel: Parcel) -> None:
+    def _state(self, job: int, part: int, state: State, buffers: list[memoryview]) -> None:
+        """Blocks have come; those that are let go of, or here already, are not needed."""
+        source = self._sources[job]
+        parcel = source.parcels.get(state.round)
+        frame = self._frame(source, part, state, buffers)
+        if frame is None:
+            return  # their server is gone; others will come
+        if parcel is None:
+            source.let_go(state.round, [frame])
+            return
+        source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
+        if part in parcel.missing:
+            parcel.missing.discard(part)
+            parcel.frames.append(frame)
+        else:
+            source.let_go(state.round, [frame])
+        if part:
+            parcel.have[part] = state.have
+        else:
+            parcel.done = state.done
+        if state.passed_ns is not None:
+            parcel.passed_ns = state.passed_ns
+        if not parcel.missing and parcel.slot < 0:
+            self._place(job, state.round, parcel)
+
+    def _frame(
+        self, source: Source, part: int, state: State, buffers: list[memoryview]
+    ) -> Frame | None:
+        if state.spot is None:
+            return Frame(part, state.ranges, buffers, lent=False)
+        whole = source.windows.look(state.spot)
+        if whole is None:
+            return None
+        return Frame(part, state.ranges, [whole[begin:end] for begin, end in state.ranges], True)
+
+    def _place(self, job: int, round_no: int, parcel: Parcel) -> None:
         """Copy a state to where trainers can read it, if there is room."""
         source = self._sources[job]
         if job not in self._arenas:
@@ -203,7 +249,8 @@ class Supply:
             return
         parcel.slot = free[0]
         memory = self._arenas[job].slot(parcel.slot)
-        for ranges, buffers in parcel.frames:
-            for (begin, end), buffer in zip(ranges, buffers, strict=True):
+        for frame in parcel.frames:
+            for (begin, end), buffer in zip(frame.ranges, frame.buffers, strict=True):
                 memory[begin:end] = buffer
+        source.let_go(round_no, parcel.frames)
         parcel.frames.clear()

@@ -21,11 +21,10 @@ from warren.live.messages import (
 )
 from warren.live.processes import direct_output, own_temporary_folder, pin_to_core, set_name
 from warren.live.roles import Role, TrainerRole
-from warren.live.supply import SLOTS
 from warren.live.training import numerics
-from warren.live.training.arena import Arena
 from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
+from warren.live.training.windows import Windows
 from warren.live.transport import Link, executor_address
 from warren.model.errors import SpecError
 
@@ -56,7 +55,7 @@ class Trainer:
         self._jobs = {job.index: job for job in role.jobs}
         self._link = Link(zmq.Context(), executor_address(role.folder, role.device, role.life))
         self._runners: dict[int, TaskRunner] = {}
-        self._arenas: dict[int, tuple[str, Arena]] = {}
+        self._windows: dict[int, Windows] = {}
         self._log_of: int | None = None
         self._alarm = Alarm()
 
@@ -104,30 +103,20 @@ class Trainer:
             runner.warm()
 
     def _compute(self, task: RunTask) -> TaskComputed:
-        arena = self._arena(task)
+        windows = self._windows.setdefault(task.job, Windows())
         runner = self._runner(task.job)
         numerics.pin()  # apps share this process, and a module may set what it likes
-        state, update = arena.slot(task.state), arena.slot(task.update)
+        state, update = windows.view(task.state), windows.view(task.update)
         result = runner.run(state, task.round, task.shard, update)
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )
 
-    def _arena(self, task: RunTask) -> Arena:
-        path, arena = self._arenas.get(task.job, ("", None))
-        if arena is None or path != task.arena:
-            if arena is not None:
-                arena.close()
-            arena = Arena.open(task.arena, task.size, SLOTS)
-            self._arenas[task.job] = (task.arena, arena)
-        return arena
-
     def _forget(self, job: int) -> None:
         """A job has ended; what it held is needed by others."""
         self._runners.pop(job, None)
-        _, arena = self._arenas.pop(job, ("", None))
-        if arena is not None:
-            arena.close()
+        if (windows := self._windows.pop(job, None)) is not None:
+            windows.close()
 
     def _runner(self, job: int) -> TaskRunner:
         if job not in self._runners:

@@ -9,6 +9,20 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Base of all messages."""
 
 
+class Spot(msgspec.Struct, frozen=True, array_like=True):
+    """A slot of memory that processes of one host share: ``warren.live.training.arena``.
+
+    ``path`` leads to the memory, which has ``slots`` slots of ``slot_bytes``. ``serial`` tells it
+    from other memory that the same path may lead to later.
+    """
+
+    path: str
+    serial: int
+    slot_bytes: int
+    slots: int
+    slot: int
+
+
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
     """When a task was on COMP, and when its synchronisation ended; -1: its only device."""
 

@@ -1,4 +1,4 @@
-"""Memory that an executor and its trainers share on one host: slots for states and updates."""
+"""Memory that processes of one host share: slots for states and updates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 from typing import Final
 
 from warren.live.training.layout import ALIGN_BYTES
+from warren.live.wire import Spot
 
 _NAME: Final = "warren-arena"
 
@@ -24,6 +25,7 @@ class Arena:
 
     def __init__(self, fd: int, path: str, slot_bytes: int, slots: int) -> None:
         self.path, self.slot_bytes, self.slots = path, slot_bytes, slots
+        self._serial = os.fstat(fd).st_ino
         self._stride = _stride(slot_bytes)
         self._map: mmap.mmap | None = mmap.mmap(fd, self._stride * slots)
         self._fd = -1
@@ -58,24 +60,32 @@ class Arena:
         return arena
 
     @staticmethod
-    def open(path: str, slot_bytes: int, slots: int) -> Arena:
-        """The memory that another process created.
+    def open(spot: Spot) -> Arena:
+        """The memory that another process created, in which ``spot`` is.
 
         Raises
         ------
         OSError
             That process is gone, or has closed it.
         ValueError
-            It has another size.
+            It is other memory, or has another size.
         """
+        path, slot_bytes, slots = spot.path, spot.slot_bytes, spot.slots
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            size = os.fstat(fd).st_size
-            if size != _stride(slot_bytes) * slots:
-                raise ValueError(f"{path} has {size} bytes, not {slots} slots of {slot_bytes}")
+            found = os.fstat(fd)
+            if found.st_ino != spot.serial:
+                raise ValueError(f"{path} is not the memory that is meant")
+            if found.st_size != _stride(slot_bytes) * slots:
+                what = f"{found.st_size} bytes, not {slots} slots of {slot_bytes}"
+                raise ValueError(f"{path} has {what}")
             return Arena(fd, path, slot_bytes, slots)
         finally:
             os.close(fd)  # the mapping keeps the memory
+
+    def spot(self, index: int) -> Spot:
+        """How another process finds a slot."""
+        return Spot(self.path, self._serial, self.slot_bytes, self.slots, index)
 
     def slot(self, index: int) -> memoryview:
         """The bytes of one slot, which may be written; they begin at a multiple of 64."""

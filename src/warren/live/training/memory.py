@@ -11,9 +11,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from warren.live.training.arena import Arena
 from warren.live.training.blocks import Ranges, views_in
 from warren.live.training.layout import Buffer, Layout, flat_of
+from warren.live.wire import Spot
 
+SHARED_FROM_BYTES: Final = 1 << 16
+"""Smaller states are sent: copying them costs less than saying when they are not needed."""
 _FRAMES: Final = 4
 """A device has two places for states and two for updates."""
 
@@ -33,16 +37,25 @@ class Place:
 
     A view keeps its memory, and so do its slices and a message that sends it without copying,
     until the transport has let go. So nobody has to say when, and nobody can say it too early.
+
+    In the memory of an ``arena``, in its slot 0, other processes can read it too; then somebody has
+    to hold a view for them.
     """
 
-    def __init__(self, nbytes: int) -> None:
-        self.flat = fresh(nbytes)
+    def __init__(self, nbytes: int, arena: Arena | None = None) -> None:
+        shared = None if arena is None else torch.frombuffer(arena.slot(0), dtype=torch.uint8)
+        self.flat = fresh(nbytes) if shared is None else shared
+        self.spot = None if arena is None else arena.spot(0)
         self._lent: weakref.ref[Any] | None = None
 
     @property
     def free(self) -> bool:
         """Whether nobody can read it any more."""
         return self._lent is None or self._lent() is None
+
+    def lent(self, view: memoryview) -> bool:
+        """Whether this is a view of it that it has lent last."""
+        return self._lent is not None and self._lent() is view.obj
 
     def lend(self) -> memoryview:
         """All its bytes."""
@@ -83,11 +96,12 @@ class Frames:
 class StatePool:
     """Copies of the owned part of a model that stay as they are while anyone may read them.
 
-    As many places come to be as are held at once.
+    As many places come to be as are held at once. ``shared``: processes of this host can read
+    them; a folder as for ``Arena.create``.
     """
 
-    def __init__(self, layout: Layout, ranges: Ranges) -> None:
-        self._layout, self._ranges = layout, ranges
+    def __init__(self, layout: Layout, ranges: Ranges, shared: str | None = None) -> None:
+        self._layout, self._ranges, self._shared = layout, ranges, shared
         self._places: list[tuple[Place, dict[int, Tensor]]] = []
 
     def __len__(self) -> int:
@@ -104,8 +118,17 @@ class StatePool:
         whole = place.lend()
         return tuple(whole[begin:end] for begin, end in self._ranges)
 
+    def spot(self, packed: Sequence[memoryview]) -> Spot | None:
+        """Where the whole lies of which these are the pieces; None where it is not shared."""
+        for place, _ in self._places if packed else ():
+            if place.lent(packed[0]):
+                return place.spot
+        return None
+
     def _new(self) -> tuple[Place, dict[int, Tensor]]:
-        place = Place(self._layout.total_bytes)
+        size = self._layout.total_bytes
+        arena = None if self._shared is None else Arena.create(size, 1, self._shared)
+        place = Place(size, arena)
         pieces = pieces_of(place.flat, self._ranges)
         views = {at: view for at, _, view in views_in(self._layout, self._ranges, pieces)}
         self._places.append((place, views))

@@ -22,10 +22,11 @@ from warren.live.training.contract import (
     tensorwise,
 )
 from warren.live.training.layout import Buffer, Entry, Layout, tensors
-from warren.live.training.memory import StatePool
+from warren.live.training.memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.places import Places
 from warren.live.training.result import TaskResult
 from warren.live.training.seeding import BARRIER, reseed
+from warren.live.wire import Spot
 from warren.model.job import Job
 
 _LARGE_BYTES: Final = 1 << 16
@@ -38,7 +39,9 @@ class Replica:
     ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
     """
 
-    def __init__(self, app: TorchApp, job: Job, part: int, parts: int) -> None:
+    def __init__(
+        self, app: TorchApp, job: Job, part: int, parts: int, shared: str | None = None
+    ) -> None:
         self.app, self.job, self.part, self.parts = app, job, part, parts
         self.model = build_model(app, job)
         self.optimizer = build_optimizer(app, job, self.model)
@@ -49,7 +52,8 @@ class Replica:
         self.ranges: Ranges = ranges_of(self.layout, self.owners, part)
         self.owned = frozenset(i for i, owner in enumerate(self.owners) if owner == part)
         self.current = frozenset(range(len(self.owners)))
-        self._pool = StatePool(self.layout, self.ranges)
+        large = self.layout.total_bytes >= SHARED_FROM_BYTES
+        self._pool = StatePool(self.layout, self.ranges, shared if large else None)
         self._means = Means(self.layout, self.ranges)
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
         owned_bytes = sum(end - begin for begin, end in self.ranges)
@@ -65,6 +69,10 @@ class Replica:
     def pack(self) -> tuple[memoryview, ...]:
         """The owned tensors as they are now, one piece a range."""
         return self._pool.pack(self._tensors())
+
+    def spot(self, packed: Sequence[memoryview]) -> Spot | None:
+        """Where other processes find a state that was packed; None: it has to be sent."""
+        return self._pool.spot(packed)
 
     def step(self, round_no: int, results: Sequence[TaskResult]) -> None:
         """Combine the owned tensors of results in shard order, step, and schedule."""

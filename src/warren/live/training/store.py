@@ -20,6 +20,7 @@ from warren.live.training.result import (
     TaskResult,
     differing,
 )
+from warren.live.wire import Spot
 from warren.model.job import Job
 
 Expected = Callable[[int, int], bytes | None]
@@ -39,6 +40,9 @@ class ParameterStore:
         Of ``parts`` servers this is number ``part``. All together give the bits of one.
     expected
         Where to look up what a task gave before the servers of this job were lost.
+    shared
+        Large states are where other processes of this host can read them; a folder as for
+        ``Arena.create``.
 
     Raises
     ------
@@ -54,10 +58,11 @@ class ParameterStore:
         part: int = 0,
         parts: int = 1,
         expected: Expected | None = None,
+        shared: str | None = None,
     ) -> None:
         check_job(app, job)
         self._job = job
-        self._replica = Replica(app, job, part, parts)
+        self._replica = Replica(app, job, part, parts, shared)
         self.layout = self._replica.layout
         self.ranges: Ranges = self._replica.ranges
         self.total_bytes = self.layout.total_bytes
@@ -83,6 +88,10 @@ class ParameterStore:
         if self._state is None:
             self._state = self._replica.pack()
         return self._state
+
+    def spot(self, state: tuple[memoryview, ...]) -> Spot | None:
+        """Where other processes find a state as long as it is held; None: it has to be sent."""
+        return self._replica.spot(state)
 
     def previous_state(self) -> tuple[memoryview, ...]:
         """The same of the version before the last step, for a task that was lost after it.

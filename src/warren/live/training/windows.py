@@ -1,0 +1,63 @@
+"""Memory of other processes of this host, opened once and looked into as spots name it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from warren.live.training.arena import Arena
+from warren.live.wire import Spot
+
+_FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+class Windows:
+    """Arenas that others made. What their makers have closed is let go of as others are opened."""
+
+    def __init__(self) -> None:
+        self._arenas: dict[tuple[str, int], Arena] = {}
+
+    def view(self, spot: Spot) -> memoryview:
+        """The bytes of a slot, which may be written.
+
+        Raises
+        ------
+        OSError
+            Who made it is gone, or has closed it.
+        ValueError
+            It is not as the spot says.
+        """
+        key = spot.path, spot.serial
+        if key not in self._arenas:
+            self._close(path for path, _ in self._arenas if not os.path.exists(path))
+            self._close([spot.path])
+            self._arenas[key] = Arena.open(spot)
+        return self._arenas[key].slot(spot.slot)
+
+    def look(self, spot: Spot) -> memoryview | None:
+        """As ``view``; None where who made it is gone.
+
+        Raises
+        ------
+        OSError
+            This process or its host can open no more.
+        """
+        try:
+            return self.view(spot)
+        except ValueError:
+            return None
+        except OSError as error:
+            if error.errno in _FULL:
+                raise
+            return None
+
+    def close(self) -> None:
+        """Let go of all of them; see ``Arena.close``."""
+        self._close([path for path, _ in self._arenas])
+
+    def _close(self, paths: Iterable[str]) -> None:
+        gone = set(paths)
+        for key in [key for key in self._arenas if key[0] in gone]:
+            self._arenas.pop(key).close()
