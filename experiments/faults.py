@@ -13,10 +13,7 @@ named, when tasks run again.
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +22,7 @@ import _common
 import _disturb
 import yaml
 from _disturb import Fault, Outcome
+from _parts import make_parts
 
 SPINE: Final = Path(__file__).parent / "spine"
 KINDS: Final = ("trainer", "executor", "server", "zygote", "controller")
@@ -40,20 +38,16 @@ Row = dict[str, Any]
 
 def main() -> None:
     """Make the parts asked for, save, and stop with an error where something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=list(MAKE), help="only this one")
-    wanted = parser.parse_args().part
-    parts = _common.earlier("faults")
-    for name in [wanted] if wanted else list(MAKE):
-        scratch = Path(tempfile.mkdtemp(prefix="warren-faults-"))
-        try:
-            parts[name] = {"rows": MAKE[name](scratch), "made_by": _common.made_by()}
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        _common.save("faults", SEED, {"moments": MOMENTS, "parts": parts})
+    make = {name: rows_of(part) for name, part in MAKE.items()}
+    parts = make_parts("faults", __doc__, make, seed=SEED, stated={"moments": MOMENTS})
     wrong = [row for part in parts.values() for row in part["rows"] if row["wrong"]]
     if wrong:
         sys.exit("\n".join(str(row) for row in wrong))
+
+
+def rows_of(part: Callable[[Path], list[Row]]) -> Callable[[Path], dict[str, Any]]:
+    """A part as it is saved."""
+    return lambda scratch: {"rows": part(scratch)}
 
 
 def under_faults(scratch: Path) -> list[Row]:

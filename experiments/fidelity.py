@@ -12,12 +12,9 @@ which one device type is 20 % slower, and a simulator that leaves out synchronis
 
 from __future__ import annotations
 
-import argparse
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +22,7 @@ from typing import Any, Final
 import _common
 import numpy as np
 import yaml
+from _parts import make_parts
 
 from warren.live.calibrate import processor
 from warren.profile.table import TABLE
@@ -43,25 +41,24 @@ Row = dict[str, Any]
 
 def main() -> None:
     """Make the parts asked for, save, and stop with an error where a limit is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=sorted(LIMIT_PCT), help="only this one")
-    wanted = parser.parse_args().part
-    parts = _common.earlier("fidelity")
-    for name in [wanted] if wanted else sorted(LIMIT_PCT):
-        reason = cannot(name)
-        if reason:
-            print(f"part ({name}) skipped: {reason}", flush=True)
-            continue
-        scratch = Path(tempfile.mkdtemp(prefix="warren-fidelity-"))
-        try:
-            parts[name] = {"inputs": inputs(name), **MAKE[name](scratch)}
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        parts[name] |= {"limit_pct": LIMIT_PCT[name], "made_by": _common.made_by()}
-        _common.save("fidelity", 1, {"overruns_max": OVERRUNS_MAX, "parts": parts})
+    parts = make_parts(
+        "fidelity",
+        __doc__,
+        {name: judged(name) for name in MAKE},
+        seed=1,
+        stated={"overruns_max": OVERRUNS_MAX},
+        cannot=cannot,
+    )
     missed = [text for name, part in parts.items() for text in faults(name, part)]
     if missed:
         sys.exit("\n".join(missed))
+
+
+def judged(name: str) -> Callable[[Path], dict[str, Any]]:
+    """A part as it is saved, with its inputs and its limit."""
+    return lambda scratch: {
+        "inputs": inputs(name), **MAKE[name](scratch), "limit_pct": LIMIT_PCT[name]
+    }  # fmt: skip
 
 
 def cannot(part: str) -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from cli_runs import JOBS, Warren, write_run
-from test_cli_live import Command, has_lines
+from test_cli_live import LIVE_FILES, Command, files_in, has_lines
 
 import warren as from_python
+from warren.cli.files import read
 from warren.core.journal import Step, decode
+from warren.live.plain import train
+from warren.live.training import numerics
+from warren.live.training.load import build_app
 from warren.model.events import ParamsSaved, RoundsDone
+from warren.profile.table import BATCHES
+from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live
 
@@ -54,23 +62,61 @@ def check_ends(journal: bytes) -> None:
     assert sum(len(finished) for finished, _ in ends) == len(ROUNDS)
 
 
-def test_killed_and_interrupted_a_run_goes_on_and_trains_the_same_bits(
-    warren: Warren, tmp_path: Path
-) -> None:
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    run, plain = run_file(tmp_path, "checkpoint: {every: 7},"), "cluster.engine=plain"
-    assert Command(tmp_path, "run", run, "--set", plain, "--out", whole).end()[0] == 0
+@dataclass(frozen=True)
+class Story:
+    """One run, interrupted, resumed and killed, and resumed to its end: what was seen."""
+
+    folder: Path
+    run: str
+    interrupted: tuple[int, str, list[str], float]
+    interrupted_dir: Path
+    killed_dir: Path
+    ended: tuple[int, str, list[str], float]
+
+    @property
+    def out(self) -> Path:
+        """Of all three."""
+        return self.folder / "out"
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    folder = tmp_path_factory.mktemp("story")
+    run, out = run_file(folder, "checkpoint: {every: 7},"), folder / "out"
     how = "--place", "hare", "--set", "grain=20 rounds"
-    command = Command(tmp_path, "run", run, *how, "--out", out)
-    for rows, signum in ((15, signal.SIGKILL), (35, signal.SIGINT)):
-        command.wait_for(has_lines(out / "metrics" / "a.csv", rows))
-        command._process.send_signal(signum)
-        command._process.communicate(timeout=60)
-        command = Command(tmp_path, "run", "--resume", out)
-    code, _, err, _ = command.end()
+    command = Command(folder, "run", run, *how, "--out", out)
+    command.wait_for(has_lines(out / "metrics" / "a.csv", 25))
+    interrupted = command.end(signal.SIGINT)
+    shutil.copytree(out, folder / "interrupted")
+    command = Command(folder, "run", "--resume", out)
+    command.wait_for(has_lines(out / "metrics" / "a.csv", 45))
+    command.kill()
+    shutil.copytree(out, folder / "killed")
+    ended = Command(folder, "run", "--resume", out).end()
+    return Story(
+        folder=folder, run=run, interrupted=interrupted,
+        interrupted_dir=folder / "interrupted", killed_dir=folder / "killed", ended=ended,
+    )  # fmt: skip
+
+
+def plain_hashes(run_file: str) -> dict[str, str]:
+    """What the plain loop gives, in this process."""
+    run = load_run(run_file, read, {}, BATCHES)
+    found = {}
+    for one in run.workload.jobs:
+        app = build_app(one, run.base)
+        numerics.pin()
+        found[one.name] = train(app, one).digest
+    return found
+
+
+def test_killed_and_interrupted_a_run_goes_on_and_trains_the_same_bits(
+    story: Story, warren: Warren
+) -> None:
+    out, (code, _, err, _) = story.out, story.ended
     assert code == 0, err
     assert err[0].startswith(f"{out}: going on at ")
-    assert hashes(out) == hashes(whole)
+    assert hashes(out) == plain_hashes(story.run)
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["finished"], summary["resumed"]) == (3, 2)
     assert summary["tasks"] == 60 * 2 + 40 * 3 + 40
@@ -78,6 +124,35 @@ def test_killed_and_interrupted_a_run_goes_on_and_trains_the_same_bits(
     assert not (out / "checkpoints").exists()
     check_metrics(out)
     check_ends((out / "journal").read_bytes())
+
+
+def test_a_run_cut_off_in_training_keeps_what_ran_and_leaves_no_process(
+    story: Story, warren: Warren
+) -> None:
+    code, printed, err, took = story.interrupted
+    assert (code, printed) == (130, "")
+    assert took < 5.0
+    assert err[-2:] == [
+        f"cut off; the journal and the tables of what ran are in {story.out}; "
+        f"`warren run --resume {story.out}` goes on",
+        "warren: interrupted",
+    ]
+    out = story.interrupted_dir
+    assert files_in(out) == LIVE_FILES
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["unfinished"] > 0
+    assert summary["tasks"] > 0
+    assert warren("report", out).code == 0
+    assert warren("compare", out, story.run, "--json").code == 0
+
+
+def test_a_killed_run_leaves_no_process_and_a_journal_to_report_from(
+    story: Story, warren: Warren
+) -> None:
+    found = warren("report", story.killed_dir, "--json")
+    assert found.code == 0
+    assert found.json["tasks"] > 0
+    assert found.json["unfinished"] > 0
 
 
 @pytest.fixture
@@ -103,28 +178,33 @@ def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
         subprocess.run(["umount", place], check=True)
 
 
-@pytest.mark.parametrize(
-    ("size", "where"),
-    [
-        ("4k", ["profile.csv"]),  # before anything runs
-        ("24k", ["", "journal"]),  # while it runs
-        ("160k", ["trace.json", "report.html"]),  # when it has run
-    ],
-)
-def test_a_disk_that_takes_no_more_ends_a_run_in_clear_lines_and_with_room_it_goes_on(
-    disk: Callable[[str], Path], tmp_path: Path, size: str, where: list[str]
+def full(out: Path, *names: str) -> list[str]:
+    """What is told when one of these could not be written."""
+    return [f"warren: {out / name}: cannot be written: No space left on device" for name in names]
+
+
+def test_a_disk_that_is_full_before_a_run_starts_is_told_and_nothing_is_left(
+    disk: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    run, out = run_file(tmp_path), disk(f"size={size}") / "out"
-    told = [f"warren: {out / name}: cannot be written: No space left on device" for name in where]
+    out = disk("size=4k") / "out"
+    code, printed, err, _ = Command(tmp_path, "run", run_file(tmp_path), "--out", out).end()
+    assert (code, printed) == (2, "")
+    assert err[-1] in full(out, "profile.csv")
+    assert not out.exists()
+
+
+def test_a_disk_that_takes_no_more_ends_a_run_in_clear_lines_and_with_room_it_goes_on(
+    disk: Callable[[str], Path], tmp_path: Path
+) -> None:
+    run, out = run_file(tmp_path), disk("size=24k") / "out"
     code, printed, err, _ = Command(tmp_path, "run", run, "--out", out).end()
     assert (code, printed) == (2, "")
-    assert err[-1] in told
-    if size == "4k":
-        assert not out.exists()
-        return
-    code, _, err, _ = Command(tmp_path, "run", "--resume", out).end()
-    assert code == 2
-    assert err[-1].endswith("cannot be written: No space left on device")
+    assert err[-1] in full(out, "", "journal")  # while it runs
+    disk("size=160k")
+    for _ in range(2):  # when it has run, and when only tables are left to write
+        code, _, err, _ = Command(tmp_path, "run", "--resume", out).end()
+        assert code == 2
+        assert err[-1] in full(out, "trace.json", "report.html")
     disk("size=16m")
     code, _, err, _ = Command(tmp_path, "run", "--resume", out).end()
     assert code == 0, err

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runs import Told, Warren, write_run
+from cli_runs import JOBS, Told, Warren, write_run
 
 import warren as from_python
 from warren.cli import compose
 from warren.core.history import read_history
 from warren.core.journal import MAGIC, frames
+from warren.live.base import refuse_another_class
 from warren.model.events import AnyEvent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
@@ -27,8 +28,13 @@ JOURNAL_OPENS = len(MAGIC)
 class Stand(core_faults.FaultyPort):
     """A port without processes; at its ``cut_at``-th step somebody presses Ctrl-C."""
 
+    numerics = "torch 1; x86_64 AVX2; 1 thread"
+
     def start(self) -> None:
-        return
+        if self.restart is not None:
+            refuse_another_class(
+                Path("out/journal"), self._run.workload.jobs, self.restart, self.numerics
+            )
 
     def close(self) -> None:
         return
@@ -195,6 +201,24 @@ def test_a_folder_that_is_not_as_the_run_left_it_is_refused_and_stays_so(
     assert before == {p.name: p.read_bytes() for p in world.out.iterdir() if p.is_file()}
 
 
+def test_a_run_of_another_numerics_class_does_not_go_on_and_is_told_both(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.begin(10)
+    assert read_history(world.journal).header.numerics == Stand.numerics
+    before = world.journal
+    monkeypatch.setattr(Stand, "numerics", "torch 2; x86_64 AVX512; 1 thread")
+    told = world.resume()
+    assert told.code == 2
+    assert told.err[-1] == (
+        "warren: out/journal: the run computes in numerics class 'torch 1; x86_64 AVX2; 1 thread' "
+        "and would go on in 'torch 2; x86_64 AVX512; 1 thread': job a (numerics: strict) would get "
+        "other bits"
+    )
+    assert world.journal == before
+    monkeypatch.undo()
+
+
 def test_what_is_no_folder_of_a_live_run_is_refused(world: World, tmp_path: Path) -> None:
     assert world.warren("simulate", world.run_file, "--out", tmp_path / "sim").code == 0
     for path, words in (
@@ -237,3 +261,14 @@ def test_a_live_run_holds_its_folder(world: World, monkeypatch: pytest.MonkeyPat
     world.begin(10)
     world.resume()
     assert seen == [True, True]
+
+
+def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Stand, "start", lambda port: pytest.fail("was started"))
+    world.run_file = write_run(tmp_path / "in", jobs=JOBS.replace("rounds: 9", "rounds: 900"))
+    told = world.begin(None, "--place", "hare-published")
+    assert (told.code, told.out) == (2, "")
+    assert told.err[-1].endswith("936 tasks; hare-published takes at most 400; use hare")
+    assert not world.out.exists()

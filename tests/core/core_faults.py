@@ -114,11 +114,12 @@ class FaultyPort:
         self._number, self._now, self._calls, self._troubles = count(), 0, 0, 0
         self._first: tuple[AnyEvent, ...] = ()
         self._known: set[tuple[int, int]] = set()
+        self.restart: Restart | None = None
         for job in jobs:
             self._push(job.arrival_ns, JobArrived(job.arrival_ns, job.index))
 
     def resume(self, restart: Restart) -> None:
-        self._now = restart.now_ns
+        self.restart, self._now = restart, restart.now_ns
         self._passed, self._arrived = list(restart.rounds_J), list(restart.arrived_J)
         self._ended = list(restart.ended_J)
         self._heap = [

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import struct
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from core_faults import Cut, Disk, FaultyPort, Trouble
@@ -134,6 +137,26 @@ def test_a_journal_in_which_nothing_happened_is_begun_anew() -> None:
         assert kept == 0
         assert not core.begun
         assert restart.arrived_J == (False,) * len(run.workload.jobs)
+
+
+def with_header(journal: bytes, **changes: str) -> bytes:
+    """A journal that opens otherwise."""
+    header, *rest = decode(journal)
+    changed = msgspec.structs.replace(header, **changes)
+    return MAGIC + b"".join(map(encode, [changed, *rest]))
+
+
+def test_where_a_run_goes_on_has_its_numerics_class_and_an_old_journal_has_none() -> None:
+    run, costs, journal, _ = cut_run()
+    for before, numerics in ((with_header(journal, numerics="a class"), "a class"), (journal, "")):
+        core = core_of(run, costs, policy_of("srtf"), None, bytearray())
+        assert catch_up(core, before)[0].numerics == numerics
+    header = next(decode(journal))
+    values = msgspec.to_builtins(header)
+    assert values[-1] == ""
+    payload = msgspec.msgpack.encode(values[:-1])
+    old = MAGIC + struct.pack("<II", len(payload), zlib.crc32(payload)) + payload
+    assert list(decode(old)) == [header]
 
 
 class Moody:

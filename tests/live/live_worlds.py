@@ -21,7 +21,7 @@ from warren.model.run import Run
 from warren.model.units import seconds_to_ns
 
 APPS = """
-import os, sys, time
+import os, signal, sys, time
 import torch
 from torch import nn
 from warren.apps.protocol import TorchApp
@@ -100,6 +100,29 @@ class Hangs(Tiny):
 class HangsInServer(Tiny):
     def evaluate(self, model):
         time.sleep(1000)
+
+
+class Deaf(Tiny):
+    where: str = ""
+
+    def hang(self, place):
+        if place == self.where:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            time.sleep(1000)
+
+    def model(self):
+        # A server builds its model too; trainers know their device.
+        with open("/proc/self/comm") as file:
+            self.hang("build in " + file.read().split("-")[1])
+        return super().model()
+
+    def loss(self, model, batch):
+        self.hang("loss")
+        return super().loss(model, batch)
+
+    def evaluate(self, model):
+        self.hang("evaluate")
+        return super().evaluate(model)
 
 
 class Forks(Tiny):

@@ -7,10 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_worlds import session
+from live_worlds import job, session, world
+
+from warren.core.ports import Restart
+from warren.live.base import refuse_another_class
+from warren.live.controller import LivePort
+from warren.model.errors import SpecError
 
 pytestmark = pytest.mark.live
 
@@ -67,3 +73,20 @@ def test_killed_together_controller_and_zygote_leave_nothing_either(tmp_path: Pa
     while glob.glob(str(tmp_path / "warren-*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert glob.glob(str(tmp_path / "warren-*")) == []
+
+
+def test_a_run_of_another_numerics_class_ends_before_anything_of_it_starts(tmp_path: Path) -> None:
+    run, costs = world(tmp_path, [job(0), job(1, numerics="mixed")])
+    restart = Restart(
+        now_ns=5, rounds_J=(1, 1), arrived_J=(True, True), ended_J=(False, False), numerics="other"
+    )
+    port = LivePort(run, costs, tmp_path / "out")
+    port.resume(restart)
+    both = r"class 'other' and would go on in 'torch .*job job-0"
+    with pytest.raises(SpecError, match=both), port:
+        pass
+    assert glob.glob(str(tmp_path / "out" / "*/*")) == []
+    mine = "torch 2"
+    for changes in ({"ended_J": (True, False)}, {"numerics": mine}, {"numerics": ""}):
+        again = replace(restart, **changes)  # type: ignore[arg-type]
+        refuse_another_class(tmp_path, run.workload.jobs, again, mine)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 from live_worlds import drive, ended, job, of, session, shuffled, world
 
+from warren.cli.api import JobResult
+from warren.core.ports import Restart
 from warren.live.controller import LivePort
+from warren.live.plain import train
+from warren.live.training import numerics
+from warren.live.training.load import build_app
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, JobArrived, JobFailed
-from warren.model.job import Evaluate
+from warren.model.job import Checkpoint, Evaluate
 
 pytestmark = pytest.mark.live
 
@@ -22,7 +30,7 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[AnyEve
     folder = tmp_path_factory.mktemp("crashes")
     jobs = [
         job(GOOD),
-        job(RAISES, "Raises"),
+        job(RAISES, "Raises", checkpoint=Checkpoint(every=1)),
         job(AT_BIRTH, "RaisesAtBirth"),
         job(IN_SERVER, "RaisesInServer", evaluate=Evaluate(every=1)),
         job(EXITS, "Exits"),
@@ -55,6 +63,35 @@ def test_the_reason_is_one_line_that_says_what_the_app_did(
     assert "SystemExit: 3" in reasons[EXITS]
     assert "killed by SIGKILL" in reasons[DIES]
     assert all("\n" not in reason for reason in reasons.values())
+
+
+def test_what_a_failed_job_had_come_to_stays_and_can_be_loaded(
+    crashes: tuple[Path, list[AnyEvent]],
+) -> None:
+    out, _ = crashes
+    failed = JobResult(name=f"job-{RAISES}", row={}, folder=out)
+    rounds, tensors = failed.checkpoint()
+    same = job(RAISES, rounds=rounds)
+    app = build_app(same, str(out.parent))
+    numerics.pin()
+    expected = train(app, same).state_dict
+    assert tensors.keys() == expected.keys()
+    assert all(torch.equal(tensors[name], expected[name]) for name in expected)
+    for none in (GOOD, AT_BIRTH):
+        with pytest.raises(SpecError, match=f"job-{none}: no checkpoint"):
+            JobResult(name=f"job-{none}", row={}, folder=out).checkpoint()
+
+
+def test_a_run_that_goes_on_drops_the_checkpoints_of_finished_jobs_alone(tmp_path: Path) -> None:
+    run, costs = world(tmp_path, [job(0), job(1)])
+    port: Any = LivePort(run, costs, tmp_path / "out")
+    for index in (0, 1):
+        port._outputs.checkpoints(index).mkdir(parents=True)
+    Path(port._outputs.params(0)).touch()
+    port._servers = SimpleNamespace()
+    over = (True, True)
+    port._go_on(Restart(now_ns=9, rounds_J=(3, 2), arrived_J=over, ended_J=over))
+    assert [path.name for path in (tmp_path / "out/checkpoints").iterdir()] == ["job-1"]
 
 
 def test_the_traceback_is_in_the_job_s_log(crashes: tuple[Path, list[AnyEvent]]) -> None:

@@ -90,11 +90,14 @@ def plain_hashes(run: Run) -> dict[int, str]:
 
 
 CASES = {
-    "trainers": {3: kill(TrainerRole), 9: kill(TrainerRole, 2), 15: kill(TrainerRole)},
-    "executors": {2: kill(ExecutorRole), 8: kill(ExecutorRole), 14: kill(ExecutorRole, 2)},
-    "servers": {4: kill(ServerRole), 10: kill(ServerRole, 2), 17: kill(ServerRole)},
-    "zygote": {7: kill_zygote},
-}
+    "devices": {
+        2: kill(ExecutorRole), 8: kill(ExecutorRole), 14: kill(ExecutorRole, 2),
+        3: kill(TrainerRole, 4), 9: kill(TrainerRole, 4), 16: kill(TrainerRole, 4),
+    },
+    "servers and zygote": {
+        4: kill(ServerRole), 7: kill_zygote, 10: kill(ServerRole, 2), 17: kill(ServerRole),
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("servers", [1, 2])
@@ -115,10 +118,15 @@ def _check_counts(events: list[AnyEvent], case: str) -> None:
     tasks = Counter((row.job, row.round, shard) for row in accepted(events) for shard in row.shards)
     assert set(tasks.values()) == {1}
     assert len(tasks) == sum((one.rounds or 0) * one.scale for one in JOBS)
-    back = of(events, RolledBack)
-    assert bool(back) == (case in ("servers", "zygote"))
-    if case in ("trainers", "executors"):
-        assert of(events, TasksLost)
+    why = [event.reason for event in of(events, RolledBack)]
+    lost = [event.reason for event in of(events, TasksLost)]
+    if case == "devices":
+        assert why == []
+        assert any("trainer ended" in one for one in lost)
+        assert any("executor of its device ended" in one for one in lost)
+    else:
+        assert any("its server ended" in one for one in why)
+        assert any("the zygote ended" in one for one in why)
     passed = {one.index: 0 for one in JOBS}
     for event in events:
         if isinstance(event, RoundsDone):
@@ -153,6 +161,30 @@ def test_a_job_that_kills_or_hangs_its_process_fails_alone(tmp_path: Path) -> No
     assert "the barrier of round 0 did not end within its limit of 1 s" in reasons[4]
     assert "in loss" in (tmp_path / "out/logs/job-3.log").read_text()
     assert "in evaluate" in (tmp_path / "out/logs/job-4.log").read_text()
+
+
+def test_code_that_blocks_every_signal_and_hangs_fails_its_job_wherever_it_is(
+    tmp_path: Path,
+) -> None:
+    places = ["build in train", "build in serve", "loss", "evaluate"]
+    limit = {"task_limit_ns": 5 * 10**8, "evaluate": Evaluate(every=1)}
+    jobs = [
+        job(index, "Deaf", scale=1, rounds=1, user=place, params={"where": place}, **limit)
+        for index, place in enumerate(places)
+    ]
+    run, costs = world(tmp_path, [*jobs, job(4)], 1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=1))
+        pid = port.session
+    assert session(pid) == []
+    assert ended(events) == dict.fromkeys(range(4), "failed") | {4: "finished"}
+    reasons = {event.job: event.reason for event in of(events, JobFailed)}
+    late = "did not end within its limit of 0.5 s (task_limit)"
+    begins = ["building its app", "the barrier of round 0", "task 0 of round 0"]
+    assert reasons == {
+        index: f"{begins[at]} {late}; nobody knows where: SIGALRM is blocked"
+        for index, at in enumerate((0, 1, 2, 1))
+    }
 
 
 @pytest.mark.parametrize("kind", [TrainerRole, ServerRole])

@@ -30,7 +30,12 @@ for seed in range(6):
 def test_kernels_pass_with_bounds_checks(tmp_path: Path) -> None:
     here = Path(__file__).parent
     code = CASES.format(sim=str(here), solve=str(here.parent / "solve"))
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "NUMBA_OPT": "0",
+    }
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=110
     )

@@ -52,6 +52,26 @@ class JobResult:
         tensors: dict[str, torch.Tensor] = load_file(path)
         return dict(sorted(tensors.items()))
 
+    def checkpoint(self) -> tuple[int, dict[str, torch.Tensor]]:
+        """What a job that did not finish had come to: rounds done, and its model's tensors then.
+
+        Raises
+        ------
+        SpecError
+            If it has no checkpoint; a job that finished has its parameters instead.
+        """
+        from warren.live.training.archive import unpack
+        from warren.live.training.checkpoints import latest_round, load_parts
+
+        path = self.folder / "checkpoints" / self.name
+        rounds = latest_round(path) if path.is_dir() else 0
+        if not rounds:
+            raise SpecError(Problem(file=str(path), message="no checkpoint"))
+        found = [unpack(part)[0] for part in load_parts(path, rounds)]
+        kind, tensors = "model/", {name: one for part in found for name, one in part.items()}
+        model = {name: one for name, one in sorted(tensors.items()) if name.startswith(kind)}
+        return rounds, {name.removeprefix(kind): one for name, one in model.items()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:

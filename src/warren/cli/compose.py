@@ -173,6 +173,8 @@ def run_live(
         inputs=hash_of(inputs),
     )
     size = None if past is None else _catch_up(parts, past, out)
+    if not parts.core.begun:
+        parts.core.ask_first()
     try:
         _train(parts, port, out, inputs, size)
     except BaseException as error:
@@ -228,6 +230,7 @@ def _train(
         if size is None:
             out.write(inputs)
         port.start()
+        parts.core.numerics = port.numerics
         if size is not None:
             out.cut(size)
         out.keep()

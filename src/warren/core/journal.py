@@ -30,7 +30,8 @@ _FRAME: Final = struct.Struct("<II")
 class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """First record: what the indices in the other records refer to.
 
-    ``inputs``: a hash of what a live run was made from; empty elsewhere.
+    ``inputs``: a hash of what a live run was made from, ``numerics``: the class it computes in;
+    both are empty elsewhere.
     """
 
     run: str
@@ -41,6 +42,7 @@ class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
     jobs: tuple[str, ...]
     devices: tuple[str, ...]
     inputs: str = ""
+    numerics: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -52,7 +52,8 @@ IDLE_WAKES: Final = 100_000
 class Core:
     """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step.
 
-    ``inputs`` is a hash of what the run was made from, kept in the journal's header.
+    ``inputs`` is a hash of what the run was made from and ``numerics`` the class it computes in;
+    the journal's header keeps both.
     """
 
     run: Run
@@ -62,6 +63,7 @@ class Core:
     sink: Sink
     world: str
     inputs: str = ""
+    numerics: str = ""
     observe: Observer | None = None
     check: bool = False
     compiled: bool = True
@@ -71,6 +73,8 @@ class Core:
     copier: Copier | None = field(init=False, default=None)
     begun: bool = field(init=False, default=False)
     """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
+    _first: Decision | None = field(init=False, default=None)
+    _asked: bool = field(init=False, default=False)
     _idle_wakes: int = field(init=False, default=0)
     _triggers: frozenset[type[Event]] = field(init=False)
 
@@ -104,12 +108,32 @@ class Core:
 
         ``plan`` is what an offline policy answered before, so that it need not be asked again.
         """
+        if not self._asked:
+            self.ask_first(plan)
         self.begun = True
         self._open()
+        return self._first is not None and self._take((), self._first)
+
+    def ask_first(self, plan: Plan | None = None) -> None:
+        """Ask the policy what it answers before time starts; nothing is written or submitted.
+
+        For a world that should not be started for a run that its policy refuses. ``plan``: as in
+        ``begin``, which asks if nobody did.
+
+        Raises
+        ------
+        SpecError
+            If the policy refuses the run.
+        InfeasibleDecision
+            If it breaks a rule or raises.
+        """
+        self._asked = True
         self.memory = ask(self.policy, self.policy.initial, self.state.view())
         if plan is not None:
-            return self._adopt(plan)
-        return self.policy.offline and self._decide(())
+            check_plan(self.state, self.policy.name, plan)
+            self._first = Decision(plan=plan)
+        elif self.policy.offline:
+            self._first = self._answer(())
 
     def go_on(self) -> None:
         """What had been submitted when the run was cut off is gone.
@@ -137,6 +161,7 @@ class Core:
             jobs=tuple(job.name for job in run.workload.jobs),
             devices=tuple(device.name for device in run.cluster.devices),
             inputs=self.inputs,
+            numerics=self.numerics,
         )
         self.sink(MAGIC + encode(header))
 
@@ -149,14 +174,14 @@ class Core:
         if self.feeder is not None:
             self._feed(events)
         elif any(type(event) in self._triggers for event in events):
-            self._decide(events)
+            self._take(events, self._answer(events))
         else:
             self._write(Step(events))
         if self.observe is not None:
             self.observe(self.state, events)
 
-    def _decide(self, events: tuple[AnyEvent, ...]) -> bool:
-        """Ask the policy; True if a plan was run to its end in compiled code."""
+    def _answer(self, events: tuple[AnyEvent, ...]) -> Decision:
+        """What the policy decides, as far as it can be checked without acting on it."""
         state, policy = self.state, self.policy
         answer = ask(policy, policy.decide, state.view(events), self.memory)
         jobs = len(state.phase_J)
@@ -166,6 +191,12 @@ class Core:
                 raise InfeasibleDecision(
                     f"policy {policy.name}: a plan is the first decision of an offline policy"
                 )
+            check_plan(state, policy.name, decision.plan)
+        return decision
+
+    def _take(self, events: tuple[AnyEvent, ...], decision: Decision) -> bool:
+        """Act on an answer; True if a plan was run to its end in compiled code."""
+        if decision.plan is not None:
             return self._adopt(decision.plan)
         self._act(events, decision)
         return False
@@ -197,7 +228,6 @@ class Core:
         self.port.wake_at(wake_ns)
 
     def _adopt(self, plan: Plan) -> bool:
-        check_plan(self.state, self.policy.name, plan)
         self.sink(encode(adopted(plan)))
         compiled = self.compiled and self.copier is None
         outcome = self.port.run_plan(plan) if compiled else None

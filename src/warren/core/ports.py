@@ -19,7 +19,8 @@ class Restart:
 
     ``now_ns`` is the last time of the journal; time goes on from there, whatever has passed
     meanwhile. Per job: the last round it may go back to, whether it has arrived, whether it has
-    ended. ``wakes_ns`` are wake-ups asked for that have not come.
+    ended. ``wakes_ns`` are wake-ups asked for that have not come. ``numerics`` is the class that
+    the run computes in; empty where the journal does not say.
 
     The port's first events are one ``RolledBack`` for each job that has arrived and not ended, all
     at one time; ``JobArrived`` does not come again.
@@ -30,6 +31,7 @@ class Restart:
     arrived_J: tuple[bool, ...]
     ended_J: tuple[bool, ...]
     wakes_ns: tuple[int, ...] = ()
+    numerics: str = ""
 
 
 class Port(Protocol):

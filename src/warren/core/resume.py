@@ -69,6 +69,7 @@ def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
         arrived_J=tuple(state.arrived_J.tolist()),
         ended_J=tuple(state.done_J.tolist()),
         wakes_ns=tuple(past.wakes_ns),
+        numerics=past.numerics if size else "",
     )
     return restart, size
 
@@ -98,6 +99,12 @@ class _Past:
     def __init__(self, policy: str, records: list[Record]) -> None:
         self._policy, self._records, self._place = policy, records, 0
         self.wakes_ns: list[int] = []
+
+    @property
+    def numerics(self) -> str:
+        """The class that the run computes in."""
+        header = self._records[0]
+        return header.numerics if isinstance(header, Header) else ""
 
     def play(self, core: Core) -> None:
         """Everything again, from the header to the last whole record."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import zmq
 
+from warren.core.ports import Restart
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet, Guard, ZygoteLost
@@ -20,7 +21,9 @@ from warren.live.outputs import Outputs
 from warren.live.preload import libraries
 from warren.live.roles import Exited, Role
 from warren.live.transport import Hub, controller_address, make_folder, remove_folder
+from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
+from warren.model.job import Job
 from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
@@ -35,6 +38,8 @@ class BasePort(ABC):
     def __init__(self, run: Run, out_dir: Path | str) -> None:
         self._run, self._jobs, self._devices = run, run.workload.jobs, run.cluster.devices
         self._outputs = Outputs(Path(out_dir), self._jobs)
+        self._journal = Path(out_dir) / "journal"
+        self._restart: Restart | None = None
         self._agenda = Agenda(self._jobs)
         emulate = run.cluster.emulate
         self._scale = 1.0 if emulate is None else emulate.time_scale
@@ -63,6 +68,10 @@ class BasePort(ABC):
     ) -> None:
         self.close()
 
+    def resume(self, restart: Restart) -> None:
+        """Before ``start``: go on with a run that was cut off."""
+        self._restart = restart
+
     def start(self) -> None:
         """Bring up the zygote; time zero comes with the first ``next_events``.
 
@@ -70,6 +79,8 @@ class BasePort(ABC):
         ------
         EngineError
             If a process of Warren's own does not come up.
+        SpecError
+            If the run that is to go on computes in another numerics class.
         """
         self._folder = make_folder()
         self._context = zmq.Context()
@@ -81,6 +92,8 @@ class BasePort(ABC):
         self._poller = zmq.Poller()
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._start_fleet()
+        if self._restart is not None:
+            refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
     def _start_fleet(self) -> None:
         assert self._folder is not None
@@ -212,6 +225,27 @@ class BasePort(ABC):
     @abstractmethod
     def _stuck(self) -> bool:
         """Whether nothing can happen any more without a further assignment."""
+
+
+def refuse_another_class(
+    journal: Path, jobs: Sequence[Job], restart: Restart, numerics: str
+) -> None:
+    """A run goes on in its own numerics class, unless all that is left of it gave that up.
+
+    Raises
+    ------
+    SpecError
+        Naming both classes and a job.
+    """
+    if restart.numerics in ("", numerics):
+        return
+    rows = zip(jobs, restart.ended_J, strict=True)
+    for job in [job for job, ended in rows if not ended and job.numerics == "strict"][:1]:
+        message = (
+            f"the run computes in numerics class '{restart.numerics}' and would go on in "
+            f"'{numerics}': job {job.name} (numerics: strict) would get other bits"
+        )
+        raise SpecError(Problem(file=str(journal), message=message))
 
 
 class _NoInterrupt:

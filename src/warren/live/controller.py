@@ -59,13 +59,8 @@ class LivePort(BasePort):
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
         self._waiting: set[object] = set()
-        self._restart: Restart | None = None
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
-
-    def resume(self, restart: Restart) -> None:
-        """Before ``start``: go on with a run that was cut off."""
-        self._restart = restart
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -74,6 +69,8 @@ class LivePort(BasePort):
         ------
         EngineError
             If a process of Warren's own does not come up.
+        SpecError
+            If the run that is to go on computes in another numerics class.
         """
         super().start()
         assert self._folder is not None
@@ -119,7 +116,8 @@ class LivePort(BasePort):
         self._agenda.resume(restart.now_ns, arrived | over, restart.wakes_ns)
         for job in over:
             self._ledger.over(job)
-            self._outputs.drop_checkpoints(job)
+            if Path(self._outputs.params(job)).exists():
+                self._outputs.drop_checkpoints(job)
         for job in sorted(arrived - over):
             round_no = self._servers.go_back(job, restart.rounds_J[job])
             self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)

@@ -3,25 +3,55 @@
 from __future__ import annotations
 
 import faulthandler
+import mmap
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import ClassVar, Final
 
 OUT_OF_TIME: Final = "killed by SIGALRM"
 """How a process ends that ran into its limit (``processes.how_it_ended``)."""
 
+UNHEARD: Final = "killed: past its time limit"
+"""How a process ends whose code does not hear its alarm."""
+
+_LEAST_NS: Final = 500_000_000
+_MOST_NS: Final = 5_000_000_000
 
 OVER_MEMORY: Final = "killed: over its memory limit"
 """How a process ends that took more than it may; its limit follows (``memory_limit``)."""
+
+
+class Deadline:
+    """When a process must have ended by its alarm, if it hears it; its parent sees that too."""
+
+    def __init__(self) -> None:
+        self._at_ns = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
+
+    def begin(self, limit_ns: int) -> None:
+        """A block has so long; some more is for saying where the process was."""
+        grace_ns = min(max(limit_ns, _LEAST_NS), _MOST_NS)
+        self._at_ns[0] = min(time.monotonic_ns() + limit_ns + grace_ns, 2**62)
+
+    def end(self) -> None:
+        """The block is over."""
+        self._at_ns[0] = 0
+
+    def missed(self, now_ns: int) -> bool:
+        """Whether the process does not hear its alarm."""
+        return 0 < self._at_ns[0] < now_ns
 
 
 class Alarm:
     """Ends this process when a block takes longer than it may; its log then has where it was.
 
     The kernel's timer and the default action of SIGALRM do it, so that code which never returns
-    to the interpreter is ended too.
+    to the interpreter is ended too. ``deadline`` tells the parent, which ends a process that
+    blocks or ignores the signal, or has stopped.
     """
+
+    deadline: ClassVar[Deadline | None] = None
 
     def __init__(self) -> None:
         faulthandler.enable()
@@ -31,11 +61,16 @@ class Alarm:
     @contextmanager
     def within(self, limit_ns: int) -> Iterator[None]:
         """Run a block that has ``limit_ns`` of real time."""
+        deadline = self.deadline
+        if deadline is not None:
+            deadline.begin(limit_ns)
         signal.setitimer(signal.ITIMER_REAL, limit_ns / 1e9)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            if deadline is not None:
+                deadline.end()
 
 
 def size_text(size_bytes: int) -> str:
@@ -49,6 +84,7 @@ def over_memory(how: str) -> str:
     return f"was {how} (cluster file, local.memory)"
 
 
-def out_of_time(limit_ns: int) -> str:
-    """What to say of a job whose process ended by its alarm."""
-    return f"did not end within its limit of {limit_ns / 1e9:g} s (task_limit); its log has where"
+def out_of_time(how: str, limit_ns: int) -> str:
+    """What to say of a job whose process ended by its alarm, or was ended after it."""
+    where = "its log has where" if how == OUT_OF_TIME else "nobody knows where: SIGALRM is blocked"
+    return f"did not end within its limit of {limit_ns / 1e9:g} s (task_limit); {where}"

@@ -42,7 +42,7 @@ class Outputs:
         return str(self._folder / "params" / f"{self._jobs[job].name}.safetensors")
 
     def checkpoints(self, job: int) -> Path:
-        """The folder of a job's checkpoints, while it is not finished."""
+        """The folder of a job's checkpoints, while it is not finished; for good if it fails."""
         return self._folder / "checkpoints" / self._jobs[job].name
 
     def drop_checkpoints(self, job: int) -> None:

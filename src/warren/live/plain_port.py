@@ -32,6 +32,7 @@ class PlainPort(BasePort):
 
     def resume(self, restart: Restart) -> None:
         """Before ``start``: go on with a run that was cut off; jobs that had begun begin again."""
+        super().resume(restart)
         rows = list(zip(restart.arrived_J, restart.ended_J, strict=True))
         come = [job for job, (arrived, ended) in enumerate(rows) if arrived or ended]
         self._agenda.resume(restart.now_ns, come, restart.wakes_ns)

@@ -8,7 +8,7 @@ from warren.live.crew import Crew
 from warren.live.fleet import Fleet, ZygoteLost
 from warren.live.hands import Hands
 from warren.live.ledger import Ledger
-from warren.live.limits import OUT_OF_TIME, OVER_MEMORY, out_of_time, over_memory
+from warren.live.limits import OUT_OF_TIME, OVER_MEMORY, UNHEARD, out_of_time, over_memory
 from warren.live.messages import TaskLost
 from warren.live.roles import ExecutorRole, Exited, Role, ServerRole, TrainerRole
 from warren.live.server_messages import RoundReport
@@ -63,15 +63,17 @@ class Recovery:
         """A trainer went down with a task, or while it built a job's app."""
         if self._ledger.ended(lost.job):
             return
+        building = -1, lost.device
+        what = (lost.round, lost.shard) if lost.round >= 0 else building
         where = (
             f"task {lost.shard} of round {lost.round}" if lost.round >= 0 else "building its app"
         )
-        if lost.how == OUT_OF_TIME:
+        if lost.how in (OUT_OF_TIME, UNHEARD):
             limit_ns = self._hands.jobs[lost.job].task_limit_ns
-            self.fail(lost.job, f"{where} {out_of_time(limit_ns)}", host_ns)
+            self.fail(lost.job, f"{where} {out_of_time(lost.how, limit_ns)}", host_ns)
         elif lost.how.startswith(OVER_MEMORY):
             self.fail(lost.job, f"{where}: its process {over_memory(lost.how)}", host_ns)
-        elif self._strikes.out(lost.job, lost.how):
+        elif self._strikes.out(lost.job, what, lost.how):
             self.fail(
                 lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
             )
@@ -137,13 +139,13 @@ class Recovery:
     def _server_lost(self, job: int, how: str, host_ns: int) -> None:
         if self._ledger.ended(job):
             return
-        if how == OUT_OF_TIME:
+        if how in (OUT_OF_TIME, UNHEARD):
             limit_ns = self._hands.jobs[job].task_limit_ns
             what = f"the barrier of round {self._ledger.passed(job)}"
-            self.fail(job, f"{what} {out_of_time(limit_ns)}", host_ns)
+            self.fail(job, f"{what} {out_of_time(how, limit_ns)}", host_ns)
         elif how.startswith(OVER_MEMORY):
             self.fail(job, f"its server {over_memory(how)}", host_ns)
-        elif self._strikes.out(job, how):
+        elif self._strikes.out(job, (), how):
             self.fail(job, f"its server ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"its server ended: {how}", host_ns)

@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, Final, NoReturn
 
 from warren.live.framing import Pipe
 from warren.live.guard import end_cgroups
+from warren.live.limits import UNHEARD, Alarm, Deadline
 from warren.live.memory_limit import MemoryLimit, over_limit
 from warren.live.preload import ALWAYS, MENTIONED
 from warren.live.processes import (
@@ -53,6 +55,8 @@ ROLES: Final = {
     "ProbeRole": "warren.live.probe",
 }
 """Module whose ``main(role, lifeline)`` a child runs."""
+_LOOK_MS: Final = 1000
+"""How often deadlines of children are looked at."""
 
 
 def main() -> None:
@@ -86,6 +90,9 @@ class Zygote:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
         self._limit_of: dict[int, MemoryLimit] = {}
+        self._deadline_of: dict[int, Deadline] = {}
+        self._look_ns = 0
+        self._unheard: set[int] = set()
         self.cgroups = ""
         """Of children with a memory limit; see ``MemoryLimit``."""
         self._life_read, self._life_write = os.pipe()
@@ -102,7 +109,8 @@ class Zygote:
         poller.register(self._pipe.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poller.poll()}
+            ready = {fd for fd, _ in poller.poll(_LOOK_MS)}
+            self._end_late(time.monotonic_ns())
             if self._wake_read in ready:
                 self._reap()
             if self._pipe.fileno() in ready and not self._answer():
@@ -135,9 +143,23 @@ class Zygote:
                 kill(pid, group=True)  # what it forked and did not take along
                 limit = self._limit_of.pop(pid, None)
                 over = "" if limit is None else over_limit(limit, pid)
+                self._deadline_of.pop(pid, None)
+                late = UNHEARD if pid in self._unheard else ""
+                self._unheard.discard(pid)
                 if pid in self._ticket_of:
-                    how = over or how_it_ended(status)
+                    how = over or late or how_it_ended(status)
                     self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how))
+
+    def _end_late(self, now_ns: int) -> None:
+        """End children that have not heard the alarm of their time limit."""
+        if now_ns < self._look_ns:
+            return
+        self._look_ns = now_ns + _LOOK_MS * 1_000_000
+        for pid, deadline in self._deadline_of.items():
+            if deadline.missed(now_ns):
+                self._unheard.add(pid)
+                kill(pid, group=True)
+                kill(pid)
 
     def _note_limit(self, pid: int, role: Role) -> None:
         if isinstance(role, TrainerRole | ServerRole) and role.memory is not None:
@@ -146,9 +168,13 @@ class Zygote:
 
     def _fork(self, role: Role) -> int:
         zygote = os.getpid()
+        deadline = Deadline() if isinstance(role, TrainerRole | ServerRole) else None
         pid = os.fork()
         if not pid:
+            Alarm.deadline = deadline
             self._run_child(role, zygote)
+        if deadline is not None:
+            self._deadline_of[pid] = deadline
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         return pid

@@ -81,7 +81,7 @@ class JobSpec(Spec):
     group: Line | Literal[""] = Field("", description="Of whom, for tables.")
     seed: Seed | None = Field(None, description="Default: from the run's seed and the job's name.")
     numerics: Annotated[str, *choice("strict", "mixed")] = Field(
-        "strict", description="Whether the job must stay in one numerics class; recorded only."
+        "strict", description="Whether the job must stay in one numerics class."
     )
     evaluate: EvaluateSpec | None = Field(None, description="Default: never.")
     stop: StopSpec | None = Field(None, description="End early; needs evaluate.")
