@@ -98,11 +98,13 @@ class Stage:
         peer.say(TrainerReady(user, pid))
         return peer
 
-    def assign(self, seq: int, job: int, round_no: int, shards: tuple[int, ...]) -> None:
-        """One round of a job's tasks."""
+    def assign(
+        self, seq: int, job: int, round_no: int, shards: tuple[int, ...], *, copy: bool = False
+    ) -> None:
+        """One round of a job's tasks; ``copy``: they are under way elsewhere."""
         one = self._jobs[job]
         limit_ns, user = one.task_limit_ns, one.user
-        what = Assign(seq, job, round_no, 1, shards, user, 0, 0, self._servers, limit_ns)
+        what = Assign(seq, job, round_no, 1, shards, user, 0, 0, self._servers, limit_ns, copy)
         self.controller.say(what)
 
     def state(self, round_no: int, done: tuple[Stamp, ...] = (), *have: tuple[int, ...]) -> None:

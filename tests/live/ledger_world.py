@@ -12,19 +12,32 @@ from dataclasses import dataclass, field
 
 from live_worlds import virtual
 
+from warren.core.rules import check_copy, check_invariants
 from warren.core.state import State
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.ledger import Ledger, Report
-from warren.live.messages import CompEnded
+from warren.live.messages import CompEnded, NotOnComp
 from warren.live.server_messages import RoundReport
 from warren.live.wire import Stamp
+from warren.model.errors import InfeasibleDecision
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.plan import Assignment
 
 Task = tuple[int, int, int, int, int]
 """(seq, job, era, round, shard)."""
+Word = Report | NotOnComp
+
+
+@dataclass(slots=True)
+class Computing:
+    """A task on COMP; ``beaten``: it was done elsewhere."""
+
+    task: Task
+    start: int
+    end: int
+    beaten: bool = False
 
 
 @dataclass(slots=True)
@@ -57,9 +70,11 @@ class World:
         self.queues: list[deque[Task]] = [deque() for _ in range(devices)]
         self.free = [0] * devices
         self.servers = {job.index: Server(0, 0, job.arrival_ns) for job in jobs}
-        self.ways: dict[str, deque[Report]] = {}
+        self.comp: list[Computing | None] = [None] * devices
+        self.beaten: list[deque[int]] = [deque() for _ in range(devices)]
+        self.ways: dict[str, deque[Word]] = {}
         self.commits: dict[int, deque[tuple[int, int, int, Stamp]]] = {}
-        self.lost = 0
+        self.lost = self.copies = 0
 
     # The controller's side.
 
@@ -92,15 +107,34 @@ class World:
         while got := self.agenda.pop():
             for event in got:
                 self.state.apply(event)
+            check_invariants(self.state)
             self.events += got
             self.assign()
+
+    def copy(self) -> bool:
+        """Start a task that the core thinks is on COMP once more, on any device that may be."""
+        heads = [queue[0] for queue in self.state.queues if queue]
+        device = self.draw.randrange(len(self.queues))
+        for head in self.draw.sample(heads, len(heads)):
+            one = Assignment(device, head.job, head.round, 1, head.shards)
+            try:
+                check_copy(self.state, one)
+            except InfeasibleDecision:
+                continue
+            self.state.copy(one)
+            self.copies += 1
+            if (seq := self.ledger.copied(one)) is not None:
+                task = (seq, one.job, self.ledger.era(one.job), one.round, *one.shards)
+                self.queues[device].appendleft(task)
+            return True
+        return False
 
     # What happens by chance.
 
     def run_task(self, device: int) -> bool:
-        """The head of a queue runs if its barrier has passed."""
+        """What is on COMP ends; else the head of the queue runs if its barrier has passed."""
         queue = self.queues[device]
-        if not queue:
+        if self._end_comp(device) or not queue:
             return False
         seq, job, era, round_no, shard = queue[0]
         server = self.servers[job]
@@ -111,20 +145,47 @@ class World:
             queue.popleft()
             ran = server.stamps[shard]
             told = CompEnded(seq, round_no, shard, ran.start_ns, ran.comp_end_ns, False)
-            self._send(f"device {device}", told)
+            if ran.device == device:
+                self._send(f"device {device}", told)
             return True
         if round_no > server.passed or self.jobs[job].arrival_ns > self.now:
             return False
         queue.popleft()
         start = max(self.free[device], server.since)
         end = start + self.draw.randint(1, 20)
-        sync = end + self.draw.randint(0, 30)
         self.free[device] = end
-        self.now = max(self.now, sync)
-        self._send(f"device {device}", CompEnded(seq, round_no, shard, start, end, False))
-        commit = (job, era, round_no, Stamp(shard, start, end, sync))
-        self.commits.setdefault(device, deque()).append(commit)
+        self.comp[device] = Computing((seq, job, era, round_no, shard), start, end)
+        return self.draw.random() < 0.3 or self._end_comp(device)
+
+    def _end_comp(self, device: int) -> bool:
+        on = self.comp[device]
+        if on is None:
+            return False
+        self.comp[device] = None
+        seq, job, era, round_no, shard = on.task
+        self._send(f"device {device}", CompEnded(seq, round_no, shard, on.start, on.end, False))
+        sync = on.end + self.draw.randint(0, 30)
+        self.now = max(self.now, on.end if on.beaten else sync)
+        if not on.beaten:
+            commit = (job, era, round_no, Stamp(shard, on.start, on.end, sync, device))
+            self.commits.setdefault(device, deque()).append(commit)
         return True
+
+    def hear_beaten(self, device: int) -> bool:
+        """A device is told that one of its tasks has been done elsewhere."""
+        if not self.beaten[device]:
+            return False
+        seq, on = self.beaten[device].popleft(), self.comp[device]
+        if on is not None and on.task[0] == seq:
+            on.beaten = True
+            return True
+        self.queues[device] = deque(task for task in self.queues[device] if task[0] != seq)
+        self._send(f"device {device}", NotOnComp(seq))
+        return True
+
+    def _tell_beaten(self) -> None:
+        for device, seq in self.ledger.pop_beaten():
+            self.beaten[device].append(seq)
 
     def commit(self, device: int) -> bool:
         """A device's oldest commit reaches its server."""
@@ -143,7 +204,12 @@ class World:
         if not ways:
             return False
         self.agenda.advance(self.now)
-        self.ledger.report(self.ways[self.draw.choice(ways)].popleft())
+        word = self.ways[self.draw.choice(ways)].popleft()
+        if isinstance(word, NotOnComp):
+            self.ledger.not_on_comp(word.seq, self.now)
+        else:
+            self.ledger.report(word)
+        self._tell_beaten()
         return True
 
     def lose_device(self, device: int) -> None:
@@ -151,6 +217,7 @@ class World:
         self.lost += 1
         self._cut(self.ways.get(f"device {device}"))
         self._cut(self.commits.get(device))
+        self.comp[device] = None
         for one in list(self.ledger.under_way(device)):
             self.ledger.tasks_lost(one, "killed", self.now)
         self.queues[device] = deque(
@@ -159,6 +226,11 @@ class World:
             for round_no in range(one.round, one.round + one.rounds)
             for shard in one.shards
         )
+        again = [task for task in self.queues[device] if self.ledger.is_copy(task[0])]
+        for task in again:
+            self.queues[device].remove(task)
+            self.queues[device].appendleft(task)
+        self.beaten[device] = deque(self.ledger.beaten_on(device))
         self.free[device] = self.now
 
     def lose_server(self, job: int) -> None:
@@ -169,15 +241,19 @@ class World:
         self._cut(self.ways.get(f"server {job}"))
         round_no = self.draw.randint(0, self.ledger.passed(job))
         self.ledger.roll_back(job, round_no, "killed", self.now)
+        self._tell_beaten()
         for device, queue in enumerate(self.queues):
             self.queues[device] = deque(task for task in queue if task[1] != job)
+            on = self.comp[device]
+            if on is not None and on.task[1] == job:
+                self.comp[device] = None
         self.now += 1
         self.servers[job] = Server(self.ledger.era(job), round_no, self.now)
 
-    def _send(self, way: str, report: Report) -> None:
-        self.ways.setdefault(way, deque()).append(report)
+    def _send(self, way: str, word: Word) -> None:
+        self.ways.setdefault(way, deque()).append(word)
 
-    def _cut(self, way: deque[Report] | deque[tuple[int, int, int, Stamp]] | None) -> None:
+    def _cut(self, way: deque[Word] | deque[tuple[int, int, int, Stamp]] | None) -> None:
         while way and self.draw.random() < 0.7:
             way.pop()
 

@@ -25,6 +25,7 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    TaskDropped,
     TasksDone,
 )
 from warren.model.job import Job
@@ -33,14 +34,14 @@ from warren.model.plan import Assignment
 JOBS = (job(0, scale=2), job(1, scale=3, rounds=2, arrival_ns=40), job(2, scale=1, rounds=4))
 
 
-def live(world: World, *, device_losses: int = 0, server_losses: int = 0) -> None:
+def live(world: World, *, device_losses: int = 0, server_losses: int = 0, copies: int = 0) -> None:
     """Let everything happen in any order until all jobs have ended."""
-    draw = world.draw
+    draw, choices = world.draw, 8 if copies else 6
     for _ in range(10_000):
-        if world.state.done_J.all():
+        if world.state.done_J.all() and not world.state.races.lost:
             return
         device = draw.randrange(len(world.queues))
-        choice = draw.randrange(6)
+        choice = draw.randrange(choices)
         if choice == 0:
             world.take_events()
         elif choice == 1:
@@ -55,6 +56,10 @@ def live(world: World, *, device_losses: int = 0, server_losses: int = 0) -> Non
         elif choice == 5 and server_losses and draw.random() < 0.2:
             server_losses -= 1
             world.lose_server(draw.randrange(len(JOBS)))
+        elif choice == 6 and copies and draw.random() < 0.5:
+            copies -= world.copy()
+        elif choice == 7:
+            world.hear_beaten(device)
         else:
             world.now += draw.randint(0, 3)
             world.agenda.advance(world.now)
@@ -103,6 +108,29 @@ def test_after_any_losses_every_task_counts_once(seed: int, devices: int, eager:
     opened |= {(e.job, e.round + 1): e.barrier_ns for e in of(world.events, RoundsDone)}
     for row in accepted(world.events):
         assert opened[row.job, row.round] <= row.start_ns < row.comp_end_ns <= row.end_ns
+
+
+@given(st.integers(0, 10**9), st.integers(2, 4), st.booleans(), st.integers(0, 1))
+def test_with_copies_and_losses_every_task_counts_once(
+    seed: int, devices: int, eager: bool, losses: int
+) -> None:
+    world = World(JOBS, devices, seed, eager=eager)
+    live(world, copies=8, device_losses=2 * losses, server_losses=2 * losses)
+    assert every_task_once(world.events)
+    if not losses:
+        assert len(of(world.events, TaskDropped)) == world.copies
+        _check_rows(world.events, devices)
+
+
+def test_the_copies_of_these_worlds_are_first_at_times() -> None:
+    made = won = 0
+    for seed in range(40):
+        world = World(JOBS, 3, seed, eager=False)
+        live(world, copies=8)
+        dropped = {(e.job, e.round, e.shard): e for e in of(world.events, TaskDropped)}
+        made += world.copies
+        won += sum(e.busy_ns > 0 for e in dropped.values())
+    assert made > won > 0
 
 
 def _check_rows(events: list[AnyEvent], devices: int) -> None:

@@ -124,7 +124,10 @@ def runs(draw: st.DrawFn) -> Run:
         "name": draw(some(TEXT.filter(bool))),
         "seed": draw(SEEDS),
         "grain": draw(GRAINS),
-        "scheduler": {"servers": draw(st.integers(1, 64))},
+        "scheduler": {
+            "servers": draw(st.integers(1, 64)),
+            **draw(st.sampled_from([{}, {"copies_after": 2.5}])),
+        },
         "policy": draw(FREE),
         "truth": draw(TRUTHS),
         "profiles": draw(PROFILES),

@@ -197,6 +197,7 @@ def test_a_cluster_without_a_device_is_refused() -> None:
         ("task_cv: 0.05", "task_cv: -1", "truth.task_cv: must be at least 0"),
         ("servers: 2", "servers: 0", "scheduler.servers: must be at least 1, got 0"),
         ("servers: 2", "servers: 65", "scheduler.servers: must be at most 64, got 65"),
+        ("servers: 2", "copies_after: 1", "scheduler.copies_after: must be at least 1.1, got 1"),
     ],
 )
 def test_a_wrong_run_says_where_and_what_is_allowed(old: str, new: str, line: str) -> None:

@@ -90,6 +90,8 @@ class _Parts:
             check=self.options.check,
             compiled=self.options.compiled,
         )
+        if self.world == LIVE and self.run.cluster.engine == "plain":
+            self.core.copier = None  # jobs run whole, one after the other
 
     def execute(self) -> None:
         """From the first decision to the last event."""
@@ -113,7 +115,7 @@ class _Parts:
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
     from warren.profile.costs import cost_table
-    from warren.sim.port import SimPort
+    from warren.sim.copies import sim_port
 
     begin = perf_counter()
     costs = cost_table(run, _measured(run))
@@ -122,7 +124,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
         run=run,
         costs=costs,
         policy=policy,
-        port=SimPort(run, costs),
+        port=sim_port(run, costs),
         world=SIMULATED,
         journal=out or _Memory(),
         options=options or Options(),

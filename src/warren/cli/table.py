@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from warren.core.loop import Core
-from warren.core.state import Phase, State
+from warren.core.phase import Phase
+from warren.core.state import State
 from warren.core.waiting import reason
 from warren.model.decision import Reason
 from warren.model.events import RoundsDone

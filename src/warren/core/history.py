@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from warren.core.journal import Header, PlanRun, Record, Resumed, Step, decode, plan_outcome
+from warren.core.journal import (
+    CopyStep,
+    Header,
+    PlanRun,
+    Record,
+    Resumed,
+    Step,
+    decode,
+    plan_outcome,
+)
 from warren.model.costs import IntArray
 from warren.model.errors import JournalError
 from warren.model.events import (
@@ -17,9 +26,11 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    TaskDropped,
     TasksDone,
     TasksLost,
 )
+from warren.model.plan import Assignment
 from warren.model.timeline import Timeline
 
 
@@ -45,6 +56,8 @@ class History:
 
     What a roll-back took back is in neither ``timeline`` nor ``rounds``. ``lost``: tasks that
     went down with a process. ``resumed`` counts how often the run went on after it was cut off.
+    ``copies``: tasks that were started once more; ``copies_won`` of them were done first;
+    ``dropped`` tells of the other runs, as far as they came to their end.
     """
 
     header: Header
@@ -57,6 +70,9 @@ class History:
     lost: list[TasksLost] = field(default_factory=list)
     rollbacks: list[Rollback] = field(default_factory=list)
     resumed: int = 0
+    copies: int = 0
+    copies_won: int = 0
+    dropped: list[TaskDropped] = field(default_factory=list)
     cuts: dict[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=dict)
     """By job and round of a checkpoint: what had run of the stretches it cuts."""
 
@@ -82,6 +98,7 @@ def read_history(data: bytes | memoryview) -> History:
     if not isinstance(header, Header):
         raise JournalError("a journal opens with a header")
     done: list[TasksDone] = []
+    racing: dict[tuple[int, int, int], Assignment] = {}
     history = History(
         header=header,
         timeline=Timeline.from_events(done),
@@ -89,7 +106,7 @@ def read_history(data: bytes | memoryview) -> History:
     )
     for record in records:
         try:
-            _fold(history, done, record)
+            _fold(history, done, racing, record)
         except (IndexError, ValueError, TypeError, zlib.error) as error:
             raise JournalError(f"a record does not fit its header: {error}") from error
     if done:
@@ -97,7 +114,12 @@ def read_history(data: bytes | memoryview) -> History:
     return history
 
 
-def _fold(history: History, done: list[TasksDone], record: Record) -> None:
+def _fold(
+    history: History,
+    done: list[TasksDone],
+    racing: dict[tuple[int, int, int], Assignment],
+    record: Record,
+) -> None:
     if isinstance(record, PlanRun):
         outcome = plan_outcome(record)
         history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
@@ -109,6 +131,8 @@ def _fold(history: History, done: list[TasksDone], record: Record) -> None:
         match event:
             case TasksDone():
                 done.append(event)
+                copy = racing.pop((event.job, event.round, event.shards[0]), None)
+                history.copies_won += copy is not None and copy.device == event.device
             case RoundsDone():
                 history.rounds.append(event)
                 if event.cut:
@@ -121,12 +145,19 @@ def _fold(history: History, done: list[TasksDone], record: Record) -> None:
                 history.cancelled.add(event.job)
             case ParamsSaved():
                 history.saved[event.job] = event
+            case TaskDropped():
+                history.dropped.append(event)
             case TasksLost():
                 history.lost.append(event)
             case RolledBack():
                 _roll_back(history, done, event)
+                for task in [task for task in racing if task[0] == event.job]:
+                    del racing[task]
             case _:
                 pass
+    if isinstance(record, CopyStep):
+        racing.update(((one.job, one.round, one.shards[0]), one) for one in record.copy)
+        history.copies += len(record.copy)
 
 
 def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> None:

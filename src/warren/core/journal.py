@@ -54,6 +54,12 @@ class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):
     wake_ns: int | None = None
 
 
+class CopyStep(Step, frozen=True, tag=True, array_like=True):
+    """A step after which tasks under way were started once more: ``copy``, after ``assign``."""
+
+    copy: tuple[Assignment, ...] = ()
+
+
 class PlanAdopted(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The policy returned a whole plan; columns as zlib-compressed little-endian int64."""
 
@@ -73,11 +79,11 @@ class Resumed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     time_ns: int
 
 
-Record: TypeAlias = Header | Step | PlanAdopted | PlanRun | Resumed
+Record: TypeAlias = Header | Step | CopyStep | PlanAdopted | PlanRun | Resumed
 
 _TAGS: Final = tuple(
     bytes([0xA0 + len(record.__name__)]) + record.__name__.encode()
-    for record in (Step, PlanAdopted, PlanRun, Resumed)
+    for record in (Step, CopyStep, PlanAdopted, PlanRun, Resumed)
 )
 """How msgpack writes the tag that follows a record's first byte."""
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -12,11 +12,18 @@ from typing import Final
 import numpy as np
 
 from warren.core.answers import ask, check_policy, plain_decision
+from warren.core.copies import Copier
 from warren.core.feeder import Feeder
-from warren.core.journal import MAGIC, Header, Resumed, Step, adopted, encode, plan_run
+from warren.core.journal import MAGIC, CopyStep, Header, Resumed, Step, adopted, encode, plan_run
 from warren.core.plans import plan_assignments, refuse_cycle
 from warren.core.ports import Port
-from warren.core.rules import check_assignment, check_invariants, check_plan, check_stretches
+from warren.core.rules import (
+    check_assignment,
+    check_copy,
+    check_invariants,
+    check_plan,
+    check_stretches,
+)
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision
@@ -28,6 +35,7 @@ from warren.model.events import (
     JobFailed,
     RolledBack,
     RoundsDone,
+    TaskDropped,
     Woken,
 )
 from warren.model.plan import Plan
@@ -62,6 +70,7 @@ class Core:
     state: State = field(init=False)
     memory: object = field(init=False, default=None)
     feeder: Feeder | None = field(init=False, default=None)
+    copier: Copier | None = field(init=False, default=None)
     begun: bool = field(init=False, default=False)
     """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
     _first: Decision | None = field(init=False, default=None)
@@ -71,9 +80,11 @@ class Core:
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
-        # What was assigned is gone: no policy can mean to sleep on.
-        self._triggers = frozenset(self.policy.triggers) | {RolledBack}
+        # What was assigned is gone, or a device is free: no policy can mean to sleep on.
+        self._triggers = frozenset(self.policy.triggers) | {RolledBack, TaskDropped}
         self.state = State(self.run, self.costs)
+        if self.run.scheduler.copies_after is not None:
+            self.copier = Copier(self.run.scheduler.copies_after, self.state)
 
     def execute(self) -> State:
         """Run to the end and return the last state.
@@ -165,7 +176,7 @@ class Core:
         elif any(type(event) in self._triggers for event in events):
             self._take(events, self._answer(events))
         else:
-            self.sink(encode(Step(events)))
+            self._write(Step(events))
         if self.observe is not None:
             self.observe(self.state, events)
 
@@ -200,9 +211,7 @@ class Core:
             state.reason_J[job] = reason
         if decision is not NOTHING or events:
             reasons = tuple((job, int(reason)) for job, reason in decision.reasons.items())
-            self.sink(encode(Step(events, decision.assign, reasons, decision.wake_ns)))
-        if decision.assign:
-            self.port.submit(decision.assign)
+            self._write(Step(events, decision.assign, reasons, decision.wake_ns))
         if decision.wake_ns is not None and not state.done_J.all():
             self._wake_at(decision.wake_ns, events, decision)
 
@@ -220,7 +229,8 @@ class Core:
 
     def _adopt(self, plan: Plan) -> bool:
         self.sink(encode(adopted(plan)))
-        outcome = self.port.run_plan(plan) if self.compiled else None
+        compiled = self.compiled and self.copier is None
+        outcome = self.port.run_plan(plan) if compiled else None
         if outcome is not None:
             self.sink(encode(plan_run(outcome)))
             self.state.finish_plan(outcome)
@@ -246,9 +256,31 @@ class Core:
         assigned = tuple(self.feeder.feed(self.state.queued_D.tolist()))
         for one in assigned:
             self.state.assign(one)
-        self.sink(encode(Step(events, assigned)))
-        if assigned:
-            self.port.submit(assigned)
+        self._write(Step(events, assigned))
+
+    def _write(self, step: Step) -> None:
+        """The journal knows what is assigned before the port does."""
+        if self.copier is not None:
+            self._write_and_copy(step, self.copier)
+            return
+        self.sink(encode(step))
+        if step.assign:
+            self.port.submit(step.assign)
+
+    def _write_and_copy(self, step: Step, copier: Copier) -> None:
+        state = self.state
+        copies, wake_ns = copier.look(state)
+        for one in copies:
+            check_copy(state, one)
+            state.copy(one)
+        told = (step.events, step.assign, step.reasons, step.wake_ns)
+        self.sink(encode(CopyStep(*told, copies) if copies else step))
+        if step.assign:
+            self.port.submit(step.assign)
+        if copies:
+            self.port.copy(copies)
+        if wake_ns is not None:
+            self.port.wake_at(wake_ns)
 
     def _refuse_unfinished(self) -> None:
         stuck = np.flatnonzero(self.state.open_J | (self.state.arrived_J & ~self.state.done_J))

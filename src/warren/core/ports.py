@@ -41,6 +41,15 @@ class Port(Protocol):
         """Append to device queues, in order. Called only with checked assignments."""
         ...
 
+    def copy(self, copies: tuple[Assignment, ...]) -> None:
+        """Start tasks under way once more, each before what its device has not begun.
+
+        Of both runs the first that is done gives ``TasksDone``; what has left COMP of the other
+        is forgotten at the round's barrier, what has not is at the end of COMP. Then comes its
+        ``TaskDropped``. Called only with checked copies, after ``submit``.
+        """
+        ...
+
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event at ``time_ns`` (or now, if that is past)."""
         ...

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from warren.core.journal import Header, PlanAdopted, PlanRun, Resumed, Step, decode, plan_outcome
+from warren.core.journal import (
+    CopyStep,
+    Header,
+    PlanAdopted,
+    PlanRun,
+    Resumed,
+    Step,
+    decode,
+    plan_outcome,
+)
+from warren.core.rules import check_copy
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError
@@ -48,3 +58,6 @@ def _step(state: State, step: Step) -> None:
         state.assign(assignment)
     for job, reason in step.reasons:
         state.reason_J[job] = reason
+    for copy in step.copy if isinstance(step, CopyStep) else ():
+        check_copy(state, copy)
+        state.copy(copy)

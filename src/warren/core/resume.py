@@ -149,6 +149,9 @@ class _Past:
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Was submitted then."""
 
+    def copy(self, copies: tuple[Assignment, ...]) -> None:
+        """Were started then."""
+
     def wake_at(self, time_ns: int) -> None:
         """Asked for then; the port has to know if it has not come."""
         self.wakes_ns.append(time_ns)

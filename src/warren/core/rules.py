@@ -7,7 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from warren.core.state import Phase, State
+from warren.core.phase import Phase
+from warren.core.races import task_of
+from warren.core.state import State
 from warren.model.costs import IntArray
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Assignment, Plan
@@ -56,6 +58,42 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
     group = state.groups[one.job].get(one.round)
     if group is not None and group.rounds != one.rounds:
         yield f"the other shards of this stretch run {group.rounds} rounds"
+
+
+def check_copy(state: State, one: Assignment) -> None:
+    """Refuse a copy that breaks a rule.
+
+    A copy is of one task that is first on its device, but for runs that have lost, and whose
+    barrier has passed. It goes to another device that has nothing to do before the task's own
+    barrier. So it can run at once, and a queue and a barrier cannot wait for each other.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the copy and the rule.
+    """
+    for broken in _broken_copy_rules(state, one):
+        raise InfeasibleDecision(f"copy {one}: {broken}")
+
+
+def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
+    if state.phase_J[one.job] != _ACTIVE or one.round != state.round_J[one.job]:
+        yield "the barrier before it has not passed, or its own has"
+    if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
+        yield "the job does not fit this device type"
+    first = state.races.first_run(state.queues, one)
+    if first is None or first.device == one.device:
+        yield "its task is not first on another device, alone"
+    elif task_of(one) in state.races.pairs:
+        yield "its task has been copied already"
+    if not may_take(state, one.device, one):
+        yield "the device has something to do before the barrier"
+
+
+def may_take(state: State, device: int, task: Assignment) -> bool:
+    """Whether a device has nothing to do before the barrier of a task under way."""
+    queue = state.queues[device]
+    return not queue or (queue[0].job == task.job and queue[0].round > task.round)
 
 
 def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ...]) -> None:
@@ -152,6 +190,10 @@ def check_invariants(state: State) -> None:
         assert state.queued_D[device] == len(queue), f"device {device}: queue count"
     live = [one for queue in state.queues for one in queue]
     live += [one for syncing in state.syncing for one in syncing]
+    races = state.races
+    held = {one for pair in races.pairs.values() for one in pair} | set(races.lost)
+    assert held <= set(live), "a run of a task that runs twice is on no device"
+    live = [one for one in live if races.counts(one)]
     for one in live:
         assert not state.done_J[one.job], f"{one}: queued for a job that has ended"
         assert one.round in state.groups[one.job], f"{one}: not in any outstanding round"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from warren.core.columns import read_only_columns
 from warren.core.groups import Group, containing, is_of
+from warren.core.phase import Phase
+from warren.core.races import Races
 from warren.model.costs import CostTable
 from warren.model.decision import Reason
 from warren.model.errors import InvalidTransition
@@ -28,6 +29,7 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    TaskDropped,
     TasksDone,
     TasksLost,
     Woken,
@@ -37,27 +39,7 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.model.view import View
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
-
 _RUNNING: Final = int(Reason.RUNNING)
-
-
-class Phase(IntEnum):
-    """Where a job is in its life."""
-
-    PENDING = 0
-    """Not arrived yet."""
-    ACTIVE = 1
-    """Arrived, rounds left."""
-    FINISHED = 2
-    FAILED = 3
-    CANCELLED = 4
-
-    @property
-    def is_terminal(self) -> bool:
-        """Nothing more will run."""
-        return self >= Phase.FINISHED
 
 
 class State:
@@ -65,7 +47,8 @@ class State:
 
     ``queues[d]`` holds assignments whose COMP has not ended, head first; ``syncing[d]`` those
     whose COMP has ended and whose synchronisation has not. ``groups[j]`` maps the first round of
-    each outstanding round or stretch to its count of finished shards.
+    each outstanding round or stretch to its count of finished shards. ``races``: tasks that run
+    twice.
     """
 
     def __init__(self, run: Run, costs: CostTable) -> None:
@@ -88,9 +71,17 @@ class State:
         self.queues: list[deque[Assignment]] = [deque() for _ in devices]
         self.syncing: list[list[Assignment]] = [[] for _ in devices]
         self.groups: list[dict[int, Group]] = [{} for _ in jobs]
+        self.races = Races()
         self.planned = False
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
-        self._view = self._read_only_columns()
+        self._view = {
+            "cluster": run.cluster,
+            "costs": costs,
+            "grain": run.grain,
+            "seed": run.seed,
+            "jobs": jobs,
+            **read_only_columns(self),
+        }
 
     def apply(self, event: AnyEvent) -> None:
         """Let one event change the state.
@@ -125,6 +116,15 @@ class State:
         if not self.planned:
             self._advance(job, assignment)
 
+    def copy(self, copy: Assignment) -> None:
+        """Start a task once more: a checked copy goes before what its device has not begun."""
+        self.recent.append(copy)
+        first = self.races.first_run(self.queues, copy)
+        assert first is not None, "a copy is of a task that is under way"
+        self.races.begin(first, copy)
+        self.queues[copy.device].appendleft(copy)
+        self.queued_D[copy.device] += 1
+
     def _advance(self, job: int, assignment: Assignment) -> None:
         shard = int(self.next_shard_J[job]) + len(assignment.shards)
         if shard < self.scale_J[job]:
@@ -158,24 +158,6 @@ class State:
         """What a policy may see now."""
         return View(now_ns=self.now_ns, changes=changes, **self._view)  # type: ignore[arg-type]
 
-    def _read_only_columns(self) -> Mapping[str, object]:
-        columns = {
-            name: _read_only(getattr(self, name))
-            for name in (
-                "type_D", "queued_D", "arrived_J", "done_J", "open_J", "round_J", "rounds_J",
-                "scale_J", "next_round_J", "next_shard_J", "arrival_ns_J", "weight_J",
-            )
-        }  # fmt: skip
-        run = self.run
-        return {
-            "cluster": run.cluster,
-            "costs": self.costs,
-            "grain": run.grain,
-            "seed": run.seed,
-            "jobs": run.workload.jobs,
-            **columns,
-        }
-
     # Handlers of the transition table.
 
     def _arrive(self, event: JobArrived) -> None:
@@ -195,6 +177,8 @@ class State:
         early = [job for job, groups in enumerate(self.groups) if groups and self._pending(job)]
         for job in early:
             self._drop_queued(job)
+        for lost in self.races.forget_lost(list(self.races.lost)):
+            self._leave(lost)
         return early
 
     def _pending(self, job: int) -> bool:
@@ -214,6 +198,8 @@ class State:
             raise self.invalid(event, "no such synchronisation is under way")
         syncing.remove(match)
         self.groups[event.job][event.round].done += len(event.shards)
+        if self.races.pairs:
+            self.races.done(event)
 
     def _rounds_done(self, event: RoundsDone) -> None:
         job, end = event.job, event.round + event.rounds
@@ -231,6 +217,20 @@ class State:
         if event.finished:
             self._end(job, Phase.FINISHED)
 
+    def _task_dropped(self, event: TaskDropped) -> None:
+        """The later run of a task is over; until now its device was not free."""
+        one = self.races.take(event)
+        if one is None:
+            raise self.invalid(event, "no such run has lost")
+        self._leave(one)
+
+    def _leave(self, lost: Assignment) -> None:
+        if lost in self.syncing[lost.device]:
+            self.syncing[lost.device].remove(lost)
+            return
+        self.queues[lost.device].remove(lost)
+        self.queued_D[lost.device] -= 1
+
     def _tasks_lost(self, event: TasksLost) -> None:
         """They run again where they ran: nothing changes in the schedule."""
 
@@ -239,6 +239,7 @@ class State:
         job = event.job
         if not 0 <= event.round <= self.round_J[job]:
             raise self.invalid(event, f"only {self.round_J[job]} barriers have passed")
+        self._forget_races(job)
         self._drop_queued(job)
         self.round_J[job] = self.next_round_J[job] = event.round
         self.next_shard_J[job] = 0
@@ -249,19 +250,27 @@ class State:
         self.phase_J[job] = phase
         self.done_J[job] = True
         self.open_J[job] = False
+        if phase != Phase.FINISHED:
+            self._forget_races(job)
         if self.groups[job]:
             self._drop_queued(job)
+
+    def _forget_races(self, job: int) -> None:
+        for lost in self.races.forget(job):
+            self._leave(lost)
 
     def _drop_queued(self, job: int) -> None:
         """A job that ended early (stop rule, failure) or was rolled back leaves every queue."""
         self.groups[job].clear()
+        lost = self.races.lost
         for device, queue in enumerate(self.queues):
-            kept = [one for one in queue if one.job != job]
+            kept = [one for one in queue if one.job != job or one in lost]
             if len(kept) < len(queue):
                 self.queues[device] = deque(kept)
                 self.queued_D[device] = len(kept)
             if self.syncing[device]:
-                self.syncing[device] = [one for one in self.syncing[device] if one.job != job]
+                syncing = self.syncing[device]
+                self.syncing[device] = [one for one in syncing if one.job != job or one in lost]
 
     def _fail(self, event: JobFailed) -> None:
         self._end(event.job, Phase.FAILED)
@@ -280,16 +289,12 @@ TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]
     (Phase.ACTIVE, CompDone): State._comp_done,
     (Phase.ACTIVE, TasksDone): State._tasks_done,
     (Phase.ACTIVE, RoundsDone): State._rounds_done,
+    (Phase.ACTIVE, TaskDropped): State._task_dropped,
     (Phase.ACTIVE, TasksLost): State._tasks_lost,
     (Phase.ACTIVE, RolledBack): State._rolled_back,
     (Phase.ACTIVE, JobFailed): State._fail,
     (Phase.ACTIVE, JobCancelled): State._cancel,
+    (Phase.FINISHED, TaskDropped): State._task_dropped,
     (Phase.FINISHED, ParamsSaved): State._saved,
 }
 """Every (phase, event) that can happen, and what it does. Anything else is a defect."""
-
-
-def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    # A plain view could be made writeable again through its flags or its base.
-    view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
-    return view

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from warren.core.state import Phase, State
+from warren.core.phase import Phase
+from warren.core.state import State
 from warren.model.decision import Reason
 
 

@@ -18,6 +18,7 @@ from warren.model.events import (
     JobFailed,
     RolledBack,
     RoundsDone,
+    TaskDropped,
     Woken,
 )
 from warren.model.job import Job
@@ -95,6 +96,18 @@ class Agenda:
         """Whether the core is yet to hear that a job goes back."""
         return any(isinstance(event, RolledBack) and event.job == job for *_, event in self._heap)
 
+    def passes_ns(self, job: int, round_no: int) -> int | None:
+        """The time of a barrier that is known, and that the core is yet to hear of."""
+        for time_ns, _, _, event in self._heap:
+            if isinstance(event, RoundsDone) and (event.job, event.round) == (job, round_no):
+                return time_ns
+        return None
+
+    def insert(self, event: AnyEvent) -> None:
+        """Add an event at its time, which is to come, whatever of its job is known after it."""
+        self._pushed += 1
+        heapq.heappush(self._heap, (event.time_ns, RANK[type(event)], self._pushed, event))
+
     def cancel_arrival(self, job: int) -> None:
         """A job that failed before it arrived does not arrive."""
         self._arrivals = deque(one for one in self._arrivals if one.index != job)
@@ -105,6 +118,11 @@ class Agenda:
         if self._arrivals:
             due.append(self._arrivals[0].arrival_ns)
         return min(due, default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no event is known that was not handed out, and no job is to come."""
+        return not (self._heap or self._arrivals)
 
     @property
     def empty(self) -> bool:
@@ -125,7 +143,7 @@ def _places(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
     if isinstance(event, Woken):
         return [], []
     job = ("job", event.job)
-    if isinstance(event, CompDone):
+    if isinstance(event, CompDone | TaskDropped):
         device = ("device", event.device)
         return [job, device, _QUEUES], [job, device]
     cleans = isinstance(event, JobFailed | JobCancelled | RolledBack)

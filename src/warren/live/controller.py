@@ -21,10 +21,12 @@ from warren.live.hands import Hands
 from warren.live.ledger import Ledger
 from warren.live.messages import (
     Assign,
+    Beaten,
     CannotWrite,
     CompEnded,
     ExecutorReady,
     JobBroke,
+    NotOnComp,
     TaskLost,
     TaskStuck,
     Warm,
@@ -96,11 +98,15 @@ class LivePort(BasePort):
 
         So is what was decided before the core hears that a job goes back: then it assigns again.
         """
-        clock = self._clock
-        decided_ns = 0 if clock is None else clock.host_ns(self._agenda.last_ns)
         for one in assignments:
             if not self._ledger.ended(one.job) and not self._agenda.returning(one.job):
-                self._assign(self._ledger.assigned(one), one, decided_ns)
+                self._assign(self._ledger.assigned(one), one, self._decided_ns())
+
+    def copy(self, copies: tuple[Assignment, ...]) -> None:
+        """Start tasks once more, each before what its executor has not begun."""
+        for one in copies:
+            if (seq := self._ledger.copied(one)) is not None:
+                self._assign(seq, one, self._decided_ns())
 
     # Before time zero.
 
@@ -127,7 +133,7 @@ class LivePort(BasePort):
         for job in jobs:
             self._servers.need(job, self._ledger.era(job.index))
             if not self._servers.complete(job.index):
-                self._waiting.add(_Shop(job.index))
+                self._waiting.add(("servers", job.index))
         for device in range(len(self._devices)):
             for user in dict.fromkeys(job.user for job in jobs):
                 self._waiting.add(Warmed(device, user))
@@ -151,6 +157,8 @@ class LivePort(BasePort):
         match message:
             case CompEnded() | RoundReport():
                 self._report(message)
+            case NotOnComp(seq=seq):
+                self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
             case TaskStuck(device=device, job=job, user=user, reason=reason):
@@ -166,7 +174,7 @@ class LivePort(BasePort):
                     self._tell_again(device)
             case ServerReady(job=job):
                 if self._servers.ready(peer, message):
-                    self._waiting.discard(_Shop(job))
+                    self._waiting.discard(("servers", job))
                     self._servers.open(self._jobs[job])
             case Warmed():
                 self._waiting.discard(message)
@@ -179,8 +187,7 @@ class LivePort(BasePort):
             job = self._ledger.job_of(report.seq)
             if job is not None:
                 self.overruns[job] += 1
-        for job in self._ledger.report(report):
-            self._job_over(job)
+        self._all_over(self._ledger.report(report))
         if isinstance(report, RoundReport):
             self._recovery.saved(report)
 
@@ -210,17 +217,19 @@ class LivePort(BasePort):
             self._start_another(again)
 
     def _end_jobs(self) -> None:
-        for job in self._recovery.pop_over():
-            self._job_over(job)
+        self._all_over(self._recovery.pop_over())
 
     def _fail(self, job: int, reason: str) -> None:
         self._recovery.fail(job, reason, self._host_ns())
 
-    def _job_over(self, job: int) -> None:
-        """Free what the job holds: its places in queues and its servers."""
-        self._waiting.discard(_Shop(job))
-        self._crew.drop(job, ended=True)
-        self._servers.end(job)
+    def _all_over(self, jobs: list[int]) -> None:
+        """Free what these jobs hold, places in queues and servers, but for beaten tasks on COMP."""
+        for device, seq in self._ledger.pop_beaten():
+            self._crew.tell(device, Beaten(seq))
+        for job in jobs:
+            self._waiting.discard(("servers", job))
+            self._crew.drop(job, ended=True)
+            self._servers.end(job)
 
     def _users_alive(self, user: str) -> bool:
         return any(job.user == user and not self._ledger.ended(job.index) for job in self._jobs)
@@ -240,6 +249,8 @@ class LivePort(BasePort):
         decided_ns = self._host_ns()
         for seq, one in list(self._ledger.unfinished(device)):
             self._assign(seq, one, decided_ns)
+        for seq in self._ledger.beaten_on(device):
+            self._crew.tell(device, Beaten(seq))
 
     def _stuck(self) -> bool:
         return self._ledger.stuck()
@@ -272,18 +283,15 @@ class LivePort(BasePort):
             era=era,
             parts=self._run.scheduler.servers,
             limit_ns=job.task_limit_ns,
+            copy=self._ledger.is_copy(seq),
         )
         self._crew.tell(one.device, assign)
+
+    def _decided_ns(self) -> int:
+        return 0 if self._clock is None else self._clock.host_ns(self._agenda.last_ns)
 
     def _opens_ns(self, job: Job) -> int | None:
         return None if self._clock is None else self._clock.host_ns(job.arrival_ns)
 
     def _host_ns(self) -> int:
         return 0 if self._clock is None else time.monotonic_ns()
-
-
-class _Shop(tuple[int]):
-    """Stands in the waiting list for a job whose servers are not up."""
-
-    def __new__(cls, job: int) -> _Shop:
-        return super().__new__(cls, (job,))

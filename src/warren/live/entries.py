@@ -38,7 +38,10 @@ class Past:
 
 @dataclass(slots=True)
 class Entry:
-    """An assignment under way. ``known``: tasks that have left COMP, their barrier not passed."""
+    """An assignment under way. ``known``: tasks that have left COMP, their barrier not passed.
+
+    ``copy``: its task was under way elsewhere. ``beaten``: it was done elsewhere first.
+    """
 
     assignment: Assignment
     comp_left: int
@@ -48,6 +51,8 @@ class Entry:
     busy_ns: int = 0
     sync_end_ns: int = 0
     known: set[tuple[int, int]] = field(default_factory=set)
+    copy: bool = False
+    beaten: bool = False
 
     @staticmethod
     def of(assignment: Assignment) -> Entry:

@@ -16,11 +16,13 @@ from warren.live.desk import Desk
 from warren.live.lanes import CommLane, Queue, Work
 from warren.live.messages import (
     Assign,
+    Beaten,
     CompEnded,
     Drop,
     ExecutorReady,
     JobBroke,
     Moved,
+    NotOnComp,
     Prepared,
     TaskComputed,
     TaskLost,
@@ -31,14 +33,8 @@ from warren.live.messages import (
     Warm,
     Warmed,
 )
-from warren.live.processes import (
-    direct_output,
-    pin_to_core,
-    set_name,
-    sleep_until,
-    wake_precisely,
-)
-from warren.live.roles import ExecutorRole, Role
+from warren.live.processes import sleep_until
+from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Commit, Push
 from warren.live.supply import Supply
 from warren.live.transport import Hub, Link, controller_address, executor_address
@@ -47,16 +43,6 @@ from warren.live.wire import Stamp
 _MS: Final = 1_000_000
 _GRACE_NS: Final = 5_000_000_000
 """A trainer ends itself at its limit and says where it was; this much later it is ended."""
-
-
-def main(role: Role, lifeline: int) -> None:
-    """Serve one device until the zygote is gone."""
-    assert isinstance(role, ExecutorRole)
-    set_name(f"warren-exec-{role.device}")
-    wake_precisely()
-    pin_to_core(role.core)
-    direct_output(role.log)
-    Executor(role, lifeline).serve()
 
 
 class Executor:
@@ -136,7 +122,11 @@ class Executor:
             self._free_comp()
             return
         work.result_ns = time.monotonic_ns()
-        stamp = Stamp(work.shard, work.start_ns, work.result_ns, 0)
+        if work.beaten:
+            self._supply.take_back(work.job, work.slot)
+            work.slot = -1
+            return
+        stamp = Stamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
         push = Push(
             done.round, done.shard, done.loss, done.present, done.marks, work.unpadded, stamp
         )
@@ -160,7 +150,12 @@ class Executor:
             match message:
                 case Assign():
                     self._supply.meet(message.job, message.era, message.parts)
-                    self._queue.append(message)
+                    if message.copy:
+                        self._queue.put_first(message)
+                    else:
+                        self._queue.append(message)
+                case Beaten(seq=seq):
+                    self._beaten(seq)
                 case Warm(user=user, jobs=jobs):
                     self._desk.warm(user, jobs)
                     self._tell_warmed()
@@ -181,17 +176,34 @@ class Executor:
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
             self._free_comp()
             self._supply.take_back(work.job, work.slot)
-            if not work.dropped:
+            if work.beaten:
+                self._tell_ended(work, time.monotonic_ns())
+            elif not work.dropped:
                 lost = TaskLost(self._device, work.job, work.round, work.shard, gone.how)
                 self._control.send(lost)
                 self._queue.put_back(work.again())
         self._tell_warmed()
 
     def _broke(self, job: int, reason: str) -> None:
-        self._control.send(JobBroke(job, reason))
-        if self._comp is not None and self._comp.job == job and not self._comp.result_ns:
+        work = self._comp
+        if work is not None and work.job == job and not work.result_ns:
             self._free_comp()
+            if work.beaten:  # nobody wants its result, nor its error
+                self._supply.take_back(job, work.slot)
+                self._tell_ended(work, time.monotonic_ns())
+                return
+        self._control.send(JobBroke(job, reason))
         self._drop(job, ended=True)
+
+    def _beaten(self, seq: int) -> None:
+        """A task was done elsewhere: it need not begin, nor count."""
+        work = self._comp
+        if work is not None and work.seq == seq:
+            work.beaten = True
+            return
+        self._queue.remove(seq)
+        self._comm.beaten(seq)
+        self._control.send(NotOnComp(seq))
 
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
@@ -200,7 +212,9 @@ class Executor:
         self._comm.drop(job)
         self._supply.drop(job, ended=ended)
         work = self._comp
-        if work is not None and work.job == job:
+        if work is not None and work.job == job and work.beaten and ended:
+            work.slot = -1  # its COMP goes on to the end, as if nothing had ended
+        elif work is not None and work.job == job:
             work.dropped = True
             if work.result_ns:
                 self._free_comp()
@@ -221,18 +235,22 @@ class Executor:
         if work is None or end_ns is None or time.monotonic_ns() < end_ns:
             return False
         self._comp, self._comp_free_ns = None, end_ns
-        self._control.send(
-            CompEnded(work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
-        )
-        self._comm.enter(work, end_ns)
+        self._tell_ended(work, end_ns)
+        if not work.beaten or work.slot >= 0:  # what was pushed will be acknowledged
+            self._comm.enter(work, end_ns)
         return True
+
+    def _tell_ended(self, work: Work, end_ns: int) -> None:
+        what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
+        self._control.send(CompEnded(*what))
 
     def _end_syncs(self) -> bool:
         ended = self._comm.leave(time.monotonic_ns())
         for work in ended:
-            if not work.unpadded:
+            if not work.unpadded and not work.beaten:
                 assert work.comp_due_ns is not None
-                stamp = Stamp(work.shard, work.start_ns, work.comp_due_ns, work.sync_due_ns)
+                what = (work.start_ns, work.comp_due_ns, work.sync_due_ns, self._device)
+                stamp = Stamp(work.shard, *what)
                 self._supply.send(work.job, Commit(work.round, stamp))
         return bool(ended)
 
@@ -248,7 +266,7 @@ class Executor:
         ran = state.done_before(head.shard)
         if state.over or ran is not None:
             self._queue.pop()
-            if ran is not None:  # it may have been lost before it could say so
+            if ran is not None and ran.device in (-1, self._device):  # it may not have said so
                 what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
                 self._control.send(CompEnded(*what))
             return True

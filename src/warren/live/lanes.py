@@ -30,7 +30,8 @@ class Work:
     """One task on a device. Zero times mean: not yet.
 
     ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
-    that its update is there; ``slot``: where in shared memory the update lies.
+    that its update is there; ``slot``: where in shared memory the update lies. ``copy``: it is
+    under way elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
     """
 
     seq: int
@@ -51,6 +52,8 @@ class Work:
     acknowledged_ns: int = 0
     slot: int = -1
     dropped: bool = False
+    copy: bool = False
+    beaten: bool = False
 
     def again(self) -> Work:
         """The same task, as if it had not been begun."""
@@ -99,6 +102,7 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
                 sync_pad_ns=sync_pad_ns,
                 decided_ns=assign.decided_ns,
                 limit_ns=assign.limit_ns,
+                copy=assign.copy,
             )
 
 
@@ -132,6 +136,16 @@ class Queue:
                 break
         return list(islice(self._next, count))
 
+    def put_first(self, assign: Assign) -> None:
+        """Put a copy before all others."""
+        for work in expand(assign, self._pads):
+            self._next.appendleft(work)
+
+    def remove(self, seq: int) -> None:
+        """Forget an assignment of one task."""
+        self._waiting = deque(one for one in self._waiting if one.seq != seq)
+        self._next = deque(work for work in self._next if work.seq != seq)
+
     def pop(self) -> Work:
         """Take the head, which ``ahead`` has shown."""
         return self._next.popleft()
@@ -157,9 +171,16 @@ class CommLane:
 
     def enter(self, work: Work, comp_end_ns: int) -> None:
         """A task leaves COMP: its pad begins when those before it on the lane have ended."""
-        self._free_ns = max(self._free_ns, comp_end_ns) + work.sync_pad_ns
-        work.sync_due_ns = self._free_ns
+        work.sync_due_ns = comp_end_ns
+        if not work.beaten:
+            self._free_ns = max(self._free_ns, comp_end_ns) + work.sync_pad_ns
+            work.sync_due_ns = self._free_ns
         self._works.append(work)
+
+    def beaten(self, seq: int) -> None:
+        """A task was done elsewhere; the lane stays taken for the time its pad was given."""
+        for work in self._works:
+            work.beaten = work.beaten or work.seq == seq
 
     def find(self, key: Key, shard: int) -> Work | None:
         """The task of this name, if it is here."""

@@ -10,13 +10,12 @@ any order of reports and losses.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 
 from warren.live.agenda import Agenda
+from warren.live.book import Book, place_of
 from warren.live.clock import ClusterClock
-from warren.live.entries import Entry, Progress
+from warren.live.entries import Entry
 from warren.live.messages import CompEnded
 from warren.live.server_messages import RoundReport
 from warren.live.wire import Stamp
@@ -26,6 +25,7 @@ from warren.model.events import (
     ParamsSaved,
     RolledBack,
     RoundsDone,
+    TaskDropped,
     TasksLost,
 )
 from warren.model.job import Job
@@ -34,35 +34,48 @@ from warren.model.plan import Assignment
 Report = CompEnded | RoundReport
 
 
-class Ledger:
+class Ledger(Book):
     """Assignments under way, and what is known of each job."""
 
     def __init__(self, jobs: Sequence[Job], devices: int, agenda: Agenda) -> None:
-        self._jobs, self._agenda, self._numerics = jobs, agenda, ""
-        self._clock = ClusterClock(0)
-        self._seqs = count(1)
-        self._entries: dict[int, Entry] = {}
-        self._seqs_of: list[list[int]] = [[] for _ in jobs]
-        self._queues: list[deque[int]] = [deque() for _ in range(devices)]
-        self._progress = [Progress(barrier_ns=job.arrival_ns) for job in jobs]
+        super().__init__(jobs, devices, agenda)
+        self._numerics = ""
         self._held: list[Report] = []
         self._finished: list[int] = []
+        self._beaten: list[tuple[int, int]] = []
 
     def begin(self, clock: ClusterClock, numerics: str) -> None:
         """Time zero has come."""
         self._clock, self._numerics = clock, numerics
 
-    def over(self, job: int) -> None:
-        """Before the beginning: a job of a run that goes on has ended already."""
-        self._progress[job].ended = True
+    def copied(self, copy: Assignment) -> int | None:
+        """A task starts once more, first of what its device has not begun; gives its number.
 
-    def assigned(self, assignment: Assignment) -> int:
-        """An assignment goes to its executor; gives its number."""
-        seq = next(self._seqs)
-        self._entries[seq] = Entry.of(assignment)
-        self._seqs_of[assignment.job].append(seq)
-        self._queues[assignment.device].append(seq)
+        None if it is done, or its job gone, and the core is only yet to hear of it.
+        """
+        job = copy.job
+        passed_ns = self._agenda.passes_ns(job, copy.round)
+        if passed_ns is not None:
+            self._agenda.insert(TaskDropped(passed_ns, *place_of(copy), 0))
+            return None
+        if self._progress[job].ended or self._agenda.returning(job):
+            return None
+        seq = self.assigned(copy)
+        self._entries[seq].copy = True
+        self._queues[copy.device].rotate(1)
         return seq
+
+    def not_on_comp(self, seq: int, host_ns: int) -> list[int]:
+        """A beaten task is not on COMP. Gives the jobs that end by it."""
+        entry = self._entries.get(seq)
+        if entry is not None and entry.beaten:
+            self._drop_beaten(seq, self.cluster_ns(host_ns), 0)
+        return self._try_all()
+
+    def pop_beaten(self) -> list[tuple[int, int]]:
+        """Device and number of tasks that have been done elsewhere since this was asked last."""
+        beaten, self._beaten = self._beaten, []
+        return beaten
 
     def report(self, report: Report) -> list[int]:
         """A process reports; it may have to wait for others. Gives the jobs that end by it."""
@@ -75,6 +88,7 @@ class Ledger:
         self._agenda.cancel_arrival(job)
         self._progress[job].ended = True
         self._forget(job)
+        self._forget_beaten(job)
         self._agenda.push(JobFailed(at_ns, job, reason))
         self._leave_queues()
         return self._try_all()
@@ -99,6 +113,7 @@ class Ledger:
         at_ns = self._agenda.after_known(job, now_ns)
         kept = tuple(past.row(at_ns) for past in progress.cut_at(round_no))
         self._forget(job)
+        self._forget_beaten(job)
         progress.begin_again(round_no, at_ns)
         self._agenda.push(RolledBack(at_ns, job, round_no, reason, kept))
         self._leave_queues()
@@ -106,50 +121,10 @@ class Ledger:
 
     # What can be asked.
 
-    def cluster_ns(self, host_ns: int) -> int:
-        """Cluster time; before time zero it stands still."""
-        return self._agenda.last_ns if host_ns == 0 else self._clock.cluster_ns(host_ns)
-
-    def arrived(self, job: int) -> bool:
-        """Whether it has arrived."""
-        return self._agenda.arrived(job)
-
-    def ended(self, job: int) -> bool:
-        """Whether it has finished or failed."""
-        return self._progress[job].ended
-
-    def passed(self, job: int) -> int:
-        """Barriers it has passed."""
-        return self._progress[job].passed
-
-    def era(self, job: int) -> int:
-        """How often it was rolled back."""
-        return self._progress[job].era
-
-    def unfinished(self, device: int) -> Iterator[tuple[int, Assignment]]:
-        """What a new executor of the device has to run, by number: rounds not over yet."""
-        for seq, entry in self._entries.items():
-            one = entry.assignment
-            first, end = max(one.round, self._progress[one.job].passed), entry.end_round
-            if one.device == device and first < end:
-                yield seq, Assignment(device, one.job, first, end - first, one.shards)
-
-    def under_way(self, device: int) -> Iterator[Assignment]:
-        """Tasks that have run, or may just be running, and whose barrier has not passed."""
-        for seq, entry in self._entries.items():
-            one, passed = entry.assignment, self._progress[entry.assignment.job].passed
-            head = self._queues[device][0] if self._queues[device] else None
-            shards = entry.under_way(passed, at_head=seq == head)
-            if one.device == device and shards:
-                yield Assignment(device, one.job, passed, 1, shards)
-
-    def job_of(self, seq: int) -> int | None:
-        """The job of an assignment under way."""
-        entry = self._entries.get(seq)
-        return None if entry is None else entry.assignment.job
-
     def stuck(self) -> bool:
         """Whether nothing can happen any more without a further assignment."""
+        if all(one.ended for one in self._progress):
+            return self._agenda.settled
         if self._held or not self._agenda.empty or any(e.known for e in self._entries.values()):
             return False
         return not any(queue and self._can_run(self._entries[queue[0]]) for queue in self._queues)
@@ -163,14 +138,17 @@ class Ledger:
             pass
         return self._finished
 
-    def _can_run(self, head: Entry) -> bool:
-        return head.round <= self._progress[head.assignment.job].passed
-
     def _try(self, report: Report) -> bool:
         """Apply a held report if it is ready or concerns nobody any more."""
         match report:
             case CompEnded(seq=seq, round=round_no, shard=shard):
                 entry = self._entries.get(seq)
+                if entry is not None and entry.beaten:
+                    self._held.remove(report)
+                    end_ns = self._clock.cluster_ns(report.end_ns)
+                    busy_ns = max(0, end_ns - self._clock.cluster_ns(report.start_ns))
+                    self._drop_beaten(seq, end_ns, busy_ns)
+                    return True
                 progress = None if entry is None else self._progress[entry.assignment.job]
                 if entry is None or progress is None or progress.passed > round_no:
                     self._held.remove(report)
@@ -195,28 +173,16 @@ class Ledger:
     def _complete(self, report: RoundReport) -> bool:
         """Take what the report says of its tasks; whether their devices are through with them."""
         stamps = {stamp.shard: stamp for stamp in report.stamps}
-        concerned = list(self._entries_at(report.job, report.round))
+        concerned, beaten = self._runs(report.job, report.round, stamps)
         if sum(len(entry.assignment.shards) for entry in concerned) < len(stamps):
             return False
+        self._set_aside(report.job, beaten)
         for entry in concerned:
             for shard in entry.assignment.shards:
                 self._left_comp(entry, report.round, stamps[shard])
         for device in {entry.assignment.device for entry in concerned}:
             self._leave_queue(device)
         return all(self._through(entry, report.round) for entry in concerned)
-
-    def _through(self, entry: Entry, round_no: int) -> bool:
-        """Whether its device is done with this round of it: told in the order of the queue."""
-        if not entry.queued:
-            return True
-        head = self._queues[entry.assignment.device][0]
-        return self._entries[head] is entry and entry.end_round > round_no + 1
-
-    def _entries_at(self, job: int, round_no: int) -> Iterator[Entry]:
-        for seq in self._seqs_of[job]:
-            entry = self._entries[seq]
-            if entry.assignment.round <= round_no < entry.end_round:
-                yield entry
 
     def _left_comp(self, entry: Entry, round_no: int, stamp: Stamp) -> None:
         """A task has left COMP, if that is news."""
@@ -244,7 +210,8 @@ class Ledger:
         progress = self._progress[report.job]
         synced_ns = 0
         stamps = {stamp.shard: stamp for stamp in report.stamps}
-        for entry in list(self._entries_at(report.job, report.round)):
+        winners, beaten = self._runs(report.job, report.round, stamps)
+        for entry in winners:
             ends = [self._clock.cluster_ns(stamps[s].end_ns) for s in entry.assignment.shards]
             entry.synced(report.round, max(ends))
             synced_ns = max(synced_ns, entry.sync_end_ns)
@@ -257,15 +224,46 @@ class Ledger:
         # A checkpoint of the beginning of a round is whole before that round's barrier passes.
         saved = progress.cut_at(report.round) if report.saved == report.round else ()
         cut = tuple(past.row(at_ns) for past in saved)
+        for seq in beaten:
+            self._seqs_of[report.job].remove(seq)
         self._push_done(report.job, finished=report.finished)
         what = (report.job, report.round, 1, report.finished, report.loss, metrics)
         at_ns = self._agenda.push(RoundsDone(at_ns, *what, at_ns, cut))
+        for seq in beaten:
+            self._drop_beaten(seq, at_ns, self._entries[seq].busy_ns)
         if report.finished:
             progress.ended = True
             self._forget(report.job)
             self._finished.append(report.job)
             self._agenda.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
             self._leave_queues()
+
+    def _set_aside(self, job: int, beaten: list[int]) -> None:
+        """These runs were beaten; of those that have not left COMP their devices will tell more.
+
+        What ran behind them may have to wait for that: they may not have begun at all.
+        """
+        for seq in beaten:
+            entry = self._entries[seq]
+            if entry.queued:
+                entry.beaten = True
+                self._seqs_of[job].remove(seq)
+                self._beaten.append((entry.assignment.device, seq))
+
+    def _drop_beaten(self, seq: int, at_ns: int, busy_ns: int) -> None:
+        entry = self._entries.pop(seq)
+        one = entry.assignment
+        self._agenda.push(TaskDropped(at_ns, *place_of(one), busy_ns))
+        if entry.queued:
+            self._queues[one.device].remove(seq)
+            self._leave_queue(one.device)
+
+    def _forget_beaten(self, job: int) -> None:
+        for queue in self._queues:
+            for seq in [s for s in queue if self._entries[s].beaten]:
+                if self._entries[seq].assignment.job == job:
+                    del self._entries[seq]
+                    queue.remove(seq)
 
     def _push_done(self, job: int, *, finished: bool) -> None:
         """Assignments whose rounds are over are done; one that a stop rule cuts short too."""
@@ -296,4 +294,5 @@ class Ledger:
     def _concerned(self, report: Report) -> int | None:
         if isinstance(report, RoundReport):
             return report.job
-        return self.job_of(report.seq)
+        entry = self._entries.get(report.seq)
+        return None if entry is None or entry.beaten else entry.assignment.job

@@ -56,7 +56,8 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
 
     ``decided_ns`` is the time of the event that the policy answered. The job's servers are
     ``parts`` many, and of this ``era`` (a job that is rolled back begins a new one).
-    ``limit_ns``: how long a task may really take.
+    ``limit_ns``: how long a task may really take. ``copy``: the task is under way elsewhere; it
+    goes before what has not begun here.
     """
 
     seq: int
@@ -69,6 +70,7 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     era: int
     parts: int
     limit_ns: int
+    copy: bool = False
 
 
 class Drop(Message, frozen=True, tag=True, array_like=True):
@@ -76,6 +78,21 @@ class Drop(Message, frozen=True, tag=True, array_like=True):
 
     job: int
     ended: bool
+
+
+class Beaten(Message, frozen=True, tag=True, array_like=True):
+    """Controller to executor: this task has been done elsewhere, its result is not wanted.
+
+    If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``NotOnComp``.
+    """
+
+    seq: int
+
+
+class NotOnComp(Message, frozen=True, tag=True, array_like=True):
+    """Executor to controller: a beaten task had not begun, or has left COMP."""
+
+    seq: int
 
 
 class Moved(Message, frozen=True, tag=True, array_like=True):
@@ -209,9 +226,9 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
-    | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare | Prepared | Forget
-    | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over | Push | Pushed
-    | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
+    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare
+    | Prepared | Forget | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
+    | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
+import msgspec
 import zmq
 
 from warren.live.handout import Handout, Standing
@@ -183,7 +184,7 @@ class Server:
             self._real = True
             stamp = push.stamp
             now_ns = time.monotonic_ns()
-            self._commit(Stamp(stamp.shard, stamp.start_ns, stamp.comp_end_ns, now_ns))
+            self._commit(msgspec.structs.replace(stamp, end_ns=now_ns))
         self._make_step()  # while the last update may still lie where it was computed
         self._hub.send(peer, Pushed(push.round, push.shard))
 

@@ -24,9 +24,10 @@ class Spot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
-    """When a task was on COMP, and when its synchronisation ended."""
+    """When a task was on COMP, and when its synchronisation ended; -1: its only device."""
 
     shard: int
     start_ns: int
     comp_end_ns: int
     end_ns: int
+    device: int = -1

@@ -48,7 +48,7 @@ from warren.live.roles import (
 from warren.live.transport import remove_folder
 
 ROLES: Final = {
-    "ExecutorRole": "warren.live.executor",
+    "ExecutorRole": "warren.live.executing",
     "TrainerRole": "warren.live.trainer",
     "ServerRole": "warren.live.serving",
     "PlainRole": "warren.live.plain_child",

@@ -85,6 +85,19 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
         return self.time_ns if self.passed_ns < 0 else self.passed_ns
 
 
+class TaskDropped(Event, frozen=True, tag=True, array_like=True):
+    """A task was run twice, and this run of it, which was not the first to be done, is over.
+
+    ``busy_ns`` is the COMP time that the device spent on it; it counts for nothing.
+    """
+
+    job: int
+    round: int
+    shard: int
+    device: int
+    busy_ns: int
+
+
 class TasksLost(Event, frozen=True, tag=True, array_like=True):
     """Live: tasks that were under way on a device went down with a process and run again there.
 
@@ -148,6 +161,7 @@ AnyEvent: TypeAlias = (
     | CompDone
     | TasksDone
     | RoundsDone
+    | TaskDropped
     | TasksLost
     | RolledBack
     | JobFailed
@@ -162,9 +176,10 @@ RANK: Final[dict[type[Event], int]] = {
     CompDone: 2,
     TasksDone: 3,
     RoundsDone: 4,
-    TasksLost: 5,
-    RolledBack: 6,
-    JobArrived: 7,
-    ParamsSaved: 8,
-    Woken: 9,
+    TaskDropped: 5,
+    TasksLost: 6,
+    RolledBack: 7,
+    JobArrived: 8,
+    ParamsSaved: 9,
+    Woken: 10,
 }

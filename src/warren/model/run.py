@@ -15,7 +15,9 @@ from warren.model.job import Workload
 class Scheduler:
     """The four answers, by policy name; ``options`` are the place policy's own settings.
 
-    ``servers``: parameter servers of each job under shape ``static``.
+    ``servers``: parameter servers of each job under shape ``static``. ``copies_after``: a task
+    under way for more than this multiple of its expected time may be started once more on another
+    device; None: never.
     """
 
     place: str = "hare"
@@ -23,6 +25,7 @@ class Scheduler:
     group: str = "isolated"
     shape: str = "static"
     servers: int = 1
+    copies_after: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

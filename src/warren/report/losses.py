@@ -1,4 +1,4 @@
-"""What a live run lost and ran again: for ``summary.json``, and in one sentence for people."""
+"""What ran and did not count: for ``summary.json``, and in one sentence for people."""
 
 from __future__ import annotations
 
@@ -39,15 +39,31 @@ def loss_values(record: Record) -> dict[str, Any]:
     }
 
 
+def copy_values(record: Record) -> dict[str, Any]:
+    """The keys of ``summary.json`` about copies of late tasks; none where the run makes none.
+
+    ``copies_won`` of ``copies`` were done before the run they were made of; ``copies_wasted_s`` is
+    the COMP time, in cluster seconds, of the runs that were not first, as far as they have ended.
+    """
+    history = record.history
+    if record.run.scheduler.copies_after is None and not history.copies:
+        return {}
+    return {
+        "copies": history.copies,
+        "copies_won": history.copies_won,
+        "copies_wasted_s": ns_to_seconds(sum(one.busy_ns for one in history.dropped)),
+    }
+
+
 def _every(record: Record, job: int) -> int | None:
     checkpoint = record.run.workload.jobs[job].checkpoint
     return None if checkpoint is None else checkpoint.every
 
 
 def loss_sentence(found: Mapping[str, Any]) -> str:
-    """What a summary tells of losses; empty if there were none."""
+    """What a summary tells of losses and copies; empty if there were none."""
     redone, rollbacks = int(found.get("redone_tasks") or 0), int(found.get("rollbacks") or 0)
-    resumed = int(found.get("resumed") or 0)
+    resumed, copies = int(found.get("resumed") or 0), int(found.get("copies") or 0)
     parts = []
     if rollbacks:
         parts.append(f"jobs went back to a checkpoint {count(rollbacks, 'time')}")
@@ -55,4 +71,7 @@ def loss_sentence(found: Mapping[str, Any]) -> str:
         parts.append(f"{count(redone, 'task')} ran again after a loss")
     if resumed:
         parts.append(f"the run was cut off and went on {count(resumed, 'time')}")
+    if copies:
+        won = int(found.get("copies_won") or 0)
+        parts.append(f"{count(copies, 'late task')} also started elsewhere, {won} done first there")
     return ", ".join(parts)

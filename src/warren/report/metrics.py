@@ -24,7 +24,7 @@ import numpy.typing as npt
 from warren.model.costs import IntArray
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
-from warren.report.losses import loss_values
+from warren.report.losses import copy_values, loss_values
 from warren.report.record import Bound, Record
 from warren.report.wording import count
 
@@ -71,6 +71,7 @@ def summary(record: Record) -> dict[str, Any]:
         "devices": len(run.cluster.devices),
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
         **loss_values(record),
+        **copy_values(record),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }
 

@@ -94,6 +94,10 @@ class SimPort:
             if len(queue) == 1:
                 self._start_or_wait(assignment)
 
+    def copy(self, copies: tuple[Assignment, ...]) -> None:
+        """See ``warren.sim.copies``; a run without ``copies_after`` pays nothing for it."""
+        raise AssertionError("this run has no copies")
+
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event at ``time_ns`` (or now, if that is past); one an instant."""
         time_ns = max(time_ns, self._now)

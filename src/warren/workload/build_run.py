@@ -35,6 +35,7 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
         group=names.group,
         shape=names.shape,
         servers=names.servers,
+        copies_after=names.copies_after,
         options=spec.policy,
     )
 

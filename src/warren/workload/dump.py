@@ -40,7 +40,7 @@ def _lines(run: Run) -> Iterator[str]:
     yield f"grain: {_json(run.grain.text)}"
     scheduler = {**asdict(run.scheduler)}
     options = scheduler.pop("options")
-    yield f"scheduler: {_json(scheduler)}"
+    yield f"scheduler: {_json(_stated(scheduler))}"
     if options:
         yield f"policy: {_json(options)}"
     if run.truth != Truth():

@@ -116,6 +116,13 @@ class SchedulerSpec(Spec):
         default="static", description="How many workers and servers a job gets."
     )
     servers: int = Field(default=1, ge=1, le=64, description="Parameter servers of each job.")
+    copies_after: float | None = Field(
+        default=None,
+        ge=1.1,
+        le=1000,
+        description="A task that takes more than this multiple of its expected time may be "
+        "started once more on another device; default: never.",
+    )
 
 
 class TruthSpec(Spec):
