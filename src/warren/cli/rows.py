@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean, median, pstdev
 from typing import Final
 
 from warren.cli.measuring import failed_while_measured
@@ -75,6 +75,7 @@ def _row(
     comp_ns = median(fmean(task.busy_ns for task in one.tasks) for one in samples)
     sync_ns = median(fmean(barriers_ns(one.tasks, scale)) for one in samples)
     own_ns = median(one.own_ns / len(one.tasks) for one in samples)
+    varied = median(_variation([task.busy_ns for task in one.tasks]) for one in samples)
     types = run.cluster.type_names
     return ProfileRow(
         model=measured_key(job),
@@ -84,8 +85,13 @@ def _row(
         comp_s=dict.fromkeys(types, comp_ns / unit_ns),
         sync_s=dict.fromkeys(types, sync_ns / unit_ns),
         overhead_s=dict.fromkeys(types, own_ns / unit_ns),
-        source={"all": f"median of {PASSES} means, {how}"},
+        source={"all": f"median of {PASSES} means, {how}; tasks vary by {100 * varied:.0f} %"},
     )
+
+
+def _variation(values: Sequence[int]) -> float:
+    """The coefficient of variation."""
+    return pstdev(values) / fmean(values)
 
 
 def barriers_ns(tasks: Sequence[TasksDone], scale: int) -> list[int]:
