@@ -25,9 +25,10 @@ def fidelity(result: Mapping[str, Any]) -> str:
             means = ", ".join(f"{row['mean_error_pct']:.2f}" for row in mine)
             worst = max(row["max_error_pct"] for row in mine)
             load = ", ".join(f"{row['load_before']:.1f}" for row in mine)
+            comp = ", ".join(f"{row.get('comp_over_predicted', 1.0):.2f}" for row in mine)
             limit = f"{part['limit_pct']:g} %"
             rows.append([f"({name})", place, f"{means} %", limit, f"{worst:.1f} %",
-                         f"{100 * overran:.2f} %", load])  # fmt: skip
+                         f"{100 * overran:.2f} %", comp, load])  # fmt: skip
         inputs.append(f"({name}) " + ", ".join(part["inputs"]))
     controls = [
         [row["what"], row["place"], f"{row['mean_error_pct']:.2f} %"]
@@ -35,7 +36,7 @@ def fidelity(result: Mapping[str, Any]) -> str:
         for row in part.get("controls", ())
     ]
     head = ["case", "policy", "mean JCT error of each run", "limit", "largest of a job",
-            "tasks that overran", "load before"]  # fmt: skip
+            "tasks that overran", "COMP seconds over predicted", "load before"]  # fmt: skip
     return (
         "## Does the simulator predict the live run?\n\n(a) `testbed15`: 28 jobs of eight models "
         "on 15 emulated devices. (b) The same with pads drawn from measured iteration times that "

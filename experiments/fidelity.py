@@ -12,6 +12,7 @@ which one device type is 20 % slower, and a simulator that leaves out synchronis
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -191,17 +192,29 @@ def _command(name: str, place: str, out: Path, sets: Sequence[str]) -> list[str]
 
 
 def error(live: Path, simulated: Path) -> Row:
-    """The JCT error over jobs, in percent of the live JCT."""
+    """The JCT error over jobs, in percent of the live JCT.
+
+    ``comp_over_predicted``: seconds that devices computed, live over simulated. It tells a machine
+    that is slower or faster than when its costs were measured from a model that is wrong.
+    """
     found = _common.jct_error(_common.warren_json("compare", str(live), str(simulated)))
     keys = ("mean_error_pct", "p95_error_pct", "max_error_pct", "bias_pct", "left_out")
-    return {key: found[key] for key in keys}
+    ratio = computed_s(live) / computed_s(simulated)
+    return {key: found[key] for key in keys} | {"comp_over_predicted": ratio}
+
+
+def computed_s(out: Path) -> float:
+    """Mean over the devices of the seconds that each computed."""
+    summary = json.loads((out / "summary.json").read_text())
+    return float(summary["utilization"] * summary["makespan_s"])
 
 
 def show(what: str, row: Row) -> Row:
     """Print one line; the row."""
     print(
         f"({what}) {row['place']}: JCT error mean {row['mean_error_pct']:.2f} %, largest "
-        f"{row['max_error_pct']:.2f} %; {row['overruns']:.0f} of {row['tasks']} tasks overran; "
+        f"{row['max_error_pct']:.2f} %, bias {row['bias_pct']:.2f} %; COMP "
+        f"{row['comp_over_predicted']:.3f}; {row['overruns']:.0f} of {row['tasks']} overran; "
         f"{row['wall_s']:.0f} s",
         flush=True,
     )
