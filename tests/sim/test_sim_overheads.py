@@ -46,7 +46,7 @@ def world(devices: int = 2, overheads: Overheads | None = MEASURED) -> World:
 
 def test_a_task_on_a_full_machine_waits_for_the_processor_time_of_warren_itself() -> None:
     # 20 ms compute for 30 ms beside another device; 5 ms of Warren's own on the same core.
-    assert raised_ns(MEASURED, 2, 20 * MS, 9 * MS, 5 * MS) == (35 * MS, 4 * MS)
+    assert raised_ns(MEASURED, 2, 20 * MS, 9 * MS, 5 * MS) == (35 * MS, 8 * MS)
 
 
 def test_on_a_machine_with_cores_to_spare_only_handing_over_takes_the_device() -> None:
@@ -54,8 +54,8 @@ def test_on_a_machine_with_cores_to_spare_only_handing_over_takes_the_device() -
 
 
 def test_more_devices_than_cores_share_them() -> None:
-    # (30 + 5) ms twice on each of two cores; what was inside T^s is 5 ms.
-    assert raised_ns(MEASURED, 4, 20 * MS, 9 * MS, 5 * MS) == (70 * MS, 4 * MS)
+    # (30 + 5) ms twice on each of two cores.
+    assert raised_ns(MEASURED, 4, 20 * MS, 9 * MS, 5 * MS) == (70 * MS, 8 * MS)
 
 
 def test_handing_over_is_the_least_that_is_added() -> None:
@@ -63,19 +63,17 @@ def test_handing_over_is_the_least_that_is_added() -> None:
 
 
 def test_a_synchronisation_never_takes_less_than_nothing() -> None:
-    assert raised_ns(MEASURED, 2, 20 * MS, 3 * MS, 5 * MS) == (35 * MS, 0)
+    assert raised_ns(MEASURED, 2, 20 * MS, MS // 2, 5 * MS) == (35 * MS, 0)
 
 
-def test_a_job_alone_takes_what_was_measured_alone() -> None:
-    steady = replace(MEASURED, slowdown=1.0)
-    for devices in (1, 2):
-        comp_ns, sync_ns = raised_ns(steady, devices, 20 * MS, 9 * MS, 5 * MS)
-        assert comp_ns + sync_ns == 29 * MS
+def test_with_cores_to_spare_a_job_alone_takes_what_was_measured_alone() -> None:
+    comp_ns, sync_ns = raised_ns(MEASURED, 1, 20 * MS, 9 * MS, 5 * MS)
+    assert comp_ns + sync_ns == 29 * MS
 
 
 def test_a_machine_of_one_core_is_always_full() -> None:
     one = replace(MEASURED, cores=1, slowdown=1.0)
-    assert raised_ns(one, 1, 20 * MS, 9 * MS, 5 * MS) == (25 * MS, 4 * MS)
+    assert raised_ns(one, 1, 20 * MS, 9 * MS, 5 * MS) == (25 * MS, 8 * MS)
 
 
 def test_a_barrier_is_shared_by_the_tasks_of_its_round_and_bytes_cost_time() -> None:
@@ -95,7 +93,7 @@ def test_every_job_is_raised_by_its_own_bytes_and_scale() -> None:
     assert true.comp_ns_JT[1].tolist() == [21 * MS, 66 * MS]
     assert true.comp_ns_JT[2, 0] == round(22.5 * MS + (2 + 4 / 3) * MS)
     assert true.comp_ns_JT[2, 1] == costs.comp_ns_JT[2, 1]
-    assert true.sync_ns_JT[0].tolist() == [3 * MS, 3 * MS]
+    assert true.sync_ns_JT[0].tolist() == [8 * MS, 8 * MS]
 
 
 def test_processor_time_measured_with_a_row_goes_before_the_constants() -> None:
@@ -104,7 +102,7 @@ def test_processor_time_measured_with_a_row_goes_before_the_constants() -> None:
     known[0, 0] = 3 * MS
     true = true_costs(made.run, replace(made.costs, overhead_ns_JT=known))
     assert true.comp_ns_JT[0].tolist() == [33 * MS, 51 * MS]
-    assert true.sync_ns_JT[0].tolist() == [6 * MS, 3 * MS]
+    assert true.sync_ns_JT[0].tolist() == [8 * MS, 8 * MS]
 
 
 def test_nothing_is_added_unmeasured_under_pads_or_to_the_plain_engine() -> None:

@@ -12,11 +12,11 @@ at work::
            task + bytes / task_rate + (round + bytes / round_rate) / scale
     x    = max(dispatch, (y + o) D / P - y)   where D >= P, else dispatch
     T^c' = y + x
-    T^s' = max(0, T^s - min(x, max(dispatch, o)))
+    T^s' = max(0, T^s - dispatch)
 
-What x adds to T^c was part of T^s when the job ran alone, so it is taken out there: a job alone
-takes T^c + T^s as measured, and a device with other work is not free any earlier. What this leaves
-out stands in docs/decisions/0010.
+Handing over was part of T^s when the job ran alone, so it is taken out there: with cores to spare a
+job alone takes T^c + T^s as measured. The rest of x is not: what o takes from tasks on a full
+machine comes on top of a barrier's latency. What this leaves out stands in docs/decisions/0010.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ def raised_ns(
     added_ns = float(dispatch_ns)
     if devices >= cores:
         added_ns = max(added_ns, (computing_ns + cpu_ns) * devices / cores - computing_ns)
-    inside_ns = min(added_ns, max(dispatch_ns, cpu_ns))
-    return round(computing_ns + added_ns), max(0, round(sync_ns - inside_ns))
+    return round(computing_ns + added_ns), max(0, round(sync_ns - dispatch_ns))
 
 
 def _check_length(run: Run, index: int, task_ns: int) -> None:
