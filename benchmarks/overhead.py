@@ -3,7 +3,8 @@
 *Without computing*: four jobs on four devices of this machine, whose tasks pass over one number;
 the time from the first arrival to the last barrier over the number of tasks, once with a barrier
 after every task and once after every fourth. Nothing is emulated; the journal is kept.
-*20 ms*: one job on one device, a barrier after every task, against the plain loop.
+*20 ms*: one job on one device, against the plain loop: with a barrier after every task, which
+nothing can hide, and after every fourth.
 
 Medians of ``RUNS`` runs of the command. Plain runs before and after two live ones, so that a
 machine that becomes slower or faster meanwhile favours neither. The plain loop on the same tasks
@@ -44,12 +45,14 @@ def main() -> None:
         plain = [bench.plain_task_s("Nothing", NO_WORK_TASKS // 4, {}) for _ in range(RUNS)]
         figures["no_work_ms_a_task_plain"] = show("no work, plain", 1, plain)
         passes = bench.passes_for(TASK_S)
-        pairs = [bench.pair_s(passes) for _ in range(RUNS)]
-        show(f"batch {passes} times", 1, [live for live, _ in pairs])
-        show(f"batch {passes} times, plain", 1, [plain for _, plain in pairs])
-        ratios = [live / plain for live, plain in pairs]
-        figures["twenty_ms_task_over_plain"] = median(ratios)
-        figures["twenty_ms_task_plain_ms"] = 1000 * median(plain for _, plain in pairs)
+        for scale in (1, 4):
+            pairs = [bench.pair_s(passes, scale) for _ in range(RUNS)]
+            show(f"batch {passes} times", scale, [live for live, _ in pairs])
+            plain_ms = show(f"batch {passes} times, plain", scale, [plain for _, plain in pairs])
+            ratios = [live / plain for live, plain in pairs]
+            print(f"ratios, scale {scale}:", " ".join(f"{one:.3f}" for one in ratios), flush=True)
+            figures[f"twenty_ms_task_over_plain_scale_{scale}"] = median(ratios)
+        figures["twenty_ms_task_plain_ms"] = plain_ms
     report(figures)
 
 
@@ -84,28 +87,28 @@ class Bench:
             passes = max(1, round(passes * task_s / found_s))
         return passes
 
-    def pair_s(self, passes: int) -> tuple[float, float]:
+    def pair_s(self, passes: int, scale: int) -> tuple[float, float]:
         """Seconds a task of the same job, live and plain, each the mean of two runs."""
-        params = {"passes": passes}
-        before_s = self.plain_task_s("Matmuls", ROUNDS, params)
-        live_s = mean(self.live_task_s(params) for _ in range(2))
-        return live_s, (before_s + self.plain_task_s("Matmuls", ROUNDS, params)) / 2
+        what = "Matmuls", ROUNDS // scale, {"passes": passes}, scale
+        before_s = self.plain_task_s(*what)
+        live_s = mean(self.live_task_s(*what) for _ in range(2))
+        return live_s, (before_s + self.plain_task_s(*what)) / 2
 
-    def live_task_s(self, params: dict[str, int]) -> float:
-        """Seconds from barrier to barrier."""
-        out = self.train([job("work", "Matmuls", 1, ROUNDS + WARM, params)], devices=1)
+    def live_task_s(self, app: str, rounds: int, params: dict[str, int], scale: int) -> float:
+        """Seconds from barrier to barrier, a task."""
+        out = self.train([job("work", app, scale, rounds + WARM, params)], devices=1)
         rows = (out / "metrics" / "work.csv").read_text().splitlines()[1:]
         times_s = [float(row.split(",")[1]) for row in rows]
-        return (times_s[-1] - times_s[WARM - 1]) / (len(times_s) - WARM)
+        return (times_s[-1] - times_s[WARM - 1]) / (len(times_s) - WARM) / scale
 
-    def plain_task_s(self, app: str, rounds: int, params: dict[str, int]) -> float:
+    def plain_task_s(self, app: str, rounds: int, params: dict[str, int], scale: int = 1) -> float:
         """Seconds a task of the plain loop, in its own process."""
-        short, long = (job(f"job-{n}", app, 1, n, params) for n in (WARM, rounds + WARM))
+        short, long = (job(f"job-{n}", app, scale, n, params) for n in (WARM, rounds + WARM))
         found = warren.load(self.train([short, long], devices=1, engine="plain"))
         short_s, long_s = (
             float(one.row["finish_s"]) - float(one.row["start_s"]) for one in found.jobs.values()
         )
-        return (long_s - short_s) / rounds
+        return (long_s - short_s) / rounds / scale
 
     def train(self, jobs: list[dict[str, Any]], *, devices: int, engine: str = "local") -> Path:
         """One run of the command; its folder."""
