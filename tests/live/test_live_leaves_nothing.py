@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from live_worlds import job, world
+
+from warren.live import base
+from warren.live.controller import LivePort
+from warren.live.fleet import Fleet
 
 pytestmark = pytest.mark.live
 
@@ -21,3 +29,28 @@ def test_a_run_that_is_struck_at_a_drawn_moment_leaves_nothing() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 cycles, 0 left something" in done.stdout
+
+
+def test_a_signal_that_comes_while_the_zygote_is_started_does_not_lose_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[Fleet, Path]] = []
+
+    class Struck(Fleet):
+        def __init__(self, folder: Path, *rest: Any) -> None:
+            super().__init__(folder, *rest)
+            begun.append((self, folder))
+            os.kill(os.getpid(), signal.SIGINT)
+            assert begun, "a signal is taken between two instructions"
+
+    monkeypatch.setattr(base, "Fleet", Struck)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run, costs = world(tmp_path, [job(0)], 1)
+        with pytest.raises(KeyboardInterrupt):
+            LivePort(run, costs, tmp_path / "out").__enter__()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    ((fleet, folder),) = begun
+    assert fleet._zygote.poll() is not None
+    assert not folder.exists()

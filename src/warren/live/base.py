@@ -82,15 +82,16 @@ class BasePort(ABC):
         SpecError
             If the run that is to go on computes in another numerics class.
         """
-        self._folder = make_folder()
-        self._context = zmq.Context()
-        self._hub = Hub(self._context, controller_address(str(self._folder)))
-        limit_bytes = self._run.cluster.local.memory_bytes
-        cgroups = cgroups_of(limit_bytes, self._folder.name)
-        self._guard = Guard(self._folder, cgroups)
-        self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
-        self._poller = zmq.Poller()
-        self._poller.register(self._hub.socket, zmq.POLLIN)
+        with _NoInterrupt():  # what is made must be known before a signal can end the run
+            self._folder = make_folder()
+            self._context = zmq.Context()
+            self._hub = Hub(self._context, controller_address(str(self._folder)))
+            limit_bytes = self._run.cluster.local.memory_bytes
+            cgroups = cgroups_of(limit_bytes, self._folder.name)
+            self._guard = Guard(self._folder, cgroups)
+            self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
+            self._poller = zmq.Poller()
+            self._poller.register(self._hub.socket, zmq.POLLIN)
         self._start_fleet()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
@@ -100,7 +101,8 @@ class BasePort(ABC):
         wanted = libraries(self._jobs, self._run.base)
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
-        self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups)
+        with _NoInterrupt():
+            self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups)
         self.numerics = self._fleet.await_zygote().numerics
         self._poller.register(self._fleet.pipe.fileno(), zmq.POLLIN)
 
@@ -249,7 +251,10 @@ def refuse_another_class(
 
 
 class _NoInterrupt:
-    """Signals that end a run wait until the block is over: cleaning up is not left half done."""
+    """Signals that end a run wait until the block is over: nothing is left half done.
+
+    A process that is started in the block begins without hearing them, and has to listen itself.
+    """
 
     def __enter__(self) -> None:
         self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)

@@ -64,6 +64,7 @@ def main() -> None:
     fd, guard, folder, parent = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     preload = [name for name in sys.argv[5:] if name in {*ALWAYS, *MENTIONED.values()}]
     die_with_parent(parent)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     set_name("warren-zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = Pipe(socket.socket(fileno=fd))
