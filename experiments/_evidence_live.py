@@ -18,7 +18,7 @@ def fidelity(result: Mapping[str, Any]) -> str:
     """JCT errors of each case, and of the controls."""
     parts = result["parts"]
     rows, inputs = [], []
-    for name, part in parts.items():
+    for name, part in sorted(parts.items()):
         for place in dict.fromkeys(row["place"] for row in part["rows"]):
             mine = [row for row in part["rows"] if row["place"] == place]
             overran = sum(row["overruns"] for row in mine) / sum(row["tasks"] for row in mine)
@@ -74,13 +74,17 @@ def faults(result: Mapping[str, Any]) -> str:
     )
     schedules = parts.get("schedules", _NONE)["rows"]
     bad = [row for row in schedules if row["wrong"]]
-    text += (
-        f"\n\nUndisturbed, {len(schedules)} runs (four policies, 1, 2 and 4 devices, with "
-        f"look-ahead and without): {len(bad)} differ from `engine: plain`."
-    )
+    if schedules:
+        text += (
+            f"\n\nUndisturbed, {len(schedules)} runs (four policies, 1, 2 and 4 devices, with "
+            f"look-ahead and without): {len(bad)} differ from `engine: plain`."
+        )
     caught = [f"- {row['kind']}: `{row['line']}`" for row in parts.get("planted", _NONE)["rows"]]
-    head_planted = "A planted app that is not deterministic, after the loss of a process:"
-    return f"{text}\n\n{head_planted}\n\n" + "\n".join(caught)
+    if caught:
+        text += "\n\nA planted app that is not deterministic, after the loss of a process:\n\n"
+    missing = [name for name in ("faults", "schedules", "planted") if name not in parts]
+    left = f"\n\nNot made on this machine yet: {', '.join(missing)}." if missing else ""
+    return text + "\n".join(caught) + left
 
 
 def _most(rows: list[Mapping[str, Any]], key: str) -> object:
