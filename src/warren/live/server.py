@@ -12,7 +12,6 @@ import time
 from typing import Final
 
 import msgspec
-import zmq
 
 from warren.live.handout import Handout, Standing
 from warren.live.intake import Intake
@@ -41,7 +40,7 @@ from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
-from warren.live.transport import Hub, Link, server_address
+from warren.live.transport import Hub, Link, Poller, server_address
 from warren.live.wire import Spot, Stamp
 
 _MS: Final = 1_000_000
@@ -59,7 +58,6 @@ class Server:
         self,
         role: ServerRole,
         lifeline: int,
-        context: zmq.Context[zmq.Socket[bytes]],
         control: Link,
     ) -> None:
         self._role, self._lifeline, self._control = role, lifeline, control
@@ -76,11 +74,11 @@ class Server:
             if role.rehearse:
                 self._store.warm()
         address = role.folder, role.job.index, role.era
-        self._hub = Hub(context, server_address(*address, role.part))
+        self._hub = Hub(server_address(*address, role.part))
         self._handout = Handout(self._hub, store)
         self._intake = Intake(store.ranges)
         self._partners = Partners(self._hub, store, role.parts, role.round)
-        self._first = Link(context, server_address(*address, 0)) if role.part else None
+        self._first = Link(server_address(*address, 0)) if role.part else None
         self._opens_ns: int | None = None
         self._passed = role.round if role.part else -1
         self._outcome: RoundOutcome | None = None
@@ -92,24 +90,23 @@ class Server:
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
-        poller = zmq.Poller()
-        sockets = [self._hub.socket, self._control.socket]
+        poller = Poller()
+        for source in (self._hub, self._control, self._lifeline):
+            poller.register(source)
         if self._first is not None:
-            sockets.append(self._first.socket)
             self._first.send(PartDone(self._role.part, self._role.round - 1))
-        for source in (*sockets, self._lifeline):
-            poller.register(source, zmq.POLLIN)
+            poller.register(self._first)
         self._control.send(ServerReady(self._job.index, self._role.era, self._role.part))
         while True:
-            ready = dict(poller.poll(self._timeout_ms()))
+            ready = poller.poll(self._timeout_ms())
             if self._lifeline in ready:
                 return
-            if self._control.socket in ready:
+            if self._control in ready:
                 self._hear_controller()
             self._open()
-            if self._hub.socket in ready:
+            if self._hub in ready:
                 self._hear()
-            if self._first is not None and self._first.socket in ready:
+            if self._first is not None and self._first in ready:
                 self._hear_first(self._first)
             self._step()
             self._pass_barrier()
