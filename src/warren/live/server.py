@@ -85,6 +85,7 @@ class Server:
         self._stepped = False
         self._sha256 = ""
         self._stamps: dict[int, Stamp] = {}
+        self._taken: list[tuple[bytes, Pushed]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
 
@@ -111,6 +112,7 @@ class Server:
             self._step()
             self._pass_barrier()
             self._answer_pulls()
+            self._acknowledge()
 
     def _timeout_ms(self) -> int | None:
         if self._passed >= 0 or self._opens_ns is None:
@@ -183,7 +185,7 @@ class Server:
             now_ns = time.monotonic_ns()
             self._commit(msgspec.structs.replace(stamp, end_ns=now_ns))
         self._make_step()  # while the last update may still lie where it was computed
-        self._hub.send(peer, Pushed(push.round, push.shard))
+        self._taken.append((peer, Pushed(push.round, push.shard)))
 
     def _pieces(self, push: Push, spot: Spot) -> list[memoryview] | None:
         """The last update of a round is used where it lies, unless an emulated COMM lane waits."""
@@ -193,6 +195,12 @@ class Server:
         if last and push.committed and not self._stepped:
             return self._intake.look(spot)
         return self._intake.fetch(spot)
+
+    def _acknowledge(self) -> None:
+        """Updates have been taken; whoever waits for the next state has it by now."""
+        for peer, pushed in self._taken:
+            self._hub.send(peer, pushed)
+        self._taken.clear()
 
     def _commit(self, stamp: Stamp) -> None:
         """A task is done; of one that ran twice the first result counts."""
@@ -252,6 +260,7 @@ class Server:
         if not outcome.finished:  # what others wait for goes first
             self._release()
             self._answer_pulls()
+        self._acknowledge()
         self._report(outcome, stamps)
         if not outcome.finished:
             self._begin_round()
