@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sim_worlds import (
@@ -51,9 +52,13 @@ def spans_ms(events: list[AnyEvent], job: int) -> list[tuple[float, float]]:
 
 
 def run_late(
-    made: World, at_ms: int, now: list[Assignment], late: list[Assignment]
+    made: World,
+    at_ms: int,
+    now: Sequence[Assignment],
+    late: Sequence[Assignment],
+    copies: Sequence[Assignment] = (),
 ) -> list[AnyEvent]:
-    """``late`` is assigned at ``at_ms``, when something must happen."""
+    """``late`` is assigned, and ``copies`` begin, at ``at_ms``, when something must happen."""
     port = ContendedPort(made.run, made.costs)
     port.submit(tuple(now))
     events: list[AnyEvent] = []
@@ -61,4 +66,5 @@ def run_late(
         events += batch
         if batch[0].time_ns == at_ms * MS:
             port.submit(tuple(late))
+            port.copy(tuple(copies))
     return events

@@ -11,7 +11,7 @@ from sim_worlds import (
     random_world,
 )
 
-from warren.model.events import TasksDone
+from warren.model.events import TaskDropped, TasksDone
 from warren.model.plan import Assignment
 from warren.sim.overheads import raised_ns
 
@@ -71,6 +71,20 @@ def test_a_device_whose_queue_waits_for_others_or_for_an_arrival_is_not_at_work(
     events = run(made, *onwards)
     assert spans_ms(events, 0) == [(0, 21), (21, 42), (42, 63)]
     assert spans_ms(events, 1) == [(90, 111)]
+
+
+def test_the_last_round_of_a_stretch_counts_what_comes_when_it_starts() -> None:
+    made = full([(0, 1, 2), (21 * MS, 1, 1)], 2)
+    events = run_late(made, 21, [Assignment(0, 0, 0, 2, (0,))], rounds_on(1, 1, 1))
+    assert spans_ms(events, 0) == [(0, 56)]
+    assert spans_ms(events, 1) == [(21, 56)]
+
+
+def test_a_copy_counts_its_own_device() -> None:
+    made = full([(0, 1, 1), (5 * MS, 1, 1)], 2)
+    events = run_late(made, 5, rounds_on(0, 0, 1), [], copies=rounds_on(1, 0, 1))
+    (dropped,) = [event for event in events if isinstance(event, TaskDropped)]
+    assert (dropped.device, dropped.time_ns, dropped.busy_ns) == (1, 40 * MS, 35 * MS)
 
 
 def seen_by_a_slow_clock(

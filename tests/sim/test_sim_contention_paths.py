@@ -10,6 +10,7 @@ from contention_worlds import MS, SPARE, TINY, full, on, rounds_on, run, run_lat
 from sim_worlds import (
     Planned,
     World,
+    assignments_of,
     random_plan,
     random_world,
     run_events,
@@ -19,7 +20,7 @@ from sim_worlds import (
 from warren.core.history import read_history
 from warren.core.loop import Core
 from warren.model.cluster import Emulate
-from warren.model.events import AnyEvent, RoundsDone, TasksDone
+from warren.model.events import AnyEvent, RoundsDone, TaskDropped, TasksDone
 from warren.model.plan import Assignment
 from warren.model.run import Grain, Truth
 from warren.policy.place.registry import place_policy
@@ -95,6 +96,43 @@ def test_a_stretch_of_a_billion_rounds_is_cut_where_others_come_and_go() -> None
     assert end_ns == ((rounds - 2) * 21 + 2 * 35) * MS
 
 
+def test_where_the_number_does_not_matter_a_stretch_takes_what_it_takes_in_one_step() -> None:
+    for seed in range(40):
+        made = on(SPARE, random_world(seed, ("constant", "lane")[seed % 2], noisy=seed % 3 > 0))
+        plan = assignments_of(random_plan(made, seed, 6))
+        raised = World(made.run, raised_costs(made.run, made.costs, 1))
+        counting, at_once = run(made, *plan), run_events(raised, plan)
+        assert of(counting) == of(at_once)
+        assert finishes(counting) == finishes(at_once)
+
+
+def test_a_first_run_that_is_let_go_when_its_copy_has_won_still_begins() -> None:
+    # Device 0 leaves a run that has lost at 100, where the copy of what waits there ends its round.
+    jobs = [(0, 2, 1), (0, 1, 1), (5, 1, 1), (50, 1, 1)]
+    comp = [[98, 18, 498], [98, 38, 500], [1, 1, 1], [1, 1, 1]]
+    sync = [[12, 12, 12] for _ in jobs]
+    made = on(SPARE, world_of(jobs, comp, sync, ["A", "B", "C"]))
+    lost, other = Assignment(0, 0, 0, 1, (0,)), Assignment(2, 0, 0, 1, (1,))
+    waits = Assignment(0, 1, 0, 1, (0,))
+
+    def seen(port: SimPort) -> list[AnyEvent]:
+        port.submit((lost, other, waits))
+        events: list[AnyEvent] = []
+        while batch := port.next_events():
+            events += batch
+            if batch[0].time_ns == 5:
+                port.copy((Assignment(1, 0, 0, 1, (0,)),))
+            if batch[0].time_ns == 50:
+                port.copy((Assignment(1, 1, 0, 1, (0,)),))
+        return events
+
+    raised = raised_costs(made.run, made.costs, 1)
+    found = seen(ContendedPort(made.run, made.costs))
+    assert found == seen(CopyingPort(made.run, raised))
+    assert (1, 100) in [(one.job, one.time_ns) for one in found if isinstance(one, RoundsDone)]
+    assert [one.time_ns for one in found if isinstance(one, TaskDropped) and one.job == 1] == [200]
+
+
 def journal_of(made: World, place: str, port: SimPort) -> bytes:
     """``place`` is a policy's name, or ``planned`` for a random plan."""
     journal = bytearray()
@@ -151,7 +189,7 @@ def of(events: list[AnyEvent]) -> list[TasksDone]:
 def test_where_the_number_does_not_matter_the_journal_is_that_of_a_port_that_does_not_count(
     place: str, after: float | None
 ) -> None:
-    for seed in range(25):
+    for seed in range(12):
         plain = random_world(seed, ("constant", "lane")[seed % 2], noisy=seed % 3 > 0)
         scheduler = replace(plain.run.scheduler, copies_after=after)
         plain = World(replace(plain.run, scheduler=scheduler), plain.costs)

@@ -100,8 +100,9 @@ def test_processor_time_measured_with_a_row_goes_before_the_constants() -> None:
 
 
 def test_what_no_clock_can_count_is_refused() -> None:
-    made = world_of([(0, 1, 10**9)], [[MS]], [[0]], ["A"])
-    slow = Overheads(cores=1, task_cpu_ns=3600 * NS_PER_S)
+    # Alone it would be short: it is refused for what it may take while both devices are at work.
+    made = world_of([(0, 1, 10**9)], [[MS]], [[0]], ["A", "A"])
+    slow = Overheads(cores=2, task_cpu_ns=3600 * NS_PER_S)
     run = replace(made.run, cluster=replace(made.run.cluster, overheads=slow))
     with pytest.raises(SpecError, match="job job-0: with the overheads its tasks"):
         sim_port(run, made.costs)

@@ -1,11 +1,11 @@
 """Devices that share one machine: how long a task takes depends on how many are at work.
 
-A device is at work from a task's start to the end of its synchronisation: it computes, then Warren's
-processes compute for it, and if its job goes on there the next task starts at once. A device is not
-at work while what is queued there waits for longer, for a barrier of other devices or for a job to
-arrive: nobody computes for it. A task's time follows (``warren.sim.overheads``) from the number of
-devices at work when it starts, counted once all else of that instant is known: who is done, what a
-barrier let go, what was assigned. So no order among equals decides. Tasks of one round that a
+A device is at work from a task's start to the end of its synchronisation: it computes, then
+Warren's own processes compute for it, and if its job goes on there the next task starts at once. It
+is not at work while what is queued there waits longer, for other devices at a barrier or for a job
+to arrive: nobody computes for it. A task's time follows (``warren.sim.overheads``) from the number
+of devices at work when it starts, counted once all else of that instant is known: who is done, what
+a barrier let go, what was assigned. So no order among equals decides. Tasks of one round that a
 device runs back to back count when the first of them starts.
 
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
