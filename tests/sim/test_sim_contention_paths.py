@@ -56,7 +56,7 @@ def expand(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("network", ["constant", "lane"])
 def test_a_stretch_counts_in_every_round_what_is_at_work(network: str, noisy: bool) -> None:
-    for seed in range(60):
+    for seed in range(30):
         made = on(TINY, random_world(seed, network, noisy))
         stretches = own_stretches(made, seed)
         single = {(one.job, one.round): one for one in of(run(made, *expand(stretches)))}
@@ -189,7 +189,7 @@ def of(events: list[AnyEvent]) -> list[TasksDone]:
 def test_where_the_number_does_not_matter_the_journal_is_that_of_a_port_that_does_not_count(
     place: str, after: float | None
 ) -> None:
-    for seed in range(12):
+    for seed in range(8):
         plain = random_world(seed, ("constant", "lane")[seed % 2], noisy=seed % 3 > 0)
         scheduler = replace(plain.run.scheduler, copies_after=after)
         plain = World(replace(plain.run, scheduler=scheduler), plain.costs)
