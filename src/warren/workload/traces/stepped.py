@@ -1,0 +1,51 @@
+"""What traces that count iterations share: one iteration is one round of as many tasks as GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from warren.model.units import seconds_to_ns
+from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.table import Cells, rows_of
+
+
+def stepped_row(
+    cells: Cells,
+    types: tuple[str, ...],
+    *,
+    steps: str,
+    step_s: float,
+    sync_s: float = 0.0,
+    unit_s: float = 1.0,
+) -> Row:
+    """A job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
+
+    ``unit_s`` is the unit of ``submit_time``.
+    """
+    count = cells.count(steps, 1)
+    return Row(
+        line=cells.line,
+        name=cells.name("job_id"),
+        submitted_ns=cells.time_ns("submit_time", unit_s),
+        gpus=cells.count("num_gpu"),
+        run_ns=seconds_to_ns(count * step_s),
+        steps=count,
+        prices=dict.fromkeys(types, (step_s - sync_s, sync_s)),
+        model=cells.text("model_name"),
+        batch=cells.count("batch_size", 1) if cells.values.get("batch_size") else 1,
+    )
+
+
+def duration_over_steps(
+    needs: tuple[str, ...], steps: str
+) -> Callable[[TraceRequest], Iterator[Row | NoJob]]:
+    """A reader of tables in seconds where a step takes ``duration`` / ``steps``, all of it T^c."""
+
+    def row(cells: Cells, types: tuple[str, ...]) -> Row:
+        if cells.time_ns("duration") == 0:
+            raise BadRow("duration is 0: nothing to train")
+        step_s = cells.number_of("duration") / cells.count(steps, 1)
+        return stepped_row(cells, types, steps=steps, step_s=step_s)
+
+    return lambda request: rows_of(request, needs, partial(row, types=request.types))
