@@ -20,7 +20,7 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 from warren.model.units import seconds_to_ns
 from warren.workload.traces.format import Format
-from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.request import NO_DURATION, BadRow, NoJob, Row, TraceRequest
 from warren.workload.traces.table import Cells, text_of, tried
 from warren.workload.traces.throughputs import Throughputs, prices, read_throughputs
 
@@ -100,7 +100,7 @@ def _costs(cells: Cells, table: Throughputs | None, request: TraceRequest) -> Pr
     if "duration" not in cells.values:
         return None
     if cells.time_ns("duration") == 0:
-        raise BadRow("duration is 0: nothing to train")
+        raise BadRow(NO_DURATION)
     step_s = cells.number_of("duration") / cells.count("total steps", 1)
     return dict.fromkeys(request.types, (step_s, 0.0))
 

@@ -10,6 +10,7 @@ Apps, seeds and ``sync`` are not kept: a trace is only simulated. Costs are thos
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from warren.workload.traces.format import Format
@@ -18,14 +19,16 @@ from warren.workload.traces.table import Cells, rows_of
 
 
 def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
-    return rows_of(request, ("job",), _row)
+    return rows_of(request, ("job",), partial(_row, look=request.look))
 
 
-def _row(cells: Cells) -> Row:
+def _row(cells: Cells, look: bool) -> Row:
     given = cells.values
     weight = cells.number_of("weight") if given.get("weight") else 1.0
     if weight <= 0:
         raise BadRow("weight is not more than 0", given["weight"])
+    if not look and not given.get("model"):
+        raise BadRow("names no model: its costs are not known")
     return Row(
         line=cells.line,
         name=cells.name("job"),

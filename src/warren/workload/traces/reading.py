@@ -13,7 +13,7 @@ from warren.workload.build_jobs import job_seed
 from warren.workload.schema_job import MAX_SCALE
 from warren.workload.traces.format import Format
 from warren.workload.traces.registry import trace_format
-from warren.workload.traces.request import NoJob, Row, Trace, TraceRequest
+from warren.workload.traces.request import NO_DURATION, NoJob, Row, Trace, TraceRequest
 from warren.workload.traces.unused import Unused
 
 
@@ -151,7 +151,7 @@ def _refused(row: Row, request: TraceRequest, seen: set[str]) -> NoJob | None:
     """Why a row that can be read is no job of this run."""
     reason, value = "", ""
     if row.run_ns == 0 and row.gpus > 0:
-        reason = "duration is 0: nothing to train"
+        reason = NO_DURATION
     elif row.gpus == 0:
         reason = "asks for no GPU"
     elif row.gpus > MAX_SCALE:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
+
+NO_DURATION: Final = "duration is 0: nothing to train"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
-
 from warren.model.units import seconds_to_ns
-from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, rows_of
+from warren.workload.traces.request import NO_DURATION, BadRow, Row
+from warren.workload.traces.table import Cells
 
 
 def stepped_row(
@@ -37,15 +34,15 @@ def stepped_row(
     )
 
 
-def duration_over_steps(
-    needs: tuple[str, ...], steps: str
-) -> Callable[[TraceRequest], Iterator[Row | NoJob]]:
-    """A reader of tables in seconds where a step takes ``duration`` / ``steps``, all of it T^c."""
+def duration_over_steps(cells: Cells, types: tuple[str, ...], steps: str) -> Row:
+    """A row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
 
-    def row(cells: Cells, types: tuple[str, ...]) -> Row:
-        if cells.time_ns("duration") == 0:
-            raise BadRow("duration is 0: nothing to train")
-        step_s = cells.number_of("duration") / cells.count(steps, 1)
-        return stepped_row(cells, types, steps=steps, step_s=step_s)
-
-    return lambda request: rows_of(request, needs, partial(row, types=request.types))
+    Raises
+    ------
+    BadRow
+        If a cell is wrong, or the duration is 0.
+    """
+    if cells.time_ns("duration") == 0:
+        raise BadRow(NO_DURATION)
+    step_s = cells.number_of("duration") / cells.count(steps, 1)
+    return stepped_row(cells, types, steps=steps, step_s=step_s)
