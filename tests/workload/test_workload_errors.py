@@ -178,18 +178,18 @@ def test_a_cluster_without_a_device_is_refused() -> None:
     [
         (
             "{jobs: jobs.csv}",
-            "{generate: hare-mix}",
-            "generate: is not available yet; allowed",
+            "{generate: hare}",
+            "workload.generate: 'hare' is unknown; allowed: hare-mix, gavel-mix",
         ),
-        ("{jobs: jobs.csv}", "{}", "workload: needs exactly one of: jobs, trace"),
-        ("{jobs: jobs.csv}", "7", "expected {jobs: ...}, {trace: ...}, a list of jobs or a path"),
+        ("{jobs: jobs.csv}", "{}", "workload: needs exactly one of: jobs, trace, generate"),
+        ("{jobs: jobs.csv}", "7", "expected {jobs: ...}, {trace: ...}, {generate: ...}"),
         ("{jobs: jobs.csv}", "{jobs: 7}", "expected a file path or a list, got 7"),
         ("cluster.yaml", "[1]", "cluster: expected a file path or a mapping, got a list"),
         ("cluster.yaml", "no.yaml", "No such file or directory (named in d/run.yaml:2)"),
         (
             "{jobs: jobs.csv}",
             "{trace: {format: x, path: p}}",
-            "'x' is unknown; allowed: gavel",
+            "'x' is unknown; allowed: auto, philly",
         ),
         ("grain: 60 s", "grain: 60", 'write "60 rounds" or "60 s"'),
         ("grain: 60 s", "grain: 0 s", "is no time at all"),

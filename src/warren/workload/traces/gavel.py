@@ -18,10 +18,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.model.units import seconds_to_ns
 from warren.workload.traces.format import Format
 from warren.workload.traces.request import NO_DURATION, BadRow, NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, text_of, tried
+from warren.workload.traces.table import Cells, run_ns, text_of, tried
 from warren.workload.traces.throughputs import Throughputs, prices, read_throughputs
 
 _FIELDS: Final[Mapping[int, Mapping[str, int]]] = {
@@ -73,7 +72,7 @@ def _row(cells: Cells, table: Throughputs | None, request: TraceRequest) -> Row:
         name=f"job-{cells.line}",
         submitted_ns=cells.time_ns("arrival"),
         gpus=gpus,
-        run_ns=None if run_s is None else seconds_to_ns(run_s),
+        run_ns=None if run_s is None else run_ns(run_s),
         steps=steps,
         prices=costs,
         model=job_type,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from warren.model.units import seconds_to_ns
 from warren.workload.traces.request import NO_DURATION, BadRow, Row
-from warren.workload.traces.table import Cells
+from warren.workload.traces.table import Cells, run_ns
 
 
 def stepped_row(
@@ -26,7 +25,7 @@ def stepped_row(
         name=cells.name("job_id"),
         submitted_ns=cells.time_ns("submit_time", unit_s),
         gpus=cells.count("num_gpu"),
-        run_ns=seconds_to_ns(count * step_s),
+        run_ns=run_ns(count * step_s),
         steps=count,
         prices=dict.fromkeys(types, (step_s - sync_s, sync_s)),
         model=cells.text("model_name"),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.model.units import NS_PER_S, seconds_to_ns
+from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 from warren.workload.text import MAX_UNPACKED_BYTES, decoded, unpacked
 from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
 
@@ -101,6 +101,19 @@ def since_1970_ns(when: str) -> int:
     if not 0 <= since.days <= 47_500:
         raise ValueError(when)
     return (since.days * 86_400 + since.seconds) * NS_PER_S
+
+
+def run_ns(seconds: float) -> int:
+    """A run time in nanoseconds.
+
+    Raises
+    ------
+    BadRow
+        If it is outside the range of times.
+    """
+    if seconds * NS_PER_S >= NEVER_NS:
+        raise BadRow("its run time is more than 146 years")
+    return seconds_to_ns(seconds)
 
 
 def text_of(request: TraceRequest) -> str:
