@@ -74,10 +74,10 @@ def inspect(
     leave_out: LeaveOut = None,
     json_: Json = False,
 ) -> None:
-    """Say what a trace is like: jobs, GPUs, run times, arrivals, tail, and rows that are no jobs.
+    """Say what a trace of jobs is like.
 
-    Of a run file (.yaml), the jobs it lists, reads or generates; a run time is then that on its
-    fastest devices.
+    Its GPUs, run times, arrivals and tail, and the rows that are no jobs. Of a run file (.yaml),
+    the jobs it lists, reads or generates; a run time is then that on its fastest devices.
     """
     from warren.cli.commands.tracing import Asked, inspect_command
 
@@ -126,7 +126,10 @@ def convert(
     leave_out: LeaveOut = None,
     json_: Json = False,
 ) -> None:
-    """Write a trace as jobs.csv, and the costs of its jobs as a file that `profiles:` can name."""
+    """Turn a trace into a jobs file.
+
+    The costs that its jobs name go into a file of their own, which `profiles:` of a run can name.
+    """
     from warren.cli.commands.tracing import Asked, convert_command
 
     asked = Asked(

@@ -130,13 +130,16 @@ def _round_s(text: str) -> float:
 
 def _of_run(run: Run) -> Rows:
     """The jobs of a run; run times where all of its costs are known without measuring."""
+    import numpy as np
+
     from warren.profile.costs import cost_table, missing
 
     jobs = run.workload.jobs
     best_ns: list[int | None] = [None] * len(jobs)
     if not missing(run):
         costs = cost_table(run)
-        best_ns = (costs.comp_ns_JT + costs.sync_ns_JT).min(axis=1).tolist()
+        sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
+        best_ns = (costs.comp_ns_JT + sync_ns_JT).min(axis=1).tolist()
     rows = [
         Row(
             line=job.index + 1,

@@ -20,7 +20,7 @@ trained, which is how Fig. 19 can show no change for most policies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,6 +62,17 @@ DOMAINS: Final[Mapping[str, Domain]] = {
 """The four domains of Table 2."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """One job before it has a name and an arrival."""
+
+    model: str
+    rounds: int
+    scale: int
+    weight: int
+    batch: int
+
+
 def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
     """The jobs, in order of arrival.
 
@@ -72,37 +83,44 @@ def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
     """
     seed = ground.run_seed if spec.seed is None else spec.seed
     try:
-        jobs = [_job(spec, ground, *one) for one in _drawn(spec, seed)]
-        work_s = [_work_s(job, ground) for job in jobs]
+        drawn = _drawn(spec, seed, ground)
+        kinds = dict.fromkeys((one.model, one.batch) for one in drawn)
+        task_s = {kind: _task_s(*kind, ground) for kind in kinds}
+        work_s = [task_s[one.model, one.batch] * one.scale * one.rounds for one in drawn]
         length_s = window_s(work_s, spec.load)
     except ValueError as error:
         raise SpecError(Problem(file=ground.file, field="workload", message=str(error))) from None
-    times = arrivals_ns(seed, _ARRIVALS, spec.jobs, length_s)
-    width = len(str(spec.jobs - 1))
-    named = tuple(_placed(job, i, times[i], width, ground) for i, job in enumerate(jobs))
-    tasks = sum(job.scale * (job.rounds or 0) for job in jobs)
+    times_ns = arrivals_ns(seed, _ARRIVALS, spec.jobs, length_s)
+    tasks = sum(one.scale * one.rounds for one in drawn)
     pace = "all at time 0" if spec.load is None else f"load {spec.load:g}, over {length_s:.0f} s"
-    note = f"hare-mix, seed {seed}: {len(jobs)} jobs, {tasks} tasks, {pace}"
-    return Trace(jobs=named, profiles=(), notes=(note,))
+    note = f"hare-mix, seed {seed}: {len(drawn)} jobs, {tasks} tasks, {pace}"
+    return Trace(jobs=tuple(_jobs(drawn, times_ns, ground)), profiles=(), notes=(note,))
 
 
-def _drawn(spec: HareMixSpec, seed: int) -> list[tuple[str, int, int, int]]:
-    """Model, rounds, scale and weight of every job."""
+def _drawn(spec: HareMixSpec, seed: int, ground: Ground) -> list[_Drawn]:
     kinds = [
         (domain, DOMAINS[domain].models[turn % len(DOMAINS[domain].models)])
         for domain, count in _counts(spec).items()
         for turn in range(count)
     ]
-    order = shuffled(seed, _ORDER, spec.jobs)
     scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
     weights = integers(seed, _OF_WEIGHTS, spec.jobs, _WEIGHTS)
     parts = integers(seed, _ROUNDS, spec.jobs, 2**31)
     result = []
-    for job, place in enumerate(order):
+    for job, place in enumerate(shuffled(seed, _ORDER, spec.jobs)):
         domain, model = kinds[place]
         least, most = DOMAINS[domain].rounds
         rounds = least + parts[job] * (most - least + 1) // 2**31
-        result.append((model, rounds, spec.scales[scales[job]], 1 + weights[job]))
+        reference = _row(model, ground).batch or 1
+        batch = max(1, round(reference * spec.batch_factor))
+        one = _Drawn(
+            model=model,
+            rounds=max(1, round(rounds * spec.rounds_factor * reference / batch)),
+            scale=spec.scales[scales[job]],
+            weight=1 + weights[job],
+            batch=batch,
+        )
+        result.append(one)
     return result
 
 
@@ -111,42 +129,32 @@ def _counts(spec: HareMixSpec) -> dict[str, int]:
     return parts_of(spec.jobs, {domain: spec.shares.get(domain, _SHARE) for domain in DOMAINS})
 
 
-def _job(
-    spec: HareMixSpec, ground: Ground, model: str, rounds: int, scale: int, weight: int
-) -> Job:
-    reference = _row(model, ground).batch or 1
-    batch = max(1, round(reference * spec.batch_factor))
-    rounds = max(1, round(rounds * spec.rounds_factor * reference / batch))
-    return Job(
-        index=0, name="", scale=scale, rounds=rounds, batch=batch, model=model, weight=float(weight)
-    )
+def _jobs(drawn: list[_Drawn], times_ns: list[int], ground: Ground) -> Iterator[Job]:
+    width = len(str(len(drawn) - 1))
+    for index, one in enumerate(drawn):
+        name = f"{index:0{width}}-{one.model}"
+        yield Job(
+            index=index,
+            name=name,
+            scale=one.scale,
+            rounds=one.rounds,
+            batch=one.batch,
+            model=one.model,
+            weight=float(one.weight),
+            arrival_ns=times_ns[index],
+            seed=job_seed(ground.run_seed, name),
+        )
 
 
-def _placed(job: Job, index: int, arrival_ns: int, width: int, ground: Ground) -> Job:
-    name = f"{index:0{width}}-{job.model}"
-    return Job(
-        index=index,
-        name=name,
-        scale=job.scale,
-        rounds=job.rounds,
-        batch=job.batch,
-        model=job.model,
-        weight=job.weight,
-        arrival_ns=arrival_ns,
-        seed=job_seed(ground.run_seed, name),
-    )
-
-
-def _work_s(job: Job, ground: Ground) -> float:
-    """What the whole cluster needs for a job, computation alone."""
-    row = _row(job.model or "", ground)
-    factor = job.batch / (row.batch or job.batch)
+def _task_s(model: str, batch: int, ground: Ground) -> float:
+    """What the whole cluster needs for a task, computation alone."""
+    row = _row(model, ground)
     try:
-        task_s = whole_cluster_s(row.comp_s, ground.devices(row.memory_bytes)) * factor
+        task_s = whole_cluster_s(row.comp_s, ground.devices(row.memory_bytes))
     except ValueError:
         types = ", ".join(ground.cluster.type_names)
-        raise ValueError(f"no device can run {job.model}; types of the cluster: {types}") from None
-    return task_s * job.scale * (job.rounds or 0)
+        raise ValueError(f"no device can run {model}; types of the cluster: {types}") from None
+    return task_s * batch / row.batch if row.batch else task_s
 
 
 def _row(model: str, ground: Ground) -> ProfileRow:
