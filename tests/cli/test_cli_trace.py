@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
+
+from warren.cli.files import read
+from warren.workload.load import load_cluster
 
 BURSTS = str(CHECKOUT / "examples/traces/bursts.csv")
 RUN = """\
@@ -65,6 +69,43 @@ def test_a_converted_trace_is_run_with_its_costs(warren: Warren, tmp_path: Path)
     )
 
 
+def test_a_list_of_machines_becomes_a_cluster_file(warren: Warren, tmp_path: Path) -> None:
+    nodes, cluster = tmp_path / "nodes.csv", tmp_path / "cluster.yaml"
+    nodes.write_text(
+        "sn,cpu_milli,memory_mib,gpu,model\n"
+        "a,1,1024,2,P100\nb,1,1024,2,P100\nc,1,2048,2,P100\nd,1,1024,0,\ne,1,1024,8,G2\n"
+    )
+    assert (
+        "`warren trace convert FILE --to cluster.yaml`"
+        in warren("trace", "inspect", str(nodes)).complaint
+    )
+    found = warren("trace", "convert", str(nodes), "--to", str(cluster), "--json")
+    assert (found.code, json.loads(found.out)["devices"]) == (0, 14)
+    assert "1 row not used: has no GPU (line 5)" in found.err[0]
+    made = load_cluster(str(cluster), read)
+    assert [(host.name, len(host.devices), host.memory_bytes) for host in made.hosts] == [
+        ("g2x8-0", 8, 1 << 30),
+        ("p100x2-0", 2, 1 << 30),
+        ("p100x2-1", 2, 1 << 30),
+        ("p100x2.2-0", 2, 2 << 30),
+    ]
+
+
+def test_the_published_list_of_machines_has_its_devices(
+    warren: Warren, tmp_path: Path, data_dir: Path
+) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    clusters = data_dir / "traces/clusters/openb_node_list_gpu_node.csv"
+    assert warren("trace", "convert", str(clusters), "--to", str(cluster)).code == 0
+    made = load_cluster(str(cluster), read)
+    counts = Counter(device.type for device in made.devices)
+    assert (len(made.hosts), len(made.devices)) == (1213, 6212)
+    assert (counts["G2"], counts["G3"], counts["A10"]) == (549 * 8, 39 * 8, 2)
+    spec = data_dir / "traces/tiresias/n160g8.csv"
+    assert warren("trace", "convert", str(spec), "--to", str(cluster)).code == 0
+    assert len(load_cluster(str(cluster), read).devices) == 160 * 8
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -73,7 +114,8 @@ def test_a_converted_trace_is_run_with_its_costs(warren: Warren, tmp_path: Path)
         ("inspect FILE --format phily", "unknown format 'phily'; allowed: auto, philly, "),
         ("inspect FILE --format helios", "columns missing: job_id, gpu_num, submit_time"),
         ("convert FILE", "trace convert: --to is missing"),
-        ("convert FILE --to jobs.txt", "jobs.txt: a table of jobs has a name that ends in .csv"),
+        ("convert FILE --to jobs.txt", "jobs.txt: allowed: a table of jobs, .csv"),
+        ("convert FILE --to c.yaml", "is no list of machines that Warren knows"),
         ("convert FILE --to j.csv --round 0", "--round: '0' is not between 1 ms and 1e9 s"),
         ("convert FILE --to j.csv --types A,A", "--types: 'A,A'; allowed: different names"),
         ("convert FILE --to j.csv --gpus-max 0", "--gpus-max"),

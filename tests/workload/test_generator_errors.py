@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
 from warren.profile.table import TABLE
-from warren.workload.load import load_cluster, load_run
+from warren.workload.load import load_cluster, load_run, run_from_dict
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,27 @@ def test_a_wrong_generator_says_where_and_what_is_allowed(workload: str, line: s
     with pytest.raises(SpecError) as error:
         load_run("d/run.yaml", reader({**FILES, "d/run.yaml": run}), rows=TABLE)
     assert line in str(error.value)
+
+
+OPTIONS = ("jobs", "load", "seed", "shares", "scales", "rounds_factor", "batch_factor", "gap")
+VALUES = (
+    None, True, -1, 0, 1, 2.5, 10**18, 10**40, 1e308, "", "nan", "1 s", [], [0], [3, 4096], {},
+    {"cv": 1e6}, {"": 1}, {"rec": -1}, {"cv": None}, "x" * 300,
+)  # fmt: skip
+
+
+def test_any_value_of_any_option_is_taken_or_refused_in_one_line_each() -> None:
+    taken, refused = 0, []
+    for option, value in product(OPTIONS, VALUES):
+        workload = {"generate": "hare-mix", "jobs": 3, option: value}
+        data = {"cluster": {"hosts": {"generate": "hare", "devices": 8}}, "workload": workload}
+        try:
+            taken += len(run_from_dict(data, "d", reader({}), rows=TABLE).workload.jobs) in (1, 3)
+        except SpecError as error:
+            refused += str(error).split("\n")
+    assert taken >= 10
+    assert len(refused) >= 100
+    assert not [line for line in refused if not line.startswith("run: workload")]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,12 @@ def inspect(
 def convert(
     file: TraceFile,
     to: Annotated[
-        str, typer.Option("--to", metavar="JOBS.csv", help="The jobs file (an old one goes).")
+        str,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="The jobs file, .csv; of a list of machines a cluster file, .yaml.",
+        ),
     ],
     profiles: Annotated[
         str | None,
@@ -129,6 +134,7 @@ def convert(
     """Turn a trace into a jobs file.
 
     The costs that its jobs name go into a file of their own, which `profiles:` of a run can name.
+    A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
     """
     from warren.cli.commands.tracing import Asked, convert_command
 

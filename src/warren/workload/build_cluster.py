@@ -62,8 +62,10 @@ def _listed(spec: ClusterSpec) -> list[HostSpec]:
         return shape
     parts = shape.mix if shape.mix is not None else HETEROGENEITY[shape.heterogeneity]
     return [
-        HostSpec.model_validate({"name": name, "devices": devices, "nic": shape.nic})
-        for name, devices in hosts_of(shape.devices, parts, shape.per_host)
+        HostSpec.model_validate(
+            {"name": name, "count": count, "devices": devices, "nic": shape.nic}
+        )
+        for name, count, devices in hosts_of(shape.devices, parts, shape.per_host)
     ]
 
 

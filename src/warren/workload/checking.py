@@ -14,8 +14,11 @@ from warren.workload.text import hint, shown
 MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
-_KEY_TAG: Final = "[key]"
-"""What pydantic adds to a path for itself, beside the tags of alternatives: ``<path>``, ..."""
+_TAGS: Final = (
+    "<path>", "<inline>", "<workload>", "<hare-mix>", "<gavel-mix>", "<generate>", "<generated>",
+    "[key]",
+)  # fmt: skip
+"""What pydantic adds to a path for itself."""
 
 T = TypeVar("T")
 Kind = type[BaseModel] | Any
@@ -48,9 +51,9 @@ def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:
 
 def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any]) -> Problem:
     *around, last = error["loc"] or ("",)
-    inside = tuple(part for part in around if not _is_tag(part))
+    inside = tuple(part for part in around if part not in _TAGS)
     unknown = error["type"] == "extra_forbidden"
-    if unknown or (last != "" and not _is_tag(last)):
+    if unknown or last not in ("", *_TAGS):
         inside = (*inside, last)
     describe = _MESSAGES.get(error["type"])
     if unknown:
@@ -62,10 +65,6 @@ def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any])
     if any(_same_way(known, (*at, *inside)) for known in document.overridden):
         message += " (given as an override)"
     return document.problem((*at, *inside), message)
-
-
-def _is_tag(part: object) -> bool:
-    return part == _KEY_TAG or (isinstance(part, str) and part[:1] == "<" and part[-1:] == ">")
 
 
 def _same_way(one: Path, other: Path) -> bool:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
 from warren.cli.files import read, refused, write_atomic
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.workload.text import fetch
+from warren.workload.traces.format import head_of
 from warren.workload.traces.reading import Rows, read_rows, read_trace
 from warren.workload.traces.registry import TRACES, detected, trace_format
 from warren.workload.traces.request import Row, TraceRequest
 from warren.workload.traces.unused import Unused
+
+_YAML: Final = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ def inspect_command(asked: Asked, json_: bool) -> None:
     from warren.cli.trace_text import trace_text
     from warren.workload.traces.summary import summary_of
 
-    if asked.file.endswith((".yaml", ".yml")):
+    if asked.file.endswith(_YAML):
         found = _of_run(run_of(asked.file, None, ()))
     else:
         name, request = _request(asked)
@@ -57,8 +60,11 @@ def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) ->
     from warren.workload.traces.convert import jobs_csv
 
     path = Path(to)
+    if path.suffix in _YAML:
+        _convert_cluster(asked, path, json_)
+        return
     if path.suffix != ".csv":
-        raise refused(path, "a table of jobs has a name that ends in .csv")
+        raise refused(path, "allowed: a table of jobs, .csv, or of a list of machines a .yaml")
     name, request = _request(asked)
     trace = read_trace(name, request)
     written: dict[str, Any] = {"file": asked.file, "format": name, "jobs": len(trace.jobs)}
@@ -71,6 +77,24 @@ def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) ->
     _tell(written)
     if json_:
         print_json(written)
+
+
+def _convert_cluster(asked: Asked, path: Path, json_: bool) -> None:
+    """Write a list of machines as a cluster file."""
+    from warren.workload.traces.clusters import is_cluster, read_cluster
+
+    content = fetch(asked.file, read)
+    if not is_cluster(head_of(asked.file, content)):
+        message = "is no list of machines that Warren knows; give --to a name that ends in .csv"
+        raise SpecError(Problem(file=asked.file, message=message))
+    found = read_cluster(TraceRequest(file=asked.file, content=content, types=()))
+    write_atomic(path, found.text)
+    for note in found.notes:
+        say(note)
+    say(f"written: {path}, {found.hosts} hosts with {found.devices} devices")
+    if json_:
+        more = {"hosts": found.hosts, "devices": found.devices, "notes": list(found.notes)}
+        print_json({"file": asked.file, "to": str(path), **more})
 
 
 def _tell(written: dict[str, Any]) -> None:

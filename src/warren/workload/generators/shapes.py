@@ -42,8 +42,14 @@ def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
 
 def hosts_of(
     devices: int, parts: Mapping[str, float], per_host: int
-) -> Iterator[tuple[str, dict[str, int]]]:
-    """Name and devices of each host; the last of a type holds what is left."""
+) -> Iterator[tuple[str, int | None, dict[str, int]]]:
+    """Name, count and devices of hosts: the full ones of a type, then one with what is left.
+
+    A count of n stands for the hosts ``NAME-0`` to ``NAME-<n - 1>``; None for one host.
+    """
     for kind, count in parts_of(devices, parts).items():
-        for index, first in enumerate(range(0, count, per_host)):
-            yield f"{kind.lower()}-{index}", {kind: min(per_host, count - first)}
+        full, rest = divmod(count, per_host)
+        if full:
+            yield kind.lower(), full, {kind: per_host}
+        if rest:
+            yield f"{kind.lower()}-{full}", None, {kind: rest}

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
+from warren.workload.traces.clusters import is_cluster
 from warren.workload.traces.format import Format, head_of
 
 TRACES: Final[Mapping[str, str]] = {
@@ -42,5 +43,8 @@ def detected(file: str, content: bytes) -> str:
     for name in TRACES:
         if trace_format(name).looks(head):
             return name
+    if is_cluster(head):
+        message = "is a list of machines: `warren trace convert FILE --to cluster.yaml` takes it"
+        raise SpecError(Problem(file=file, message=message))
     message = f"is no trace that Warren knows; name its format: {', '.join(TRACES)}"
     raise SpecError(Problem(file=file, message=message))
