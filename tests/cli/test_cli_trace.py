@@ -38,6 +38,15 @@ def test_inspect_in_json_has_the_same_figures(warren: Warren) -> None:
     assert left["jobs"] == 6
 
 
+def test_inspect_says_what_gives_gavels_run_times(warren: Warren, tmp_path: Path) -> None:
+    trace, rates = tmp_path / "g.trace", tmp_path / "r.json"
+    trace.write_text("LM\tcmd\targ\t1\t100\t6\t1\n")
+    rates.write_text(json.dumps({"v100": {"('LM', 1)": {"null": 10.0}}}))
+    assert "not known; give --throughputs FILE" in warren("trace", "inspect", str(trace)).out
+    found = warren("trace", "inspect", str(trace), "--throughputs", str(rates), "--json")
+    assert json.loads(found.out)["run_s"]["p50"] == 10.0
+
+
 def test_inspect_of_a_run_file_tells_of_its_jobs(warren: Warren, tmp_path: Path) -> None:
     summary = json.loads(warren("trace", "inspect", QUICKSTART, "--json").out)
     assert (summary["jobs"], summary["span_s"]) == (10, 22.0)

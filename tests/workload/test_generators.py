@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from workload_files import reader
 
 from warren.model.errors import SpecError
@@ -17,6 +19,7 @@ from warren.model.run import Run
 from warren.profile.costs import cost_table
 from warren.profile.table import TABLE
 from warren.workload.dump import dump_run
+from warren.workload.generators.shapes import parts_of
 from warren.workload.load import load_run, run_from_dict
 
 CV = ("vgg19", "resnet50", "inception-v3")
@@ -201,6 +204,19 @@ def test_heterogeneity_is_the_papers_types_in_equal_parts(
     assert {host.nic_bps for host in cluster.hosts} == {10e9}
     assert max(len(host.devices) for host in cluster.hosts) <= 4
     assert cluster.devices[0].name == "v100-0/V100-0"
+
+
+@given(
+    st.integers(0, 500),
+    st.dictionaries(st.sampled_from("abcde"), st.integers(0, 9), min_size=1).filter(
+        lambda parts: any(parts.values())
+    ),
+)
+def test_parts_add_up_and_are_off_by_less_than_one(total: int, parts: dict[str, int]) -> None:
+    counts = parts_of(total, parts)
+    assert sum(counts.values()) == total
+    whole = sum(parts.values())
+    assert all(abs(counts[name] - total * part / whole) < 1 for name, part in parts.items())
 
 
 def test_a_shape_can_have_the_testbeds_parts() -> None:

@@ -39,7 +39,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield _line("GPUs busy", f"{found['gpus_busy']:.1f} on average, if no job had to wait")
     yield _line("", "".join(f"{name:>9}" for name in _QUANTILES.values()))
     yield _line("gaps", _quantiles(found["gap_s"]))
-    yield _line("run time", _quantiles(found["run_s"]))
+    yield _line("run time", _quantiles(found["run_s"]) + _hint(found))
     yield from _gpus(found["gpus"])
     yield from _tail(found["tail"])
     for label, key in (("models", "models"), ("virtual clusters", "pools")):
@@ -47,6 +47,12 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield _line(label, _counts(found[key]))
     if found["users"]:
         yield _line("users", f"{found['users']:,}")
+
+
+def _hint(found: Mapping[str, Any]) -> str:
+    """How the run times of a trace come to be known."""
+    priced = found["run_s"] is None and found["format"] == "gavel"
+    return "; give --throughputs FILE" if priced else ""
 
 
 def _gpus(entries: list[dict[str, Any]]) -> Iterator[str]:
