@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Mapping
@@ -58,6 +59,16 @@ def jobs(name: str, text: str = "") -> Mapping[str, Job]:
 def test_every_format_is_told_from_its_beginning(name: str) -> None:
     assert detected("f", SAMPLES[name].encode()) == name
     assert set(SAMPLES) == set(TRACES)
+
+
+@pytest.mark.parametrize("name", [*TRACES, "pai jobs"])
+def test_a_packed_trace_reads_like_a_plain_one(name: str) -> None:
+    text = {**SAMPLES, "pai jobs": PAI_JOBS}[name].encode()
+    packed = gzip.compress(b"\xef\xbb\xbf" + text)
+    form = name.partition(" ")[0]
+    assert detected("f", packed) == form
+    found = read_rows(form, request("", content=packed))
+    assert found == read_rows(form, request("", content=text))
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "num_switch,num_node_p_switch\n1,16\n", "\x00"])

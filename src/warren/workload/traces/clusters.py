@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.format import Head
+from warren.workload.traces.format import Head, head_of
 from warren.workload.traces.request import BadRow, NoJob, TraceRequest
 from warren.workload.traces.table import Cells, cells_of
 from warren.workload.traces.unused import Unused
@@ -79,7 +79,7 @@ def read_cluster(request: TraceRequest) -> Machines:
 
 
 def _machines(request: TraceRequest) -> Iterator[tuple[_Machine, int] | NoJob]:
-    spec = request.content.lstrip(b"\xef\xbb\xbf").startswith(b"num_switch")
+    spec = head_of(request.file, request.content).has(*_SPEC)
     for cells in cells_of(request, _SPEC if spec else _NODES):
         if isinstance(cells, NoJob):
             yield cells

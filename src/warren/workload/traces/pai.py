@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from warren.workload.traces.format import Format, Head
+from warren.workload.traces.format import Format, Head, head_of
 from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
 from warren.workload.traces.table import Cells, cells_of, rows_of
 
@@ -46,8 +46,7 @@ class _Tasks:
 
 
 def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
-    first = request.content[:4096].split(b"\n", 1)[0]
-    if b"num_inst" in first and b"submit_time" in first:
+    if head_of(request.file, request.content).has(*_JOBS):
         return rows_of(request, _JOBS, _job)
     return _of_tasks(request)
 
