@@ -73,7 +73,8 @@ def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) ->
 
 def _shortest_first(process_J: Floats, delay_D: Floats) -> Matching:
     """Machines of one kind: the shortest job to the machine that is free first is best."""
-    free = [(float(delay), device) for device, delay in enumerate(delay_D)]
+    soonest = np.argsort(delay_D, kind="stable")[: len(process_J)]
+    free = [(float(delay_D[device]), int(device)) for device in soonest]
     heapify(free)
     device_J = np.zeros(len(process_J), np.int64)
     ahead_J, count_D = np.zeros_like(device_J), np.zeros(len(delay_D), np.int64)

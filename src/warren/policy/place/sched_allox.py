@@ -38,15 +38,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``waiting`` in order of arrival; ``free_ns_D`` when each held device should be free.
+    """``waiting`` in order of arrival; ``job_D`` the last job of each device, ``end_ns_D`` its end.
 
-    ``round_ns_JT`` is the time of a round on one device, ``best_J`` the run time on the best one
-    (divided by the weight, if ``weighted``).
+    The ends are those expected when the jobs started. ``round_ns_JT`` is the time of a round on
+    one device, ``best_J`` the run time on the best one (divided by the weight, if ``weighted``).
     """
 
     waiting: tuple[int, ...]
     holdings: Holdings
-    free_ns_D: IntArray
+    job_D: IntArray
+    end_ns_D: IntArray
     round_ns_JT: IntArray
     best_J: Floats
 
@@ -82,19 +83,22 @@ class SchedAllox:
         return Memory(
             waiting=(),
             holdings=Holdings.none(view),
-            free_ns_D=np.zeros(len(view.type_D), dtype=np.int64),
+            job_D=np.full(len(view.type_D), -1, dtype=np.int64),
+            end_ns_D=np.zeros(len(view.type_D), dtype=np.int64),
             round_ns_JT=round_JT,
             best_J=best_J / view.weight_J if self.weighted else best_J,
         )
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Continue what runs; match anew if a job came or went and a device is free."""
-        step = _Step(self, view, memory)
-        released = step.holder.release_ended()
-        step.go_on()
-        if step.queue_up() or released:
-            step.match()
-        return Decision(assign=tuple(step.holder.assign), reasons=step.reasons()), step.memory()
+        holder = Holder(view, memory.holdings)
+        released = holder.release_ended()
+        holder.go_on()
+        step = _Step(self, view, memory, holder)
+        if not step.queue_up() and not released:
+            return Decision(assign=tuple(holder.assign)), memory
+        step.match()
+        return Decision(assign=tuple(holder.assign), reasons=step.reasons()), step.memory()
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
@@ -117,27 +121,23 @@ class _Step:
     policy: SchedAllox
     view: View
     before: Memory
-    holder: Holder = field(init=False)
+    holder: Holder
     waiting: list[int] = field(init=False)
-    free_ns_D: IntArray = field(init=False)
+    job_D: IntArray = field(init=False)
+    end_ns_D: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        self.holder = Holder(self.view, self.before.holdings)
         self.waiting = list(self.before.waiting)
-        self.free_ns_D = self.before.free_ns_D.copy()
+        self.job_D, self.end_ns_D = self.before.job_D, self.before.end_ns_D
 
     def memory(self) -> Memory:
         return replace(
             self.before,
             waiting=tuple(self.waiting),
             holdings=self.holder.after(),
-            free_ns_D=self.free_ns_D,
+            job_D=self.job_D,
+            end_ns_D=self.end_ns_D,
         )
-
-    def go_on(self) -> None:
-        """Continue jobs at their barriers; when they end is known better now."""
-        for job in self.holder.go_on():
-            self._expect(job, self.before.holdings.by_job[job].devices[0])
 
     def queue_up(self) -> bool:
         """Arrivals join the others, who has ended leaves; whether anybody did."""
@@ -161,19 +161,13 @@ class _Step:
         jobs = self._shortest()
         run_ns_JT = (view.rounds_J[jobs, None] * before.round_ns_JT[jobs]).astype(np.float64)
         run_ns_JT = np.where(view.costs.fits_JT[jobs], np.maximum(run_ns_JT, 1.0), np.inf)
-        left_ns_D = np.maximum(self.free_ns_D - view.now_ns, 1).astype(np.float64)
-        delay_ns_D = np.where(self.holder.held_D, left_ns_D, 0.0)
-        found = least_total_completion(run_ns_JT, view.type_D, delay_ns_D)
+        found = least_total_completion(run_ns_JT, view.type_D, self._delay_ns_D())
         ahead_J = found.ahead_J
         if self.policy.weighted:
             time_J = run_ns_JT[np.arange(len(jobs)), view.type_D[found.device_J]]
             ahead_J = _places(found.device_J, time_J / view.weight_J[jobs])
         first = (ahead_J == 0) & ~self.holder.held_D[found.device_J]
-        for job, device in zip(jobs[first].tolist(), found.device_J[first].tolist(), strict=True):
-            self.holder.start(job, [device], int(before.round_ns_JT[job, view.type_D[device]]))
-            self._expect(job, device)
-        started = set(jobs[first].tolist())
-        self.waiting = [job for job in self.waiting if job not in started]
+        self._start(jobs[first], found.device_J[first])
 
     def _shortest(self) -> IntArray:
         """The waiting jobs to match, in order of arrival."""
@@ -183,10 +177,30 @@ class _Step:
         nearest = np.argsort(self.before.best_J[jobs], kind="stable")[: self.policy.window]
         return jobs[np.sort(nearest)]
 
-    def _expect(self, job: int, device: int) -> None:
-        left = int(self.view.rounds_J[job] - self.view.round_J[job])
-        turn_ns = int(self.before.round_ns_JT[job, self.view.type_D[device]])
-        self.free_ns_D[device] = self.view.now_ns + left * turn_ns
+    def _delay_ns_D(self) -> Floats:
+        """Time until each device is free; a job that is late is expected to take a round more."""
+        view, held = self.view, np.flatnonzero(self.holder.held_D)
+        jobs = self.job_D[held]
+        round_ns = self.before.round_ns_JT[jobs, view.type_D[held]]
+        left_ns = self.end_ns_D[held] - view.now_ns
+        most_ns = (view.rounds_J[jobs] - view.round_J[jobs]) * round_ns
+        left_ns = np.minimum(np.where(left_ns > 0, left_ns, round_ns), most_ns)
+        delay_ns_D = np.zeros(len(view.type_D))
+        delay_ns_D[held] = np.maximum(left_ns, 1)
+        return delay_ns_D
+
+    def _start(self, jobs: IntArray, devices: IntArray) -> None:
+        view = self.view
+        round_ns = self.before.round_ns_JT[jobs, view.type_D[devices]]
+        for job, device, turn in zip(
+            jobs.tolist(), devices.tolist(), round_ns.tolist(), strict=True
+        ):
+            self.holder.start(job, [device], turn)
+        self.job_D, self.end_ns_D = self.job_D.copy(), self.end_ns_D.copy()
+        self.job_D[devices] = jobs
+        self.end_ns_D[devices] = view.now_ns + view.rounds_J[jobs] * round_ns
+        started = set(jobs.tolist())
+        self.waiting = [job for job in self.waiting if job not in started]
 
     def reasons(self) -> dict[int, Reason]:
         """Of arrivals that wait."""

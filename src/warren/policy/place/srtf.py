@@ -99,7 +99,8 @@ class Srtf:
 
     def _ranked(self, view: View, memory: Memory, most: int) -> Iterator[int]:
         """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
-        ready = np.flatnonzero(view.open_J & (view.next_round_J == view.round_J))
+        ready = np.flatnonzero(view.open_J)
+        ready = ready[view.next_round_J[ready] == view.round_J[ready]]
         left = (view.rounds_J[ready] - view.round_J[ready]) * memory.round_ns_J[ready]
         near = np.ones(len(ready), dtype=np.bool_)
         if len(ready) > 4 * most:
