@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -29,7 +30,12 @@ HOLDERS = ("gavel-fifo", "sched-homo", "sched-allox")
 
 
 def history(
-    run: Run, costs: CostTable, name: str, *, check: bool = True, **options: object
+    run: Run,
+    costs: CostTable,
+    name: str,
+    options: Mapping[str, object] | None = None,
+    *,
+    check: bool = True,
 ) -> History:
     journal = bytearray()
     core = Core(
@@ -41,7 +47,7 @@ def history(
 
 
 def finish_s(run: Run, costs: CostTable, name: str, **options: object) -> list[float]:
-    found: list[float] = (history(run, costs, name, **options).finish_ns_J / NS_PER_S).tolist()
+    found: list[float] = (history(run, costs, name, options).finish_ns_J / NS_PER_S).tolist()
     return found
 
 
@@ -253,7 +259,7 @@ def test_hare_fig_16_sched_homo_is_near_hare_on_equal_gpus_and_sched_allox_never
             weight_J = np.array([job.weight for job in run.workload.jobs])
             for name in value:
                 options = {"budget": 0} if name == "hare" else {}
-                done = history(run, costs, name, check=False, **options)
+                done = history(run, costs, name, options, check=False)
                 value[name] += float(weight_J @ done.finish_ns_J)
         behind |= {(level, name): value[name] / value["hare"] for name in value}
     assert behind["low", "sched-homo"] < 1.3

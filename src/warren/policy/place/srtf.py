@@ -104,9 +104,10 @@ class Srtf:
         ready = np.flatnonzero(view.open_J)
         ready = ready[view.next_round_J[ready] == view.round_J[ready]]
         left = (view.rounds_J[ready] - view.round_J[ready]) * memory.round_ns_J[ready]
-        near = np.ones(len(ready), dtype=np.bool_)
-        if len(ready) > 4 * most:
-            near = left <= np.partition(left, most)[most]
+        if len(ready) <= 4 * most:
+            yield from ready[np.argsort(left, kind="stable")].tolist()
+            return
+        near = left <= np.partition(left, most)[most]
         for part in (near, ~near):
             jobs = ready[part]
             yield from jobs[np.argsort(left[part], kind="stable")].tolist()
