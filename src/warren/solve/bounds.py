@@ -42,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.solve.mean_busy import mean_busy_delays
+from warren.solve.prices import best_prices
 from warren.solve.rounds import least_round_ns
 
 Floats = npt.NDArray[np.float64]
@@ -122,6 +123,9 @@ def lower_bounds(
     area_T = _area_speeds(jobs)
     makespan_s, makespan_by = _makespan(jobs, area_T)
     weighted_s, weighted_by = _weighted(jobs, area_T)
+    priced_s = _priced(jobs, comp_s + np.where(usable, sync / 1e9, 0.0))
+    if priced_s > weighted_s:
+        weighted_s, weighted_by = priced_s, "prices"
     return LowerBounds(
         weighted_jct_s=weighted_s * _SAFE,
         makespan_s=makespan_s * _SAFE,
@@ -194,6 +198,21 @@ def _weighted(jobs: _Jobs, area_T: Floats) -> tuple[float, str]:
     best = max(path, busy, both)
     by = {path: "path", busy: "busy time"}.get(best, "both")
     return best, by
+
+
+def _priced(jobs: _Jobs, turn_s_JT: Floats) -> float:
+    """The bound by prices over the jobs that take time; 0 if there are too many."""
+    lasts = jobs.path_s_J > 0
+    round_s_J = (jobs.path_s_J / jobs.rounds_J)[lasts]
+    found = best_prices(
+        arrival_s_J=jobs.arrival_s_J[lasts],
+        weight_J=jobs.weight_J[lasts],
+        rounds_J=jobs.rounds_J[lasts],
+        path_s_JT=np.maximum(turn_s_JT[lasts], round_s_J[:, None]) * jobs.rounds_J[lasts, None],
+        work_s_JT=jobs.work_s_JT[lasts],
+        devices_T=jobs.devices_T.astype(np.float64),
+    )
+    return found.bound_s if found else 0.0
 
 
 def _search_speeds(jobs: _Jobs, speed_T: Floats) -> tuple[float, Floats]:
