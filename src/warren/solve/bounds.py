@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.solve.area import area_speeds, makespan_bound
-from warren.solve.bound_jobs import SAFE, Floats, Ints, Jobs, bound_jobs
+from warren.solve.bound_jobs import SAFE, Floats, Ints, bound_jobs
 from warren.solve.busy_time import busy_time_bound
 from warren.solve.prices import best_prices
 
@@ -72,26 +72,12 @@ def lower_bounds(
     area_T = area_speeds(jobs)
     makespan_s, makespan_by = makespan_bound(jobs, area_T)
     weighted_s, weighted_by = busy_time_bound(jobs, area_T)
-    priced_s = _priced(jobs)
-    if priced_s > weighted_s:
-        weighted_s, weighted_by = priced_s, "prices"
+    prices = best_prices(jobs)
+    if prices and prices.bound_s > weighted_s:
+        weighted_s, weighted_by = prices.bound_s, "prices"
     return LowerBounds(
         weighted_jct_s=weighted_s * SAFE,
         makespan_s=makespan_s * SAFE,
         weighted_jct_by=weighted_by,
         makespan_by=makespan_by,
     )
-
-
-def _priced(jobs: Jobs) -> float:
-    """The bound by prices over the jobs that take time; 0 if there are too many."""
-    lasts = jobs.path_s_J > 0
-    found = best_prices(
-        arrival_s_J=jobs.arrival_s_J[lasts],
-        weight_J=jobs.weight_J[lasts],
-        rounds_J=jobs.rounds_J[lasts],
-        path_s_JT=jobs.path_s_JT[lasts],
-        work_s_JT=jobs.work_s_JT[lasts],
-        devices_T=jobs.devices_T.astype(np.float64),
-    )
-    return found.bound_s if found else 0.0
