@@ -31,18 +31,21 @@ _ROUNDING: Final = 8 * float(np.finfo(np.float64).eps)
 def busy_time_bound(jobs: Jobs, area_T: Floats) -> tuple[float, str]:
     """Seconds (weighted), and the argument: path | busy time | both."""
     path = float(jobs.weight_J @ jobs.path_s_J)
-    starts = [_search_speeds(jobs, speed_T) for speed_T in (area_T, even_speeds(jobs))]
+    tails = _tails(jobs)
+    starts = [_search_speeds(jobs, tails, speed_T) for speed_T in (area_T, even_speeds(jobs))]
     busy, speed_T = max(starts, key=lambda start: start[0])
-    both = _split(jobs, speed_T)
+    both = _split(jobs, tails, speed_T)
     best = max(path, busy, both)
     by = {path: "path", busy: "busy time"}.get(best, "both")
     return best, by
 
 
-def _search_speeds(jobs: Jobs, speed_T: Floats) -> tuple[float, Floats]:
+def _search_speeds(
+    jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats
+) -> tuple[float, Floats]:
     """Coordinate search for speeds with a large busy-time bound."""
     speed_T = speed_T + 1e-6 * speed_T.max() * (jobs.devices_T > 0)
-    best = _busy_time(jobs, speed_T, jobs.weight_J)[0]
+    best = _busy_time(jobs, tails, speed_T, jobs.weight_J)[0]
     used = np.nonzero(jobs.devices_T)[0]
     for sweep in range(SWEEPS if len(used) > 1 else 0):
         factor = 2.0 ** (0.5**sweep)
@@ -50,53 +53,48 @@ def _search_speeds(jobs: Jobs, speed_T: Floats) -> tuple[float, Floats]:
             for step in (factor, 1 / factor):
                 trial_T = speed_T.copy()
                 trial_T[kind] *= step
-                value = _busy_time(jobs, trial_T, jobs.weight_J)[0]
+                value = _busy_time(jobs, tails, trial_T, jobs.weight_J)[0]
                 if value > best:
                     best, speed_T = value, trial_T
     return best, speed_T
 
 
-def _split(jobs: Jobs, speed_T: Floats) -> float:
+def _split(jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats) -> float:
     """Projected subgradient ascent over the share of each weight that counts as busy time."""
     share_J = np.ones(len(jobs.weight_J))
     best = 0.0
     for step in range(STEPS):
         busy_J = jobs.weight_J * share_J
-        value, least_J = _busy_time(jobs, speed_T, busy_J)
+        value, least_J = _busy_time(jobs, tails, speed_T, busy_J)
         best = max(best, value + float((jobs.weight_J - busy_J) @ jobs.path_s_J))
         slope_J = (least_J - jobs.path_s_J) / np.maximum(least_J, jobs.path_s_J).clip(1e-12)
         share_J = np.clip(share_J + slope_J / (1 + step) ** 0.5, 0.0, 1.0)
     return best
 
 
-def _busy_time(jobs: Jobs, speed_T: Floats, weight_J: Floats) -> tuple[float, Floats]:
+def _busy_time(
+    jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats, weight_J: Floats
+) -> tuple[float, Floats]:
     """sum w_j (M_j + d_j - a_j) for these weights, and its terms without the weight."""
     volume_J = volumes(jobs, speed_T)
     delay_J = mean_busy_delays(jobs.arrival_ns_J, weight_J, volume_J)
-    least_J = delay_J + _tails(jobs, volume_J)
+    least_J = delay_J + tails[0] + np.where(volume_J > 0, tails[1], 0.0)
     # A delay is off by a rounding error a job of its busy period, which all volumes bound.
     rounding_s = _ROUNDING * len(volume_J) * float(volume_J.sum())
     return float(weight_J @ least_J) - rounding_s * float(weight_J.sum()), least_J
 
 
-def _tails(jobs: Jobs, volume_J: Floats) -> Floats:
-    """d_j: from the mean busy time to the completion, at least."""
-    rate_J = _top_rates(jobs, volume_J)
-    last_s_J = np.divide(
-        volume_J, 2 * jobs.rounds_J * rate_J, out=np.zeros_like(volume_J), where=rate_J > 0
-    )
-    round_s_J = jobs.path_s_J / jobs.rounds_J
-    tail_J: Floats = (jobs.rounds_J - 1) / 2 * round_s_J + jobs.least_sync_s_J + last_s_J
-    return tail_J
+def _tails(jobs: Jobs) -> tuple[Floats, Floats]:
+    """d_j, from the mean busy time to the completion: always, and more for a job with a volume.
 
-
-def _top_rates(jobs: Jobs, volume_J: Floats) -> Floats:
-    """r_j: volume a second of the ``scale`` fastest devices; infinite where a task takes none."""
+    The latter is half a round on the ``scale`` fastest devices, p_j / (2 R_j r_j).
+    """
     order_JT = np.argsort(jobs.comp_s_JT, axis=1, kind="stable")
     comp_JT = np.take_along_axis(jobs.comp_s_JT, order_JT, axis=1)
     before_JT = np.cumsum(jobs.devices_T[order_JT], axis=1) - jobs.devices_T[order_JT]
     taken_JT = np.clip(jobs.scale_J[:, None] - before_JT, 0, jobs.devices_T[order_JT])
     with np.errstate(divide="ignore", invalid="ignore"):
-        speed_J = np.where(taken_JT > 0, taken_JT / comp_JT, 0.0).sum(axis=1)
-        rate_J = volume_J * speed_J / (jobs.rounds_J * jobs.scale_J)
-    return np.where(volume_J > 0, rate_J, 0.0)
+        tasks_per_s_J = np.where(taken_JT > 0, taken_JT / comp_JT, 0.0).sum(axis=1)
+    round_s_J = jobs.path_s_J / jobs.rounds_J
+    tail_J: Floats = (jobs.rounds_J - 1) / 2 * round_s_J + jobs.least_sync_s_J
+    return tail_J, jobs.scale_J / (2 * tasks_per_s_J)
