@@ -151,3 +151,12 @@ def test_an_instance_of_too_many_cells_gets_no_prices() -> None:
     jobs = bound_jobs(**case)
     assert jobs is not None
     assert best_prices(jobs) is None
+
+
+def test_without_any_price_the_bound_is_that_of_the_paths() -> None:
+    # More devices than tasks: nothing is scarce.
+    case = one_machine(
+        comp_ns_JT=np.full((3, 1), 10**9), rounds_J=np.array([5, 10, 20]),
+        type_D=np.zeros(4, np.int64),
+    )  # fmt: skip
+    assert priced(case) == pytest.approx(35, rel=1e-9)

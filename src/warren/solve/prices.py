@@ -70,9 +70,9 @@ def best_prices(jobs: Jobs) -> Prices | None:
     for count in grids:
         start = _on_grid(best, count, problem.devices_T)
         found = _ascend(problem._replace(grid_s_E=start.grid_s_E), start, target)
-        if not found.price_TI.any():
-            break  # nothing is scarce enough to have a price
         best, target = (found if found.bound_s >= best.bound_s else best), _LATER_TARGET
+        if count > grids[0] and not best.price_TI.any():
+            break  # nothing is scarce enough to have a price
     price_TI = np.zeros((len(used_T), best.price_TI.shape[1]))
     price_TI[used_T] = best.price_TI
     return replace(best, price_TI=price_TI)
