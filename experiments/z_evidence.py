@@ -8,6 +8,7 @@ from typing import Any
 
 import _common
 import _evidence_live
+import _evidence_tiny
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -98,6 +99,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "faults": _evidence_live.faults,
     "start_kill": _evidence_live.start_kill,
     "real_traces": _real_traces,
+    "tiny": _evidence_tiny.tiny,
 }
 
 if __name__ == "__main__":
