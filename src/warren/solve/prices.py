@@ -23,7 +23,7 @@ GRIDS: Final = (8, 16, 32, 64)
 """Intervals of the grids, each starting from the prices of the one before."""
 STEPS: Final = 100
 """Prices tried on each grid."""
-CELLS: Final = 200_000
+CELLS: Final = 400_000
 """A grid is used up to this many jobs times types times intervals."""
 _PATIENCE: Final = 10
 _FIRST_TARGET: Final = 0.05
