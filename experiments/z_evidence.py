@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import _common
+import _evidence_bounds
 import _evidence_live
-import _evidence_tiny
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -99,7 +99,8 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "faults": _evidence_live.faults,
     "start_kill": _evidence_live.start_kill,
     "real_traces": _real_traces,
-    "tiny": _evidence_tiny.tiny,
+    "tiny": _evidence_bounds.tiny,
+    "bounds": _evidence_bounds.bounds,
 }
 
 if __name__ == "__main__":
