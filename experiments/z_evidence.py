@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import _common
+import _evidence_bounds
 import _evidence_live
 from _evidence_live import table
 
@@ -106,6 +107,8 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "faults": _evidence_live.faults,
     "start_kill": _evidence_live.start_kill,
     "real_traces": _real_traces,
+    "tiny": _evidence_bounds.tiny,
+    "bounds": _evidence_bounds.bounds,
 }
 
 if __name__ == "__main__":
