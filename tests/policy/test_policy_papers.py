@@ -17,7 +17,7 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.run import Grain, Run
 from warren.model.units import NS_PER_S
 from warren.policy.place.estimate import round_ns_J
-from warren.policy.place.hare import _orders, _Search
+from warren.policy.place.hare_planner import Planner
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
 from warren.solve.exact import Tiny, least_weighted_jct
@@ -187,9 +187,9 @@ def test_hare_is_never_worse_than_any_order_it_starts_from() -> None:
         run, costs = worlds.random_world(seed, network="lane" if seed % 2 else "constant")
         view = State(run, costs).view()
         found = weighted_s(run, finish_ns(run, costs, "hare"))
-        for priority, step in _orders(view):
-            alone = _Search(view)
-            alone.consider(priority, step)
+        for priority, step in Planner(view, "weighted-jct").orders():
+            alone = Planner(view, "weighted-jct")
+            alone.try_list(priority, step)
             assert found <= alone.value * (1 + 1e-12)
 
 

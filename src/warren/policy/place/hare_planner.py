@@ -6,6 +6,7 @@ more budget: a longer search begins with all of a shorter one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,11 @@ LISTED_ROWS: Final = 50_000
 MOVED_ROWS: Final = 20_000
 """Up to this many rows, single moves are judged by whole schedules, too."""
 FLOWS_A_SCHEDULE: Final = 20
-"""Between two schedules of a rule the search spends this many least costs, and twice the rows."""
+"""Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
+row."""
+PATIENCE: Final = 100
+PATIENCE_A_JOB: Final = 20
+"""The search ends after so many trials without a gain, and so many more for each job."""
 START_ALLOWANCE: Final = 300_000
 """What the search for a first rule may take, beyond the budget."""
 NODES_A_TURN: Final = 20_000
@@ -65,18 +70,22 @@ class Planner:
         """The first schedules, whatever the budget."""
         self._search.start(START_ALLOWANCE)
         self.try_rule(self._search.rule)
-        count_T = np.bincount(self.view.type_D)
-        narrow = self._instance.scale_J.max(initial=0) > count_T[count_T > 0].min(initial=1)
-        listed = len(self.view.jobs) if self._rows <= LISTED_ROWS else int(narrow)
-        for priority_J, step_J in [*self.orders()][: max(listed, 0)]:
-            self.try_list(priority_J, step_J)
+        if self._rows <= LISTED_ROWS:
+            for priority_J, step_J in self.orders():
+                self.try_list(priority_J, step_J)
+        elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
+            # No type has a device for each task of a round: rounds must mix types.
+            self.try_list(*next(self.orders()))
 
     def improve(self, budget: int) -> None:
         """Go on while the budget lasts."""
-        spent = 0
+        spent, idle, best = 0, 0, (self.value, self._search.value)
+        patience = PATIENCE + PATIENCE_A_JOB * len(self.view.jobs)
         for cost in self._turns():
-            spent += cost
-            if spent >= budget:
+            spent, idle = spent + cost, idle + 1
+            if (self.value, self._search.value) != best:
+                idle, best = 0, (self.value, self._search.value)
+            if spent >= budget or idle >= patience:
                 return
 
     def plan(self) -> Plan:
@@ -149,11 +158,11 @@ class Planner:
             if nodes < NODES_A_TURN:
                 return
             yield nodes
-        if len(self.view.jobs) < 1:
+        if self._rows == 0:
             return
-        piece = 2 * self._rows + FLOWS_A_SCHEDULE * MIN_COST
-        while True:
+        for turn in itertools.count(1):
             rule, before = self._search.rule, self._search.spent
+            piece = turn * self._rows // 2 + FLOWS_A_SCHEDULE * MIN_COST
             while self._search.spent - before < piece:
                 spent = self._search.spent
                 self._search.step()
