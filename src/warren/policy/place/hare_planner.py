@@ -81,12 +81,14 @@ class Planner:
         """Go on while the budget lasts."""
         spent, idle, best = 0, 0, (self.value, self._search.value)
         patience = PATIENCE + PATIENCE_A_JOB * len(self.view.jobs)
-        for cost in self._turns():
+        turns = self._turns()
+        while spent < budget and idle < patience:
+            cost = next(turns, None)
+            if cost is None:
+                return
             spent, idle = spent + cost, idle + 1
             if (self.value, self._search.value) != best:
                 idle, best = 0, (self.value, self._search.value)
-            if spent >= budget or idle >= patience:
-                return
 
     def plan(self) -> Plan:
         """The best schedule as a plan."""
