@@ -44,7 +44,7 @@ FACE: Final = "warren"
 HEAVY_LIBRARIES: Final[Mapping[str, frozenset[str]]] = {
     "numba": frozenset({"solve", "sim"}),
     "torch": frozenset({"apps", "live", "cli"}),
-    "zmq": frozenset({"live"}),
+    "zmq": frozenset(),
     "typer": frozenset({"cli"}),
 }
 """Library to the rooms that may import it."""

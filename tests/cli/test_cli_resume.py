@@ -267,8 +267,9 @@ def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(Stand, "start", lambda port: pytest.fail("was started"))
+    monkeypatch.setattr("warren.policy.place.hare_published.LARGEST", 900)
     world.run_file = write_run(tmp_path / "in", jobs=JOBS.replace("rounds: 9", "rounds: 900"))
     told = world.begin(None, "--place", "hare-published")
     assert (told.code, told.out) == (2, "")
-    assert told.err[-1].endswith("936 tasks; hare-published takes at most 400; use hare")
+    assert told.err[-1].endswith("936 tasks; hare-published takes at most 900; use hare")
     assert not world.out.exists()

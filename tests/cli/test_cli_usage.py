@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
-COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema")
+COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "trace")
+PARTS = ("trace inspect", "trace convert")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_what_an_option_is_given_wrongly_is_told_with_an_example(warren: Warren,
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_that_are_not_there_are_named(warren: Warren, tmp_path: Path, command: str) -> None:
-    if command in ("policies", "schema"):
+    if command in ("policies", "schema", "trace"):
         return
     for path in (tmp_path / "none", tmp_path):
         found = warren(command, path)
@@ -72,9 +73,9 @@ def test_without_a_command_the_help_is_shown(warren: Warren) -> None:
     assert all(f"\n  {command} " in found.out for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *COMMANDS, *PARTS])
 def test_help_is_whole_fits_and_has_an_example(warren: Warren, command: str) -> None:
-    found = warren(*filter(None, [command, "--help"]))
+    found = warren(*command.split(), "--help")
     assert (found.code, found.err) == (0, [])
     assert not re.search(
         r"\w\.\.\.(\s|$)", found.out.replace("[ARGS]...", "").replace("DIR...", "")
@@ -90,8 +91,8 @@ def test_every_example_of_the_help_works(
     assert warren("simulate", QUICKSTART, "--out", "sim-hare").code == 0
     assert warren("simulate", QUICKSTART, "--out", "live-hare").code == 0
     tried = 0
-    for command in ("", *COMMANDS):
-        text = warren(*filter(None, [command, "--help"])).out.split("Example")[1]
+    for command in ("", *COMMANDS, *PARTS):
+        text = warren(*command.split(), "--help").out.split("Example")[1]
         for example in re.findall(r"^  warren (.*)", text, re.MULTILINE):
             arguments = shlex.split(example.partition(">")[0])
             if arguments[0] == "check":

@@ -15,9 +15,7 @@ import pytest
 
 from warren.core.history import History, read_history
 from warren.core.loop import Core
-from warren.model.decision import Decision
 from warren.model.errors import InfeasibleDecision
-from warren.model.events import Event
 from warren.model.plan import Plan
 from warren.model.timeline import Timeline
 from warren.policy.place.registry import place_policy
@@ -31,29 +29,10 @@ import worlds
 Rows = list[tuple[int, int, int, int, int]]
 
 
-class Planned:
-    """A policy that returns one prepared plan."""
-
-    name, source, offline, needs_rounds = "planned", "test", True, True
-    triggers: frozenset[type[Event]] = frozenset()
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def initial(self, view: object) -> None:
-        return None
-
-    def decide(self, view: object, memory: None) -> tuple[Decision, None]:
-        return Decision(plan=self._plan), None
-
-    def explain(self, view: object, memory: None, job: int) -> str:
-        return "as planned"
-
-
 def outcome(world: sim_worlds.World, plan: Plan, compiled: bool) -> History | None:
     journal = bytearray()
     core = Core(
-        run=world.run, costs=world.costs, policy=Planned(plan),
+        run=world.run, costs=world.costs, policy=sim_worlds.Planned(plan),
         port=SimPort(world.run, world.costs), sink=journal.extend, world="sim", check=True,
         compiled=compiled,
     )  # type: ignore[arg-type] # fmt: skip

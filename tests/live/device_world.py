@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import zmq
 from live_worlds import virtual
 
 from warren.live.executor import Executor
@@ -20,6 +19,7 @@ from warren.live.server_messages import Pull, State
 from warren.live.transport import (
     Hub,
     Link,
+    Poller,
     controller_address,
     executor_address,
     make_folder,
@@ -39,6 +39,8 @@ class Peer:
 
     def __init__(self, end: Hub | Link) -> None:
         self.end, self.said, self._id = end, [], b""  # type: ignore[var-annotated]
+        self._poller = Poller()
+        self._poller.register(end)
 
     def hear(self, kind: type[_M]) -> _M:
         """The next message of a type; others before it are forgotten."""
@@ -65,8 +67,13 @@ class Peer:
         else:
             assert self.end.send(self._id, message, *buffers)
 
+    def close(self) -> None:
+        """Say no more."""
+        self.end.close()
+        self._poller.close()
+
     def _take(self, timeout_ms: int) -> None:
-        self.end.socket.poll(timeout_ms)
+        self._poller.poll(timeout_ms)
         if isinstance(self.end, Link):
             self.said += [message for message, _ in self.end.drain()]
             return
@@ -80,10 +87,10 @@ class Stage:
 
     def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int) -> None:
         self._folder, self._jobs, self._servers = folder, jobs, servers
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.controller = Peer(Hub(self._context, controller_address(folder)))
+        self.controller = Peer(Hub(controller_address(folder)))
         addresses = [server_address(folder, 0, 0, part) for part in range(servers)]
-        self.servers = [Peer(Hub(self._context, address)) for address in addresses]
+        self.servers = [Peer(Hub(address)) for address in addresses]
+        self._trainers: list[Peer] = []
         self._read, self._write = os.pipe()
         pads = Pads(*virtual(jobs, 1)).table(0)
         role = ExecutorRole(device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1)
@@ -94,7 +101,8 @@ class Stage:
 
     def trainer(self, user: str, pid: int) -> Peer:
         """A trainer sits down."""
-        peer = Peer(Link(self._context, executor_address(self._folder, 0, 0)))
+        peer = Peer(Link(executor_address(self._folder, 0, 0)))
+        self._trainers.append(peer)
         peer.say(TrainerReady(user, pid))
         return peer
 
@@ -123,8 +131,13 @@ class Stage:
         os.close(self._write)
         self._thread.join(_WAIT_S)
         os.close(self._read)
-        self._executor._control.socket.context.destroy(linger=0)
-        self._context.destroy(linger=0)
+        inside = self._executor
+        for job in range(len(self._jobs)):
+            inside._supply.drop(job, ended=True)
+        for end in (inside._control, inside._trainers, inside._poller):
+            end.close()
+        for peer in (self.controller, *self.servers, *self._trainers):
+            peer.close()
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import zmq
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
@@ -19,7 +18,7 @@ from warren.live.training.memory import SHARED_FROM_BYTES
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
 from warren.live.training.windows import Windows
-from warren.live.transport import Hub, Link
+from warren.live.transport import Hub, Link, Poller
 from warren.live.wire import Spot
 from warren.model.job import Job
 
@@ -46,13 +45,20 @@ class Wide(TorchApp):
 JOB = Job(index=0, name="wide", scale=1, rounds=9, batch=1, seed=1)
 
 
+def _await(end: Hub | Link) -> None:
+    poller = Poller()
+    poller.register(end)
+    assert end in poller.poll(5000)
+    poller.unregister(end)
+    poller.close()
+
+
 class World:
     """A server's store and handout, and an executor's end of the socket."""
 
     def __init__(self, folder: Path) -> None:
-        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.address = f"ipc://{folder}/s"
-        self.hub = Hub(self.context, self.address)
+        self.address = f"{folder}/s"
+        self.hub = Hub(self.address)
         self.store = ParameterStore(Wide(), JOB, shared=str(folder))
         self.runner = TaskRunner(Wide(), JOB)
         self.handout = Handout(self.hub, self.store)
@@ -61,7 +67,7 @@ class World:
 
     def link(self) -> Link:
         """An executor's end."""
-        self._ends.append(link := Link(self.context, self.address))
+        self._ends.append(link := Link(self.address))
         return link
 
     def close(self) -> None:
@@ -69,16 +75,15 @@ class World:
         self.windows.close()
         for end in self._ends:
             end.close()
-        self.context.term()
 
     def pull(self, link: Link, round_no: int, device: int = 0) -> tuple[bytes, Spot]:
         """An executor asks for a state: its id, and where the state lies."""
         link.send(Pull(round_no, device))
-        self.hub.socket.poll(5000)
+        _await(self.hub)
         ((peer, _, _),) = self.hub.drain()
         self.handout.park(peer, round_no, device)
         self.handout.answer(STANDING)
-        link.socket.poll(5000)
+        _await(link)
         ((state, buffers),) = link.drain()
         assert isinstance(state, State)
         assert state.spot is not None

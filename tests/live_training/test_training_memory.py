@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import threading
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import zmq
 from safetensors.torch import load
 from torch import Tensor, nn
 from training_bench import OPTIMIZERS, MixedApp, Points, a_job, drive, mixed_job, serve, whole
 
 from warren.live.plain import train
+from warren.live.stream import Stream
 from warren.live.training.archive import Archive, unpack
 from warren.live.training.blocks import ranges_of, static_owners
 from warren.live.training.combine import Means
@@ -51,15 +51,12 @@ def test_a_place_is_free_when_the_last_view_of_any_kind_is_gone() -> None:
     assert place.free
 
 
-def test_a_state_on_its_way_is_not_overwritten_and_then_its_memory_is_used_again(
-    tmp_path: Path,
-) -> None:
+def test_a_state_on_its_way_is_not_overwritten_and_then_its_memory_is_used_again() -> None:
     model = nn.Linear(300, 300)
     layout = Layout.of(model)
     pool = StatePool(layout, ((0, layout.total_bytes),))
-    context = zmq.Context()
-    sender, receiver = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
-    sender.connect(f"ipc://{tmp_path}/s")
+    sender, receiver = (Stream(end) for end in socket.socketpair())
+    sender.send(b"", (bytes(1 << 20),))  # more than the kernel takes
     sent: list[bytes] = []
     for value in range(6):
         with torch.no_grad():
@@ -67,22 +64,20 @@ def test_a_state_on_its_way_is_not_overwritten_and_then_its_memory_is_used_again
                 parameter.fill_(value)
         (state,) = pool.pack(list(model.parameters()))
         sent.append(bytes(state))
-        sender.send(zmq.Frame(state, copy=False), copy=False)
+        sender.send(b"", (state,))
         del state
     assert len(pool) == 6, "nobody takes them yet"
-    receiver.bind(f"ipc://{tmp_path}/s")
-    for expected in sent:
-        assert receiver.recv() == expected
-    for _ in range(500):
-        if all(place.free for place, _ in pool._places):
-            break
-        threading.Event().wait(0.01)
+    heard: list[bytes] = []
+    while len(heard) < 7:
+        sender.flush()
+        heard += [bytes(buffer) for _, (buffer,) in receiver.drain()]
+    assert heard[1:] == sent
+    assert all(place.free for place, _ in pool._places)
     for _ in range(4):
         pool.pack(list(model.parameters()))
     assert len(pool) == 6
     sender.close()
     receiver.close()
-    context.term()
 
 
 def test_rounds_that_are_let_go_take_no_more_memory() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Network
 from warren.model.costs import CostTable
-from warren.model.events import AnyEvent, RoundsDone, TasksDone
+from warren.model.decision import Decision
+from warren.model.events import AnyEvent, Event, RoundsDone, TasksDone
 from warren.model.job import Job, Workload
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Run, Truth
@@ -22,6 +23,25 @@ from warren.sim.port import SimPort
 class World:
     run: Run
     costs: CostTable
+
+
+class Planned:
+    """A policy that returns one prepared plan."""
+
+    name, source, offline, needs_rounds = "planned", "test", True, True
+    triggers: frozenset[type[Event]] = frozenset()
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def initial(self, view: object) -> None:
+        return None
+
+    def decide(self, view: object, memory: None) -> tuple[Decision, None]:
+        return Decision(plan=self._plan), None
+
+    def explain(self, view: object, memory: None, job: int) -> str:
+        return "as planned"
 
 
 def cluster_of(types: list[str], network: str = "constant") -> Cluster:

@@ -1,4 +1,4 @@
-"""Measured overheads in the hidden truth: what they add, when, and that both paths agree."""
+"""Measured overheads: what they add to a task while so many devices are at work."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 from sim_worlds import World, world_of
 
-from warren.core.history import read_history
-from warren.core.loop import Core
-from warren.model.cluster import Emulate
 from warren.model.errors import SpecError
 from warren.model.overheads import Overheads
-from warren.model.run import Truth
 from warren.model.units import NS_PER_S
-from warren.policy.place.registry import place_policy
+from warren.sim.copies import sim_port
 from warren.sim.overheads import processor_ns, raised_costs, raised_ns
-from warren.sim.port import SimPort
-from warren.sim.truth import true_costs
 
 MS = 10**6
 MEASURED = Overheads(
@@ -87,7 +81,7 @@ def test_a_barrier_is_shared_by_the_tasks_of_its_round_and_bytes_cost_time() -> 
 def test_every_job_is_raised_by_its_own_bytes_and_scale() -> None:
     made = world()
     costs = replace(made.costs, model_bytes_J=np.array([0, 10**6, 0]))
-    true = true_costs(made.run, costs)
+    true = raised_costs(made.run, costs, 2)
     # o = 2 + 4 = 6; (2 + 1) + (4 + 2) / 2 = 6; 2 + 4 / 3 ms.
     assert true.comp_ns_JT[0].tolist() == [36 * MS, 51 * MS]
     assert true.comp_ns_JT[1].tolist() == [21 * MS, 66 * MS]
@@ -100,59 +94,15 @@ def test_processor_time_measured_with_a_row_goes_before_the_constants() -> None:
     made = world()
     known = np.full((3, 2), -1)
     known[0, 0] = 3 * MS
-    true = true_costs(made.run, replace(made.costs, overhead_ns_JT=known))
+    true = raised_costs(made.run, replace(made.costs, overhead_ns_JT=known), 2)
     assert true.comp_ns_JT[0].tolist() == [33 * MS, 51 * MS]
     assert true.sync_ns_JT[0].tolist() == [8 * MS, 8 * MS]
 
 
-def test_nothing_is_added_unmeasured_under_pads_or_to_the_plain_engine() -> None:
-    made = world()
-    for cluster in (
-        replace(made.run.cluster, overheads=None),
-        replace(made.run.cluster, emulate=Emulate()),
-        replace(made.run.cluster, engine="plain"),
-    ):
-        assert raised_costs(replace(made.run, cluster=cluster), made.costs) is made.costs
-
-
-def finishes(made: World, *, compiled: bool) -> list[int]:
-    journal: list[bytes] = []
-    core = Core(
-        run=made.run,
-        costs=made.costs,
-        policy=place_policy("hare"),  # type: ignore[arg-type]
-        port=SimPort(made.run, made.costs),
-        sink=journal.append,
-        world="sim",
-        compiled=compiled,
-    )
-    core.execute()
-    return [int(at) for at in read_history(b"".join(journal)).finish_ns_J]
-
-
-@pytest.mark.parametrize("cv", [0.0, 0.2])
-@pytest.mark.parametrize("devices", [1, 2, 5])
-def test_the_event_path_and_the_compiled_path_agree(devices: int, cv: float) -> None:
-    made = world(devices)
-    made = World(replace(made.run, truth=Truth(task_cv=cv, job_cv=cv, seed=3)), made.costs)
-    by_events, at_once = finishes(made, compiled=False), finishes(made, compiled=True)
-    assert by_events == at_once
-    without = World(
-        replace(made.run, cluster=replace(made.run.cluster, overheads=None)), made.costs
-    )
-    assert finishes(without, compiled=True) != at_once
-
-
-def test_one_job_on_one_device_ends_when_its_rounds_as_measured_end() -> None:
-    made = world_of([(0, 1, 10)], [[20 * MS]], [[9 * MS]], ["A"])
-    cluster = replace(made.run.cluster, overheads=replace(MEASURED, slowdown=1.0))
-    (end_ns,) = finishes(World(replace(made.run, cluster=cluster), made.costs), compiled=True)
-    assert end_ns == 10 * 29 * MS
-
-
 def test_what_no_clock_can_count_is_refused() -> None:
-    made = world_of([(0, 1, 10**9)], [[MS]], [[0]], ["A"])
-    slow = Overheads(cores=1, task_cpu_ns=3600 * NS_PER_S)
+    # Alone it would be short: it is refused for what it may take while both devices are at work.
+    made = world_of([(0, 1, 10**9)], [[MS]], [[0]], ["A", "A"])
+    slow = Overheads(cores=2, task_cpu_ns=3600 * NS_PER_S)
     run = replace(made.run, cluster=replace(made.run.cluster, overheads=slow))
     with pytest.raises(SpecError, match="job job-0: with the overheads its tasks"):
-        raised_costs(run, made.costs)
+        sim_port(run, made.costs)

@@ -8,6 +8,7 @@ from workload_files import CLUSTER, FILES, MACHINE, reader
 from warren.model.errors import SpecError
 from warren.workload.load import load_cluster, load_jobs, load_run
 from warren.workload.schema import json_schema
+from warren.workload.traces.registry import TRACES
 
 
 def problems(call: object, *args: object) -> list[str]:
@@ -178,18 +179,18 @@ def test_a_cluster_without_a_device_is_refused() -> None:
     [
         (
             "{jobs: jobs.csv}",
-            "{generate: hare-mix}",
-            "generate: is not available yet; allowed",
+            "{generate: hare}",
+            "workload.generate: 'hare' is unknown; allowed: hare-mix, gavel-mix",
         ),
-        ("{jobs: jobs.csv}", "{}", "workload: needs exactly one of: jobs, trace"),
-        ("{jobs: jobs.csv}", "7", "expected {jobs: ...}, {trace: ...}, a list of jobs or a path"),
+        ("{jobs: jobs.csv}", "{}", "workload: needs exactly one of: jobs, trace, generate"),
+        ("{jobs: jobs.csv}", "7", "expected {jobs: ...}, {trace: ...}, {generate: ...}"),
         ("{jobs: jobs.csv}", "{jobs: 7}", "expected a file path or a list, got 7"),
         ("cluster.yaml", "[1]", "cluster: expected a file path or a mapping, got a list"),
         ("cluster.yaml", "no.yaml", "No such file or directory (named in d/run.yaml:2)"),
         (
             "{jobs: jobs.csv}",
             "{trace: {format: x, path: p}}",
-            "'x' is unknown; allowed: gavel",
+            "'x' is unknown; allowed: auto, philly",
         ),
         ("grain: 60 s", "grain: 60", 'write "60 rounds" or "60 s"'),
         ("grain: 60 s", "grain: 0 s", "is no time at all"),
@@ -240,6 +241,15 @@ def test_a_schema_names_every_field(kind: str) -> None:
     required = {"job": ["name"], "cluster": ["hosts"], "run": ["cluster", "workload"]}
     assert schema["required"] == required[kind]
     assert schema["additionalProperties"] is False
+
+
+def test_the_schema_of_a_run_has_traces_and_generators_with_their_options() -> None:
+    parts = json_schema("run")["$defs"]
+    assert {"gang", "leave_out", "throughputs"} <= set(parts["TraceSpec"]["properties"])
+    assert parts["TraceSpec"]["properties"]["format"]["enum"] == ["auto", *TRACES]
+    assert {"load", "shares", "batch_factor"} <= set(parts["HareMixSpec"]["properties"])
+    assert {"gap", "multi_gpu", "gang"} <= set(parts["GavelMixSpec"]["properties"])
+    assert {"heterogeneity", "mix"} <= set(parts["GeneratedHostsSpec"]["properties"])
 
 
 def test_an_unknown_schema_is_refused() -> None:

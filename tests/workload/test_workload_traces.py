@@ -9,43 +9,12 @@ import math
 from pathlib import Path
 
 import pytest
+from trace_samples import GAVEL, PHILLY, RATES
 from workload_files import reader
 
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.workload.load import run_from_dict
-
-PHILLY = """\
-timestamp,duration,num_gpus,gpu_time,cluster
-2017-10-09 07:01:55,66.0,1,66.0,vc1
-2017-10-09 07:00:41,60.0,2,120.0,vc1
-2017-10-09 07:00:41,60.0,2,120.0,vc1
-
-2017-10-09 08:00:00,0.0,1,0.0,vc1
-never,5.0,1,5.0,vc1
-2017-02-31 08:00:00,5.0,1,5.0,vc1
-2017-10-09 09:00:00,5.0,0,0.0,vc1
-2017-10-09 09:00:00,nan,1,0.0,vc1
-2017-10-09 09:00:00,120.5,8,964.0,vc2
-2017
-"""
-GAVEL = (
-    "ResNet-18 (batch size 32)\tcmd\targ\t1\t100\t5.5\t1\n"
-    "ResNet-18 (batch size 32)\tcmd\tdir\targ\t1\t200\t4\t2.5\t-1.0\t0\n"
-    "LM\tcmd\targ\t1\t100\t6\t12\n"
-    "LM\tcmd\n"
-)
-RATES = {
-    "v100": {
-        "('ResNet-18 (batch size 32)', 1)": {"null": 10.0},
-        "('ResNet-18 (batch size 32)', 4)": {"null": 8.0},
-        "('LM', 1)": {"null": 5.0},
-    },
-    "k80": {
-        "('ResNet-18 (batch size 32)', 1)": {"null": 2.0},
-        "('ResNet-18 (batch size 32)', 4)": {"null": 0.0},
-    },
-}
 
 
 def run_of(trace: dict[str, object], files: dict[str, str | bytes], *types: str) -> Run:
@@ -76,10 +45,10 @@ def test_a_philly_row_is_rounds_of_a_minute_on_every_device_type() -> None:
 def test_philly_rows_that_are_no_jobs_are_counted_with_line_and_reason() -> None:
     assert philly().workload.notes == (
         "d/p.csv: 1 row not used: duration is 0: nothing to train (line 6)",
-        "d/p.csv: 1 row not used: timestamp 'never' is not a time (line 7)",
-        "d/p.csv: 1 row not used: timestamp '2017-02-31 08:00:00' is not a time (line 8)",
-        "d/p.csv: 1 row not used: num_gpus '0' is not a number of GPUs (line 9)",
-        "d/p.csv: 1 row not used: duration 'nan' is not a number of seconds (line 10)",
+        "d/p.csv: 2 rows not used: timestamp is not a time "
+        "(line 7 'never', line 8 '2017-02-31 08:00:00')",
+        "d/p.csv: 1 row not used: asks for no GPU (line 9)",
+        "d/p.csv: 1 row not used: duration is not a number of seconds (line 10 'nan')",
         "d/p.csv: 1 row not used: too few cells (line 12)",
     )
 
@@ -140,10 +109,11 @@ def test_gavel_rows_without_a_throughput_or_fields_are_counted() -> None:
     missing, fields = gavel("V100").workload.notes
     assert missing == (
         "d/g.trace: 1 row not used: "
-        "no throughput for its job type and number of GPUs on V100 (line 3)"
+        "no throughput for its job type and number of GPUs on V100 (line 3 'LM on 12')"
     )
-    assert (
-        fields == "d/g.trace: 1 row not used: 2 fields with TABs between; allowed: 7 or 10 (line 4)"
+    assert fields == (
+        "d/g.trace: 1 row not used: "
+        "the fields with TABs between are not 7, 10 or 12 (line 4 '2 fields')"
     )
 
 

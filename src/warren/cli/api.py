@@ -157,16 +157,16 @@ def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result
 
 
 def _resolve(run: RunLike, place: str | None) -> Run:
-    from warren.profile.table import BATCHES
+    from warren.profile.table import TABLE
     from warren.workload.load import load_run, run_from_dict
 
     if isinstance(run, Run):
         resolved = run
     elif isinstance(run, Mapping):
-        resolved = with_absolute_base(run_from_dict(run, ".", read, batches=BATCHES))
+        resolved = with_absolute_base(run_from_dict(run, ".", read, rows=TABLE))
     else:
         resolved = with_absolute_base(
-            load_run(str(run), read, batches=BATCHES, named=os.path.abspath(run))
+            load_run(str(run), read, named=os.path.abspath(run), rows=TABLE)
         )
     if place is not None:
         resolved = placed(resolved, place)

@@ -7,19 +7,16 @@ from typing import Annotated, Final
 import typer
 
 from warren import __version__
+from warren.cli.options import Json, examples
+from warren.cli.trace_app import trace_app
 
 _RUN: Final = "examples/quickstart/run.yaml"
-
-
-def _examples(*lines: str) -> str:
-    """An epilog that is shown line by line, as it stands."""
-    return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines])
 
 
 app = typer.Typer(
     name="warren",
     help="One scheduler for many training jobs on one shared cluster.",
-    epilog=_examples(f"warren simulate {_RUN}", "warren compare --help"),
+    epilog=examples(f"warren simulate {_RUN}", "warren compare --help"),
     add_completion=False,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -28,7 +25,6 @@ app = typer.Typer(
 )
 
 RunFile = Annotated[str, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on standard output.")]
 Place = Annotated[
     str | None,
     typer.Option(
@@ -72,7 +68,7 @@ def _root(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         f"warren simulate {_RUN}",
         f"warren simulate {_RUN} --place srtf --out sim-srtf",
         f"warren simulate {_RUN} --set cluster.network.model=lane --json",
@@ -102,7 +98,7 @@ def simulate(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         f"warren run {_RUN} --out live-hare",
         f"warren run {_RUN} --place srtf --set cluster.emulate.time_scale=0.1 --out live-srtf",
         "warren run --resume live-hare",
@@ -142,7 +138,7 @@ def run(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         f"warren compare {_RUN} --place gavel-fifo,srtf,hare --out compare.html",
         f"warren compare {_RUN} --place srtf,hare --seeds 3 --set truth.task_cv=0.2",
         "warren compare sim-hare live-hare",
@@ -180,7 +176,7 @@ def compare(
     compare_command(what, place, seeds, out, set_ or [], json_)
 
 
-@app.command(epilog=_examples("warren report sim-hare", "warren report live-hare --check"))
+@app.command(epilog=examples("warren report sim-hare", "warren report live-hare --check"))
 def report(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")],
     check: Annotated[
@@ -197,7 +193,7 @@ def report(
     report_command(folder, check, json_)
 
 
-@app.command(epilog=_examples("warren check examples/quickstart/jobs.yaml --job digits-mlp"))
+@app.command(epilog=examples("warren check examples/quickstart/jobs.yaml --job digits-mlp"))
 def check(
     job_file: Annotated[str, typer.Argument(metavar="JOB.yaml", help="Job file.")],
     job: Annotated[
@@ -215,7 +211,7 @@ def check(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "warren calibrate --local --out machine.yaml",
         f"warren calibrate --local --jobs {_RUN} --out rows.yaml",
     )
@@ -255,7 +251,7 @@ def calibrate(
     calibrate_command(local, jobs, tasks, set_ or [], pin, out, json_)
 
 
-@app.command(epilog=_examples("warren policies", "warren policies hare"))
+@app.command(epilog=examples("warren policies", "warren policies hare"))
 def policies(
     name: Annotated[
         str | None,
@@ -269,7 +265,7 @@ def policies(
     policies_command(name, json_)
 
 
-@app.command(epilog=_examples("warren schema job > job.schema.json"))
+@app.command(epilog=examples("warren schema job > job.schema.json"))
 def schema(
     kind: Annotated[str, typer.Argument(metavar="job|cluster|run", help="Which file.")],
     json_: Annotated[
@@ -280,3 +276,6 @@ def schema(
     from warren.cli.commands.listing import schema_command
 
     schema_command(kind)
+
+
+app.add_typer(trace_app)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -34,20 +36,30 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
         return _none("there are no jobs")
     if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
+    jobs = run.workload.jobs
+    columns = {
+        "arrival_ns_J": np.array([job.arrival_ns for job in jobs], dtype=np.int64),
+        "weight_J": np.array([job.weight for job in jobs], dtype=np.float64),
+        "scale_J": np.array([job.scale for job in jobs], dtype=np.int64),
+        "rounds_J": _rounds_run(history),
+        "comp_ns_JT": costs.comp_ns_JT,
+        "sync_ns_JT": costs.sync_ns_JT,
+        "fits_JT": costs.fits_JT,
+        "type_D": np.array(run.cluster.type_of_device, dtype=np.int64),
+    }
+    return _of(tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items()))
+
+
+@lru_cache(maxsize=4)
+def _of(columns: tuple[tuple[str, str, tuple[int, ...], bytes], ...]) -> Bound:
+    """The bound of these columns; ``compare`` asks for the same ones once for each policy."""
     from warren.solve.bounds import lower_bounds
 
-    jobs = run.workload.jobs
-    found = lower_bounds(
-        arrival_ns_J=np.array([job.arrival_ns for job in jobs], dtype=np.int64),
-        weight_J=np.array([job.weight for job in jobs]),
-        scale_J=np.array([job.scale for job in jobs], dtype=np.int64),
-        rounds_J=_rounds_run(history),
-        comp_ns_JT=costs.comp_ns_JT,
-        sync_ns_JT=costs.sync_ns_JT,
-        fits_JT=costs.fits_JT,
-        type_D=np.array(run.cluster.type_of_device, dtype=np.int64),
-    )
-    return Bound(**asdict(found))
+    arrays: dict[str, Any] = {
+        name: np.frombuffer(content, dtype=np.dtype(kind)).reshape(shape)
+        for name, kind, shape, content in columns
+    }
+    return Bound(**asdict(lower_bounds(**arrays)))
 
 
 def _rounds_run(history: History) -> IntArray:

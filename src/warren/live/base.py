@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-import zmq
-
 from warren.core.ports import Restart
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
@@ -20,7 +18,7 @@ from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
 from warren.live.roles import Exited, Role
-from warren.live.transport import Hub, controller_address, make_folder, remove_folder
+from warren.live.transport import Hub, Poller, controller_address, make_folder, remove_folder
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
@@ -48,7 +46,7 @@ class BasePort(ABC):
         self._fleet_or_none: Fleet | None = None
         self._guard: Guard | None = None
         self._memory: MemoryLimit | None = None
-        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._hub_or_none: Hub | None = None
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
 
@@ -84,14 +82,13 @@ class BasePort(ABC):
         """
         with _NoInterrupt():  # what is made must be known before a signal can end the run
             self._folder = make_folder()
-            self._context = zmq.Context()
-            self._hub = Hub(self._context, controller_address(str(self._folder)))
+            self._hub_or_none = Hub(controller_address(str(self._folder)))
             limit_bytes = self._run.cluster.local.memory_bytes
             cgroups = cgroups_of(limit_bytes, self._folder.name)
             self._guard = Guard(self._folder, cgroups)
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
-            self._poller = zmq.Poller()
-            self._poller.register(self._hub.socket, zmq.POLLIN)
+            self._poller = Poller()
+            self._poller.register(self._hub)
         self._start_fleet()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
@@ -104,7 +101,7 @@ class BasePort(ABC):
         with _NoInterrupt():
             self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups)
         self.numerics = self._fleet.await_zygote().numerics
-        self._poller.register(self._fleet.pipe.fileno(), zmq.POLLIN)
+        self._poller.register(self._fleet.pipe.fileno())
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
@@ -112,9 +109,10 @@ class BasePort(ABC):
             if self._fleet_or_none is not None:
                 self._fleet_or_none.close()
                 self._fleet_or_none = None
-            if self._context is not None:
-                self._context.destroy(linger=0)
-                self._context = None
+            if self._hub_or_none is not None:
+                self._poller.close()
+                self._hub_or_none.close()
+                self._hub_or_none = None
             if self._folder is not None:
                 remove_folder(self._folder)
                 self._folder = None
@@ -160,6 +158,11 @@ class BasePort(ABC):
         return self._fleet.pids()
 
     @property
+    def _hub(self) -> Hub:
+        assert self._hub_or_none is not None
+        return self._hub_or_none
+
+    @property
     def _fleet(self) -> Fleet:
         assert self._fleet_or_none is not None
         return self._fleet_or_none
@@ -184,8 +187,8 @@ class BasePort(ABC):
 
     def _hear(self, timeout_ms: int | None) -> None:
         """Take what is here, after waiting for something if there is time."""
-        ready = dict(self._poller.poll(timeout_ms))
-        if self._hub.socket in ready:
+        ready = self._poller.poll(timeout_ms)
+        if self._hub in ready:
             for peer, message, _ in self._hub.drain():
                 self._advance()
                 self._understand(peer, message)

@@ -7,10 +7,8 @@ along as far as they go: queue -> COMP -> COMM -> reported.
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
-
-import zmq
 
 from warren.live.desk import Desk
 from warren.live.lanes import CommLane, Queue, Work
@@ -37,7 +35,7 @@ from warren.live.processes import sleep_until
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Commit, Push
 from warren.live.supply import Supply
-from warren.live.transport import Hub, Link, controller_address, executor_address
+from warren.live.transport import Hub, Link, Pollable, Poller, controller_address, executor_address
 from warren.live.wire import Stamp
 
 _MS: Final = 1_000_000
@@ -51,14 +49,13 @@ class Executor:
     def __init__(self, role: ExecutorRole, lifeline: int) -> None:
         self._device, self._life, self._lifeline = role.device, role.life, lifeline
         self._ahead = 1 + role.look_ahead
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._control = Link(context, controller_address(role.folder))
-        self._trainers = Hub(context, executor_address(role.folder, role.device, role.life))
-        self._poller = zmq.Poller()
-        for source in (self._control.socket, self._trainers.socket, lifeline):
-            self._poller.register(source, zmq.POLLIN)
+        self._control = Link(controller_address(role.folder))
+        self._trainers = Hub(executor_address(role.folder, role.device, role.life))
+        self._poller = Poller()
+        for source in (self._control, self._trainers, lifeline):
+            self._poller.register(source)
         self._desk = Desk(self._trainers)
-        self._supply = Supply(context, self._poller, role.folder, role.device)
+        self._supply = Supply(self._poller, role.folder, role.device)
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
         self._comp_free_ns = 0
@@ -67,23 +64,23 @@ class Executor:
         """Turn until the zygote closes the lifeline."""
         self._control.send(ExecutorReady(self._device, self._life))
         while (ready := self._wait()) is not None:
-            if self._trainers.socket in ready:
+            if self._trainers in ready:
                 self._hear_trainers()
             self._hear_servers(ready)
-            if self._control.socket in ready:
+            if self._control in ready:
                 self._hear_controller()
             while self._end_comp() or self._end_syncs() or self._start():
                 pass
             self._prefetch()
             self._watch()
 
-    def _wait(self) -> Mapping[object, int] | None:
+    def _wait(self) -> AbstractSet[Pollable] | None:
         """Until a message or the next time limit: who can be heard; None: the zygote is gone."""
         due = self._due_ns()
         if due is None:
-            ready = dict(self._poller.poll())
+            ready = self._poller.poll()
         else:
-            ready = dict(self._poller.poll(max(0, due - time.monotonic_ns()) // _MS))
+            ready = self._poller.poll(max(0, due - time.monotonic_ns()) // _MS)
             if not ready and due - time.monotonic_ns() < _MS:
                 sleep_until(due)
         return None if self._lifeline in ready else ready
@@ -132,7 +129,7 @@ class Executor:
         )
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
 
-    def _hear_servers(self, ready: Container[object]) -> None:
+    def _hear_servers(self, ready: AbstractSet[Pollable]) -> None:
         for job, pushed in self._supply.hear(ready):
             key, comp = (job, pushed.round), self._comp
             work = self._comm.find(key, pushed.shard)

@@ -6,7 +6,6 @@ import faulthandler
 import time
 import traceback
 
-import zmq
 from safetensors.torch import save
 
 from warren.live.messages import JobBroke, PlainDone
@@ -27,7 +26,7 @@ def main(role: Role, lifeline: int) -> None:
     direct_output(role.log)
     own_temporary_folder(role.tmp)
     faulthandler.enable()
-    control = Link(zmq.Context(), controller_address(role.folder))
+    control = Link(controller_address(role.folder))
     try:
         control.send(_train(role))
     except BaseException as error:  # user code may raise anything, SystemExit too

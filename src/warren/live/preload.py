@@ -8,7 +8,7 @@ from typing import Final
 
 from warren.model.job import Job
 
-ALWAYS: Final = ("numpy", "safetensors.torch", "torch", "zmq")
+ALWAYS: Final = ("numpy", "safetensors.torch", "torch")
 """Every process needs them. Libraries only, here and below: never user code."""
 
 MENTIONED: Final[Mapping[str, str]] = {

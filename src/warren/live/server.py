@@ -12,7 +12,6 @@ import time
 from typing import Final
 
 import msgspec
-import zmq
 
 from warren.live.handout import Handout, Standing
 from warren.live.intake import Intake
@@ -41,7 +40,7 @@ from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
-from warren.live.transport import Hub, Link, server_address
+from warren.live.transport import Hub, Link, Poller, server_address
 from warren.live.wire import Spot, Stamp
 
 _MS: Final = 1_000_000
@@ -59,7 +58,6 @@ class Server:
         self,
         role: ServerRole,
         lifeline: int,
-        context: zmq.Context[zmq.Socket[bytes]],
         control: Link,
     ) -> None:
         self._role, self._lifeline, self._control = role, lifeline, control
@@ -76,44 +74,45 @@ class Server:
             if role.rehearse:
                 self._store.warm()
         address = role.folder, role.job.index, role.era
-        self._hub = Hub(context, server_address(*address, role.part))
+        self._hub = Hub(server_address(*address, role.part))
         self._handout = Handout(self._hub, store)
         self._intake = Intake(store.ranges)
         self._partners = Partners(self._hub, store, role.parts, role.round)
-        self._first = Link(context, server_address(*address, 0)) if role.part else None
+        self._first = Link(server_address(*address, 0)) if role.part else None
         self._opens_ns: int | None = None
         self._passed = role.round if role.part else -1
         self._outcome: RoundOutcome | None = None
         self._stepped = False
         self._sha256 = ""
         self._stamps: dict[int, Stamp] = {}
+        self._taken: list[tuple[bytes, Pushed]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
-        poller = zmq.Poller()
-        sockets = [self._hub.socket, self._control.socket]
+        poller = Poller()
+        for source in (self._hub, self._control, self._lifeline):
+            poller.register(source)
         if self._first is not None:
-            sockets.append(self._first.socket)
             self._first.send(PartDone(self._role.part, self._role.round - 1))
-        for source in (*sockets, self._lifeline):
-            poller.register(source, zmq.POLLIN)
+            poller.register(self._first)
         self._control.send(ServerReady(self._job.index, self._role.era, self._role.part))
         while True:
-            ready = dict(poller.poll(self._timeout_ms()))
+            ready = poller.poll(self._timeout_ms())
             if self._lifeline in ready:
                 return
-            if self._control.socket in ready:
+            if self._control in ready:
                 self._hear_controller()
             self._open()
-            if self._hub.socket in ready:
+            if self._hub in ready:
                 self._hear()
-            if self._first is not None and self._first.socket in ready:
+            if self._first is not None and self._first in ready:
                 self._hear_first(self._first)
             self._step()
             self._pass_barrier()
             self._answer_pulls()
+            self._acknowledge()
 
     def _timeout_ms(self) -> int | None:
         if self._passed >= 0 or self._opens_ns is None:
@@ -186,7 +185,7 @@ class Server:
             now_ns = time.monotonic_ns()
             self._commit(msgspec.structs.replace(stamp, end_ns=now_ns))
         self._make_step()  # while the last update may still lie where it was computed
-        self._hub.send(peer, Pushed(push.round, push.shard))
+        self._taken.append((peer, Pushed(push.round, push.shard)))
 
     def _pieces(self, push: Push, spot: Spot) -> list[memoryview] | None:
         """The last update of a round is used where it lies, unless an emulated COMM lane waits."""
@@ -196,6 +195,12 @@ class Server:
         if last and push.committed and not self._stepped:
             return self._intake.look(spot)
         return self._intake.fetch(spot)
+
+    def _acknowledge(self) -> None:
+        """Updates have been taken; whoever waits for the next state has it by now."""
+        for peer, pushed in self._taken:
+            self._hub.send(peer, pushed)
+        self._taken.clear()
 
     def _commit(self, stamp: Stamp) -> None:
         """A task is done; of one that ran twice the first result counts."""
@@ -255,6 +260,7 @@ class Server:
         if not outcome.finished:  # what others wait for goes first
             self._release()
             self._answer_pulls()
+        self._acknowledge()
         self._report(outcome, stamps)
         if not outcome.finished:
             self._begin_round()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import traceback
 
-import zmq
-
 from warren.live.memory_limit import enter
 from warren.live.messages import CannotWrite, JobBroke
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
@@ -23,10 +21,9 @@ def main(role: Role, lifeline: int) -> None:
     enter(role.memory)
     direct_output(role.log)
     own_temporary_folder(role.tmp)
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    control = Link(context, controller_address(role.folder))
+    control = Link(controller_address(role.folder))
     try:
-        Server(role, lifeline, context, control).serve()
+        Server(role, lifeline, control).serve()
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
         control.send(_last_words(role, error))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
-import zmq
 
 from warren.live.lanes import Key
 from warren.live.messages import AnyMessage
@@ -20,7 +19,7 @@ from warren.live.server_messages import Over, Passed, Pull, Push, Pushed, State,
 from warren.live.training.arena import Arena
 from warren.live.training.memory import SHARED_FROM_BYTES
 from warren.live.training.windows import Windows
-from warren.live.transport import Link, server_address
+from warren.live.transport import Link, Poller, server_address
 from warren.live.wire import Stamp
 
 AHEAD_BYTES: Final = 1 << 30
@@ -87,10 +86,8 @@ class Source:
 class Supply:
     """Connections to servers; states that are here or asked for."""
 
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, folder: str, device: int
-    ) -> None:
-        self._context, self._poller, self._folder = context, poller, folder
+    def __init__(self, poller: Poller, folder: str, device: int) -> None:
+        self._poller, self._folder = poller, folder
         self._device = device
         self._sources: dict[int, Source] = {}
         self._arenas: dict[int, Arena] = {}
@@ -103,9 +100,9 @@ class Supply:
         if known is not None:
             self.drop(job, ended=False)
         addresses = [server_address(self._folder, job, era, part) for part in range(parts)]
-        source = Source(era, [Link(self._context, address) for address in addresses])
+        source = Source(era, [Link(address) for address in addresses])
         for link in source.links:
-            self._poller.register(link.socket, zmq.POLLIN)
+            self._poller.register(link)
         self._sources[job] = source
 
     def move(self, job: int, era: int, parts: int) -> None:
@@ -176,7 +173,7 @@ class Supply:
         """Take what the servers sent; acknowledgements are the caller's."""
         for job, source in self._sources.items():
             for part, link in enumerate(source.links):
-                for message, buffers in link.drain() if link.socket in ready else ():
+                for message, buffers in link.drain() if link in ready else ():
                     if isinstance(message, Pushed):
                         yield job, message
                     else:
@@ -186,7 +183,7 @@ class Supply:
         """Let go of the job's servers and, when it will not come again, of its memory."""
         if (source := self._sources.pop(job, None)) is not None:
             for link in source.links:
-                self._poller.unregister(link.socket)
+                self._poller.unregister(link)
                 link.close()
             source.windows.close()
         if ended and (arena := self._arenas.pop(job, None)) is not None:

@@ -6,8 +6,6 @@ import os
 import sys
 import traceback
 
-import zmq
-
 from warren.live.limits import Alarm
 from warren.live.memory_limit import enter
 from warren.live.messages import (
@@ -25,7 +23,7 @@ from warren.live.training import numerics
 from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
 from warren.live.training.windows import Windows
-from warren.live.transport import Link, executor_address
+from warren.live.transport import Link, Poller, executor_address
 from warren.model.errors import SpecError
 
 
@@ -53,7 +51,7 @@ class Trainer:
     def __init__(self, role: TrainerRole, lifeline: int) -> None:
         self._role, self._lifeline = role, lifeline
         self._jobs = {job.index: job for job in role.jobs}
-        self._link = Link(zmq.Context(), executor_address(role.folder, role.device, role.life))
+        self._link = Link(executor_address(role.folder, role.device, role.life))
         self._runners: dict[int, TaskRunner] = {}
         self._windows: dict[int, Windows] = {}
         self._log_of: int | None = None
@@ -61,12 +59,12 @@ class Trainer:
 
     def serve(self) -> None:
         """Do what comes, until the zygote closes the lifeline."""
-        poller = zmq.Poller()
-        poller.register(self._link.socket, zmq.POLLIN)
-        poller.register(self._lifeline, zmq.POLLIN)
+        poller = Poller()
+        for source in (self._link, self._lifeline):
+            poller.register(source)
         self._link.send(TrainerReady(self._role.user, os.getpid()))
         while True:
-            if any(source == self._lifeline for source, _ in poller.poll()):
+            if self._lifeline in poller.poll():
                 return
             for message, _ in self._link.drain():
                 match message:

@@ -1,8 +1,8 @@
 """The warm zygote of a host: loads the libraries once, then forks every other process.
 
 Started as ``python -m warren.live.zygote FD GUARD FOLDER PARENT LIBRARY...``; GUARD is its end of
-the guard's pipe. It stays single-threaded (a fork copies one thread only), never opens a ZeroMQ
-context or a CUDA device and never runs user code. It adopts the orphans of its children, so when
+the guard's pipe. It stays single-threaded (a fork copies one thread only), never opens a CUDA
+device and never runs user code. It adopts the orphans of its children, so when
 its controller goes, it can end all of them.
 """
 

@@ -170,5 +170,15 @@ class CopyingPort(SimPort):
 
 
 def sim_port(run: Run, costs: CostTable) -> SimPort:
-    """The port for a run: one that can copy only where it may have to."""
+    """The port for a run: one that can copy, or counts the devices at work, only where it has to.
+
+    Raises
+    ------
+    SpecError
+        As for ``SimPort``, or if overheads make tasks longer than time can count.
+    """
+    if run.cluster.raises_times:
+        from warren.sim.contention import ContendedPort  # it can copy too, so it builds on this
+
+        return ContendedPort(run, costs)
     return SimPort(run, costs) if run.scheduler.copies_after is None else CopyingPort(run, costs)

@@ -4,19 +4,19 @@ A profile row measured alone says T^c, the time a task computes on an idle machi
 lies between its end and its job's next round: update out, barrier, next state in. Two things are
 not in it. While a device has other work its COMP lane waits for the next task to be handed over,
 or, when all cores are busy, for the processor time ``o`` of controller, executors and servers; and
-a task computes more slowly when the other cores compute too. For D devices on P cores, all of them
-at work::
+a task computes more slowly when the other cores compute too. For b devices at work on P cores::
 
-    y    = T^c (1 + (slowdown - 1) (min(D, P) - 1) / (P - 1))
+    y    = T^c (1 + (slowdown - 1) (min(b, P) - 1) / (P - 1))
     o    = as measured with the row, or from the constants:
            task + bytes / task_rate + (round + bytes / round_rate) / scale
-    x    = max(dispatch, (y + o) D / P - y)   where D >= P, else dispatch
+    x    = max(dispatch, (y + o) b / P - y)   where b >= P, else dispatch
     T^c' = y + x
     T^s' = max(0, T^s - dispatch)
 
 Handing over was part of T^s when the job ran alone, so it is taken out there: with cores to spare a
 job alone takes T^c + T^s as measured. The rest of x is not: what o takes from tasks on a full
-machine comes on top of a barrier's latency. What this leaves out stands in docs/decisions/0010.
+machine comes on top of a barrier's latency. ``warren.sim.contention`` counts b. What this leaves
+out stands in docs/decisions/0010.
 """
 
 from __future__ import annotations
@@ -30,26 +30,21 @@ from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S
 
 
-def raised_costs(run: Run, costs: CostTable) -> CostTable:
-    """The costs of a run that emulates nothing, on a machine with measured overheads.
-
-    The same table where there is nothing to raise.
+def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
+    """The costs of a run with measured overheads while ``at_work`` devices are, 1 or more.
 
     Raises
     ------
     SpecError
         If a job would then take longer than time can count.
     """
-    cluster = run.cluster
-    overheads = cluster.overheads
-    if overheads is None or not cluster.raises_times:
-        return costs
+    overheads = run.cluster.overheads
+    assert overheads is not None, "without them nothing is raised"
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
-    devices = len(cluster.devices)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])
         cpu_ns = _cpu_ns(run, costs, overheads, int(job), int(kind))
-        raised = raised_ns(overheads, devices, comp_ns, sync_ns, cpu_ns)
+        raised = raised_ns(overheads, at_work, comp_ns, sync_ns, cpu_ns)
         _check_length(run, int(job), sum(raised))
         comp_ns_JT[job, kind], sync_ns_JT[job, kind] = raised
     return CostTable(
@@ -79,15 +74,15 @@ def processor_ns(overheads: Overheads, model_bytes: int, scale: int) -> float:
 
 
 def raised_ns(
-    overheads: Overheads, devices: int, comp_ns: int, sync_ns: int, cpu_ns: float
+    overheads: Overheads, at_work: int, comp_ns: int, sync_ns: int, cpu_ns: float
 ) -> tuple[int, int]:
-    """T^c' and T^s' of a task with this T^c, T^s and ``o``."""
+    """T^c' and T^s' of a task with this T^c, T^s and ``o``; ``at_work`` is b."""
     cores, dispatch_ns = overheads.cores, overheads.dispatch_ns
-    busy = (min(devices, cores) - 1) / (cores - 1) if cores > 1 else 1.0
+    busy = (min(at_work, cores) - 1) / (cores - 1) if cores > 1 else 1.0
     computing_ns = comp_ns * (1 + (overheads.slowdown - 1) * busy)
     added_ns = float(dispatch_ns)
-    if devices >= cores:
-        added_ns = max(added_ns, (computing_ns + cpu_ns) * devices / cores - computing_ns)
+    if at_work >= cores:
+        added_ns = max(added_ns, (computing_ns + cpu_ns) * at_work / cores - computing_ns)
     return round(computing_ns + added_ns), max(0, round(sync_ns - dispatch_ns))
 
 

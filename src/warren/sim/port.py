@@ -4,7 +4,8 @@ A device runs its queue strictly first in, first out. Once a task starts, everyt
 known: its COMP end, its synchronisation end and, when it is the last of its round to start, the
 barrier. So the heap holds nothing but the events that will be emitted, keyed
 (time, rank, sequence). A stretch runs its first round that way, since its devices may become
-free at different times; the rounds after it are all alike and are taken in one step.
+free at different times; the rounds after it are all alike and are taken in one step. Where a task's
+time depends on what else runs, see ``warren.sim.contention``.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.lanes import Lanes, check_simulable
 
-_Part = tuple[Assignment, int, int]
+Part = tuple[Assignment, int, int]
 """A stretch on one device: its assignment, its start, its COMP time in the first round."""
 
 
 class SimPort:
-    """``warren.core.ports.Port`` in virtual time.
+    """``warren.core.ports.Port`` in virtual time; overheads of the machine are not in it.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class SimPort:
         self._left_J = [job.scale for job in jobs]  # tasks of the round that have not started
         self._barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
         self._waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
-        self._parts_J: list[list[_Part]] = [[] for _ in jobs]
+        self._parts_J: list[list[Part]] = [[] for _ in jobs]
         self._now = 0
         self._wakes: set[int] = set()
         self._sequence = count()
@@ -158,9 +159,13 @@ class SimPort:
     def _start_or_wait(self, head: Assignment) -> None:
         job = head.job
         if self._arrived_J[job] and self._round_J[job] == head.round:
-            self._start(head)
+            self._begin(head)
         else:
             self._waiting_J[job].append(head.device)
+
+    def _begin(self, head: Assignment) -> None:
+        """Nothing keeps it from starting now."""
+        self._start(head)
 
     def _start(self, head: Assignment) -> None:
         device, job, round_, shards = head.device, head.job, head.round, head.shards
@@ -177,11 +182,16 @@ class SimPort:
             self._parts_J[job].append((head, start, comp_end - start))
         left = self._left_J[job] = self._left_J[job] - len(shards)
         if left == 0:
-            barrier = self._barrier_J[job]
             if head.rounds > 1:
-                barrier = self._run_rest(job, barrier)
-            last = round_ + head.rounds == self._rounds_J[job]
-            self._emit(RoundsDone(barrier, job, round_, head.rounds, last))
+                parts, self._parts_J[job] = self._parts_J[job], []
+                self._run_rest(parts, self._barrier_J[job])
+            else:
+                self._finish_rounds(head, self._barrier_J[job])
+
+    def _finish_rounds(self, one: Assignment, barrier: int) -> None:
+        job, round_, rounds = one.job, one.round, one.rounds
+        last = round_ + rounds == self._rounds_J[job]
+        self._emit(RoundsDone(barrier, job, round_, rounds, last))
 
     def _finish_part(
         self, part: Assignment, start: int, comp_end: int, end: int, busy: int
@@ -192,9 +202,8 @@ class SimPort:
         self._emit(CompDone(comp_end, job, round_, rounds, shards, device))
         self._emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))
 
-    def _run_rest(self, job: int, barrier: int) -> int:
-        """Rounds 2 and later of a stretch whose first barrier is ``barrier``; the last barrier."""
-        parts, self._parts_J[job] = self._parts_J[job], []
+    def _run_rest(self, parts: list[Part], barrier: int) -> None:
+        """Rounds 2 and later of a stretch whose first barrier is ``barrier``."""
         rounds = parts[0][0].rounds
         busy = [first_busy for _, _, first_busy in parts]
         noisy = self._lanes.noisy
@@ -209,7 +218,7 @@ class SimPort:
             comp_end, end = span[0] + skipped, span[1] + skipped
             self._comm_free_D[part.device] = end
             self._finish_part(part, start, comp_end, end, part_busy)
-        return barrier + skipped
+        self._finish_rounds(parts[0][0], barrier + skipped)
 
     def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
         kind = self._type_D[part.device]

@@ -17,7 +17,6 @@ import numpy as np
 from warren.model.costs import CostTable, IntArray
 from warren.model.draws import COMP_JOB, SYNC_JOB, draw_bits, more_bits, stream_key
 from warren.model.run import Run
-from warren.sim.overheads import raised_costs
 
 PPM: Final = 1_000_000
 FLOOR_PPM: Final = 50_000
@@ -51,13 +50,8 @@ def cv_to_ppm(cv: float) -> int:
 
 
 def true_costs(run: Run, costs: CostTable) -> CostTable:
-    """Costs raised by the machine's overheads, then each (job, type) times its hidden factor.
-
-    Task noise comes on top. Overheads are those of a live run without pads; emulated pads absorb
-    what is measured here (docs/decisions/0010).
-    """
+    """Costs of each (job, type) times its hidden factor. Task noise comes on top."""
     truth = run.truth
-    costs = raised_costs(run, costs)
     cv_ppm = cv_to_ppm(truth.job_cv)
     if cv_ppm == 0:
         return costs

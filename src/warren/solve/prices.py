@@ -9,12 +9,13 @@ valid bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from warren.solve.bound_jobs import Jobs
 from warren.solve.priced import Priced, new_scratch, respond
 
 Floats = npt.NDArray[np.float64]
@@ -22,7 +23,7 @@ GRIDS: Final = (8, 16, 32, 64)
 """Intervals of the grids, each starting from the prices of the one before."""
 STEPS: Final = 100
 """Prices tried on each grid."""
-CELLS: Final = 200_000
+CELLS: Final = 400_000
 """A grid is used up to this many jobs times types times intervals."""
 _PATIENCE: Final = 10
 _FIRST_TARGET: Final = 0.05
@@ -39,55 +40,49 @@ class Prices:
     grid_s_E: Floats
 
 
-def best_prices(
-    *,
-    arrival_s_J: Floats,
-    weight_J: Floats,
-    rounds_J: Floats,
-    path_s_JT: Floats,
-    work_s_JT: Floats,
-    devices_T: Floats,
-) -> Prices | None:
+def best_prices(jobs: Jobs) -> Prices | None:
     """Prices with a large bound; None where even the coarsest grid has more than CELLS cells.
 
-    Parameters
-    ----------
-    arrival_s_J
-        Seconds since the first arrival.
-    path_s_JT, work_s_JT
-        P and W of ``priced``; infinite where a job cannot run. Every job can run somewhere and
-        every path is positive.
-    devices_T
-        Devices of each type.
+    Jobs that take no time (all of their tasks are free of cost somewhere) are left out.
     """
+    lasts_J = jobs.path_s_J > 0
+    path_s_JT, work_s_JT = jobs.path_s_JT[lasts_J], jobs.work_s_JT[lasts_J]
     grids = [count for count in GRIDS if path_s_JT.size * count <= CELLS]
     if not grids or not path_s_JT.size:
         return None
-    usable_JT = np.isfinite(path_s_JT)
+    used_T = jobs.devices_T > 0
+    longest_s_JT = np.where(np.isfinite(path_s_JT), path_s_JT, 0.0) / jobs.rounds_J[lasts_J, None]
     problem = Priced(
-        weight_J=weight_J,
-        arrival_s_J=arrival_s_J,
-        path_s_JT=np.ascontiguousarray(path_s_JT),
-        work_s_JT=np.ascontiguousarray(work_s_JT),
-        longest_s_J=np.where(usable_JT, path_s_JT, 0.0).max(axis=1) / rounds_J,
-        devices_T=devices_T.astype(np.float64),
-        grid_s_E=np.array([0.0, _horizon_s(arrival_s_J, path_s_JT, work_s_JT, devices_T)]),
+        weight_J=jobs.weight_J[lasts_J],
+        arrival_s_J=jobs.arrival_s_J[lasts_J],
+        path_s_JT=np.ascontiguousarray(path_s_JT[:, used_T]),
+        work_s_JT=np.ascontiguousarray(work_s_JT[:, used_T]),
+        longest_s_J=longest_s_JT.max(axis=1),
+        devices_T=jobs.devices_T[used_T].astype(np.float64),
+        grid_s_E=np.zeros(2),
     )
-    best = Prices(bound_s=0.0, price_TI=np.zeros((len(devices_T), 1)), grid_s_E=problem.grid_s_E)
+    best = Prices(
+        bound_s=0.0,
+        price_TI=np.zeros((int(used_T.sum()), 1)),
+        grid_s_E=np.array([0.0, _horizon_s(problem)]),
+    )
     target = _FIRST_TARGET
     for count in grids:
-        start = _on_grid(best, count, devices_T)
+        start = _on_grid(best, count, problem.devices_T)
         found = _ascend(problem._replace(grid_s_E=start.grid_s_E), start, target)
         best, target = (found if found.bound_s >= best.bound_s else best), _LATER_TARGET
-    return best
+        if count > grids[0] and not best.price_TI.any():
+            break  # nothing is scarce enough to have a price
+    price_TI = np.zeros((len(used_T), best.price_TI.shape[1]))
+    price_TI[used_T] = best.price_TI
+    return replace(best, price_TI=price_TI)
 
 
-def _horizon_s(
-    arrival_s_J: Floats, path_s_JT: Floats, work_s_JT: Floats, devices_T: Floats
-) -> float:
+def _horizon_s(problem: Priced) -> float:
     """When nothing is scarce any more, probably."""
-    busy_s = float(work_s_JT.min(axis=1).sum() / devices_T.sum())
-    return float((arrival_s_J + path_s_JT.min(axis=1)).max()) + 2 * busy_s
+    busy_s = float(problem.work_s_JT.min(axis=1).sum() / problem.devices_T.sum())
+    alone_s_J = problem.arrival_s_J + problem.path_s_JT.min(axis=1)
+    return float(alone_s_J.max()) + 2 * busy_s
 
 
 def _on_grid(prices: Prices, count: int, devices_T: Floats) -> Prices:

@@ -10,6 +10,7 @@ from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Loc
 from warren.model.errors import Problem
 from warren.workload.build_overheads import Nearby, overheads_of
 from warren.workload.document import Document, Path
+from warren.workload.generators.shapes import HETEROGENEITY, hosts_of
 from warren.workload.schema_cluster import (
     MAX_DEVICES,
     MAX_HOSTS,
@@ -28,29 +29,44 @@ def build_cluster(
 
     ``nearby`` says what the paths in it are relative to.
     """
+    listed = _listed(spec)
     found = [
-        *_too_many(spec),
-        *_same_names(spec),
-        *_no_device(spec),
-        *_unknown_types(spec),
-        *_unknown_slower(spec),
+        *_too_many(listed),
+        *_same_names(listed),
+        *_no_device(listed),
+        *_unknown_types(spec, listed),
+        *_unknown_slower(spec, listed),
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
     overheads = overheads_of(spec, document, at, nearby, problems)
     if found:
         return None
-    hosts = tuple(host for one in spec.hosts for host in _hosts(one))
-    devices = tuple(_devices(spec))
+    hosts = tuple(host for one in listed for host in _hosts(one))
+    devices = tuple(_devices(listed))
     return Cluster(
         hosts=hosts,
         devices=devices,
-        types=_types(spec),
+        types=_types(spec, listed),
         network=Network(model=spec.network.model),  # type: ignore[arg-type]
         engine=spec.engine,
         emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
         local=_local(spec.local),
         overheads=overheads,
     )
+
+
+def _listed(spec: ClusterSpec) -> list[HostSpec]:
+    """The hosts as a list, those of a shape written out."""
+    shape = spec.hosts
+    if isinstance(shape, list):
+        return shape
+    parts = shape.mix if shape.mix is not None else HETEROGENEITY[shape.heterogeneity]
+    return [
+        HostSpec.model_validate(
+            {"name": name, "count": count, "devices": devices, "nic": shape.nic}
+        )
+        for name, count, devices in hosts_of(shape.devices, parts, shape.per_host)
+    ]
 
 
 def host_names(spec: HostSpec) -> Iterator[str]:
@@ -61,20 +77,20 @@ def host_names(spec: HostSpec) -> Iterator[str]:
         yield from (f"{spec.name}-{index}" for index in range(spec.count))
 
 
-def _too_many(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
-    hosts = sum(host.count or 1 for host in spec.hosts)
-    devices = sum((host.count or 1) * sum(host.devices.values()) for host in spec.hosts)
-    if hosts > MAX_HOSTS:
-        yield ("hosts",), f"{hosts} hosts; allowed: at most {MAX_HOSTS}"
+def _too_many(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    count = sum(host.count or 1 for host in hosts)
+    devices = sum((host.count or 1) * sum(host.devices.values()) for host in hosts)
+    if count > MAX_HOSTS:
+        yield ("hosts",), f"{count} hosts; allowed: at most {MAX_HOSTS}"
     if devices > MAX_DEVICES:
         yield ("hosts",), f"{devices} devices; allowed: at most {MAX_DEVICES}"
 
 
-def _same_names(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
-    if sum(host.count or 1 for host in spec.hosts) > MAX_HOSTS:
+def _same_names(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    if sum(host.count or 1 for host in hosts) > MAX_HOSTS:
         return
     seen: Counter[str] = Counter()
-    for index, host in enumerate(spec.hosts):
+    for index, host in enumerate(hosts):
         names = tuple(host_names(host))
         again = [name for name in names if seen[name]]
         seen.update(names)
@@ -82,23 +98,23 @@ def _same_names(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
             yield ("hosts", index, "name"), f"host {again[0]} stands twice; names must differ"
 
 
-def _no_device(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
-    if not any(host.devices for host in spec.hosts):
+def _no_device(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    if not any(host.devices for host in hosts):
         yield ("hosts",), "no host has a device; allowed: devices: {TYPE: COUNT}"
 
 
-def _unknown_types(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
+def _unknown_types(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
     """Where types are described, another one is a slip: no job would have a time on it."""
     allowed = list(spec.device_types)
-    for index, host in enumerate(spec.hosts):
+    for index, host in enumerate(hosts):
         for kind in host.devices:
             if allowed and kind not in spec.device_types:
                 message = f"{shown(kind)} is none of device_types; {hint(kind, allowed)}"
                 yield ("hosts", index, "devices", kind), f"{message}allowed: {', '.join(allowed)}"
 
 
-def _unknown_slower(spec: ClusterSpec) -> Iterator[tuple[Path, str]]:
-    allowed = list(dict.fromkeys(kind for host in spec.hosts for kind in host.devices))
+def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    allowed = list(dict.fromkeys(kind for host in hosts for kind in host.devices))
     for kind in spec.emulate.slower if spec.emulate else ():
         if kind not in allowed and kind not in spec.device_types:
             message = f"{shown(kind)} is no type of this cluster; {hint(kind, allowed)}"
@@ -132,18 +148,18 @@ def _hosts(spec: HostSpec) -> Iterator[Host]:
         )
 
 
-def _devices(spec: ClusterSpec) -> Iterator[Device]:
+def _devices(hosts: list[HostSpec]) -> Iterator[Device]:
     index = 0
-    for host in spec.hosts:
+    for host in hosts:
         for name in host_names(host):
             for kind, device in _device_names(host, name):
                 yield Device(index=index, name=device, type=kind, host=name)
                 index += 1
 
 
-def _types(spec: ClusterSpec) -> tuple[DeviceType, ...]:
+def _types(spec: ClusterSpec, hosts: list[HostSpec]) -> tuple[DeviceType, ...]:
     """Types in use: those described first, in that order, then the others as hosts name them."""
-    used = dict.fromkeys(kind for host in spec.hosts for kind in host.devices)
+    used = dict.fromkeys(kind for host in hosts for kind in host.devices)
     order = [*(name for name in spec.device_types if name in used), *used]
     return tuple(
         DeviceType(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, get_args
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
 
 from warren.model.errors import Problem
 from warren.workload.document import Document, Path
@@ -14,7 +14,10 @@ from warren.workload.text import hint, shown
 MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
-_TAGS: Final = ("<path>", "<inline>", "<workload>", "[key]")
+_TAGS: Final = (
+    "<path>", "<inline>", "<workload>", "<hare-mix>", "<gavel-mix>", "<generate>", "<generated>",
+    "[key]",
+)  # fmt: skip
 """What pydantic adds to a path for itself."""
 
 T = TypeVar("T")
@@ -49,11 +52,12 @@ def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:
 def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any]) -> Problem:
     *around, last = error["loc"] or ("",)
     inside = tuple(part for part in around if part not in _TAGS)
-    if error["type"] == "extra_forbidden" or last not in ("", *_TAGS):
+    unknown = error["type"] == "extra_forbidden"
+    if unknown or last not in ("", *_TAGS):
         inside = (*inside, last)
     describe = _MESSAGES.get(error["type"])
-    if error["type"] == "extra_forbidden":
-        message = _unknown(kind, inside)
+    if unknown:
+        message = _unknown(kind, (*around, last))
     elif describe is not None:
         message = describe(error)
     else:
@@ -74,12 +78,17 @@ def _unknown(kind: Kind, path: Path) -> str:
 
 def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
     """The schemas that may stand at a path; list positions and map keys pass through."""
-    models = list(_models(kind))
+    kinds: list[Kind] = [kind]
     for key in path:
-        fields = [model.model_fields[str(key)] for model in models if key in model.model_fields]
-        if fields:
-            models = [model for one in fields for model in _models(one.annotation)]
-    return models
+        tagged = [one for kind in kinds for one in _tagged(kind, key)]
+        fields = [
+            model.model_fields[str(key)].annotation
+            for kind in kinds
+            for model in _models(kind)
+            if key in model.model_fields
+        ]
+        kinds = tagged or fields or kinds
+    return [model for kind in kinds for model in _models(kind)]
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -88,6 +97,16 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
     for inner in get_args(annotation):
         if not isinstance(inner, str):
             yield from _models(inner)
+
+
+def _tagged(annotation: Any, tag: object) -> Iterator[Kind]:
+    """The alternatives of an annotation that have this tag."""
+    inside = get_args(annotation)
+    if any(isinstance(one, Tag) and one.tag == tag for one in inside):
+        yield inside[0]
+    for inner in inside:
+        if not isinstance(inner, str):
+            yield from _tagged(inner, tag)
 
 
 def _got(expected: str) -> Callable[[Mapping[str, Any]], str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from warren.model.cluster import Cluster
+from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
@@ -33,6 +34,7 @@ def load_run(
     overrides: Mapping[str, str] = _NONE,
     batches: Mapping[str, int] = _NONE,
     named: str = "",
+    rows: Mapping[str, ProfileRow] = _NONE,
 ) -> Run:
     """The run that a run file describes, with all the files it names.
 
@@ -49,6 +51,9 @@ def load_run(
         Batch of a job that states none, by model: the reference batch of its profile row.
     named
         The path that gives a run without ``name`` its name, where ``path`` says less of it.
+    rows
+        Costs by model beside those of the run: generators draw from them. They also give
+        ``batches``.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def load_run(
     values = {
         key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
     }
-    return Resolver(document, posixpath.dirname(path), read, batches, values, named).run()
+    return Resolver(document, posixpath.dirname(path), read, batches, values, named, rows).run()
 
 
 def run_from_dict(
@@ -70,6 +75,7 @@ def run_from_dict(
     name: str = "run",
     overrides: Mapping[str, Any] = _NONE,
     batches: Mapping[str, int] = _NONE,
+    rows: Mapping[str, ProfileRow] = _NONE,
 ) -> Run:
     """The run that a Python object describes: the same keys as a run file.
 
@@ -86,7 +92,7 @@ def run_from_dict(
         values = {key: plain(value) for key, value in overrides.items()}
     except ValueError as error:
         raise SpecError(Problem(file=name, message=str(error))) from None
-    return Resolver(document, base, read, batches, split_keys(values)).run()
+    return Resolver(document, base, read, batches, split_keys(values), rows=rows).run()
 
 
 def load_cluster(path: str, read: Reader) -> Cluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from warren.model.cluster import Cluster
@@ -17,16 +18,18 @@ from warren.workload.build_overheads import Nearby
 from warren.workload.build_run import build_profiles, build_scheduler, build_truth
 from warren.workload.checking import check
 from warren.workload.document import Document, Path, parse_document
+from warren.workload.generators.ground import Ground
 from warren.workload.grain import parse_grain
 from warren.workload.overrides import Key, apply, divide
 from warren.workload.parts import cluster_of, documents, jobs_of
 from warren.workload.schema_cluster import ClusterSpec
 from warren.workload.schema_job import JobSpec
-from warren.workload.schema_run import Profiles, RunSpec, TraceSpec, WorkloadSpec
+from warren.workload.schema_run import Profiles, RunSpec
 from warren.workload.schema_types import is_path
+from warren.workload.schema_workload import WorkloadSpec
+from warren.workload.sources import Sources
 from warren.workload.text import Reader, fetch, shown
-from warren.workload.traces.registry import read_trace
-from warren.workload.traces.request import TraceRequest
+from warren.workload.traces.request import Trace
 
 T = TypeVar("T")
 Jobs = tuple[tuple[Job, ...], tuple[str, ...], tuple[ProfileRow, ...]]
@@ -44,9 +47,11 @@ class Resolver:
         batches: Mapping[str, int],
         overrides: Mapping[Key, Any],
         named: str = "",
+        rows: Mapping[str, ProfileRow] = MappingProxyType({}),
     ) -> None:
         self.document, self.folder, self.read = document, folder, read
-        self.batches, self.named = batches, named or document.file
+        self.named, self.rows = named or document.file, rows
+        self.batches = {**{name: row.batch for name, row in rows.items()}, **batches}
         self.problems: list[Problem] = []
         own, self.inner = divide(document.data, overrides)
         apply(document, own, self.problems)
@@ -124,21 +129,36 @@ class Resolver:
         workload = spec.workload
         if isinstance(workload, list):
             return self._inline(workload, ("workload",), context)
-        assert isinstance(workload, WorkloadSpec)
-        if isinstance(workload.jobs, list):
+        if isinstance(workload, WorkloadSpec) and isinstance(workload.jobs, list):
             found = self._inline(workload.jobs, ("workload", "jobs"), context)
             return None if found is None else (found[0], tuple(workload.notes), ())
-        if workload.trace is None or cluster is None:
+        if cluster is None:
             return None
-        return self._trace(workload.trace, cluster, context)
+        made = self._made(workload, cluster, profiles, spec.seed)
+        return None if made is None else (made.jobs, made.notes, made.profiles)
+
+    def _made(
+        self,
+        workload: object,
+        cluster: Cluster,
+        profiles: tuple[ProfileRow, ...],
+        seed: int,
+    ) -> Trace | None:
+        """The jobs of a trace or of a generator."""
+        named = self.document.file
+        rows = {**self.rows, **{row.model: row for row in profiles}}
+        ground = Ground(cluster=cluster, rows=rows, run_seed=seed, file=named)
+        sources = Sources(ground=ground, folder=self.folder, content=self._content)
+        return self._try(lambda: sources.of(workload))
 
     def _jobs_file(self) -> tuple[str | None, Path]:
         """The path of the jobs file, and where it is named."""
         workload = self._raw("workload")
         if isinstance(workload, str):
             return workload, ("workload",)
-        if isinstance(workload, dict) and isinstance(workload.get("jobs"), str):
-            return workload["jobs"], ("workload", "jobs")
+        if isinstance(workload, dict) and "generate" not in workload:
+            named = workload.get("jobs")
+            return (named, ("workload", "jobs")) if isinstance(named, str) else (None, ())
         return None, ()
 
     def _jobs_from(
@@ -165,29 +185,6 @@ class Resolver:
             batches={**self.batches, **{row.model: row.batch for row in profiles}},
             app_folder=posixpath.dirname(named or ""),
         )
-
-    def _trace(self, spec: TraceSpec, cluster: Cluster, context: JobContext) -> Jobs | None:
-        at: Path = ("workload", "trace")
-        content = self._content((*at, "path"), spec.path)
-        table: bytes | None = None
-        if spec.throughputs is not None:
-            table = self._content((*at, "throughputs"), spec.throughputs)
-        if content is None or (table is None and spec.throughputs is not None):
-            return None
-        request = TraceRequest(
-            file=self._joined(spec.path),
-            content=content,
-            types=cluster.type_names,
-            run_seed=context.run_seed,
-            round_s=spec.round_s,
-            limit=spec.limit,
-            gpus_max=spec.gpus_max,
-            leave_out=tuple(spec.leave_out),
-            throughputs_file=self._joined(spec.throughputs or ""),
-            throughputs=table,
-        )
-        trace = self._try(lambda: read_trace(spec.format, request))
-        return None if trace is None else (trace.jobs, trace.notes, trace.profiles)
 
     def _without_format(self, document: Document) -> Document:
         version = document.data.pop("format", 1) if isinstance(document.data, dict) else 1

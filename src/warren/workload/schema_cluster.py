@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
+from warren.workload.generators.shapes import HETEROGENEITY, SHAPES
 from warren.workload.schema_overheads import OverheadsSpec
 from warren.workload.schema_types import (
     DiskRate,
@@ -42,6 +52,12 @@ def _enough(value: int) -> int:
     return value
 
 
+def _hosts_kind(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<inline>"
+    return "<generated>" if isinstance(value, Mapping) else None
+
+
 def _some(value: list[HostSpec]) -> list[HostSpec]:
     if not value:
         raise ValueError("needs at least one host")
@@ -64,6 +80,28 @@ class HostSpec(Spec):
     )
     intra: RateBps | None = Field(None, description="Between its devices; recorded only.")
     disk: DiskRate | None = Field(None, description="Rate of its disk; recorded only.")
+
+
+class GeneratedHostsSpec(Spec):
+    """Hosts in the shape of a paper's simulations, in place of a list."""
+
+    generate: Annotated[str, *choice(*SHAPES)] = Field(description="Whose shape it is.")
+    devices: int = Field(ge=1, le=MAX_DEVICES, description="So many devices in all.")
+    heterogeneity: Annotated[str, *choice(*HETEROGENEITY)] = Field(
+        "high",
+        description="Types, in equal parts: low V100; mid V100 and K80; high V100, T4, K80, M60.",
+    )
+    mix: dict[Name, Annotated[int, Field(ge=0, le=MAX_DEVICES)]] | None = Field(
+        None, description="Other types or parts, in place of heterogeneity: {V100: 8, T4: 4}."
+    )
+    per_host: int = Field(4, ge=1, le=1024, description="Devices of a host; all of one type.")
+    nic: RateBps = Field(25e9, description="Of every host.")
+
+    @model_validator(mode="after")
+    def _some_part(self) -> GeneratedHostsSpec:
+        if self.mix is not None and not any(self.mix.values()):
+            raise ValueError("mix needs at least one type above 0")
+        return self
 
 
 class DeviceTypeSpec(Spec):
@@ -114,9 +152,15 @@ class ClusterSpec(Spec):
     """Hosts, their devices and what connects them."""
 
     format: Format = 1
-    hosts: Annotated[list[HostSpec], AfterValidator(_some)] = Field(
-        description="At least one, with at least one device in all."
-    )
+    hosts: Annotated[
+        Annotated[list[HostSpec], AfterValidator(_some), Tag("<inline>")]
+        | Annotated[GeneratedHostsSpec, Tag("<generated>")],
+        Discriminator(
+            _hosts_kind,
+            custom_error_type="path_or",
+            custom_error_message="expected a list of hosts or {generate: hare, devices: N}",
+        ),
+    ] = Field(description="At least one, with at least one device in all; or a shape.")
     device_types: dict[Name, DeviceTypeSpec] = Field(
         default_factory=dict, description="Where given, it names every type in use."
     )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
 
 from warren.workload.schema_cluster import ClusterSpec
-from warren.workload.schema_job import JobSpec
 from warren.workload.schema_types import (
-    Count,
     Format,
     Free,
     Line,
-    Path,
     PathTag,
     PositiveTimeS,
     Seed,
@@ -24,12 +20,7 @@ from warren.workload.schema_types import (
     choice,
     path_or,
 )
-
-FORMATS = ("gavel", "philly")
-
-
-def _refuse_generate(value: object) -> object:
-    raise ValueError("is not available yet; allowed: jobs, trace, or a list of jobs")
+from warren.workload.schema_workload import Workload
 
 
 def _grain(value: object) -> object:
@@ -61,43 +52,6 @@ class ProfileSpec(Spec):
 
 
 Profiles = dict[Line, ProfileSpec]
-
-
-class TraceSpec(Spec):
-    """A public trace as workload."""
-
-    format: Annotated[str, *choice(*FORMATS)] = Field(description="Whose trace it is.")
-    path: Path = Field(description="The trace; may be gzipped.")
-    round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
-        60.0, description="Philly: run time T is ceil(T / round_s)."
-    )
-    throughputs: Path | None = Field(None, description="Gavel: its simulation_throughputs.json.")
-    limit: Count | None = Field(None, description="Use the first so many jobs by arrival.")
-    gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
-    leave_out: list[Line] = Field(default_factory=list, description="Philly: virtual clusters.")
-
-
-class WorkloadSpec(Spec):
-    """Where the jobs come from: exactly one of the fields, ``notes`` apart."""
-
-    jobs: (
-        Annotated[
-            PathTag | Annotated[list[JobSpec], Tag("<inline>")],
-            path_or("list"),
-        ]
-        | None
-    ) = Field(None, description="A jobs file (YAML, or .csv), or a list of jobs.")
-    trace: TraceSpec | None = Field(None, description="A public trace, to simulate.")
-    generate: Annotated[Any, BeforeValidator(_refuse_generate), WithJsonSchema({"not": {}})] = (
-        Field(None, description="Not available yet.")
-    )
-    notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> WorkloadSpec:
-        if (self.jobs is None) == (self.trace is None):
-            raise ValueError("needs exactly one of: jobs, trace")
-        return self
 
 
 class SchedulerSpec(Spec):
@@ -137,14 +91,6 @@ class TruthSpec(Spec):
     seed: Seed = Field(default=0, description="Of the noise.")
 
 
-def _workload_kind(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<path>"
-    if isinstance(value, list):
-        return "<inline>"
-    return "<workload>" if isinstance(value, Mapping) else None
-
-
 class RunSpec(Spec):
     """One run: a cluster, a workload and a scheduler."""
 
@@ -160,16 +106,9 @@ class RunSpec(Spec):
     cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")] = (
         Field(description="A cluster file, or its content.")
     )
-    workload: Annotated[
-        PathTag
-        | Annotated[list[JobSpec], Tag("<inline>")]
-        | Annotated[WorkloadSpec, Tag("<workload>")],
-        Discriminator(
-            _workload_kind,
-            custom_error_type="path_or",
-            custom_error_message="expected {jobs: ...}, {trace: ...}, a list of jobs or a path",
-        ),
-    ] = Field(description="{jobs: ...}, {trace: ...}, a jobs file, or a list of jobs.")
+    workload: Workload = Field(
+        description="{jobs: ...}, {trace: ...}, {generate: ...}, a jobs file, or a list of jobs."
+    )
     scheduler: SchedulerSpec = Field(SchedulerSpec(), description="The policies, by name.")
     policy: Free = Field(default_factory=dict, description="Options of the place policy.")
     profiles: (

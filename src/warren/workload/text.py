@@ -49,7 +49,7 @@ def _key(key: str) -> str:
     return key if key.isprintable() and 0 < len(key) <= _SHOWN_CHARS else shown(key)
 
 
-def decoded(file: str, content: bytes) -> str:
+def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
     """UTF-8 text, with or without a byte order mark.
 
     Raises
@@ -57,8 +57,8 @@ def decoded(file: str, content: bytes) -> str:
     SpecError
         If it is too large or not UTF-8.
     """
-    if len(content) > MAX_BYTES:
-        message = f"is larger than {MAX_BYTES >> 20} MiB"
+    if len(content) > most_bytes:
+        message = f"is larger than {most_bytes >> 20} MiB"
         raise SpecError(Problem(file=file, message=message))
     try:
         return content.decode("utf-8-sig")

@@ -24,7 +24,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
     SpecError
         All that is wrong with the file or the options.
     """
-    from warren.profile.table import BATCHES
+    from warren.profile.table import TABLE
     from warren.workload.load import load_run
 
     values: dict[str, str] = {}
@@ -34,7 +34,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
             message = f"{override!r} is not KEY=VALUE, for example grain='60 s'"
             raise SpecError(Problem(file="--set", message=message))
         values[key.strip()] = value
-    run = with_absolute_base(load_run(path, read, values, BATCHES, os.path.abspath(path)))
+    run = with_absolute_base(load_run(path, read, values, named=os.path.abspath(path), rows=TABLE))
     return run if place is None else placed(run, place, values)
 
 

@@ -38,11 +38,13 @@ def round_ns_J(view: View) -> IntArray:
 
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
-    types = view.type_D[devices]
-    fits = view.costs.fits_JT[job, types]
-    devices, types = devices[fits], types[fits]
-    cost = view.costs.comp_ns_JT[job, types] + view.costs.sync_ns_JT[job, types]
-    chosen: list[int] = devices[np.argsort(cost, kind="stable")[:count]].tolist()
+    fits_T = view.costs.fits_JT[job]
+    cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
+    if not fits_T.all():
+        devices = devices[fits_T[view.type_D[devices]]]
+    if (cost_T != cost_T[0]).any():
+        devices = devices[np.argsort(cost_T[view.type_D[devices]], kind="stable")]
+    chosen: list[int] = devices[:count].tolist()
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""Hare as published: Algorithm 1 to the letter, on the relaxation (9). Small instances.
+"""Hare as published: Algorithm 1 to the letter, on the relaxation (9).
 
 What
     Solves Hare_Sched_RL, sorts tasks by the largest middle completion time H, and places them one
@@ -10,7 +10,9 @@ Differs
     is a linear program (see ``warren.solve.hare_relaxed``). Types that a job does not fit are left
     out. ``every_subset`` imposes (9) on every subset of a device's tasks, which Lemma 2 needs and
     the printed (9) does not give. The plan keeps Algorithm 1's order a device, so a device stays
-    reserved for a task that waits for its barrier.
+    reserved for a task that waits for its barrier. Above ``MAX_TASKS`` tasks a stand-in takes the
+    relaxation's place (``warren.solve.hare_standin``), and ``explain`` says so; Algorithm 1's
+    lines 5-17 stay to the letter.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 MAX_TASKS: Final = 400
-"""Above this one linear program takes too long to search with."""
+"""Above this one linear program takes too long to search with, and the stand-in is used."""
+LARGEST: Final = 5_000_000
+"""Tasks that a plan may have: it has a row for each, whatever the grain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the relaxation gave, for ``explain``."""
+    """What the relaxation gave, for ``explain``; no programs solved: the stand-in."""
 
     objective: float = 0.0
     solves: int = 0
@@ -75,24 +79,21 @@ class HarePublished:
         Raises
         ------
         SpecError
-            If the instance has more than ``MAX_TASKS`` tasks.
+            If the instance has more than ``LARGEST`` tasks.
         """
         tasks = int((view.rounds_J * view.scale_J).sum())
-        if tasks > MAX_TASKS:
-            message = f"{tasks} tasks; {self.name} takes at most {MAX_TASKS}; use hare"
+        if tasks > LARGEST:
+            message = f"{tasks} tasks; {self.name} takes at most {LARGEST}; use hare"
             raise SpecError(Problem(file=self.name, field="scheduler.place", message=message))
         if not tasks:
             return Decision(plan=Plan.empty()), memory
+        table, found = _sequence(view) if tasks > MAX_TASKS else self._relaxed(view)
         from warren.solve.algorithm1 import algorithm1
-        from warren.solve.hare_relaxed import solve_relaxed
 
-        instance = _instance(view)
-        relaxed = solve_relaxed(instance, every_subset=self.every_subset, budget=self.budget)
-        table = np.array(instance.tasks(), dtype=np.int64)
-        table = table[np.argsort(_in_rounds(relaxed.middle_s_I, table), kind="stable")]
+        job_I, round_I, shard_I = (np.ascontiguousarray(column) for column in table.T)
         device_I, _, _ = algorithm1(
-            np.ascontiguousarray(table[:, 0]),
-            np.ascontiguousarray(table[:, 1]),
+            job_I,
+            round_I,
             view.arrival_ns_J,
             view.scale_J,
             view.rounds_J,
@@ -103,24 +104,57 @@ class HarePublished:
             False,
         )
         plan = Plan(
-            job_R=np.ascontiguousarray(table[:, 0]),
-            round_R=np.ascontiguousarray(table[:, 1]),
+            job_R=job_I,
+            round_R=round_I,
             rounds_R=np.ones(tasks, dtype=np.int64),
-            shard_R=np.ascontiguousarray(table[:, 2]),
+            shard_R=shard_I,
             device_R=device_I,
         )
-        found = Memory(
+        return Decision(plan=plan), found
+
+    def _relaxed(self, view: View) -> tuple[IntArray, Memory]:
+        """Job, round and shard of all tasks in the order of H, from the relaxation."""
+        from warren.solve.hare_relaxed import solve_relaxed
+
+        instance = _instance(view)
+        relaxed = solve_relaxed(instance, every_subset=self.every_subset, budget=self.budget)
+        table = np.array(instance.tasks(), dtype=np.int64)
+        table = table[np.argsort(_in_rounds(relaxed.middle_s_I, table), kind="stable")]
+        return table, Memory(
             objective=relaxed.objective, solves=relaxed.solves, exhaustive=relaxed.exhaustive
         )
-        return Decision(plan=plan), found
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: how far the plan has come."""
         how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
+        if int((view.rounds_J * view.scale_J).sum()) > MAX_TASKS:
+            return f"{done}; planned in the order of a stand-in for the relaxation (many tasks)"
         if not memory.solves:  # a run that goes on has the plan, not how it was made
             return f"{done}; planned in the order of the relaxation"
         return f"{done}; planned in the order of the relaxation over {how}"
+
+
+def _sequence(view: View) -> tuple[IntArray, Memory]:
+    """Job, round and shard of all tasks in the order of the stand-in's H."""
+    from warren.solve.hare_standin import stand_in_middles
+
+    job_G, round_G, middle_s_G = stand_in_middles(
+        arrival_ns_J=view.arrival_ns_J,
+        weight_J=view.weight_J,
+        scale_J=view.scale_J,
+        rounds_J=view.rounds_J,
+        comp_ns_JT=view.costs.comp_ns_JT,
+        sync_ns_JT=view.costs.sync_ns_JT,
+        fits_JT=view.costs.fits_JT,
+        type_D=view.type_D,
+    )
+    order_G = np.argsort(middle_s_G, kind="stable")
+    scale_G = view.scale_J[job_G[order_G]]
+    group_I = np.repeat(order_G, scale_G)
+    first_I = np.repeat(np.cumsum(scale_G) - scale_G, scale_G)
+    shard_I = np.arange(len(group_I)) - first_I
+    return np.stack([job_G[group_I], round_G[group_I], shard_I], axis=1), Memory()
 
 
 def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:

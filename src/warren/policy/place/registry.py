@@ -16,6 +16,8 @@ POLICIES: Final[Mapping[str, str]] = {
     "hare": "warren.policy.place.hare:Hare",
     "hare-published": "warren.policy.place.hare_published:HarePublished",
     "plain": "warren.policy.place.plain:Plain",
+    "sched-allox": "warren.policy.place.sched_allox:SchedAllox",
+    "sched-homo": "warren.policy.place.sched_homo:SchedHomo",
     "srtf": "warren.policy.place.srtf:Srtf",
 }
 

@@ -7,9 +7,11 @@ What
 Source
     Hare (HPDC'22), section 7.1, "SRTF".
 Differs
-    The paper does not say how a job's remaining time is measured on unequal devices: here a
-    round is timed alone, as a gang on the job's fastest devices. Tasks need not start together
-    (Hare's relaxed synchronisation). At a coarse grain a whole stretch is handed out at once; a
+    Weights are not looked at, as in the paper. The paper does not say how a job's remaining time
+    is measured on unequal devices: here a round is timed alone, as a gang on the job's fastest
+    devices. Tasks need not start together (Hare's relaxed synchronisation) and take the fastest
+    free devices, which the paper does not ask of SRTF: on mixed GPUs it may do better here than
+    there, where Sched_Allox beats it. At a coarse grain a whole stretch is handed out at once; a
     job that then finds too few free devices keeps the free ones waiting for it, so a wide job
     does not starve behind narrow ones.
 """
@@ -99,11 +101,13 @@ class Srtf:
 
     def _ranked(self, view: View, memory: Memory, most: int) -> Iterator[int]:
         """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
-        ready = np.flatnonzero(view.open_J & (view.next_round_J == view.round_J))
+        ready = np.flatnonzero(view.open_J)
+        ready = ready[view.next_round_J[ready] == view.round_J[ready]]
         left = (view.rounds_J[ready] - view.round_J[ready]) * memory.round_ns_J[ready]
-        near = np.ones(len(ready), dtype=np.bool_)
-        if len(ready) > 4 * most:
-            near = left <= np.partition(left, most)[most]
+        if len(ready) <= 4 * most:
+            yield from ready[np.argsort(left, kind="stable")].tolist()
+            return
+        near = left <= np.partition(left, most)[most]
         for part in (near, ~near):
             jobs = ready[part]
             yield from jobs[np.argsort(left[part], kind="stable")].tolist()

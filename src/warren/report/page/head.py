@@ -98,6 +98,7 @@ _WHY: Final[Mapping[str, str]] = {
     "area": "the work takes that long on these devices",
     "busy time": "the work takes that long on these devices",
     "both": "from its jobs' rounds and the work together",
+    "prices": "from its jobs' rounds and the work of each device type over time together",
 }
 """What the names of the bounds mean; other names are shown as they are."""
 

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.request import Trace, TraceRequest
+from warren.workload.traces.clusters import is_cluster
+from warren.workload.traces.format import Format, head_of
 
 TRACES: Final[Mapping[str, str]] = {
-    "gavel": "warren.workload.traces.gavel:read_gavel",
-    "philly": "warren.workload.traces.philly:read_philly",
+    "philly": "warren.workload.traces.philly",
+    "philly-json": "warren.workload.traces.philly_json",
+    "helios": "warren.workload.traces.helios",
+    "pai": "warren.workload.traces.pai",
+    "openb": "warren.workload.traces.openb",
+    "gavel": "warren.workload.traces.gavel",
+    "pollux": "warren.workload.traces.pollux",
+    "muri": "warren.workload.traces.muri",
+    "tiresias": "warren.workload.traces.tiresias",
+    "elasticflow": "warren.workload.traces.elasticflow",
+    "warren": "warren.workload.traces.own",
 }
 
 
-def read_trace(name: str, request: TraceRequest) -> Trace:
-    """Read a trace of the format ``name``.
+def trace_format(name: str) -> Format:
+    """The format called ``name``, one of ``TRACES``."""
+    found: Format = import_module(TRACES[name]).FORMAT
+    return found
+
+
+def detected(file: str, content: bytes) -> str:
+    """The name of the format that a trace's beginning shows.
 
     Raises
     ------
     SpecError
-        If the text is not of this format or no row of it is a job.
+        If it shows none.
     """
-    module, _, function = TRACES[name].partition(":")
-    reader: Callable[[TraceRequest], Trace] = getattr(import_module(module), function)
-    trace = reader(request)
-    if not trace.jobs:
-        reasons = "; ".join(trace.notes[:3]) or "it has no rows"
-        raise SpecError(
-            Problem(file=request.file, message=f"no row of this {name} trace is a job: {reasons}")
-        )
-    return trace
+    head = head_of(file, content)
+    for name in TRACES:
+        if trace_format(name).looks(head):
+            return name
+    if is_cluster(head):
+        message = "is a list of machines: `warren trace convert FILE --to cluster.yaml` takes it"
+        raise SpecError(Problem(file=file, message=message))
+    message = f"is no trace that Warren knows; name its format: {', '.join(TRACES)}"
+    raise SpecError(Problem(file=file, message=message))

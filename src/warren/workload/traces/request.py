@@ -1,20 +1,24 @@
-"""What a trace reader is asked, what it answers, and the rows it could not use."""
+"""What a trace reader is asked, what it answers row by row, and what becomes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
 
-_LINES_SHOWN: Final = 20
+NO_DURATION: Final = "duration is 0: nothing to train"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """A trace's text, the cluster's device types, and what to take of it."""
+    """A trace's text, the cluster's device types, and what to take of it.
+
+    ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
+    missing. ``throughputs_field`` names the option in messages.
+    """
 
     file: str
     content: bytes
@@ -26,6 +30,52 @@ class TraceRequest:
     leave_out: tuple[str, ...] = ()
     throughputs_file: str = ""
     throughputs: bytes | None = None
+    throughputs_field: str = "workload.trace.throughputs"
+    gang: bool = False
+    look: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One job as a trace tells it.
+
+    ``line`` is where it stands. ``run_ns`` is its run time alone on its ``gpus``, None where the
+    trace does not know it. ``steps`` are its rounds where the trace counts them; ``prices`` then
+    gives T^c and T^s of a step in seconds by device type, without the types it does not fit.
+    ``pool`` is the part of the cluster it was submitted to. ``remark`` says what was changed.
+    """
+
+    line: int
+    name: str
+    submitted_ns: int
+    gpus: int
+    run_ns: int | None = None
+    steps: int | None = None
+    prices: Mapping[str, tuple[float, float]] | None = None
+    model: str = ""
+    batch: int = 1
+    weight: float = 1.0
+    user: str = ""
+    group: str = ""
+    pool: str = ""
+    remark: str = ""
+
+
+class BadRow(Exception):
+    """A row that is no job: why, and the value that shows it."""
+
+    def __init__(self, reason: str, value: str = "") -> None:
+        super().__init__(reason, value)
+        self.reason, self.value = reason, value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoJob:
+    """A row that is no job of this run, for the count of those."""
+
+    line: int
+    reason: str
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,40 +85,3 @@ class Trace:
     jobs: tuple[Job, ...]
     profiles: tuple[ProfileRow, ...]
     notes: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Unused:
-    """Rows that are no jobs: counted by reason, never dropped in silence."""
-
-    lines: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, line: int, reason: str) -> None:
-        """Count one row."""
-        self.lines.setdefault(reason, []).append(line)
-
-    def notes(self, file: str) -> Iterator[str]:
-        """One remark a reason: how many rows, why, and their lines (the first of many)."""
-        for reason, lines in self.lines.items():
-            first = ", ".join(str(line) for line in lines[:_LINES_SHOWN])
-            more = "" if len(lines) <= _LINES_SHOWN else ", ..."
-            what = "row" if len(lines) == 1 else "rows"
-            yield f"{file}: {len(lines)} {what} not used: {reason} (line {first}{more})"
-
-
-def from_first_arrival(jobs: Iterable[tuple[int, int, Job]]) -> Iterator[Job]:
-    """Jobs with arrivals counted from the earliest; input is (submission ns, line, job)."""
-    rows = list(jobs)
-    first_ns = min((submitted for submitted, _, _ in rows), default=0)
-    for index, (submitted_ns, _, job) in enumerate(rows):
-        yield replace(job, index=index, arrival_ns=submitted_ns - first_ns)
-
-
-def first_by_arrival(
-    rows: Sequence[tuple[int, int, Job]], limit: int | None
-) -> list[tuple[int, int, Job]]:
-    """The ``limit`` earliest rows, in file order; all of them where there is no limit."""
-    if limit is None or limit >= len(rows):
-        return list(rows)
-    earliest = sorted(rows, key=lambda row: row[:2])[:limit]
-    return sorted(earliest, key=lambda row: row[1])

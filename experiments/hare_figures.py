@@ -1,0 +1,194 @@
+"""The simulations of the Hare paper: every policy in every cell of its Figs. 12 to 19.
+
+*Cells.* ``hare/mix.yaml`` with what a figure varies, five seeds each: another seed draws other
+jobs. The paper does not print its rounds, weights and arrivals, so its seconds cannot be compared;
+its ratios can. *Testbed* (Figs. 12 and 13): 15 GPUs, simulated; live runs on such a cluster are
+held against the simulator by ``fidelity.py``. *Loads*: hare alone, at full length, against the
+bound; *length*: what a tenth of the rounds changes in the cell that all figures share.
+
+Stops with an error where hare does not have the least weighted JCT of a cell.
+
+``--part 14`` (or another) makes one part and keeps the results of the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+import _common
+import numpy as np
+import numpy.typing as npt
+from _parts import make_parts
+
+RUN: Final = Path(__file__).parent / "hare" / "mix.yaml"
+PLACES: Final = ("hare", "sched-allox", "sched-homo", "srtf", "gavel-fifo")
+SEEDS: Final = 5
+FULL: Final = "workload.rounds_factor=1"
+HARE_DONE: Final = 0.905
+"""Fig. 13 is read where hare has done this share of the jobs; in the paper after 25 minutes."""
+
+Row = dict[str, Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What varies, and the cells: a label and what is set there."""
+
+    varies: str
+    cells: Mapping[str, tuple[str, ...]]
+
+
+def _one(key: str, values: Sequence[object]) -> dict[str, tuple[str, ...]]:
+    return {str(value): (f"{key}={value}",) for value in values}
+
+
+def _shares() -> dict[str, tuple[str, ...]]:
+    """A domain's part is doubled while those of the others stay."""
+    domains = ("cv", "nlp", "speech", "rec")
+    return {"even": ()} | {f"{one} 50": (f"workload.shares.{one}=50",) for one in domains}
+
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "14": Figure("GPUs", _one("cluster.hosts.devices", (80, 120, 160, 200, 240))),
+    "15": Figure("jobs", _one("workload.jobs", (100, 150, 200, 250, 300))),
+    "16": Figure("heterogeneity", _one("cluster.hosts.heterogeneity", ("low", "mid", "high"))),
+    "17": Figure("shares of the domains", _shares()),
+    "18": Figure(
+        "bandwidth",
+        {f"{rate} Gbps": (f"cluster.hosts.nic={rate} Gbps",) for rate in (10, 15, 20, 25)},
+    ),
+    "19": Figure("batch size over its usual", _one("workload.batch_factor", (0.5, 1, 2))),
+}
+TESTBED: Final = (
+    "cluster.hosts.devices=15",
+    "cluster.hosts.mix={V100: 8, T4: 4, K80: 1, M60: 2}",
+    "workload.jobs=40",
+)
+LOADS: Final = ("0.5", "1", "2", "null")
+
+
+def main() -> None:
+    """Make the parts asked for, save, and stop with an error where hare is not the best."""
+    parts: dict[str, Callable[[Path], Mapping[str, Any]]] = {
+        name: figure_part(figure) for name, figure in FIGURES.items()
+    }
+    parts |= {"12": testbed, "loads": loads, "length": length}
+    made = make_parts("hare_figures", __doc__, parts, seed=SEEDS, stated={"seeds": SEEDS})
+    if missed := [text for name, part in made.items() for text in faults(name, part)]:
+        sys.exit("\n".join(missed))
+
+
+def figure_part(figure: Figure) -> Callable[[Path], Mapping[str, Any]]:
+    """All cells of a figure."""
+
+    def make(scratch: Path) -> Mapping[str, Any]:
+        rows = [
+            show(figure.varies, cell, row)
+            for cell, sets in figure.cells.items()
+            for row in compared(sets)
+        ]
+        return {"varies": figure.varies, "rows": rows}
+
+    return make
+
+
+def testbed(scratch: Path) -> Mapping[str, Any]:
+    """Fig. 12, weighted JCT; Fig. 13, the share of the jobs done when hare has done most."""
+    jct_s = {place: completions_s(place, scratch / place) for place in PLACES}
+    at_s = float(np.quantile(jct_s["hare"], HARE_DONE))
+    rows = [
+        show("testbed", "15", row | {"done": float((jct_s[row["place"]] <= at_s).mean())})
+        for row in compared((*TESTBED, FULL))
+    ]
+    return {"varies": "testbed", "rows": rows, "done_at_s": at_s}
+
+
+def completions_s(place: str, out: Path) -> Floats:
+    """Every job's completion time, of the first seed."""
+    overrides = [word for one in (*TESTBED, FULL) for word in ("--set", one)]
+    _common.warren_json("simulate", str(RUN), "--place", place, "--out", str(out), *overrides)
+    with open(out / "jobs.csv") as file:
+        return np.array([float(row["jct_s"]) for row in csv.DictReader(file)])
+
+
+def length(scratch: Path) -> Mapping[str, Any]:
+    """The cell that all figures share, at a tenth of the rounds and at full length."""
+    rows = [show("rounds", "a tenth", row) for row in compared(())]
+    return {
+        "varies": "length",
+        "rows": rows + [show("rounds", "all", r) for r in compared((FULL,))],
+    }
+
+
+def loads(scratch: Path) -> Mapping[str, Any]:
+    """Hare against its bound, at full length."""
+    rows = []
+    for load in LOADS:
+        rows += [
+            show("load", load, row) for row in compared((FULL, f"workload.load={load}"), ("hare",))
+        ]
+    return {"varies": "load", "rows": rows}
+
+
+@cache
+def compared(sets: tuple[str, ...], places: tuple[str, ...] = PLACES) -> list[Row]:
+    """One row a policy: means over the seeds, and over hare's."""
+    overrides = [word for one in sets for word in ("--set", one)]
+    found = _common.warren_json(
+        "compare", str(RUN), "--place", ",".join(places), "--seeds", str(SEEDS), *overrides
+    )
+    by_place = {
+        name: [one for one in found if one["scheduler"]["place"] == name] for name in places
+    }
+    rows = [_row(name, runs) for name, runs in by_place.items()]
+    return [row | {"hare_saves_pct": _saved_pct(rows[0], row)} for row in rows]
+
+
+def _row(place: str, runs: Sequence[Mapping[str, Any]]) -> Row:
+    gaps = [one["gap"]["weighted_jct"] for one in runs]
+    return {
+        "place": place,
+        "weighted_jct_s": mean(one["weighted_jct_s"] for one in runs),
+        "mean_jct_s": mean(one["mean_jct_s"] for one in runs),
+        "makespan_s": mean(one["makespan_s"] for one in runs),
+        "gap_mean": mean(gaps),
+        "gap_max": max(gaps),
+        "finished": sum(one["finished"] for one in runs),
+        "tasks": sum(one["tasks"] for one in runs),
+        "decide_s": mean(one["decide_s"] for one in runs),
+    }
+
+
+def _saved_pct(hare: Row, other: Row) -> float:
+    """By how much hare's weighted JCT is less."""
+    return float(100 * (1 - hare["weighted_jct_s"] / other["weighted_jct_s"]))
+
+
+def show(varies: str, cell: str, row: Row) -> Row:
+    """Print one line; the row with its cell."""
+    print(
+        f"{varies} {cell}: {row['place']}: weighted JCT {row['weighted_jct_s']:.0f} s, hare's is "
+        f"{row['hare_saves_pct']:.1f} % less; above the bound {100 * row['gap_mean']:.1f} %",
+        flush=True,
+    )
+    return {"cell": cell, **row}
+
+
+def faults(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+    """Cells in which another policy is better than hare."""
+    for row in part["rows"]:
+        if row["hare_saves_pct"] < 0:
+            by = f"{row['place']} is better by {-row['hare_saves_pct']:.2f} %"
+            yield f"Fig. {name}, {row['cell']}: {by}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The summary of a trace as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_LABEL: Final = 18
+_TIMES: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_QUANTILES: Final = {
+    "least": "least",
+    **{f"p{part}": f"{part} %" for part in (1, 10, 25, 50, 75, 90, 99)},
+    "most": "most",
+    "mean": "mean",
+}
+_NAMES: Final = 8
+
+
+def trace_text(summary: Mapping[str, Any]) -> str:
+    """Lines of ``warren trace inspect``, from what its --json prints."""
+    return "\n".join(_lines(summary))
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found['file']}: {found['format']}"
+    unused = found["unused_rows"]
+    yield _line("jobs", f"{found['jobs']:,}; rows not used: {unused:,}")
+    for note in found["notes"]:
+        yield _line("", note.removeprefix(f"{found['file']}: "))
+    if not found["jobs"]:
+        return
+    order = "in order" if found["in_order"] else "not in order"
+    equal = f"rows equal to an earlier one: {found['equal_rows']:,}"
+    yield _line("submitted", f"over {_time(found['span_s'])}, {order}; {equal}")
+    if found["gap_cv"] is not None:
+        burst = f"coefficient of variation {found['gap_cv']:.2f} (1: Poisson)"
+        yield _line("gaps between", f"{burst}; gaps of 0: {found['gaps_of_0']:,}")
+    if found["gpus_busy"] is not None and found["run_s"] is not None:
+        yield _line("GPUs busy", f"{found['gpus_busy']:.1f} on average, if no job had to wait")
+    yield _line("", "".join(f"{name:>9}" for name in _QUANTILES.values()))
+    yield _line("gaps", _quantiles(found["gap_s"]))
+    yield _line("run time", _quantiles(found["run_s"]) + _hint(found))
+    yield from _gpus(found["gpus"])
+    yield from _tail(found["tail"])
+    for label, key in (("models", "models"), ("virtual clusters", "pools")):
+        if found[key]:
+            yield _line(label, _counts(found[key]))
+    if found["users"]:
+        yield _line("users", f"{found['users']:,}")
+
+
+def _hint(found: Mapping[str, Any]) -> str:
+    """How the run times of a trace come to be known."""
+    priced = found["run_s"] is None and found["format"] == "gavel"
+    return "; give --throughputs FILE" if priced else ""
+
+
+def _gpus(entries: list[dict[str, Any]]) -> Iterator[str]:
+    yield _line("GPUs of a job", f"{'GPUs':>6}  {'jobs':>9}  {'share':>6}  {'of work':>7}")
+    for one in entries:
+        work = "-" if one["work_share"] is None else f"{one['work_share']:.1%}"
+        yield _line("", f"{one['gpus']:>6}  {one['jobs']:>9,}  {one['share']:>6.1%}  {work:>7}")
+
+
+def _tail(tail: Mapping[str, Any] | None) -> Iterator[str]:
+    if tail is None:
+        return
+    parts = f"the largest 1 % of jobs have {tail['top_1_pct_work']:.1%} of the work, "
+    yield _line("tail", f"{parts}10 % have {tail['top_10_pct_work']:.1%}")
+    more = f"coefficient of variation {tail['work_cv']:.2f} (1: exponential)"
+    if tail["hill"] is not None:
+        heavy = "heavy" if tail["heavy"] else "not heavy"
+        index = f"tail index {tail['hill']:.2f} by the largest {tail['hill_jobs']:,} jobs"
+        more = f"{index}: {heavy} (limit 2); {more}"
+    yield _line("", more)
+
+
+def _line(label: str, text: str) -> str:
+    return f"  {label:{_LABEL}}{text}".rstrip()
+
+
+def _quantiles(values: Mapping[str, float] | None) -> str:
+    if values is None:
+        return "  not known"
+    return "".join(f"{_time(values[name]):>9}" for name in _QUANTILES)
+
+
+def _time(seconds: float) -> str:
+    for unit, size in _TIMES:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_NAMES]]
+    return ", ".join(shown) + (", ..." if len(counts) > _NAMES else "")

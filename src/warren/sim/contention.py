@@ -1,0 +1,157 @@
+"""Devices that share one machine: how long a task takes depends on how many are at work.
+
+A device is at work from a task's start to the end of its synchronisation: it computes, then
+Warren's own processes compute for it, and if its job goes on there the next task starts at once. It
+is not at work while what is queued there waits longer, for other devices at a barrier or for a job
+to arrive: nobody computes for it. A task's time follows (``warren.sim.overheads``) from the number
+of devices at work when it starts, counted once all else of that instant is known: who is done, what
+a barrier let go, what was assigned. So no order among equals decides. Tasks of one round that a
+device runs back to back count when the first of them starts.
+
+A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
+rounds between two changes of the number are alike and are taken in one step, a leg. A leg that has
+been taken too far is cut back: rounds that start at or after the change are taken again. Only the
+last round's events go to the heap, when it starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warren.model.costs import CostTable
+from warren.model.events import AnyEvent
+from warren.model.plan import Assignment, Plan
+from warren.model.run import Run
+from warren.sim.copies import CopyingPort
+from warren.sim.lanes import Lanes
+from warren.sim.overheads import raised_costs
+from warren.sim.port import Part
+
+
+@dataclass(slots=True)
+class _Leg:
+    """``count`` equal rounds of a stretch, the first of them its round ``offset``.
+
+    Per part of the stretch: ``busy`` is its COMP time before the leg, ``comp`` that of each round.
+    """
+
+    parts: list[Part]
+    busy: list[int]
+    comp: list[int]
+    offset: int
+    begin_ns: int
+    round_ns: int = 0
+    count: int = 0
+
+    @property
+    def end_ns(self) -> int:
+        """The barrier of its last round."""
+        return self.begin_ns + self.count * self.round_ns
+
+    def cut(self, now: int) -> None:
+        """Keep the rounds that start before ``now``."""
+        if self.round_ns:
+            self.count = min(self.count, -(-(now - self.begin_ns) // self.round_ns))
+
+    def pass_on(self) -> None:
+        """Stand where the leg ends."""
+        self.begin_ns = self.end_ns
+        self.offset += self.count
+        self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
+        self.count = 0
+
+
+class ContendedPort(CopyingPort):
+    """A ``SimPort`` for a run that emulates nothing, on a machine with measured overheads.
+
+    Raises
+    ------
+    SpecError
+        Also if a task would take longer than time can count.
+    """
+
+    __slots__ = ("_copies", "_due", "_lanes_of", "_legs")
+
+    def __init__(self, run: Run, costs: CostTable) -> None:
+        super().__init__(run, costs)
+        self._lanes_of: dict[int, Lanes] = {}
+        self._lanes = self._lanes_for(len(run.cluster.devices))  # the longest times come first
+        self._due: list[Assignment] = []  # they start at this instant
+        self._copies: tuple[Assignment, ...] = ()  # and so do these, after them
+        self._legs: list[_Leg] = []
+
+    def run_plan(self, plan: Plan) -> None:
+        """A plan goes through events: compiled code does not take its rows in order of time."""
+
+    def copy(self, copies: tuple[Assignment, ...]) -> None:
+        """See ``CopyingPort``; they start when all of this instant is known."""
+        self._copies += copies
+
+    def next_events(self) -> tuple[AnyEvent, ...]:
+        """All events of the next instant; see ``SimPort``."""
+        self._start_due()
+        while self._legs:
+            leg = min(self._legs, key=lambda leg: leg.end_ns)
+            if self._heap and self._heap[0][0] <= leg.end_ns:
+                break
+            self._go_on(leg)
+        return super().next_events()
+
+    def _lanes_for(self, at_work: int) -> Lanes:
+        if at_work not in self._lanes_of:
+            raised = raised_costs(self._run, self._costs, at_work)
+            self._lanes_of[at_work] = Lanes(self._run, raised)
+        return self._lanes_of[at_work]
+
+    def _start_due(self) -> None:
+        """Count, then start what this instant has let go."""
+        busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
+        at_work = len(busy.union(one.device for one in self._copies))
+        lanes = self._lanes_for(max(1, at_work))
+        if lanes is not self._lanes:
+            self._lanes = lanes
+            for leg in self._legs:
+                leg.cut(self._now)
+        due, self._due = self._due, []
+        for head in due:
+            self._start(head)
+        copies, self._copies = self._copies, ()
+        super().copy(copies)
+
+    def _is_at_work(self, device: int) -> bool:
+        queue = self._queue_D[device]
+        if queue and device not in self._waiting_J[queue[0].job]:
+            return True
+        return self._comm_free_D[device] > self._now
+
+    def _begin(self, head: Assignment) -> None:
+        self._due.append(head)
+
+    def _pass_barrier(self, job: int, rounds: int) -> None:
+        # Only a first run whose copy has won at this very instant is due in a round that passes.
+        for head in [head for head in self._due if head.job == job]:
+            self._due.remove(head)
+            self._start(head)
+        super()._pass_barrier(job, rounds)
+
+    def _run_rest(self, parts: list[Part], barrier: int) -> None:
+        busy = [first_busy for _, _, first_busy in parts]
+        self._legs.append(_Leg(parts, busy, busy, offset=1, begin_ns=barrier))
+
+    def _go_on(self, leg: _Leg) -> None:
+        """Take the next leg of a stretch, or its last round."""
+        leg.pass_on()
+        begin = leg.begin_ns
+        spans = [self._round_of(part, leg.offset, begin) for part, _, _ in leg.parts]
+        leg.comp = [comp_end - begin for comp_end, _ in spans]
+        end = max(end for _, end in spans)
+        left = leg.parts[0][0].rounds - leg.offset
+        if left > 1:
+            leg.round_ns, leg.count = end - begin, 1 if self._lanes.noisy else left - 1
+            return
+        self._legs.remove(leg)
+        each = zip(leg.parts, spans, leg.busy, leg.comp, strict=True)
+        for (part, start, _), (comp_end, part_end), busy, comp in each:
+            self._comm_free_D[part.device] = part_end
+            self._finish_part(part, start, comp_end, part_end, busy + comp)
+        self._finish_rounds(leg.parts[0][0], end)

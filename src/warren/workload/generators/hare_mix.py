@@ -1,0 +1,163 @@
+"""``hare-mix``: jobs of the eight models of Hare's Table 2.
+
+*From the paper* (HPDC'22, section 7.1 and Table 2; shares from HLAS's Table II, since the HPDC
+table prints a stray 45 %): the models with their batch sizes, a quarter of the jobs from each
+domain, parameter servers; "NLP jobs involve heavier training workloads (i.e., more training rounds
+and more training time)", recommendation jobs "have less workloads". Costs are profile rows.
+
+*Ours*, since the paper does not print them: rounds, drawn evenly between two limits a domain; 1,
+2, 4 or 8 tasks a round, evenly; weights 1 to 4, evenly; models of a domain take turns. 200 jobs
+have about 490,000 tasks. A quarter means exactly a quarter of the jobs.
+
+*Arrivals.* The paper takes the Google cluster trace of 2019, without saying which part or how fast
+it is played. The substitute is a Poisson process, played so that ``load`` is offered work over
+capacity: the jobs' work, in seconds of the whole cluster, arrives evenly over that / ``load``. The
+burstiness of Google's arrivals is lost.
+
+*Batch factor.* A factor of 2 doubles a task's batch and halves the rounds: the same items are
+trained, which is how Fig. 19 can show no change for most policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from warren.model.costs import ProfileRow
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.workload.build_jobs import job_seed
+from warren.workload.generators.draws import (
+    arrivals_ns,
+    integers,
+    shuffled,
+    whole_cluster_s,
+    window_s,
+)
+from warren.workload.generators.ground import Ground
+from warren.workload.generators.shapes import parts_of
+from warren.workload.schema_workload import HareMixSpec
+from warren.workload.traces.request import Trace
+
+_SHARE: Final = 25.0
+_WEIGHTS: Final = 4
+_ORDER, _ROUNDS, _SCALES, _OF_WEIGHTS, _ARRIVALS = range(5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """Models of one domain, and the least and most rounds of its jobs."""
+
+    models: tuple[str, ...]
+    rounds: tuple[int, int]
+
+
+DOMAINS: Final[Mapping[str, Domain]] = {
+    "cv": Domain(models=("vgg19", "resnet50", "inception-v3"), rounds=(300, 900)),
+    "nlp": Domain(models=("bert-base", "transformer"), rounds=(500, 1500)),
+    "speech": Domain(models=("deepspeech",), rounds=(300, 900)),
+    "rec": Domain(models=("fastgcn", "graphsage"), rounds=(200, 600)),
+}
+"""The four domains of Table 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """One job before it has a name and an arrival."""
+
+    model: str
+    rounds: int
+    scale: int
+    weight: int
+    batch: int
+
+
+def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
+    """The jobs, in order of arrival.
+
+    Raises
+    ------
+    SpecError
+        If the shares add up to nothing, or no device of the cluster can run a model.
+    """
+    seed = ground.run_seed if spec.seed is None else spec.seed
+    try:
+        drawn = _drawn(spec, seed, ground)
+        kinds = dict.fromkeys((one.model, one.batch) for one in drawn)
+        task_s = {kind: _task_s(*kind, ground) for kind in kinds}
+        work_s = [task_s[one.model, one.batch] * one.scale * one.rounds for one in drawn]
+        length_s = window_s(work_s, spec.load)
+    except ValueError as error:
+        raise SpecError(Problem(file=ground.file, field="workload", message=str(error))) from None
+    times_ns = arrivals_ns(seed, _ARRIVALS, spec.jobs, length_s)
+    tasks = sum(one.scale * one.rounds for one in drawn)
+    pace = "all at time 0" if spec.load is None else f"load {spec.load:g}, over {length_s:.0f} s"
+    note = f"hare-mix, seed {seed}: {len(drawn)} jobs, {tasks} tasks, {pace}"
+    return Trace(jobs=tuple(_jobs(drawn, times_ns, ground)), profiles=(), notes=(note,))
+
+
+def _drawn(spec: HareMixSpec, seed: int, ground: Ground) -> list[_Drawn]:
+    kinds = [
+        (domain, DOMAINS[domain].models[turn % len(DOMAINS[domain].models)])
+        for domain, count in _counts(spec).items()
+        for turn in range(count)
+    ]
+    scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
+    weights = integers(seed, _OF_WEIGHTS, spec.jobs, _WEIGHTS)
+    parts = integers(seed, _ROUNDS, spec.jobs, 2**31)
+    result = []
+    for job, place in enumerate(shuffled(seed, _ORDER, spec.jobs)):
+        domain, model = kinds[place]
+        least, most = DOMAINS[domain].rounds
+        rounds = least + parts[job] * (most - least + 1) // 2**31
+        reference = _row(model, ground).batch or 1
+        batch = max(1, round(reference * spec.batch_factor))
+        one = _Drawn(
+            model=model,
+            rounds=max(1, round(rounds * spec.rounds_factor * reference / batch)),
+            scale=spec.scales[scales[job]],
+            weight=1 + weights[job],
+            batch=batch,
+        )
+        result.append(one)
+    return result
+
+
+def _counts(spec: HareMixSpec) -> dict[str, int]:
+    """Jobs a domain, as the shares say."""
+    return parts_of(spec.jobs, {domain: spec.shares.get(domain, _SHARE) for domain in DOMAINS})
+
+
+def _jobs(drawn: list[_Drawn], times_ns: list[int], ground: Ground) -> Iterator[Job]:
+    width = len(str(len(drawn) - 1))
+    for index, one in enumerate(drawn):
+        name = f"{index:0{width}}-{one.model}"
+        yield Job(
+            index=index,
+            name=name,
+            scale=one.scale,
+            rounds=one.rounds,
+            batch=one.batch,
+            model=one.model,
+            weight=float(one.weight),
+            arrival_ns=times_ns[index],
+            seed=job_seed(ground.run_seed, name),
+        )
+
+
+def _task_s(model: str, batch: int, ground: Ground) -> float:
+    """What the whole cluster needs for a task, computation alone."""
+    row = _row(model, ground)
+    try:
+        task_s = whole_cluster_s(row.comp_s, ground.devices(row.memory_bytes))
+    except ValueError:
+        types = ", ".join(ground.cluster.type_names)
+        raise ValueError(f"no device can run {model}; types of the cluster: {types}") from None
+    return task_s * batch / row.batch if row.batch else task_s
+
+
+def _row(model: str, ground: Ground) -> ProfileRow:
+    if model not in ground.rows:
+        raise ValueError(f"model {model} has no profile row")
+    return ground.rows[model]

@@ -1,0 +1,55 @@
+"""Shapes of clusters that papers simulate.
+
+*Source.* Hare (HPDC'22), section 7.3 and Fig. 16: 160 GPUs; low heterogeneity is V100 alone, mid
+V100 and K80, high V100, T4, K80 and M60. Section 7.1: 25 Gbit/s between hosts.
+
+*Ours*, since the paper does not say: the types have equal parts, and a host holds four devices of
+one type. The testbed's parts are 8 V100, 4 T4, 1 K80 and 2 M60.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+SHAPES: Final = ("hare",)
+HETEROGENEITY: Final[Mapping[str, Mapping[str, int]]] = {
+    "low": {"V100": 1},
+    "mid": {"V100": 1, "K80": 1},
+    "high": {"V100": 1, "T4": 1, "K80": 1, "M60": 1},
+}
+"""Parts of each device type, by level."""
+
+
+def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
+    """``total`` in these parts, whole and adding up (largest remainder; ties in their order).
+
+    Raises
+    ------
+    ValueError
+        If the parts add up to nothing.
+    """
+    whole = sum(parts.values())
+    if whole <= 0:
+        raise ValueError("all parts are 0; allowed: at least one above 0")
+    exact = {name: total * part / whole for name, part in parts.items()}
+    counts = {name: int(part) for name, part in exact.items()}
+    left = total - sum(counts.values())
+    for name in sorted(parts, key=lambda one: counts[one] - exact[one])[:left]:
+        counts[name] += 1
+    return counts
+
+
+def hosts_of(
+    devices: int, parts: Mapping[str, float], per_host: int
+) -> Iterator[tuple[str, int | None, dict[str, int]]]:
+    """Name, count and devices of hosts: the full ones of a type, then one with what is left.
+
+    A count of n stands for the hosts ``NAME-0`` to ``NAME-<n - 1>``; None for one host.
+    """
+    for kind, count in parts_of(devices, parts).items():
+        full, rest = divmod(count, per_host)
+        if full:
+            yield kind.lower(), full, {kind: per_host}
+        if rest:
+            yield f"{kind.lower()}-{full}", None, {kind: rest}

@@ -1,0 +1,152 @@
+"""What the ``workload`` of a run file may say: jobs, a trace, or a generator and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from warren.workload.generators.registry import GENERATORS
+from warren.workload.schema_job import JobSpec
+from warren.workload.schema_types import (
+    Count,
+    Line,
+    Path,
+    PathTag,
+    PositiveTimeS,
+    Seed,
+    Spec,
+    choice,
+    path_or,
+)
+from warren.workload.traces.registry import TRACES
+
+_MAX_JOBS = 1_000_000
+_DOMAINS = ("cv", "nlp", "speech", "rec")
+
+Factor = Annotated[float, Field(gt=0, le=1e6)]
+Load = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class TraceSpec(Spec):
+    """A public trace as workload."""
+
+    format: Annotated[str, *choice("auto", *TRACES)] = Field(
+        "auto", description="Whose trace it is; auto: told from its beginning."
+    )
+    path: Path = Field(description="The trace; may be gzipped.")
+    round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
+        60.0, description="Where only a run time T is known: ceil(T / round_s) rounds."
+    )
+    throughputs: Path | None = Field(None, description="Gavel: its simulation_throughputs.json.")
+    gang: bool = Field(
+        default=False, description="Gavel: a task costs the step on all of its job's GPUs."
+    )
+    limit: Count | None = Field(None, description="Use the first so many jobs by arrival.")
+    gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
+    leave_out: list[Line] = Field(
+        default_factory=list, description="Philly, Helios: virtual clusters."
+    )
+
+
+class GeneratorSpec(Spec):
+    """What all generators take."""
+
+    generate: Annotated[str, *choice(*GENERATORS)] = Field(description="Name of the generator.")
+    jobs: int = Field(ge=1, le=_MAX_JOBS, description="So many jobs.")
+    load: Load | None = Field(
+        1.0, description="Offered work over the cluster's capacity; null: all arrive at time 0."
+    )
+    seed: Seed | None = Field(None, description="Of the draws; default: the run's seed.")
+
+
+class HareMixSpec(GeneratorSpec):
+    """Jobs of the eight models of Hare's Table 2."""
+
+    shares: dict[Annotated[str, *choice(*_DOMAINS)], Annotated[float, Field(ge=0, le=1e6)]] = Field(
+        default_factory=dict,
+        description="Parts of the jobs by domain (cv, nlp, speech, rec); 25 where not named.",
+    )
+    scales: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = Field(
+        default=[1, 2, 4, 8], description="Tasks a round, drawn evenly."
+    )
+    rounds_factor: Factor = Field(1.0, description="Multiplies the rounds of every job.")
+    batch_factor: Factor = Field(
+        1.0, description="Multiplies the batch of every task, and divides the rounds."
+    )
+
+
+class GavelMixSpec(GeneratorSpec):
+    """Jobs as Gavel's own generator draws them, priced from its throughputs."""
+
+    throughputs: Path = Field(description="Gavel's simulation_throughputs.json.")
+    gap: PositiveTimeS | None = Field(
+        None, description="Mean time between arrivals, in place of load."
+    )
+    multi_gpu: bool = Field(default=True, description="Whether jobs of 2 and 4 GPUs are drawn.")
+    gang: bool = Field(default=False, description="A task costs the step on all of its job's GPUs.")
+
+    @model_validator(mode="after")
+    def _one_pace(self) -> GavelMixSpec:
+        if self.gap is not None and "load" in self.model_fields_set:
+            raise ValueError("needs at most one of: load, gap")
+        return self
+
+
+class OtherSpec(Spec):
+    """A generator that there is not; only its name is looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    generate: Annotated[str, *choice(*GENERATORS)]
+
+
+class WorkloadSpec(Spec):
+    """Where the jobs come from: exactly one of the fields, ``notes`` apart."""
+
+    jobs: (
+        Annotated[
+            PathTag | Annotated[list[JobSpec], Tag("<inline>")],
+            path_or("list"),
+        ]
+        | None
+    ) = Field(None, description="A jobs file (YAML, or .csv), or a list of jobs.")
+    trace: TraceSpec | None = Field(None, description="A public trace, to simulate.")
+    notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadSpec:
+        if (self.jobs is None) == (self.trace is None):
+            raise ValueError("needs exactly one of: jobs, trace, generate")
+        return self
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<path>"
+    if isinstance(value, list):
+        return "<inline>"
+    if not isinstance(value, Mapping):
+        return None
+    if "generate" not in value:
+        return "<workload>"
+    name = value["generate"]
+    return f"<{name}>" if isinstance(name, str) and name in GENERATORS else "<generate>"
+
+
+Workload = Annotated[
+    PathTag
+    | Annotated[list[JobSpec], Tag("<inline>")]
+    | Annotated[HareMixSpec, Tag("<hare-mix>")]
+    | Annotated[GavelMixSpec, Tag("<gavel-mix>")]
+    | Annotated[OtherSpec, Tag("<generate>")]
+    | Annotated[WorkloadSpec, Tag("<workload>")],
+    Discriminator(
+        _kind,
+        custom_error_type="path_or",
+        custom_error_message="expected {jobs: ...}, {trace: ...}, {generate: ...}, a list of jobs "
+        "or a path",
+    ),
+]
+"""The value of ``workload`` in a run file."""

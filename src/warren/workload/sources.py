@@ -1,0 +1,74 @@
+"""Jobs that a run file does not list: those of a trace, and those that a generator draws."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from warren.workload.document import Path
+from warren.workload.generators.gavel_mix import gavel_mix
+from warren.workload.generators.ground import Ground
+from warren.workload.generators.hare_mix import hare_mix
+from warren.workload.schema_workload import GavelMixSpec, HareMixSpec, TraceSpec, WorkloadSpec
+from warren.workload.traces.reading import read_trace
+from warren.workload.traces.registry import detected
+from warren.workload.traces.request import Trace, TraceRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """``content`` gives the file that stands at a place of the run file; None: a problem.
+
+    Paths are relative to ``folder``.
+    """
+
+    ground: Ground
+    folder: str
+    content: Callable[[Path, str], bytes | None]
+
+    def of(self, workload: object) -> Trace | None:
+        """The jobs of a checked ``workload``; None where a file it names cannot be read.
+
+        Raises
+        ------
+        SpecError
+            If a file is damaged, or nothing can be made of it.
+        """
+        if isinstance(workload, HareMixSpec):
+            return hare_mix(workload, self.ground)
+        if isinstance(workload, GavelMixSpec):
+            content = self.content(("workload", "throughputs"), workload.throughputs)
+            if content is None:
+                return None
+            return gavel_mix(workload, self.ground, self._joined(workload.throughputs), content)
+        assert isinstance(workload, WorkloadSpec)
+        return None if workload.trace is None else self._trace(workload.trace)
+
+    def _trace(self, spec: TraceSpec) -> Trace | None:
+        at: Path = ("workload", "trace")
+        content = self.content((*at, "path"), spec.path)
+        table: bytes | None = None
+        if spec.throughputs is not None:
+            table = self.content((*at, "throughputs"), spec.throughputs)
+        if content is None or (table is None and spec.throughputs is not None):
+            return None
+        file = self._joined(spec.path)
+        request = TraceRequest(
+            file=file,
+            content=content,
+            types=self.ground.cluster.type_names,
+            run_seed=self.ground.run_seed,
+            round_s=spec.round_s,
+            limit=spec.limit,
+            gpus_max=spec.gpus_max,
+            leave_out=tuple(spec.leave_out),
+            throughputs_file=self._joined(spec.throughputs or ""),
+            throughputs=table,
+            gang=spec.gang,
+        )
+        name = detected(file, content) if spec.format == "auto" else spec.format
+        return read_trace(name, request)
+
+    def _joined(self, named: str) -> str:
+        return posixpath.join(self.folder, named)

@@ -1,0 +1,46 @@
+"""Warren's own ``jobs.csv``, written by hand or by a run.
+
+*Source.* ``docs/files.md``: ``job, arrival_s, model, batch, scale, rounds, weight, sync, user,
+group, app, seed``; the table of a run's results has more columns, which are not used.
+
+*Differs.* As a trace, rows that are wrong are counted and left out, where a jobs file is refused.
+Apps, seeds and ``sync`` are not kept: a trace is only simulated. Costs are those of ``model``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from warren.workload.traces.format import Format
+from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.table import Cells, rows_of
+
+
+def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+    return rows_of(request, ("job",), partial(_row, look=request.look))
+
+
+def _row(cells: Cells, look: bool) -> Row:
+    given = cells.values
+    weight = cells.number_of("weight") if given.get("weight") else 1.0
+    if weight <= 0:
+        raise BadRow("weight is not more than 0", given["weight"])
+    if not look and not given.get("model"):
+        raise BadRow("names no model: its costs are not known")
+    return Row(
+        line=cells.line,
+        name=cells.name("job"),
+        submitted_ns=cells.time_ns("arrival_s") if given.get("arrival_s") else 0,
+        gpus=cells.count("scale", 1) if given.get("scale") else 1,
+        steps=cells.count("rounds", 1) if given.get("rounds") else None,
+        model=cells.text("model"),
+        batch=cells.count("batch", 1) if given.get("batch") else 1,
+        weight=weight,
+        user=cells.text("user"),
+        group=cells.text("group"),
+    )
+
+
+FORMAT: Final = Format(what="Warren's own jobs.csv", looks=lambda head: head.has("job"), read=_read)

@@ -1,0 +1,47 @@
+"""What traces that count iterations share: one iteration is one round of as many tasks as GPUs."""
+
+from __future__ import annotations
+
+from warren.workload.traces.request import NO_DURATION, BadRow, Row
+from warren.workload.traces.table import Cells, run_ns
+
+
+def stepped_row(
+    cells: Cells,
+    types: tuple[str, ...],
+    *,
+    steps: str,
+    step_s: float,
+    sync_s: float = 0.0,
+    unit_s: float = 1.0,
+) -> Row:
+    """A job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
+
+    ``unit_s`` is the unit of ``submit_time``.
+    """
+    count = cells.count(steps, 1)
+    return Row(
+        line=cells.line,
+        name=cells.name("job_id"),
+        submitted_ns=cells.time_ns("submit_time", unit_s),
+        gpus=cells.count("num_gpu"),
+        run_ns=run_ns(count * step_s),
+        steps=count,
+        prices=dict.fromkeys(types, (step_s - sync_s, sync_s)),
+        model=cells.text("model_name"),
+        batch=cells.count("batch_size", 1) if cells.values.get("batch_size") else 1,
+    )
+
+
+def duration_over_steps(cells: Cells, types: tuple[str, ...], steps: str) -> Row:
+    """A row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
+
+    Raises
+    ------
+    BadRow
+        If a cell is wrong, or the duration is 0.
+    """
+    if cells.time_ns("duration") == 0:
+        raise BadRow(NO_DURATION)
+    step_s = cells.number_of("duration") / cells.count(steps, 1)
+    return stepped_row(cells, types, steps=steps, step_s=step_s)

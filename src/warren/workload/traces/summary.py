@@ -1,0 +1,147 @@
+"""What a trace is like: sizes, arrivals, and how heavy its tail is.
+
+A job's *work* is its run time times its GPUs. The tail is told in three ways, since a policy that
+serves the least served job first rests on it: the work of the largest jobs, the coefficient of
+variation of work (1 for an exponential distribution), and Hill's estimate of the tail index over
+the largest twentieth (Hill 1975): alpha = k / sum of ln(x_i / x_(k+1)), where work beyond x falls
+as x ** -alpha. Below 2 the variance is infinite: a heavy tail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.units import NS_PER_S
+from warren.workload.traces.reading import Rows
+from warren.workload.traces.request import Row
+from warren.workload.traces.unused import FIRST
+
+FloatArray = npt.NDArray[np.float64]
+QUANTILES: Final = (1, 10, 25, 50, 75, 90, 99)
+_HILL_PART: Final = 0.05
+_HILL_LEAST: Final = 10
+_SHOWN: Final = 20
+
+
+def summary_of(found: Rows) -> dict[str, Any]:
+    """Everything ``warren trace inspect --json`` prints, apart from the file's name.
+
+    Times in seconds, work in GPU-seconds; null where the trace does not tell.
+    """
+    rows = found.rows
+    return {
+        "format": found.format,
+        "jobs": len(rows),
+        "unused_rows": found.unused.total,
+        "unused": [
+            {"reason": reason, "rows": len(at), "first": [line for line, _ in at[:FIRST]]}
+            for reason, at in found.unused.rows.items()
+        ],
+        "notes": list(found.notes),
+        **_arrivals(rows),
+        "gpus": _gpus(rows),
+        "run_s": _quantiles(_runs_s(rows)),
+        "tail": _tail(rows),
+        "models": _counts(row.model for row in rows),
+        "users": len({row.user for row in rows if row.user}),
+        "pools": _counts(row.pool for row in rows),
+    }
+
+
+def _arrivals(rows: Sequence[Row]) -> dict[str, Any]:
+    submitted = np.array([row.submitted_ns for row in rows], dtype=np.int64)
+    ordered = np.sort(submitted)
+    gaps_s = np.diff(ordered) / NS_PER_S
+    same = Counter(_told(row) for row in rows)
+    span_s = float(ordered[-1] - ordered[0]) / NS_PER_S if len(rows) else 0.0
+    return {
+        "span_s": span_s,
+        "in_order": bool(np.all(submitted[1:] >= submitted[:-1])),
+        "equal_rows": sum(count - 1 for count in same.values()),
+        "gap_s": _quantiles(gaps_s),
+        "gap_cv": _cv(gaps_s),
+        "gaps_of_0": int(np.count_nonzero(gaps_s == 0)),
+        "gpus_busy": _ratio(float(_work(rows).sum()), span_s),
+    }
+
+
+def _told(row: Row) -> tuple[object, ...]:
+    """What a trace says of a job, its id apart."""
+    when = (row.submitted_ns, row.gpus, row.run_ns, row.steps)
+    return (*when, row.model, row.batch, row.weight, row.user, row.group, row.pool)
+
+
+def _gpus(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One entry a number of GPUs: its jobs, their share, and their share of the work."""
+    total = float(_work(rows).sum())
+    result = []
+    for gpus in sorted({row.gpus for row in rows}):
+        of = [row for row in rows if row.gpus == gpus]
+        share = _ratio(float(_work(of).sum()), total)
+        result.append(
+            {"gpus": gpus, "jobs": len(of), "share": len(of) / len(rows), "work_share": share}
+        )
+    return result
+
+
+def _tail(rows: Sequence[Row]) -> dict[str, Any] | None:
+    work = np.sort(_work(rows))[::-1]
+    if not len(work):
+        return None
+    total = float(work.sum())
+    top = {f"top_{part}_pct_work": _top(work, part / 100, total) for part in (1, 10)}
+    return {**top, "work_cv": _cv(work), **_hill(work)}
+
+
+def _top(work: FloatArray, part: float, total: float) -> float | None:
+    return _ratio(float(work[: max(1, round(part * len(work)))].sum()), total)
+
+
+def _hill(work: FloatArray) -> dict[str, Any]:
+    """Hill's estimate; null where fewer than ``_HILL_LEAST`` jobs are in it, or all are equal."""
+    largest = int(len(work) * _HILL_PART)
+    logs = np.log(work[:largest] / work[largest]) if largest >= _HILL_LEAST else np.zeros(1)
+    total = float(logs.sum())
+    alpha = largest / total if total > 0 else None
+    return {"hill": alpha, "hill_jobs": largest, "heavy": None if alpha is None else alpha < 2}
+
+
+def _work(rows: Iterable[Row]) -> FloatArray:
+    """GPU-seconds of the jobs with a known run time."""
+    known = [row.run_ns * row.gpus for row in rows if row.run_ns is not None]
+    return np.array(known, dtype=np.float64) / NS_PER_S
+
+
+def _runs_s(rows: Iterable[Row]) -> FloatArray:
+    known = [row.run_ns for row in rows if row.run_ns is not None]
+    return np.array(known, dtype=np.float64) / NS_PER_S
+
+
+def _quantiles(values: FloatArray) -> dict[str, float] | None:
+    if not len(values):
+        return None
+    found = np.percentile(values, QUANTILES)
+    middle = {f"p{part}": float(value) for part, value in zip(QUANTILES, found, strict=True)}
+    ends = {"mean": float(values.mean()), "least": float(values.min()), "most": float(values.max())}
+    return {**middle, **ends}
+
+
+def _cv(values: FloatArray) -> float | None:
+    return _ratio(float(values.std()), float(values.mean())) if len(values) else None
+
+
+def _ratio(value: float, of: float) -> float | None:
+    return value / of if of > 0 else None
+
+
+def _counts(names: Iterable[str]) -> Mapping[str, int]:
+    """Jobs by name, the most first; at most ``_SHOWN`` names, the others together."""
+    counts = Counter(name for name in names if name)
+    common = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    rest = sum(count for _, count in common[_SHOWN:])
+    return {**dict(common[:_SHOWN]), **({"(others)": rest} if rest else {})}

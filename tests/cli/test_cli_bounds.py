@@ -1,0 +1,51 @@
+"""The bound beside a schedule: one computation for equal workloads, another for other rounds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warren.cli import bounds
+from warren.core.history import History, read_history
+from warren.core.loop import Core
+from warren.policy.place.registry import place_policy
+from warren.sim.port import SimPort
+from warren.solve import bounds as solved
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import worlds
+
+
+def test_equal_workloads_share_one_computation(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    compute = solved.lower_bounds
+
+    def counted(**columns: Any) -> solved.LowerBounds:
+        asked.append(columns)
+        return compute(**columns)
+
+    monkeypatch.setattr(solved, "lower_bounds", counted)
+    bounds._of.cache_clear()
+    run, costs = worlds.random_world(3)
+
+    def history(name: str) -> History:
+        journal = bytearray()
+        Core(
+            run=run, costs=costs, policy=place_policy(name), port=SimPort(run, costs),
+            sink=journal.extend, world="sim",
+        ).execute()  # fmt: skip
+        return read_history(bytes(journal))
+
+    found = [bounds.lower_bound(run, costs, history(name)) for name in ("srtf", "gavel-fifo")]
+    assert found[0] == found[1]
+    assert found[0].weighted_jct_s is not None
+    assert len(asked) == 1
+    assert np.array_equal(asked[0]["rounds_J"], [job.rounds for job in run.workload.jobs])
+    other, dearer = worlds.random_world(4)
+    run, costs = other, dearer
+    assert bounds.lower_bound(run, costs, history("srtf")) != found[0]
+    assert len(asked) == 2
