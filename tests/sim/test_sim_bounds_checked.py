@@ -48,6 +48,6 @@ def test_kernels_pass_with_bounds_checks(tmp_path: Path) -> None:
         "NUMBA_OPT": "0",
     }
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=110
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr

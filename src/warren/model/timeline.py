@@ -35,12 +35,20 @@ class Timeline:
         return len(self.job_R)
 
     @staticmethod
-    def from_columns(columns: Iterable[IntArray]) -> Timeline:
-        """Columns in field order, any row order; rows are sorted here."""
+    def from_columns(columns: Iterable[IntArray], *, own: bool = False) -> Timeline:
+        """Columns in field order, any row order; rows are sorted here.
+
+        ``own``: the columns may be overwritten, so that no second copy of them is made.
+        """
         names = [field.name for field in fields(Timeline)]
         table = dict(zip(names, columns, strict=True))
         order = _order(table)
-        return Timeline(**{name: table[name][order] for name in names})
+        for name, column in table.items():
+            if own:
+                column[:] = column[order]
+            else:
+                table[name] = column[order]
+        return Timeline(**table)
 
     @staticmethod
     def from_events(done: Iterable[TasksDone]) -> Timeline:
