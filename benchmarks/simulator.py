@@ -36,7 +36,13 @@ def main() -> None:
     compiled_s = median_s(lambda: SimPort(run, costs).run_plan(made))
     copied_s = median_s(lambda: [np.sort(made.job_R) for _ in range(10)])
     events_s = median_s(lambda: simulate(run, costs, "srtf"))
+    large, prices = world(jobs=200, devices=160, rounds=550)
+    view = Core(
+        run=large, costs=prices, policy=plan, port=SimPort(large, prices), sink=len, world="sim"
+    ).state.view()
+    first_s = median_s(lambda: plan.decide(view, plan.initial(view)))
     figures = {
+        "first_plan_of_500k_tasks_s": first_s,
         "compiled_tasks_per_s": tasks / compiled_s,
         "compiled_over_sorting_its_columns": compiled_s / copied_s,
         "plan_and_run_tasks_per_s": tasks / plan_s,

@@ -14,10 +14,9 @@ from warren.core.history import read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable, IntArray
-from warren.model.run import Grain, Run
+from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.policy.place.estimate import round_ns_J
-from warren.policy.place.hare import _orders, _Search
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
 from warren.solve.exact import Tiny, least_weighted_jct
@@ -168,38 +167,6 @@ def test_hare_published_keeps_the_order_of_rounds_below_the_solvers_tolerance() 
             [[0.0, 0.0]] * count,
         )
         assert np.all(finish_ns(run, costs, "hare-published", budget=3) > 0)
-
-
-@pytest.mark.parametrize("network", ["constant", "lane"])
-@pytest.mark.parametrize("grain", [Grain(), Grain(text="3 rounds", rounds=3)])
-def test_more_budget_never_gives_hare_a_worse_schedule(network: str, grain: Grain) -> None:
-    for seed in range(60):
-        run, costs = worlds.random_world(seed, jobs=7, devices=3, network=network, grain=grain)  # type: ignore[arg-type]
-        last = np.inf
-        for budget in (0, 5_000, 20_000, 80_000):
-            value = weighted_s(run, finish_ns(run, costs, "hare", budget=budget))
-            assert value <= last
-            last = value
-
-
-def test_hare_is_never_worse_than_any_order_it_starts_from() -> None:
-    for seed in range(12):
-        run, costs = worlds.random_world(seed, network="lane" if seed % 2 else "constant")
-        view = State(run, costs).view()
-        found = weighted_s(run, finish_ns(run, costs, "hare"))
-        for priority, step in _orders(view):
-            alone = _Search(view)
-            alone.consider(priority, step)
-            assert found <= alone.value * (1 + 1e-12)
-
-
-def test_hare_plans_the_finish_times_that_come_true() -> None:
-    for seed in range(12):
-        run, costs = worlds.random_world(seed, network="lane" if seed % 2 else "constant")
-        view = State(run, costs).view()
-        policy = place_policy("hare")
-        _, memory = policy.decide(view, policy.initial(view))
-        assert memory.finish_ns_J.tolist() == finish_ns(run, costs, "hare").tolist()
 
 
 def least_mean_jct(arrivals: list[int], sizes: list[int]) -> int:

@@ -35,20 +35,20 @@ class Timeline:
         return len(self.job_R)
 
     @staticmethod
-    def from_columns(columns: Iterable[IntArray]) -> Timeline:
-        """Columns in field order, any row order; rows are sorted here."""
+    def from_columns(columns: Iterable[IntArray], *, own: bool = False) -> Timeline:
+        """Columns in field order, any row order; rows are sorted here.
+
+        ``own``: the columns may be overwritten, so that no second copy of them is made.
+        """
         names = [field.name for field in fields(Timeline)]
         table = dict(zip(names, columns, strict=True))
-        order = np.lexsort(
-            (
-                table["shard_R"],
-                table["round_R"],
-                table["job_R"],
-                table["device_R"],
-                table["start_ns_R"],
-            )
-        )
-        return Timeline(**{name: table[name][order] for name in names})
+        order = _order(table)
+        for name, column in table.items():
+            if own:
+                column[:] = column[order]
+            else:
+                table[name] = column[order]
+        return Timeline(**table)
 
     @staticmethod
     def from_events(done: Iterable[TasksDone]) -> Timeline:
@@ -70,6 +70,20 @@ class Timeline:
         ]
         table = np.array(rows, dtype=np.int64).reshape(len(rows), 10)
         return Timeline.from_columns(table.T)
+
+
+def _order(table: dict[str, IntArray]) -> IntArray:
+    """Rows by (start, device, job, round, shard). Few rows start together, so only those are
+    compared by more than their start, which is often in order already."""
+    start_ns_R = table["start_ns_R"]
+    order = np.argsort(start_ns_R, kind="stable")
+    sorted_ns_R = start_ns_R[order]
+    with_next_R = np.concatenate((sorted_ns_R[1:] == sorted_ns_R[:-1], [False]))[: len(order)]
+    tied_R = with_next_R | np.concatenate(([False], with_next_R[:-1]))[: len(order)]
+    tied = order[tied_R]
+    keys = ("shard_R", "round_R", "job_R", "device_R", "start_ns_R")
+    order[tied_R] = tied[np.lexsort([table[name][tied] for name in keys])]
+    return order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,8 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
     status, row, columns, finish_ns_J = execute(rows, tables)
     if status != OK:
         raise _refusal(rows, run, row, _RULE[status])
-    return PlanOutcome(timeline=Timeline.from_columns(columns), finish_ns_J=finish_ns_J)
+    timeline = Timeline.from_columns(columns, own=True)
+    return PlanOutcome(timeline=timeline, finish_ns_J=finish_ns_J)
 
 
 def _columns(plan: Plan) -> tuple[IntArray, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from warren.solve.kernel import kernel
 from warren.solve.noise import factor_ppm, scaled
-from warren.solve.units import Rows, Units, gather_units, new_units
+from warren.solve.units import Rows, Units, gather_units, new_units, planned_columns
 
 OK, STUCK, TWICE, PARTIAL = range(4)
 """Status of a run: fine; a row never starts; a task appears twice; a stretch misses shards."""
@@ -58,7 +58,7 @@ class _State(NamedTuple):
     out: Any
 
 
-def _new_state(tables: Tables, units: Units) -> _State:
+def _new_state(rows: Rows, tables: Tables, units: Units) -> _State:
     jobs, devices = len(tables.scale_J), len(tables.type_D)
     return _State(
         head_D=units.head_D.copy(),
@@ -74,7 +74,7 @@ def _new_state(tables: Tables, units: Units) -> _State:
         seen_K=np.full(tables.scale_J.sum(), -1, np.int64),
         base_J=np.cumsum(tables.scale_J) - tables.scale_J,
         finish_ns_J=np.full(jobs, -1, np.int64),
-        out=np.zeros((10, units.count[0]), np.int64),
+        out=planned_columns(rows, units),
     )
 
 
@@ -111,12 +111,6 @@ def _write(
     """One row of the timeline; the device moves on to its next unit."""
     row, out = units.row_U[unit], state.out
     device = rows.device_R[row]
-    out[0, unit] = rows.job_R[row]
-    out[1, unit] = rows.round_R[row]
-    out[2, unit] = rows.rounds_R[row]
-    out[3, unit] = rows.shard_R[row] if units.tasks_U[unit] == 1 else -1
-    out[4, unit] = rows.rounds_R[row] * units.tasks_U[unit]
-    out[5, unit] = device
     out[6, unit] = start
     out[7, unit] = comp_end
     out[8, unit] = end
@@ -255,7 +249,7 @@ def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
     """
     units = new_units(len(rows.job_R), len(tables.type_D))
     gather_units(rows, units)
-    state = _new_state(tables, units)
+    state = _new_state(rows, tables, units)
     status, row = _run(rows, tables, units, state)
     return status, row, state.out, state.finish_ns_J
 

@@ -78,6 +78,18 @@ def gather_units(rows: Rows, units: Units) -> None:
     units.count[0] = count
 
 
+def planned_columns(rows: Rows, units: Units) -> Any:
+    """Columns of a run's result, (10, U), with those filled in that the plan already says."""
+    count = units.count[0]
+    row_U, out = units.row_U[:count], np.empty((10, count), np.int64)
+    for column, values in enumerate((rows.job_R, rows.round_R, rows.rounds_R, rows.shard_R)):
+        out[column] = values[row_U]
+    out[3][units.tasks_U[:count] > 1] = -1
+    out[4] = out[2] * units.tasks_U[:count]
+    out[5] = rows.device_R[row_U]
+    return out
+
+
 @kernel
 def _same_stretch(rows: Rows, row: int) -> bool:
     return bool(

@@ -1,0 +1,282 @@
+"""How ``hare`` looks for a schedule: several schedulers, one that counts.
+
+Each schedule is run with the profile's times before it is compared, so the best is never worse for
+more budget: a longer search begins with all of a shorter one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import IntArray
+from warren.model.plan import Plan
+from warren.model.units import NS_PER_S
+from warren.model.view import View
+from warren.policy.place.estimate import round_ns_J
+
+if TYPE_CHECKING:
+    from warren.solve.branch import Branch
+    from warren.solve.shares import Rule
+
+Floats = npt.NDArray[np.float64]
+MIN_COST: Final = 1000
+"""What one schedule costs at least, in task placements: making it is never free."""
+LISTED_ROWS: Final = 50_000
+"""Up to this many rows, greedy lists compete with the rules of sharing from the start."""
+MOVED_ROWS: Final = 20_000
+"""Up to this many rows, single moves are judged by whole schedules, too."""
+FLOWS_A_SCHEDULE: Final = 20
+"""Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
+row."""
+PATIENCE: Final = 100
+PATIENCE_A_JOB: Final = 20
+"""The search ends after so many trials without a gain, and so many more for each job."""
+START_ALLOWANCE: Final = 300_000
+"""What the search for a first rule may take, beyond the budget."""
+NODES_A_TURN: Final = 20_000
+FLOW, LIST = "flow", "list"
+
+
+class Planner:
+    """The best schedule so far of a view's jobs."""
+
+    def __init__(self, view: View, objective: str) -> None:
+        from warren.solve.search import RuleSearch
+
+        self.view = view
+        self._makespan = objective == "makespan"
+        self._instance = _instance(view, self._makespan)
+        self._random = np.random.default_rng([view.seed, 0x504C])
+        stretched = bool((self._instance.stretch_rounds_J > 1).any())
+        self._stretched = stretched
+        instance = self._instance
+        rows_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
+        self._rows = int((rows_J * instance.scale_J).sum())
+        self._search = RuleSearch(self._instance, self._value_s, view.seed)
+        self.schedules = 0
+        self.value = np.inf
+        self.finish_ns_J: IntArray = np.full(len(view.jobs), -1, dtype=np.int64)
+        self._best: Any = np.zeros((5, 0), dtype=np.int64)
+        self._way = LIST
+        self._rule: Rule | None = None
+        self._list: tuple[Floats, Floats] | None = None
+
+    def start(self) -> None:
+        """The first schedules, whatever the budget."""
+        self._search.start(START_ALLOWANCE)
+        self.try_rule(self._search.rule)
+        if self._rows <= LISTED_ROWS:
+            for priority_J, step_J in self.orders():
+                self.try_list(priority_J, step_J)
+        elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
+            # No type has a device for each task of a round: rounds must mix types.
+            self.try_list(*next(self.orders()))
+
+    def improve(self, budget: int) -> None:
+        """Go on while the budget lasts."""
+        spent, idle, best = 0, 0, (self.value, self._search.value)
+        patience = PATIENCE + PATIENCE_A_JOB * len(self.view.jobs)
+        turns = self._turns()
+        while spent < budget and idle < patience:
+            cost = next(turns, None)
+            if cost is None:
+                return
+            spent, idle = spent + cost, idle + 1
+            if (self.value, self._search.value) != best:
+                idle, best = 0, (self.value, self._search.value)
+
+    def plan(self) -> Plan:
+        """The best schedule as a plan."""
+        job, first, rounds, shard, device = (np.ascontiguousarray(row) for row in self._best)
+        return Plan(job_R=job, round_R=first, rounds_R=rounds, shard_R=shard, device_R=device)
+
+    def orders(self) -> Iterator[tuple[Floats, Floats]]:
+        """Job orders for lists, as (priority, change of priority per round)."""
+        from warren.solve.search import lengths_s
+
+        instance = self._instance
+        work_J, path_J = lengths_s(instance)
+        weight_J = np.maximum(instance.weight_J, 1e-300)
+        still = np.zeros(len(work_J))
+        mix_J = work_J / len(self.view.type_D) + path_J
+        for length_J in (work_J, path_J, mix_J):
+            yield length_J / weight_J, still
+        # Remaining instead of whole length: the closer to its end, the earlier a job comes.
+        for length_J in (path_J, mix_J):
+            yield length_J / weight_J, -length_J / weight_J / np.maximum(self.view.rounds_J, 1)
+        yield self.view.arrival_ns_J.astype(np.float64), still
+
+    def try_rule(self, rule: Rule) -> int:
+        """A schedule by a rule of sharing; what it cost."""
+        if self._stretched:
+            rows, cost = self._insert(rule)
+        else:
+            from warren.solve.guided import guided
+
+            rows, _, visits = guided(self._instance, rule)
+            cost = rows.shape[1] + visits // 10
+        if self._consider(rows):
+            self._way, self._rule = FLOW, rule
+        return max(MIN_COST, cost)
+
+    def try_list(self, priority_J: Floats, step_J: Floats) -> int:
+        """A schedule by earliest completion in this order; what it cost."""
+        from warren.solve.dispatch import Problem, dispatch
+
+        columns = self._instance._asdict()
+        del columns["weight_J"]
+        problem = Problem(**columns, priority_J=priority_J, priority_step_J=step_J)
+        if self._consider(dispatch(problem)[0]):
+            self._way, self._list = LIST, (priority_J, step_J)
+        return max(MIN_COST, self._rows)
+
+    def _insert(self, rule: Rule) -> tuple[Any, int]:
+        from warren.solve.fluid import flow
+        from warren.solve.insertion import insertion
+        from warren.solve.shares import others_at_half, prices_s_JT
+
+        finish_s_J, visits = flow(self._instance, rule)
+        others_J = others_at_half(self._instance, finish_s_J)
+        rows, _, looked = insertion(
+            self._instance,
+            np.argsort(rule.priority_J, kind="stable"),
+            others_J[:, None] * prices_s_JT(self._instance, rule),
+        )
+        return rows, rows.shape[1] + (visits + looked) // 10
+
+    def _turns(self) -> Iterator[int]:
+        """The search, a piece at a time; what each piece cost. Ends when all is known."""
+        branch = self._branch()
+        while branch is not None:
+            from warren.solve.branch import search
+
+            nodes = search(branch, NODES_A_TURN)
+            self._take_from(branch)
+            if nodes < NODES_A_TURN:
+                return
+            yield nodes
+        if self._rows == 0:
+            return
+        for turn in itertools.count(1):
+            rule, before = self._search.rule, self._search.spent
+            piece = turn * self._rows // 2 + FLOWS_A_SCHEDULE * MIN_COST
+            while self._search.spent - before < piece:
+                spent = self._search.spent
+                self._search.step()
+                yield self._search.spent - spent
+            if self._search.rule is not rule:
+                yield self.try_rule(self._search.rule)
+            moved = 0
+            while self._rows <= MOVED_ROWS and moved < piece:
+                cost = self._move()
+                moved += cost
+                yield cost
+
+    def _move(self) -> int:
+        """One move away from the best schedule, made the way that it was made."""
+        from warren.solve.search import neighbour
+
+        if self._way == FLOW and self._rule is not None:
+            return self.try_rule(neighbour(self._rule, self._random))
+        assert self._list is not None
+        priority_J, step_J = self._list
+        jobs = len(priority_J)
+        ranked = np.argsort(priority_J, kind="stable")
+        moved, place = self._random.integers(0, jobs, size=2)
+        moved_J = np.empty(jobs)
+        moved_J[np.insert(np.delete(ranked, moved), place, ranked[moved])] = np.sort(priority_J)
+        return self.try_list(moved_J, step_J)
+
+    def _branch(self) -> Branch | None:
+        from warren.solve.branch import new_branch
+
+        if self._stretched or self.view.cluster.network.model == "lane":
+            return None
+        value = self.value * NS_PER_S * (1 - 1e-12)
+        return new_branch(self._instance, value, makespan=self._makespan)
+
+    def _take_from(self, branch: Branch) -> None:
+        from warren.solve.branch import best_rows
+
+        if branch.best_NX[0, 0] >= 0:
+            self._consider(best_rows(branch))
+
+    def _value_s(self, finish_s_J: Floats) -> float:
+        arrival_s_J = self.view.arrival_ns_J / NS_PER_S
+        if self._makespan:
+            return float(finish_s_J.max() - arrival_s_J.min())
+        return float(self.view.weight_J @ (finish_s_J - arrival_s_J))
+
+    def _consider(self, rows: Any) -> bool:
+        """Keep the schedule if it is better than the best."""
+        self.schedules += 1
+        finish_ns_J = self._finish_ns_J(rows)
+        value = self._value_s(finish_ns_J / NS_PER_S)
+        if value >= self.value:
+            return False
+        self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
+        return True
+
+    def _finish_ns_J(self, rows: Any) -> IntArray:
+        """When the rows, run as a plan, end each job.
+
+        Not what the scheduler expected: a task may start earlier on a device that was idle all
+        along, and a network of lanes queues synchronisations.
+        """
+        from warren.solve.execute import Tables, execute
+        from warren.solve.units import Rows
+
+        view, nothing = self.view, np.zeros(0, dtype=np.uint64)
+        tables = Tables(
+            arrival_ns_J=np.array(view.arrival_ns_J),
+            scale_J=np.array(view.scale_J),
+            rounds_J=np.array(view.rounds_J),
+            type_D=np.array(view.type_D),
+            comp_ns_JT=np.array(view.costs.comp_ns_JT, order="C"),
+            sync_ns_JT=np.array(view.costs.sync_ns_JT, order="C"),
+            comp_key_J=nothing,
+            sync_key_J=nothing,
+            cv_ppm=0,
+            is_lane=view.cluster.network.model == "lane",
+        )
+        finish_ns_J: IntArray = execute(Rows(*map(np.ascontiguousarray, rows)), tables)[3]
+        return finish_ns_J
+
+
+def _instance(view: View, makespan: bool) -> Any:
+    """The view's columns. For the makespan a job weighs what it has left to do."""
+    from warren.solve.instance import Instance
+    from warren.solve.search import lengths_s
+
+    instance = Instance(
+        arrival_ns_J=view.arrival_ns_J,
+        weight_J=view.weight_J,
+        scale_J=view.scale_J,
+        rounds_J=view.rounds_J,
+        comp_ns_JT=view.costs.comp_ns_JT,
+        sync_ns_JT=view.costs.sync_ns_JT,
+        fits_JT=view.costs.fits_JT,
+        type_D=view.type_D,
+        stretch_rounds_J=_stretches(view),
+    )
+    if makespan:
+        work_J, path_J = lengths_s(instance)
+        instance = instance._replace(weight_J=path_J * (work_J / len(view.type_D) + path_J))
+    return instance
+
+
+def _stretches(view: View) -> IntArray:
+    """Rounds of one stretch of each job at the run's grain."""
+    round_J = round_ns_J(view)
+    return np.array(
+        [
+            view.grain.rounds_for(int(round_J[job]), int(view.rounds_J[job]))
+            for job in range(len(view.jobs))
+        ],
+        dtype=np.int64,
+    )
