@@ -7,11 +7,13 @@ import re
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cli_runs import ROUND_ROBIN, Told, Warren
 
 from warren.cli import signals
+from warren.cli.policies import Timed
 from warren.core.journal import encode
 from warren.core.loop import Core
 from warren.model.errors import EngineError
@@ -198,3 +200,22 @@ def _hold(reached: list[str]) -> None:
             reached.append("inner")
         reached.append("outer")
     raise AssertionError("not reached")
+
+
+def test_a_signal_that_was_swallowed_on_its_way_ends_a_run_before_it_plans() -> None:
+    asked: list[str] = []
+
+    class Policy:
+        name = source = "never asked"
+        offline = needs_rounds = False
+        triggers: frozenset[type] = frozenset()
+
+        def initial(self, view: object) -> None:
+            asked.append("initial")
+
+    with signals.interruptible():
+        with suppress(KeyboardInterrupt):  # as the interpreter does in a callback
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            Timed(cast("Any", Policy())).initial(cast("Any", None))
+    assert not asked

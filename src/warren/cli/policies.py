@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from warren.cli.foreign import foreign, is_foreign
+from warren.cli.signals import raise_if_told
 from warren.model.decision import Decision
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
@@ -64,6 +65,7 @@ class Timed:
         return self._policy.explain(view, memory, job)
 
     def _timed(self, call: Any, *args: Any) -> Any:
+        raise_if_told()  # planning takes long, and an import may have swallowed a signal
         begin = perf_counter()
         try:
             return call(*args)
