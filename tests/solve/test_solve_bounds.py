@@ -148,6 +148,17 @@ def test_the_least_round_is_the_best_of_all_splits() -> None:
         assert found.tolist() == [best]
 
 
+def test_the_least_round_is_known_where_its_tasks_in_a_row_outlast_the_range_of_times() -> None:
+    # 1,000 tasks of a year on 1,000 devices and on 7: a year and 143 years.
+    year_ns = 365 * 86_400 * 10**9
+    for devices, least_ns in ((1000, year_ns), (7, 143 * year_ns)):
+        found = least_round_ns(
+            np.array([1000]), np.array([[year_ns]]), np.array([[0]]), np.array([[True]]),
+            np.array([devices]),
+        )  # fmt: skip
+        assert found.tolist() == [least_ns]
+
+
 def test_preemptive_wspt_minimises_weighted_mean_busy_time() -> None:
     rng = random.Random(9)
     for _ in range(60):

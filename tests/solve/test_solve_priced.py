@@ -14,7 +14,7 @@ from warren.solve.bound_jobs import bound_jobs
 from warren.solve.dispatch import dispatch
 from warren.solve.exact import Tiny, least_weighted_jct
 from warren.solve.priced import Priced, new_scratch, respond
-from warren.solve.prices import CELLS, best_prices
+from warren.solve.prices import CELLS, best_prices, to_price
 
 COLUMNS = ("arrival_ns_J", "scale_J", "rounds_J", "comp_ns_JT", "sync_ns_JT", "fits_JT", "type_D")
 
@@ -24,6 +24,7 @@ def alone(rng: random.Random) -> dict[str, Any]:
     types = rng.randint(1, 3)
     grid = np.cumsum([0, *(rng.randint(1, 6) for _ in range(rng.randint(1, 6)))])
     return {
+        "round": rng.choice([0, 0, 1, 4]),
         "weight": rng.choice([0.0, 0.5, 1.0, 3.0]),
         "arrival": rng.choice([0, 0, 2, 5]),
         "scale": rng.randint(1, 2),
@@ -38,6 +39,7 @@ def alone(rng: random.Random) -> dict[str, Any]:
 def least_paid(case: dict[str, Any]) -> float:
     """w (C - a) and pay of the best schedule, round by round, with devices without number.
 
+    A round takes ``round`` or longer, as it does where devices are few.
     What a task pays is linear between whole starts, as prices change at whole seconds only.
     """
     types, horizon = range(len(case["comp"])), 24 + 6 * case["rounds"] + int(case["grid"][-1])
@@ -56,18 +58,20 @@ def least_paid(case: dict[str, Any]) -> float:
         for begin in range(horizon + 1 - length):
             inner = min(task[begin + 1, begin + length], task[begin, begin + length - 1])
             task[begin, begin + length] = min(task[begin, begin + length], inner)
+    date = np.arange(horizon + 1)
+    task[date[None] < date[:, None] + case["round"]] = np.inf
     done = np.full(horizon + 1, np.inf)
     done[case["arrival"]] = 0.0
     for _ in range(case["rounds"]):
         done = (done[:, None] + case["scale"] * task).min(axis=0)
-    waits = case["weight"] * (np.arange(horizon + 1) - case["arrival"])
+    waits = case["weight"] * (date - case["arrival"])
     return float((done + waits)[case["arrival"] :].min())
 
 
 def answer(case: dict[str, Any]) -> float:
     """What ``respond`` says, without what the devices earn."""
     comp, turn = np.array(case["comp"], float), np.add(case["comp"], case["sync"]).astype(float)
-    longest = np.maximum(turn, turn.min())
+    longest = np.maximum(turn, case["round"])
     problem = Priced(
         weight_J=np.array([case["weight"]]),
         arrival_s_J=np.array([float(case["arrival"])]),
@@ -95,7 +99,7 @@ def test_no_schedule_of_a_job_alone_costs_less_than_the_answer() -> None:
 
 def test_steady_prices_are_answered_exactly() -> None:
     # B is slower but cheaper: 10 rounds of 2 tasks cost 2 a second on A, 1 on B.
-    case = {"arrival": 3, "scale": 2, "rounds": 10, "comp": [1, 2], "sync": [1, 1],
+    case = {"arrival": 3, "scale": 2, "rounds": 10, "comp": [1, 2], "sync": [1, 1], "round": 0,
             "price": [[4], [1]], "grid": np.array([0, 200])}  # fmt: skip
     for weight in (1.0, 3.0, 4.0, 5.0, 50.0):
         # A: 20 s and 80 to pay. B: 30 s and 40 to pay.
@@ -160,3 +164,63 @@ def test_without_any_price_the_bound_is_that_of_the_paths() -> None:
         type_D=np.zeros(4, np.int64),
     )  # fmt: skip
     assert priced(case) == pytest.approx(35, rel=1e-9)
+
+
+def shortest_left_first(arrival: list[int], rounds: list[int]) -> int:
+    """The least sum of C - a on one device with rounds of one second (Schrage 1968)."""
+    left, now, total = list(rounds), 0, 0
+    while any(left):
+        waiting = [j for j, a in enumerate(arrival) if a <= now and left[j]]
+        now += 1
+        if waiting:
+            job = min(waiting, key=lambda j: left[j])
+            left[job] -= 1
+            total += 0 if left[job] else now - arrival[job]
+    return total
+
+
+def test_any_prices_on_any_grid_bound_the_whole_instance() -> None:
+    closest = []
+    for seed in range(12):
+        rng = random.Random(seed)
+        count = rng.randint(2, 4)
+        rounds = [rng.randint(200, 2000) for _ in range(count)]
+        arrival = [0, *(rng.randint(0, 1000) for _ in rounds[1:])]
+        optimum = shortest_left_first(arrival, rounds)
+        case = one_machine(
+            comp_ns_JT=np.full((count, 1), 10**9), rounds_J=np.array(rounds),
+            arrival_ns_J=np.array(arrival) * 10**9,
+        )  # fmt: skip
+        jobs = bound_jobs(**case)
+        assert jobs is not None
+        problem, good = to_price(jobs), best_prices(jobs)
+        assert problem is not None
+        assert good is not None
+        ratio, price_TI = 0.0, good.price_TI
+        for step in range(40):
+            # Climb from good prices, and leave their grid: nothing may lead above the optimum.
+            grid_s_E = np.sort(good.grid_s_E * [rng.choice([1, 1, 1.01]) for _ in good.grid_s_E])
+            on_grid = problem._replace(grid_s_E=good.grid_s_E if step % 2 else grid_s_E)
+            factor_I = [rng.choice([1, 1, 1, 0.98, 1.02, 0]) for _ in grid_s_E[1:]]
+            trial_TI = price_TI * (rng.choice([0.9, 0.99, 1, 1.01, 1.1]) if step % 3 else factor_I)
+            value = respond(on_grid, trial_TI, new_scratch(on_grid))
+            assert value <= optimum, (arrival, rounds, grid_s_E, trial_TI)
+            if value > ratio * optimum:
+                ratio, price_TI = value / optimum, trial_TI
+        closest.append(ratio)
+    assert np.mean(closest) > 0.9, closest  # measured 0.92
+
+
+def test_an_arrival_that_float_seconds_round_up_to_an_edge_may_use_what_lies_before_it() -> None:
+    # 1 ns before the edge a task of 1 ns is free; in float seconds both are the same date.
+    case = one_machine(
+        comp_ns_JT=np.ones((2, 1), np.int64), arrival_ns_J=np.array([0, 10**17 - 1]),
+        weight_J=np.array([0.0, 1e-9]),
+    )  # fmt: skip
+    assert float((10**17 - 1) / 1e9) == 1e8
+    jobs = bound_jobs(**case)
+    assert jobs is not None
+    problem = to_price(jobs)
+    assert problem is not None
+    problem = problem._replace(grid_s_E=np.array([0.0, 1e8, 1e8 + 10]), devices_T=np.zeros(1))
+    assert respond(problem, np.array([[0.0, 1.0]]), new_scratch(problem)) <= 1e-18

@@ -9,8 +9,8 @@ for any prices
 where each job may choose its schedule as if it were alone: a Lagrangian relaxation of (8).
 
 *One job.* R rounds of n tasks; W_t = R n T^c_t; q the least time of a round (``rounds``);
-l_t = max(q, T^c_t + T^s_t) and P_t = R l_t. A round with a task on type t takes l_t or longer. For
-a number mu >= 0 ("what the whole job may pay") let
+l_t = max(q, T^c_t + T^s_t) and P_t = R l_t. A round with a task on type t takes l_t or longer, so
+C >= a + min P_t. For a number mu >= 0 ("what the whole job may pay") let
 
     pi(x) = max(0, max_t (mu - price_t(x) W_t) / P_t).
 
@@ -18,26 +18,32 @@ a number mu >= 0 ("what the whole job may pay") let
 
     mu - integral of pi over [a, C] - L V,
 
-L the largest l_t, V the total variation of pi over (a, C). *Proof.* Let a task of type t compute
-during [x, x + c] in a round with the window [b, e]. A part U of the window has the length l_t and
-contains [x, x + c]. With pi' the supremum of pi over all times of [a, C] not farther than L,
+L the largest l_t, V the total variation of pi over (a, C). *Proof.* Let pi'(y) be the supremum of
+pi over all times of [a, C] not farther than L from y. Take a task on type t, in a round with the
+window [b, e], and a moment z of the window. As e - b >= l_t, a part U of the window has the length
+l_t and contains z; no y in U is farther than L from z, so
 
-    mu / R - n integral of price_t over [x, x + c]
-        = average over [x, x + c] of (mu - price_t W_t) / R <= average of l_t pi <= integral of pi'
+    (mu - price_t(z) W_t) / R <= l_t pi(z) <= integral of pi' over U <= integral over [b, e].
 
-over U, hence over [b, e]. The mean over the n tasks of a round: the round pays at least mu / R
-minus the integral of pi' over its window. The windows of the rounds follow one another inside
-[a, C]: sum over the rounds. Last, pi' exceeds pi at y by at most the rises of pi within L to the
-right and its falls within L to the left, and each rise or fall counts for a length L of y: the
-integrals of pi' and pi differ by at most L V. (T^c = 0: the average is the value at x.)
+The average over the moments at which the task computes, T^c_t or longer, one after the other or
+with breaks: mu / R - n (what the task pays) <= integral of pi' over [b, e]. (T^c_t = 0: any z.)
+The mean over the n tasks: the round pays at least mu / R minus the integral of pi' over its
+window. The windows of the rounds follow one another inside [a, C]: sum over the rounds. Last,
+pi'(y) - pi(y) is at most the rises of pi within L after y plus its falls within L before y. Each
+rise or fall counts for a length L of y: the integrals of pi' and pi differ by at most L V.
 
 So w (C - a) + mu - integral - L V bounds the job's cost for a given C and every mu. Prices are
-constant on the intervals of a grid and 0 after it; within an interval the bound is linear in C.
-``respond`` takes, for each interval that C may lie in, the best mu that it finds, and then the
-least over the intervals. A poor mu makes the bound weaker, never wrong. Rounding is counted
-(every sum's terms times their number times the machine's epsilon) and subtracted.
+constant on the intervals of a grid and 0 after it; for C within an interval, V taken with the
+change at the interval's begin, the bound is linear in C, so its least is at one of the ends (or at
+a + min P_t). ``respond`` takes, for each interval that C may lie in, the best mu that it finds,
+and then the least over the intervals. A poor mu makes the bound weaker, never wrong.
 
-Longer tasks than given only pay more; nothing above needs tasks to be uninterrupted, so it holds
+*Rounding.* The pi that is computed serves as pi: what it lacks of the exact one is some epsilons
+of itself and of mu, and so is the loss in the claim. Each sum is lowered by its number of terms
+times their magnitudes times epsilon. An arrival must not be later than the job's own: if it is
+rounded up to an edge, the interval before the edge is missing altogether.
+
+Longer tasks, tasks with breaks and synchronisations that queue are all covered, so the bound holds
 for every grain and for the networks ``constant`` and ``lane``.
 """
 
@@ -61,7 +67,7 @@ class Priced(NamedTuple):
     """Jobs and grid; float seconds. Types a job cannot use have infinite ``path`` and ``work``."""
 
     weight_J: Any
-    arrival_s_J: Any
+    arrival_s_J: Any  # no later than the true ones
     path_s_JT: Any  # P
     work_s_JT: Any  # W
     longest_s_J: Any  # L

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.solve.bound_jobs import Jobs
-from warren.solve.priced import Priced, new_scratch, respond
+from warren.solve.priced import EPS, Priced, new_scratch, respond
 
 Floats = npt.NDArray[np.float64]
 GRIDS: Final = (8, 16, 32, 64)
@@ -41,30 +41,16 @@ class Prices:
 
 
 def best_prices(jobs: Jobs) -> Prices | None:
-    """Prices with a large bound; None where even the coarsest grid has more than CELLS cells.
-
-    Jobs that take no time (all of their tasks are free of cost somewhere) are left out.
-    """
-    lasts_J = jobs.path_s_J > 0
-    path_s_JT, work_s_JT = jobs.path_s_JT[lasts_J], jobs.work_s_JT[lasts_J]
-    grids = [count for count in GRIDS if path_s_JT.size * count <= CELLS]
-    if not grids or not path_s_JT.size:
+    """Prices with a large bound; None where even the coarsest grid has more than CELLS cells."""
+    problem = to_price(jobs)
+    grids = [] if problem is None else [n for n in GRIDS if problem.path_s_JT.size * n <= CELLS]
+    if problem is None or not grids:
         return None
     used_T = jobs.devices_T > 0
-    longest_s_JT = np.where(np.isfinite(path_s_JT), path_s_JT, 0.0) / jobs.rounds_J[lasts_J, None]
-    problem = Priced(
-        weight_J=jobs.weight_J[lasts_J],
-        arrival_s_J=jobs.arrival_s_J[lasts_J],
-        path_s_JT=np.ascontiguousarray(path_s_JT[:, used_T]),
-        work_s_JT=np.ascontiguousarray(work_s_JT[:, used_T]),
-        longest_s_J=longest_s_JT.max(axis=1),
-        devices_T=jobs.devices_T[used_T].astype(np.float64),
-        grid_s_E=np.zeros(2),
-    )
     best = Prices(
         bound_s=0.0,
-        price_TI=np.zeros((int(used_T.sum()), 1)),
-        grid_s_E=np.array([0.0, _horizon_s(problem)]),
+        price_TI=np.zeros((len(problem.devices_T), 1)),
+        grid_s_E=problem.grid_s_E,
     )
     target = _FIRST_TARGET
     for count in grids:
@@ -76,6 +62,30 @@ def best_prices(jobs: Jobs) -> Prices | None:
     price_TI = np.zeros((len(used_T), best.price_TI.shape[1]))
     price_TI[used_T] = best.price_TI
     return replace(best, price_TI=price_TI)
+
+
+def to_price(jobs: Jobs) -> Priced | None:
+    """What ``priced`` needs to know of the jobs, on a grid of one interval.
+
+    Types without a device are left out, and jobs that take no time (all of their tasks are free
+    of cost somewhere); None if there are no other jobs. Arrivals are rounded down: one that were
+    rounded up to an edge of a grid would deny its job what lies before.
+    """
+    lasts_J, used_T = jobs.path_s_J > 0, jobs.devices_T > 0
+    if not lasts_J.any():
+        return None
+    path_s_JT = jobs.path_s_JT[lasts_J][:, used_T]
+    round_s_JT = np.where(np.isfinite(path_s_JT), path_s_JT, 0.0) / jobs.rounds_J[lasts_J, None]
+    problem = Priced(
+        weight_J=jobs.weight_J[lasts_J],
+        arrival_s_J=jobs.arrival_s_J[lasts_J] * (1 - 2 * EPS),
+        path_s_JT=np.ascontiguousarray(path_s_JT),
+        work_s_JT=np.ascontiguousarray(jobs.work_s_JT[lasts_J][:, used_T]),
+        longest_s_J=round_s_JT.max(axis=1),
+        devices_T=jobs.devices_T[used_T].astype(np.float64),
+        grid_s_E=np.zeros(2),
+    )
+    return problem._replace(grid_s_E=np.array([0.0, _horizon_s(problem)]))
 
 
 def _horizon_s(problem: Priced) -> float:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+LATEST_NS: Final = 2**62
+"""No schedule ends later: int64 has room for twice that."""
 
 
 def least_round_ns(
@@ -24,8 +28,9 @@ def least_round_ns(
     """
     comp_JT = np.where(usable_JT, comp_ns_JT, 1)
     sync_JT = np.where(usable_JT, sync_ns_JT, 0)
-    # All tasks on one device of any usable type is an upper limit.
-    high_J = np.where(usable_JT, scale_J[:, None] * comp_JT + sync_JT, 0).max(axis=1)
+    # All tasks on one device of any usable type is an upper limit; so is the range of times.
+    each_JT = np.minimum(comp_JT, (LATEST_NS - sync_JT) // scale_J[:, None])
+    high_J = np.where(usable_JT, scale_J[:, None] * each_JT + sync_JT, 0).max(axis=1)
     low_J = np.full(len(scale_J), -1, dtype=np.int64)
     while (high_J - low_J > 1).any():
         middle_J = low_J + (high_J - low_J) // 2
