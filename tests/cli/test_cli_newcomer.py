@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cli_runs import ROUND_ROBIN, RUN, Warren, write_run
+
+from warren.cli import lines
+from warren.cli.commands import comparing
 
 
 def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
@@ -51,8 +55,41 @@ def test_a_run_of_very_many_tasks_says_how_to_make_it_coarser(
     path = write_run(tmp_path / "in", jobs=jobs)
     (note,) = warren("simulate", path, "--dry-run").err
     assert note.startswith("50,001,000 tasks, ")
-    assert "`grain: " in note
-    assert warren("simulate", path, "--dry-run", "--set", "grain=60 s").err == []
+    assert "`grain: 1 min` (`--set grain='1 min'`)" in note
+    assert warren("simulate", path, "--dry-run", "--set", "grain=1 min").err == []
+
+
+def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.9 million tasks of a minute, as of a trace: too many event by event, few as a plan."""
+    cost = (
+        "profiles: {minute: {model: 0, comp: {V100: 60 s, K80: 60 s}, sync: {V100: 0, K80: 0}}}\n"
+    )
+    jobs = "jobs: [{name: a, cost: minute, scale: 1000, rounds: 3900}]"
+    path = write_run(tmp_path / "in", run=RUN + cost, jobs=jobs)
+
+    def notes(*more: str) -> list[str]:
+        return warren("simulate", path, "--dry-run", *more).err
+
+    (note,) = notes("--set", "grain=90 s")
+    assert note.startswith("3,900,000 stretches of tasks at grain 90 s, ")
+    assert "`grain: 10 min` (`" in note
+    assert notes("--set", "grain=10 min") == notes("--place", "hare") == []
+    assert len(notes("--place", "hare", "--events")) == 1
+    monkeypatch.setattr(comparing, "simulate", Mock(side_effect=KeyboardInterrupt))
+    told = warren("compare", path, "--place", "hare,srtf,gavel-fifo").err
+    assert [line.split()[0] for line in told[:2]] == ["3,900,000", "simulating"]
+
+
+def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
+    warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LINES_S", 1e-4)
+    for arguments in (("compare", tiny), ("simulate", tiny, "--events")):
+        told = [line for line in warren(*arguments).err if line.startswith("  srtf: ")]
+        assert told
+        assert all("planning, " in line or " of 45 tasks, " in line for line in told)
 
 
 def test_a_run_yaml_is_named_after_its_folder_from_wherever_it_is_called(

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
-from warren.cli.compose import simulate
+from warren.cli.compose import Options, simulate
 from warren.cli.export import load_record
 from warren.cli.files import read_dir, refused, write_atomic
+from warren.cli.lines import simulation_view
+from warren.cli.size import size_note
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
@@ -55,6 +57,10 @@ def _all(
             found.append(_Entry(record=load_record(one, read_dir(one)), folder=one))
         else:
             found += [(one, run) for run in _runs(one, place, seeds, overrides)]
+    runs = [one[1] for one in found if not isinstance(one, _Entry)]
+    for note in dict.fromkeys(map(size_note, runs)):
+        if note:
+            say(note)
     return [one if isinstance(one, _Entry) else _simulated(*one) for one in found]
 
 
@@ -76,8 +82,9 @@ def _runs(path: str, place: str | None, seeds: int, overrides: Sequence[str]) ->
 
 def _simulated(path: str, run: Run) -> _Entry:
     say(f"simulating {run.name} under {run.scheduler.place}")
+    options = Options(attend=simulation_view(run))
     with named_after(path, run):
-        return _Entry(record=simulate(run), folder=None)
+        return _Entry(record=simulate(run, None, options), folder=None)
 
 
 def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:

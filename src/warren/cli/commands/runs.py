@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
+from warren.cli.lines import simulation_view
 from warren.cli.output import OldDir, OutputDir, check_free, default_dir
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
@@ -33,17 +33,12 @@ def simulate_command(
 ) -> None:
     """Simulate one run file."""
     run = run_of(run_file, place, overrides)
-    _say_size(run)
+    _say_size(run, events=events)
     if dry_run:
         with named_after(run_file, run):
             _show_resolved(run, out, json_)
         return
-    attend = None
-    if sys.stderr.isatty():
-        from warren.cli.screen import progress
-
-        attend = progress(run)
-    options = Options(compiled=not events, check=check, attend=attend)
+    options = Options(compiled=not events, check=check, attend=simulation_view(run))
     with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
         record = simulate(run, folder, options)
     finish(record, out, json_)
@@ -73,7 +68,7 @@ def run_command(
     from warren.live.pads import check_jitter
 
     run = run_of(run_file, place, overrides)
-    _say_size(run)
+    _say_size(run, events=True)
     with named_after(run_file, run):
         check_apps(run)
         check_jitter(run)
@@ -93,10 +88,10 @@ def run_command(
     finish(record, path, json_)
 
 
-def _say_size(run: Run) -> None:
-    from warren.workload.grain import size_note
+def _say_size(run: Run, *, events: bool = False) -> None:
+    from warren.cli.size import size_note
 
-    note = size_note(run)
+    note = size_note(run, events=events)
     if note:
         say(note)
 
