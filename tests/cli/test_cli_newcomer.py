@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
+from types import ModuleType
 from unittest.mock import Mock
 
 import pytest
 from cli_runs import ROUND_ROBIN, RUN, Warren, write_run
 
 from warren.cli import lines
-from warren.cli.commands import comparing
+from warren.cli.commands import comparing, runs
+from warren.cli.compose import Options, simulate
+from warren.core.loop import Core, Observer
+from warren.model.run import Run
+from warren.report.record import Record
 
 
 def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
@@ -82,14 +91,43 @@ def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
     assert [line.split()[0] for line in told[:2]] == ["3,900,000", "simulating"]
 
 
+@pytest.mark.parametrize("command", [runs, comparing])
 def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
-    warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch
+    warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch, command: ModuleType
 ) -> None:
-    monkeypatch.setattr(lines, "LINES_S", 1e-4)
-    for arguments in (("compare", tiny), ("simulate", tiny, "--events")):
-        told = [line for line in warren(*arguments).err if line.startswith("  srtf: ")]
-        assert told
-        assert all("planning, " in line or " of 45 tasks, " in line for line in told)
+    """Nobody waits for lines of seconds here: each step that has to be told waits for its line."""
+    monkeypatch.setattr(lines, "LINES_S", 1e-3)
+    told: list[str] = []
+    line_of = lines._line
+
+    def noted(core: Core, passed_s: float) -> str:
+        told.append(line_of(core, passed_s))
+        return told[-1]
+
+    monkeypatch.setattr(lines, "_line", noted)
+
+    def waited(text: str) -> None:
+        until = monotonic() + 20
+        while not any(text in line for line in told) and monotonic() < until:
+            sleep(1e-3)
+
+    def slow(run: Run, out: None, options: Options) -> Record:
+        assert options.attend is not None
+        inner = options.attend
+
+        @contextmanager
+        def attend(core: Core) -> Iterator[Observer]:
+            with inner(core):
+                waited("planning")
+                yield lambda state, _: waited(" of 45 tasks") if state.round_J.any() else None
+
+        return simulate(run, out, replace(options, attend=attend, compiled=False))
+
+    monkeypatch.setattr(command, "simulate", slow)
+    err = warren("compare" if command is comparing else "simulate", tiny).err
+    assert [one for one in told if one in err] == told
+    assert told[0].startswith("  srtf: planning, ")
+    assert " of 45 tasks, " in told[-1]
 
 
 def test_a_run_yaml_is_named_after_its_folder_from_wherever_it_is_called(
