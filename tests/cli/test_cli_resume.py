@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cli_runs import JOBS, Told, Warren, write_run
@@ -273,3 +274,11 @@ def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
     assert (told.code, told.out) == (2, "")
     assert told.err[-1].endswith("936 tasks; hare-published takes at most 900; use hare")
     assert not world.out.exists()
+
+
+def test_a_run_says_at_once_that_it_starts_before_its_policy_plans(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compose, "_live_policy", Mock(side_effect=KeyboardInterrupt))
+    told = world.begin(None)
+    assert told.err[0] == "tiny: planning 3 jobs, starting 3 devices"

@@ -18,6 +18,7 @@ from warren.cli.output import OldDir, OutputDir, check_free, default_dir
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
+from warren.report.wording import count
 
 
 @answers_alone()
@@ -81,6 +82,7 @@ def run_command(
     folder = OutputDir(path, durable=True)
     try:
         with named_after(run_file, run), folder:
+            _say_start(run)
             record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
     except BaseException as error:
         say_what_is_left(folder, error)
@@ -94,6 +96,12 @@ def _say_size(run: Run, *, events: bool = False) -> None:
     note = size_note(run, events=events)
     if note:
         say(note)
+
+
+def _say_start(run: Run) -> None:
+    """A first line at once: a plan and the libraries of devices may take long."""
+    jobs, devices = count(len(run.workload.jobs), "job"), count(len(run.cluster.devices), "device")
+    say(f"{run.name}: planning {jobs}, starting {devices}")
 
 
 def say_what_is_left(folder: OutputDir, error: BaseException) -> None:
