@@ -16,7 +16,7 @@ from cli_runs import JOBS, Told, Warren, write_run
 import warren as from_python
 from warren.cli import compose
 from warren.core.history import read_history
-from warren.core.journal import MAGIC, frames
+from warren.core.journal import MAGIC, Record, Step, frames
 from warren.live.base import refuse_another_class
 from warren.model.events import AnyEvent
 
@@ -105,12 +105,21 @@ def test_a_run_that_was_cut_off_goes_on_and_says_how(world: World, more: tuple[s
     assert from_python.load(world.out).job("a").row["status"] == "finished"
 
 
+def _whole(journal: bytes) -> list[Record]:
+    """The records that are whole."""
+    return [] if MAGIC.startswith(journal) else [record for record, _ in frames(journal)]
+
+
 def test_a_journal_torn_at_any_byte_goes_on_and_is_whole_again(world: World) -> None:
     world.begin(25)
     whole, places = world.journal, [end for _, end in frames(world.journal)]
     for size in (0, 3, JOURNAL_OPENS, places[0] - 1, places[0], places[3], places[7] + 5):
         (world.out / "journal").write_bytes(whole[:size])
-        assert world.resume().code == 0, size
+        told = world.resume()
+        assert told.code == 0, size
+        begun = any(isinstance(one, Step) and one.events for one in _whole(whole[:size]))
+        assert (f"{world.out}: nothing had run yet, starting at 0 s" in told.err) is not begun
+        assert told.err[0].startswith(f"{world.out}: going on at ") is begun
         history = read_history(world.journal)
         assert (history.finish_ns_J >= 0).all()
         assert history.resumed == (size > places[0])
