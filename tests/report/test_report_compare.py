@@ -26,6 +26,17 @@ def test_rows_come_in_order_from_records_or_summaries_alike():
     assert min(row["vs_best"] for row in rows) == 0.0
 
 
+def test_a_live_run_of_the_plain_engine_is_of_the_policy_plain_whatever_its_file_says():
+    def places(engine, world):
+        record = record_of(world=world)
+        cluster = replace(record.run.cluster, engine=engine)
+        record = replace(record, run=replace(record.run, cluster=cluster))
+        return summary(record)["scheduler"]["place"], compare([record])[0]["place"]
+
+    assert places("plain", "live") == ("plain", "plain")
+    assert places("plain", "sim") == places("local", "live") == ("hare", "hare")
+
+
 def test_a_run_with_failed_jobs_is_never_the_best():
     whole, broken = record_of(), record_of(failed=(0, 1, 2), bound_share=None)
     rows = compare([whole, broken])

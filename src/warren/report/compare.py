@@ -80,7 +80,7 @@ def _same_problem(one: Record, other: Record) -> bool:
 
 def _identity(record: Record) -> tuple[Any, ...]:
     jobs = tuple((job.name, job.arrival_ns, job.scale) for job in record.run.workload.jobs)
-    return record.run.scheduler.place, jobs
+    return record.place, jobs
 
 
 def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
     return {
         "live": live.run.name,
         "simulated": simulated.run.name,
-        "place": live.run.scheduler.place,
+        "place": live.place,
         "jobs": len(per_job),
         "left_out": len(live.run.workload.jobs) - len(per_job),
         "mean_error_pct": float(size.mean()) if known else None,
