@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from report_world import record_of
 
+from warren.model.events import ParamsSaved
+from warren.report.agree import agreement_line, same_params
 from warren.report.compare import compare, comparison_lines, jct_errors
 from warren.report.metrics import summary
 
@@ -96,3 +98,24 @@ def test_lines_are_aligned_text():
     lines = comparison_lines(rows)
     assert len(lines) == 3
     assert len({line.index("hare") for line in lines[1:]}) == 1
+
+
+def hashed(name, hashes, **more):
+    """A live record whose jobs ended with these hashes; None: did not finish."""
+    record = record_of(name=name, world="live", jobs=len(hashes), **more)
+    saved = {
+        job: ParamsSaved(1, job, sha256, "one class")
+        for job, sha256 in enumerate(hashes)
+        if sha256 is not None
+    }
+    return replace(record, history=replace(record.history, saved=saved))
+
+
+def test_live_runs_of_the_same_jobs_say_which_parameters_agree():
+    one, other = hashed("one", "abc"), hashed("other", "abc", place="fifo")
+    (found,) = same_params([one, record_of(jobs=3), other, hashed("few", "ab")])
+    assert agreement_line(found) == ("parameters: 3 of 3 jobs have the same bits in one and other")
+    (found,) = same_params([one, hashed("third", ("a", "x", None))])
+    assert (found["jobs"], found["same"], found["left_out"]) == (2, 1, 1)
+    assert found["differ"] == [one.run.workload.jobs[1].name]
+    assert agreement_line(found).endswith("; other bits: job-01; not finished in both: 1")

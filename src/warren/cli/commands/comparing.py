@@ -88,7 +88,11 @@ def _simulated(path: str, run: Run) -> _Entry:
 
 
 def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
-    """Summaries in the order given; a live one carries how well each simulation predicted it."""
+    """Summaries in the order given; a live one carries how well each simulation predicted it.
+
+    And whether the other live runs of its jobs ended with the same parameters.
+    """
+    from warren.report.agree import same_params
     from warren.report.compare import jct_errors
     from warren.report.metrics import summary
 
@@ -100,6 +104,10 @@ def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
         if entry.record.live:
             others = [_named(e) for e in entries if not e.record.live]
             values["jct_errors"] = jct_errors([_named(entry), *others])
+            own = [_named(entry), *(_named(e) for e in entries if e.record.live and e is not entry)]
+            values["same_params"] = [
+                one for one in same_params(own) if one["live"] == own[0].run.name
+            ]
         found.append(values)
     return found
 
@@ -119,11 +127,14 @@ def _labelled(entries: Sequence[_Entry]) -> list[Record]:
 
 
 def _print(entries: Sequence[_Entry]) -> None:
+    from warren.report.agree import agreement_line, same_params
     from warren.report.compare import compare, comparison_lines, jct_errors
 
     records = _labelled(entries)
     for line in comparison_lines(compare(records), jct_errors(records)):
         answer(line)
+    for found in same_params(records):
+        answer(agreement_line(found))
 
 
 def _check_page(out: str | None) -> None:
