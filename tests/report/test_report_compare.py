@@ -8,8 +8,9 @@ from report_world import record_of
 
 from warren.model.events import ParamsSaved
 from warren.report.agree import agreement_line, same_params
-from warren.report.compare import compare, comparison_lines, jct_errors
+from warren.report.compare import compare, comparison_lines, jct_errors, mean_rows
 from warren.report.metrics import summary
+from warren.report.page.page import page
 
 
 def late(record, share):
@@ -119,3 +120,30 @@ def test_live_runs_of_the_same_jobs_say_which_parameters_agree():
     assert (found["jobs"], found["same"], found["left_out"]) == (2, 1, 1)
     assert found["differ"] == [one.run.workload.jobs[1].name]
     assert agreement_line(found).endswith("; other bits: job-01; not finished in both: 1")
+
+
+def seeded(seeds, places=("hare", "fifo")):
+    """Records as of ``compare --seeds``."""
+    return [
+        record_of(name=f"mix seed {seed}", seed=seed, place=place, jobs=4)
+        for place in places
+        for seed in seeds
+    ]
+
+
+def test_the_best_is_that_of_the_same_seed_and_means_are_over_the_seeds_of_a_policy():
+    rows = compare([late(seeded([1], ["hare"])[0], 0.5), *seeded([2], ["hare"]), *seeded([1, 2])])
+    assert [row["vs_best"] for row in rows] == [pytest.approx(0.5), 0, 0, 0, 0, 0]
+    records = seeded([1, 2, 3])
+    rows = compare(records)
+    means = mean_rows(rows)
+    assert [(row["run"], row["place"]) for row in means] == [
+        ("mix, mean of 3", "hare"), ("mix, mean of 3", "fifo"),
+    ]  # fmt: skip
+    for key in ("weighted_jct_s", "gap", "makespan_s"):
+        assert means[0][key] == pytest.approx(sum(row[key] for row in rows[:3]) / 3)
+    assert mean_rows(compare(seeded([1]))) == mean_rows(compare([record_of(), record_of()])) == []
+    assert "mix, mean of 3" in comparison_lines(rows)[-1]
+    text = page(records)
+    assert text.count("<td>mix, mean of 3</td>") == 2
+    assert "6 runs side by side" in text

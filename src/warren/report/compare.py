@@ -24,21 +24,54 @@ _PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
 def compare(runs: Iterable[Record | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row a run, from records or summaries, in the order given.
 
-    ``vs_best`` is weighted JCT over the least among runs of as many jobs in which all of them
-    finished, minus one (None for the others); ``gap`` that of the weighted JCT to its bound.
+    ``vs_best`` is weighted JCT over the least among runs of as many jobs and of the same seed in
+    which all of them finished, minus one (None for the others); ``gap`` that of the weighted JCT
+    to its bound.
     """
     rows = [_row(run) for run in runs]
-    best: dict[int, float] = {}
+    best: dict[tuple[int, int], float] = {}
     for row in rows:
         if _whole(row):
-            best[row["jobs"]] = min(row["weighted_jct_s"], best.get(row["jobs"], np.inf))
+            key = row["jobs"], row["seed"]
+            best[key] = min(row["weighted_jct_s"], best.get(key, np.inf))
     for row in rows:
-        least = best.get(row["jobs"])
+        least = best.get((row["jobs"], row["seed"]))
         row["vs_best"] = row["weighted_jct_s"] / least - 1.0 if least and _whole(row) else None
     return rows
 
 
 comparison_rows = compare
+
+
+def mean_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a policy of runs that differ in their seed alone; ``seeds`` says how many.
+
+    Such runs are named ``NAME seed N``. A mean is over all of them, None where one is not known;
+    ``finished`` is the least.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        name, seed = str(row["run"]), f" seed {row['seed']}"
+        if name.endswith(seed):
+            key = name.removesuffix(seed), row["place"], row["world"], row["jobs"]
+            groups.setdefault(key, []).append(row)
+    return [_mean(name, found) for (name, *_), found in groups.items() if len(found) > 1]
+
+
+def _mean(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of runs of one policy."""
+    found: dict[str, Any] = {
+        "run": f"{name}, mean of {len(rows)}",
+        "place": rows[0]["place"],
+        "world": rows[0]["world"],
+        "seeds": len(rows),
+        "finished": min(row["finished"] for row in rows),
+    }
+    for key, _ in COLUMNS:
+        values = [row.get(key) for row in rows]
+        if key not in found:
+            found[key] = None if None in values else float(np.mean(values))  # type: ignore[arg-type]
+    return found
 
 
 def _whole(row: Mapping[str, Any]) -> bool:
@@ -133,8 +166,9 @@ def cell(key: str, value: object) -> str:
 def comparison_lines(
     rows: Iterable[Mapping[str, Any]], errors: Iterable[Mapping[str, Any]] = ()
 ) -> list[str]:
-    """The comparison as lines of aligned text, then one line a prediction."""
-    headings, cells = comparison_table(rows)
+    """The comparison as lines of aligned text, means by seed last, then one line a prediction."""
+    rows = list(rows)
+    headings, cells = comparison_table([*rows, *mean_rows(rows)])
     widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
     lines = [
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
