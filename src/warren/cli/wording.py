@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from warren.report.losses import loss_sentence
+from warren.report.wording import count, duration, percent, seconds
 
 OVERRUN_SHARE: Final = 0.05
 """Overruns above this share of the tasks are told."""
@@ -16,18 +17,19 @@ def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[
     lines = [*notes]
     lines.append(
         f"{values['run']}: {values['scheduler']['place']}, grain {values['grain']}: "
-        f"{values['finished']}/{values['jobs']} jobs finished, {values['tasks']} tasks"
+        f"{values['finished']:,}/{values['jobs']:,} jobs finished, {count(values['tasks'], 'task')}"
     )
     if values["mean_jct_s"] is not None:
         lines.append(
-            f"mean JCT {values['mean_jct_s']:.1f} s, p95 {values['p95_jct_s']:.1f} s, weighted "
-            f"{values['weighted_jct_s']:.1f} s, makespan {values['makespan_s']:.1f} s, "
-            f"utilization {100 * values['utilization']:.1f} % (cluster seconds)"
+            f"mean JCT {duration(values['mean_jct_s'])}, p95 {duration(values['p95_jct_s'])}, "
+            f"makespan {duration(values['makespan_s'])}, sum of weighted JCTs "
+            f"{seconds(values['weighted_jct_s'])}, utilisation {percent(values['utilization'])} "
+            "(cluster time)"
         )
     gap = (values.get("gap") or {}).get("weighted_jct")
     if gap is not None:
         lines.append(
-            f"weighted JCT is at most {100 * gap:.1f} % above the best any schedule can do"
+            f"the sum of weighted JCTs is at most {percent(gap)} above the best any schedule can do"
         )
     elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
         lines.append(f"no lower bound: {reason}")
@@ -36,7 +38,8 @@ def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[
         lines.append(losses)
     if values["decide_s"] is not None and values["wall_s"] is not None:
         lines.append(
-            f"decided in {values['decide_s']:.3f} real s, {values['wall_s']:.2f} real s in all"
+            f"decided in {duration(values['decide_s'])}, {duration(values['wall_s'])} in all "
+            "(real time)"
         )
     return lines
 

@@ -13,9 +13,9 @@ from warren.report.wording import count, number, percent
 
 COLUMNS: Final = (
     ("run", "run"), ("place", "place"), ("world", "world"), ("finished", "finished"),
-    ("weighted_jct_s", "weighted JCT s"), ("vs_best", "vs best"), ("mean_jct_s", "mean JCT s"),
-    ("p95_jct_s", "p95 JCT s"), ("makespan_s", "makespan s"), ("utilization", "use"),
-    ("gap", "gap"), ("decide_s", "decide s"),
+    ("weighted_jct_s", "sum of weighted JCTs s"), ("vs_best", "vs best"),
+    ("mean_jct_s", "mean JCT s"), ("p95_jct_s", "p95 JCT s"), ("makespan_s", "makespan s"),
+    ("utilization", "use"), ("gap", "gap"), ("decide_s", "decide s"),
 )  # fmt: skip
 """Key of a comparison row and its heading in a table."""
 _PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
