@@ -22,8 +22,9 @@ def values(**other: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("overruns", "told"), [(0, False), (5, False), (6, True)])
 def test_many_overruns_are_told_with_the_way_out(overruns: int, told: bool) -> None:
-    text = "\n".join(summary_lines(values(overruns=overruns)))
-    assert ("raise emulate.time_scale" in text) is told
+    text = "\n".join(summary_lines(values(overruns=overruns), time_scale=0.34))
+    way = "raise emulate.time_scale: `--set cluster.emulate.time_scale=0.34`"
+    assert (way in text) is told
 
 
 def test_a_missing_bound_is_told_with_its_reason() -> None:

@@ -12,8 +12,13 @@ OVERRUN_SHARE: Final = 0.05
 """Overruns above this share of the tasks are told."""
 
 
-def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[str]:
-    """What a run's ``summary.json`` says, in a few lines; ``notes`` come first."""
+def summary_lines(
+    values: Mapping[str, Any], notes: Sequence[str] = (), time_scale: float | None = None
+) -> list[str]:
+    """What a run's ``summary.json`` says, in a few lines; ``notes`` come first.
+
+    ``time_scale`` is one at which nearly all tasks would have kept their emulated time.
+    """
     lines = [*notes]
     lines.append(
         f"{values['run']}: {values['scheduler']['place']}, grain {values['grain']}: "
@@ -33,7 +38,7 @@ def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[
         )
     elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
         lines.append(f"no lower bound: {reason}")
-    lines += _overruns(values)
+    lines += _overruns(values, time_scale)
     if losses := loss_sentence(values):
         lines.append(losses)
     if values["decide_s"] is not None and values["wall_s"] is not None:
@@ -44,12 +49,13 @@ def summary_lines(values: Mapping[str, Any], notes: Sequence[str] = ()) -> list[
     return lines
 
 
-def _overruns(values: Mapping[str, Any]) -> list[str]:
+def _overruns(values: Mapping[str, Any], time_scale: float | None) -> list[str]:
     """A warning where so many tasks outlasted their pad that the times say little."""
     overruns, tasks = int(values.get("overruns") or 0), int(values["tasks"])
     if overruns <= OVERRUN_SHARE * tasks:
         return []
+    way = "" if time_scale is None else f": `--set cluster.emulate.time_scale={time_scale:g}`"
     return [
-        f"{overruns} of {tasks} tasks took longer than their emulated time, so this machine is "
-        "too slow for these times; raise emulate.time_scale"
+        f"{overruns:,} of {tasks:,} tasks took longer than their emulated time, so this machine is "
+        f"too slow for these times; raise emulate.time_scale{way}"
     ]

@@ -139,14 +139,16 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
 
 def finish(record: Record, out: str | None, json_: bool) -> None:
     """Print the summary; exit code 1 if a job did not finish."""
-    from warren.cli.wording import summary_lines
+    from warren.cli.wording import OVERRUN_SHARE, summary_lines
     from warren.report.metrics import summary
+    from warren.report.overran import needed_time_scale
 
     values = summary(record)
     if json_:
         print_json(values)
     else:
-        for line in summary_lines(values, record.run.workload.notes):
+        scale = needed_time_scale(record, OVERRUN_SHARE)
+        for line in summary_lines(values, record.run.workload.notes, scale):
             answer(line)
     if out:
         say(f"report: {out}/report.html")
