@@ -8,7 +8,7 @@ from report_world import record_of
 
 from warren.model.events import ParamsSaved
 from warren.report.agree import agreement_line, same_params
-from warren.report.compare import compare, comparison_lines, jct_errors, mean_rows
+from warren.report.compare import compare, comparison_lines, error_line, jct_errors, mean_rows
 from warren.report.metrics import summary
 from warren.report.page.page import page
 
@@ -73,6 +73,21 @@ def test_jobs_unfinished_in_one_run_are_left_out_and_counted():
     live, simulated = record_of(world="live", failed=(3,)), record_of()
     (error,) = jct_errors([live, simulated])
     assert (error["jobs"], error["left_out"]) == (7, 1)
+
+
+def test_jobs_that_stopped_early_live_are_named_beside_the_error():
+    live = record_of(world="live")
+    jobs = tuple(
+        replace(job, rounds=job.rounds + 5) if job.index in (1, 4) else job
+        for job in live.run.workload.jobs
+    )
+    early = replace(live, run=replace(live.run, workload=replace(live.run.workload, jobs=jobs)))
+    (error,) = jct_errors([early, record_of()])
+    assert error["stopped_early"] == ["job-01", "job-04"]
+    assert error_line(error).endswith(" %; stopped early live: job-01, job-04")
+    (error,) = jct_errors([live, record_of()])
+    assert error["stopped_early"] == []
+    assert error_line(error).endswith(" %")
 
 
 def test_only_the_same_workload_and_policy_are_compared():

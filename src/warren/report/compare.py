@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.report.metrics import summary
+from warren.report.metrics import rounds_run, summary
 from warren.report.record import Record
 from warren.report.wording import count, number, percent
 
@@ -18,6 +18,8 @@ COLUMNS: Final = (
     ("utilization", "use"), ("gap", "gap"), ("decide_s", "decide s"),
 )  # fmt: skip
 """Key of a comparison row and its heading in a table."""
+_NAMES: Final = 5
+"""Jobs that a line names at most."""
 _PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
 
 
@@ -97,7 +99,8 @@ def jct_errors(records: Sequence[Record]) -> list[dict[str, Any]]:
 
     ``error_pct`` of a job is (simulated / live - 1) x 100; mean, p95 (linear interpolation) and
     maximum are over its absolute value, ``bias_pct`` is the plain mean. Jobs that did not finish
-    in both runs are left out and counted.
+    in both runs are left out and counted. ``stopped_early`` names jobs that a ``stop`` rule ended
+    live: a simulation runs all their rounds.
     """
     return [
         _jct_error(live, other)
@@ -139,6 +142,7 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
         "simulated": simulated.run.name,
         "place": live.place,
         "jobs": len(per_job),
+        "stopped_early": _stopped_early(live, [row["job"] for row in per_job]),
         "left_out": len(live.run.workload.jobs) - len(per_job),
         "mean_error_pct": float(size.mean()) if known else None,
         "p95_error_pct": float(np.percentile(size, 95)) if known else None,
@@ -146,6 +150,15 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
         "bias_pct": float(errors.mean()) if known else None,
         "per_job": per_job,
     }
+
+
+def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
+    ran_J, known = rounds_run(live), {*among}
+    return [
+        job.name
+        for job in live.run.workload.jobs
+        if job.name in known and job.rounds is not None and ran_J[job.index] < job.rounds
+    ]
 
 
 def comparison_table(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
@@ -182,7 +195,10 @@ def error_line(error: Mapping[str, Any]) -> str:
     head = f"{error['simulated']} (simulated) against {error['live']} (live), {error['place']}: "
     if not error["jobs"]:
         return head + "no job finished in both"
+    early = error["stopped_early"]
+    more = ", ..." if len(early) > _NAMES else ""
+    told = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
     return head + (
         f"JCT error of {count(error['jobs'], 'job')}: mean {error['mean_error_pct']:.2f} %, "
-        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %"
+        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{told}"
     )
