@@ -17,8 +17,10 @@ from cli_runs import CHECKOUT, JOBS, QUICKSTART, Warren, write_run
 from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
-from warren.cli.files import OUTPUT_FILES
+from warren.cli.files import OUTPUT_FILES, read
 from warren.core.history import read_history
+from warren.live.training.load import build_app
+from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live
 
@@ -106,6 +108,10 @@ def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
     for name in "abc":
         assert len(result.job(name).row["params_sha256"]) == 64
         assert result.job(name).params()
+    assert repr(result.job("a")) == f"JobResult('a', finished, {str(live)!r})"
+    resolved = load_run(str(live / "run.yaml"), read)
+    model = build_app(resolved.workload.jobs[0], resolved.base).model()
+    model.load_state_dict(result.job("a").params())
     found = warren("compare", live, simulated, "--json").json
     assert found[0]["jct_errors"][0]["jobs"] == 3
     assert warren("report", live, "--check").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +12,7 @@ from types import ModuleType
 from unittest.mock import Mock
 
 import pytest
-from cli_runs import ROUND_ROBIN, RUN, Warren, write_run
+from cli_runs import CHECKOUT, ROUND_ROBIN, RUN, Warren, write_run
 
 from warren.cli import lines
 from warren.cli.commands import comparing, runs
@@ -142,3 +143,16 @@ def test_a_run_yaml_is_named_after_its_folder_from_wherever_it_is_called(
     ):
         monkeypatch.chdir(tmp_path / folder)
         assert warren("simulate", path, "--json").json["run"] == "mine"
+
+
+def test_the_own_job_of_the_readme_can_be_run(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = (CHECKOUT / "README.md").read_text().partition("## Your own job")[2]
+    app, run, *_ = re.findall(r"^```(?:python)?\n(.*?)^```", own, re.MULTILINE | re.DOTALL)
+    (tmp_path / "line.py").write_text(app)
+    (tmp_path / "run.yaml").write_text(run)
+    assert run.count("\n") == 4
+    monkeypatch.chdir(tmp_path)
+    told = warren("run", "run.yaml", "--dry-run")
+    assert (told.code, told.err) == (0, [])
