@@ -142,7 +142,7 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
         "simulated": simulated.run.name,
         "place": live.place,
         "jobs": len(per_job),
-        "stopped_early": _stopped_early(live, [row["job"] for row in per_job]),
+        "stopped_early": _stopped_early(live, [str(row["job"]) for row in per_job]),
         "left_out": len(live.run.workload.jobs) - len(per_job),
         "mean_error_pct": float(size.mean()) if known else None,
         "p95_error_pct": float(np.percentile(size, 95)) if known else None,

@@ -76,6 +76,8 @@ def run_command(
         if dry_run:
             _show_resolved(run, out, json_)
             return
+        if run.cluster.engine != "plain":
+            _check_plan(run)
     from warren.cli.screen import live_view
 
     path = out or default_dir(run)
@@ -121,13 +123,9 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
     """Check costs, policy and folder too, then print the run as the folder would hold it."""
     import yaml
 
-    from warren.cli.policies import choose
-    from warren.profile.costs import cost_table, missing
     from warren.workload.dump import dump_run
 
-    choose(run)
-    if not missing(run):
-        cost_table(run)
+    _check_plan(run)
     if out:
         check_free(Path(out))
     text = dump_run(run)
@@ -135,6 +133,16 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
         print_json(yaml.safe_load(text))
     else:
         answer(text.rstrip("\n"))
+
+
+def _check_plan(run: Run) -> None:
+    """Refuse a policy or costs that are wrong, before anything is said or made."""
+    from warren.cli.policies import choose
+    from warren.profile.costs import cost_table, missing
+
+    choose(run)
+    if not missing(run):
+        cost_table(run)
 
 
 def finish(record: Record, out: str | None, json_: bool) -> None:
