@@ -41,7 +41,9 @@ class OutputDir:
         check_free(self.path)
         try:
             self._make()
-            self._journal = os.open(self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            self._journal = os.open(
+                self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
+            )
             lock(self._journal, self.path)
         except FileExistsError:  # another run took the folder just now
             raise refused(self.path, "exists already; give a new folder") from None
