@@ -34,7 +34,8 @@ def test_a_run_file_is_simulated_under_every_policy_and_seed(warren: Warren, tin
     ]  # fmt: skip
     one, other = (summary["weighted_jct_s"] for summary in found.json[:2])
     assert one != other
-    assert [line.split()[0] for line in found.err] == ["simulating"] * 4
+    begins = [line for line in found.err if line.startswith("simulating ")]
+    assert len(begins) == 4
 
 
 def test_one_seed_is_the_run_files_own(warren: Warren, tiny: str) -> None:
@@ -136,3 +137,20 @@ def test_runs_of_different_workloads_compare_without_errors(
     found = warren("compare", tmp_path / "live", tiny, "--json")
     assert found.code == 0
     assert found.json[0]["jct_errors"] == []
+
+
+def test_two_live_folders_of_the_same_jobs_say_whether_their_parameters_agree(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    """Nothing was trained here, so no job has parameters in both."""
+    for name in ("one", "other"):
+        warren("simulate", tiny, "--out", tmp_path / name)
+        make_live(tmp_path / name)
+    folders = [tmp_path / "one", tmp_path / "other", tiny]
+    told = warren("compare", *folders)
+    assert (told.code, told.out.splitlines()[-1]) == (
+        0, f"parameters: no job finished in {tmp_path}/one and {tmp_path}/other",
+    )  # fmt: skip
+    one, other, simulated = warren("compare", *folders, "--json").json
+    assert one["same_params"][0]["other"] == other["same_params"][0]["live"] == other["dir"]
+    assert "same_params" not in simulated

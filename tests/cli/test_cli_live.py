@@ -17,8 +17,10 @@ from cli_runs import CHECKOUT, JOBS, QUICKSTART, Warren, write_run
 from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
-from warren.cli.files import OUTPUT_FILES
+from warren.cli.files import OUTPUT_FILES, read
 from warren.core.history import read_history
+from warren.live.training.load import build_app
+from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live
 
@@ -98,7 +100,7 @@ def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
     told = warren("run", tiny, "--out", live, "--json")
     assert told.code == 0, told.err
     first = f"training 3 jobs on 3 devices under srtf into {live}; times are cluster seconds"
-    assert told.err[0] == first
+    assert told.err[:2] == ["tiny: planning 3 jobs, starting 3 devices", first]
     assert told.json == json.loads((live / "summary.json").read_text())
     assert {path.name for path in live.iterdir()} == LIVE_FILES
     assert warren("simulate", tiny, "--out", simulated).code == 0
@@ -106,6 +108,10 @@ def test_a_run_writes_what_a_simulation_writes_and_what_was_trained(
     for name in "abc":
         assert len(result.job(name).row["params_sha256"]) == 64
         assert result.job(name).params()
+    assert repr(result.job("a")) == f"JobResult('a', finished, {str(live)!r})"
+    resolved = load_run(str(live / "run.yaml"), read)
+    model = build_app(resolved.workload.jobs[0], resolved.base).model()
+    model.load_state_dict(result.job("a").params())
     found = warren("compare", live, simulated, "--json").json
     assert found[0]["jct_errors"][0]["jobs"] == 3
     assert warren("report", live, "--check").code == 0
@@ -122,7 +128,8 @@ def test_a_run_cut_off_while_it_starts_leaves_nothing_or_all(
     assert code in (130, -signal.SIGINT)
     assert printed == ""
     assert took < 5.0
-    assert all(line.startswith(("warren: ", "stopped ", "training ", "cut off")) for line in err)
+    begins = "warren: ", "stopped ", "training ", "cut off", "tiny: planning "
+    assert all(line.startswith(begins) for line in err)
     kept = out.exists()
     assert not kept or files_in(out) == LIVE_FILES
     assert kept or not out.parent.exists()

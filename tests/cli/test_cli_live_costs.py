@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,4 @@ def test_the_plain_engine_measures_nothing(warren: Warren, tmp_path: Path) -> No
     assert not any("measuring" in line for line in found.err)
     assert not (tmp_path / "cache").exists()
     assert warren("report", out, "--check").code == 0
+    assert json.loads((out / "summary.json").read_text())["scheduler"]["place"] == "plain"

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
+from types import ModuleType
+from unittest.mock import Mock
 
 import pytest
-from cli_runs import ROUND_ROBIN, RUN, Warren, write_run
+from cli_runs import CHECKOUT, ROUND_ROBIN, RUN, Warren, write_run
+
+from warren.cli import lines
+from warren.cli.commands import comparing, runs
+from warren.cli.compose import Options, simulate
+from warren.core.loop import Core, Observer
+from warren.model.run import Run
+from warren.report.record import Record
 
 
 def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
@@ -51,8 +65,70 @@ def test_a_run_of_very_many_tasks_says_how_to_make_it_coarser(
     path = write_run(tmp_path / "in", jobs=jobs)
     (note,) = warren("simulate", path, "--dry-run").err
     assert note.startswith("50,001,000 tasks, ")
-    assert "`grain: " in note
-    assert warren("simulate", path, "--dry-run", "--set", "grain=60 s").err == []
+    assert "`grain: 1 min` (`--set grain='1 min'`)" in note
+    assert warren("simulate", path, "--dry-run", "--set", "grain=1 min").err == []
+
+
+def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.9 million tasks of a minute, as of a trace: too many event by event, few as a plan."""
+    cost = (
+        "profiles: {minute: {model: 0, comp: {V100: 60 s, K80: 60 s}, sync: {V100: 0, K80: 0}}}\n"
+    )
+    jobs = "jobs: [{name: a, cost: minute, scale: 1000, rounds: 3900}]"
+    path = write_run(tmp_path / "in", run=RUN + cost, jobs=jobs)
+
+    def notes(*more: str) -> list[str]:
+        return warren("simulate", path, "--dry-run", *more).err
+
+    (note,) = notes("--set", "grain=90 s")
+    assert note.startswith("3,900,000 stretches of tasks at grain 90 s, ")
+    assert "`grain: 10 min` (`" in note
+    assert notes("--set", "grain=10 min") == notes("--place", "hare") == []
+    assert len(notes("--place", "hare", "--events")) == 1
+    monkeypatch.setattr(comparing, "simulate", Mock(side_effect=KeyboardInterrupt))
+    told = warren("compare", path, "--place", "hare,srtf,gavel-fifo").err
+    assert [line.split()[0] for line in told[:2]] == ["3,900,000", "simulating"]
+
+
+@pytest.mark.parametrize("command", [runs, comparing])
+def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
+    warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch, command: ModuleType
+) -> None:
+    """Nobody waits for lines of seconds here: each step that has to be told waits for its line."""
+    monkeypatch.setattr(lines, "LINES_S", 1e-3)
+    told: list[str] = []
+    line_of = lines._line
+
+    def noted(core: Core, passed_s: float) -> str:
+        told.append(line_of(core, passed_s))
+        return told[-1]
+
+    monkeypatch.setattr(lines, "_line", noted)
+
+    def waited(text: str) -> None:
+        until = monotonic() + 20
+        while not any(text in line for line in told) and monotonic() < until:
+            sleep(1e-3)
+
+    def slow(run: Run, out: None, options: Options) -> Record:
+        assert options.attend is not None
+        inner = options.attend
+
+        @contextmanager
+        def attend(core: Core) -> Iterator[Observer]:
+            with inner(core):
+                waited("planning")
+                yield lambda state, _: waited(" of 45 tasks") if state.round_J.any() else None
+
+        return simulate(run, out, replace(options, attend=attend, compiled=False))
+
+    monkeypatch.setattr(command, "simulate", slow)
+    err = warren("compare" if command is comparing else "simulate", tiny).err
+    assert [one for one in told if one in err] == told
+    assert told[0].startswith("  srtf: planning, ")
+    assert " of 45 tasks, " in told[-1]
 
 
 def test_a_run_yaml_is_named_after_its_folder_from_wherever_it_is_called(
@@ -67,3 +143,16 @@ def test_a_run_yaml_is_named_after_its_folder_from_wherever_it_is_called(
     ):
         monkeypatch.chdir(tmp_path / folder)
         assert warren("simulate", path, "--json").json["run"] == "mine"
+
+
+def test_the_own_job_of_the_readme_can_be_run(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = (CHECKOUT / "README.md").read_text().partition("## Your own job")[2]
+    app, run, *_ = re.findall(r"^```(?:python)?\n(.*?)^```", own, re.MULTILINE | re.DOTALL)
+    (tmp_path / "line.py").write_text(app)
+    (tmp_path / "run.yaml").write_text(run)
+    assert run.count("\n") == 4
+    monkeypatch.chdir(tmp_path)
+    told = warren("run", "run.yaml", "--dry-run")
+    assert (told.code, told.err) == (0, [])

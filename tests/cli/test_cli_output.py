@@ -131,6 +131,7 @@ def test_a_journal_is_on_disk_at_once_where_that_was_asked_for(tmp_path: Path) -
             on_disk = (folder.path / "journal").read_bytes()
             assert on_disk == (b"onetwo" if durable else b"")
             assert folder.journal_bytes() == b"onetwo"
+            assert not (folder.path / "journal").stat().st_mode & 0o111
 
 
 def test_a_folder_goes_with_those_made_above_it_unless_it_is_kept(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cli_runs import JOBS, Told, Warren, write_run
@@ -15,7 +16,7 @@ from cli_runs import JOBS, Told, Warren, write_run
 import warren as from_python
 from warren.cli import compose
 from warren.core.history import read_history
-from warren.core.journal import MAGIC, frames
+from warren.core.journal import MAGIC, Record, Step, frames
 from warren.live.base import refuse_another_class
 from warren.model.events import AnyEvent
 
@@ -104,12 +105,21 @@ def test_a_run_that_was_cut_off_goes_on_and_says_how(world: World, more: tuple[s
     assert from_python.load(world.out).job("a").row["status"] == "finished"
 
 
+def _whole(journal: bytes) -> list[Record]:
+    """The records that are whole."""
+    return [] if MAGIC.startswith(journal) else [record for record, _ in frames(journal)]
+
+
 def test_a_journal_torn_at_any_byte_goes_on_and_is_whole_again(world: World) -> None:
     world.begin(25)
     whole, places = world.journal, [end for _, end in frames(world.journal)]
     for size in (0, 3, JOURNAL_OPENS, places[0] - 1, places[0], places[3], places[7] + 5):
         (world.out / "journal").write_bytes(whole[:size])
-        assert world.resume().code == 0, size
+        told = world.resume()
+        assert told.code == 0, size
+        begun = any(isinstance(one, Step) and one.events for one in _whole(whole[:size]))
+        assert (f"{world.out}: nothing had run yet, starting at 0 s" in told.err) is not begun
+        assert told.err[0].startswith(f"{world.out}: going on at ") is begun
         history = read_history(world.journal)
         assert (history.finish_ns_J >= 0).all()
         assert history.resumed == (size > places[0])
@@ -273,3 +283,11 @@ def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
     assert (told.code, told.out) == (2, "")
     assert told.err[-1].endswith("936 tasks; hare-published takes at most 900; use hare")
     assert not world.out.exists()
+
+
+def test_a_run_says_at_once_that_it_starts_before_its_policy_plans(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compose, "_live_policy", Mock(side_effect=KeyboardInterrupt))
+    told = world.begin(None)
+    assert told.err[0] == "tiny: planning 3 jobs, starting 3 devices"

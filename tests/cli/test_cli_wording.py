@@ -22,8 +22,9 @@ def values(**other: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("overruns", "told"), [(0, False), (5, False), (6, True)])
 def test_many_overruns_are_told_with_the_way_out(overruns: int, told: bool) -> None:
-    text = "\n".join(summary_lines(values(overruns=overruns)))
-    assert ("raise emulate.time_scale" in text) is told
+    text = "\n".join(summary_lines(values(overruns=overruns), time_scale=0.34))
+    way = "raise emulate.time_scale: `--set cluster.emulate.time_scale=0.34`"
+    assert (way in text) is told
 
 
 def test_a_missing_bound_is_told_with_its_reason() -> None:
@@ -56,3 +57,17 @@ def test_another_policy_leaves_the_options_of_the_files_own(tmp_path: Any) -> No
     assert run_of(str(path), "srtf", []).scheduler.options == {}
     published = run_of(str(path), "hare-published", ["policy.budget=9"]).scheduler
     assert published.options == {"budget": 9}
+
+
+def test_times_and_counts_read_as_in_tables_and_the_sum_is_no_average() -> None:
+    many = values(
+        mean_jct_s=28.8, p95_jct_s=7260.0, makespan_s=1e6, weighted_jct_s=40_820.0, tasks=51_000,
+        jobs=2000, finished=1999, decide_s=0.0123, wall_s=300.0,
+    )  # fmt: skip
+    assert summary_lines(many) == [
+        "r: hare, grain 1: 1,999/2,000 jobs finished, 51,000 tasks",
+        "mean JCT 28.8 s, p95 2.02 h, makespan 11.57 d, sum of weighted JCTs 40,820 s, "
+        "utilisation 50.0 % (cluster time)",
+        "the sum of weighted JCTs is at most 10.0 % above the best any schedule can do",
+        "decided in 12.3 ms, 5 min in all (real time)",
+    ]

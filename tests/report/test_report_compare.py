@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from report_world import record_of
 
-from warren.report.compare import compare, comparison_lines, jct_errors
+from warren.model.events import ParamsSaved
+from warren.report.agree import agreement_line, same_params
+from warren.report.compare import compare, comparison_lines, error_line, jct_errors, mean_rows
 from warren.report.metrics import summary
+from warren.report.page.page import page
 
 
 def late(record, share):
@@ -24,6 +27,17 @@ def test_rows_come_in_order_from_records_or_summaries_alike():
     assert [row["place"] for row in rows] == ["hare", "fifo"]
     assert rows == compare([summary(one), summary(two)])
     assert min(row["vs_best"] for row in rows) == 0.0
+
+
+def test_a_live_run_of_the_plain_engine_is_of_the_policy_plain_whatever_its_file_says():
+    def places(engine, world):
+        record = record_of(world=world)
+        cluster = replace(record.run.cluster, engine=engine)
+        record = replace(record, run=replace(record.run, cluster=cluster))
+        return summary(record)["scheduler"]["place"], compare([record])[0]["place"]
+
+    assert places("plain", "live") == ("plain", "plain")
+    assert places("plain", "sim") == places("local", "live") == ("hare", "hare")
 
 
 def test_a_run_with_failed_jobs_is_never_the_best():
@@ -61,6 +75,21 @@ def test_jobs_unfinished_in_one_run_are_left_out_and_counted():
     assert (error["jobs"], error["left_out"]) == (7, 1)
 
 
+def test_jobs_that_stopped_early_live_are_named_beside_the_error():
+    live = record_of(world="live")
+    jobs = tuple(
+        replace(job, rounds=job.rounds + 5) if job.index in (1, 4) else job
+        for job in live.run.workload.jobs
+    )
+    early = replace(live, run=replace(live.run, workload=replace(live.run.workload, jobs=jobs)))
+    (error,) = jct_errors([early, record_of()])
+    assert error["stopped_early"] == ["job-01", "job-04"]
+    assert error_line(error).endswith(" %; stopped early live: job-01, job-04")
+    (error,) = jct_errors([live, record_of()])
+    assert error["stopped_early"] == []
+    assert error_line(error).endswith(" %")
+
+
 def test_only_the_same_workload_and_policy_are_compared():
     live = record_of(world="live")
     others = [record_of(place="fifo"), record_of(seed=5), record_of(jobs=4)]
@@ -85,3 +114,51 @@ def test_lines_are_aligned_text():
     lines = comparison_lines(rows)
     assert len(lines) == 3
     assert len({line.index("hare") for line in lines[1:]}) == 1
+
+
+def hashed(name, hashes, **more):
+    """A live record whose jobs ended with these hashes; None: did not finish."""
+    record = record_of(name=name, world="live", jobs=len(hashes), **more)
+    saved = {
+        job: ParamsSaved(1, job, sha256, "one class")
+        for job, sha256 in enumerate(hashes)
+        if sha256 is not None
+    }
+    return replace(record, history=replace(record.history, saved=saved))
+
+
+def test_live_runs_of_the_same_jobs_say_which_parameters_agree():
+    one, other = hashed("one", "abc"), hashed("other", "abc", place="fifo")
+    (found,) = same_params([one, record_of(jobs=3), other, hashed("few", "ab")])
+    assert agreement_line(found) == ("parameters: 3 of 3 jobs have the same bits in one and other")
+    (found,) = same_params([one, hashed("third", ("a", "x", None))])
+    assert (found["jobs"], found["same"], found["left_out"]) == (2, 1, 1)
+    assert found["differ"] == [one.run.workload.jobs[1].name]
+    assert agreement_line(found).endswith("; other bits: job-01; not finished in both: 1")
+
+
+def seeded(seeds, places=("hare", "fifo")):
+    """Records as of ``compare --seeds``."""
+    return [
+        record_of(name=f"mix seed {seed}", seed=seed, place=place, jobs=4)
+        for place in places
+        for seed in seeds
+    ]
+
+
+def test_the_best_is_that_of_the_same_seed_and_means_are_over_the_seeds_of_a_policy():
+    rows = compare([late(seeded([1], ["hare"])[0], 0.5), *seeded([2], ["hare"]), *seeded([1, 2])])
+    assert [row["vs_best"] for row in rows] == [pytest.approx(0.5), 0, 0, 0, 0, 0]
+    records = seeded([1, 2, 3])
+    rows = compare(records)
+    means = mean_rows(rows)
+    assert [(row["run"], row["place"]) for row in means] == [
+        ("mix, mean of 3", "hare"), ("mix, mean of 3", "fifo"),
+    ]  # fmt: skip
+    for key in ("weighted_jct_s", "gap", "makespan_s"):
+        assert means[0][key] == pytest.approx(sum(row[key] for row in rows[:3]) / 3)
+    assert mean_rows(compare(seeded([1]))) == mean_rows(compare([record_of(), record_of()])) == []
+    assert "mix, mean of 3" in comparison_lines(rows)[-1]
+    text = page(records)
+    assert text.count("<td>mix, mean of 3</td>") == 2
+    assert "6 runs side by side" in text

@@ -3,12 +3,14 @@
 import json
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from report_world import record_of, with_bound
 
 from warren.report.metrics import job_rows, summary, summary_text
+from warren.report.overran import needed_time_scale
 
 CONTRACT = [
     "run", "scheduler", "grain", "jobs", "finished", "failed", "tasks", "weighted_jct_s",
@@ -148,3 +150,18 @@ def test_live_rows_carry_hash_loss_and_numerics():
     assert np.isfinite(rows[0]["final_loss"])
     assert rows[2]["params_sha256"] is None
     assert "params_sha256" not in job_rows(record_of(jobs=3))[0]
+
+
+def test_the_time_scale_that_tasks_need_is_that_of_all_but_a_share_of_them():
+    record = record_of(world="live")
+    timeline = record.history.timeline
+    factor_R = np.linspace(1.0, 3.0, len(timeline.job_R))
+    slow = replace(timeline, busy_ns_R=(timeline.busy_ns_R * factor_R).astype(np.int64))
+    slow = replace(record, history=replace(record.history, timeline=slow))
+    scale = record.run.cluster.emulate.time_scale
+    assert needed_time_scale(record, 0.05) == pytest.approx(scale)
+    for share in (0.0, 0.05, 0.5):
+        needed = needed_time_scale(slow, share)
+        assert np.mean(factor_R * scale > needed * (1 + 1e-6)) <= share
+        assert np.mean(factor_R * scale > needed / 1.15) > share
+    assert needed_time_scale(record_of(), 0.05) is None

@@ -102,7 +102,7 @@ def test_the_numbers_of_the_summary_stand_at_the_top():
     found = summary(record)
     assert seconds(found["weighted_jct_s"]) in text
     assert "at most 25.0 % above optimal" in text
-    assert "could save at most 20.0 % of its weighted JCT" in text
+    assert "could save at most 20.0 % of its sum of weighted JCTs" in text
     assert "8 of 8" in text
 
 

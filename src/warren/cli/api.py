@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RunLike = Run | str | Path | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobResult:
     """One job of a finished run: its row of ``jobs.csv`` and its parameters."""
 
@@ -34,8 +34,11 @@ class JobResult:
     row: Mapping[str, str]
     folder: Path
 
+    def __repr__(self) -> str:
+        return f"JobResult({self.name!r}, {self.row.get('status')}, {str(self.folder)!r})"
+
     def params(self) -> dict[str, torch.Tensor]:
-        """The final parameters, in order of name.
+        """The final ``state_dict``, in order of name.
 
         Raises
         ------

@@ -169,7 +169,8 @@ def compare(
     A run file is simulated now, under each policy and seed; a folder is read. Where a live
     folder and a simulation have the same jobs and policy, each job's JCT error is given too.
     --json prints a list of summaries in the order given; that of a folder has "dir", that of a
-    live run "jct_errors": one entry a simulation of it, with every job's error.
+    live run "jct_errors": one entry a simulation of it, with every job's error, and
+    "same_params": one entry another live run of the same jobs, and which have the same bits.
     """
     from warren.cli.commands.comparing import compare_command
 

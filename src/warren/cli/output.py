@@ -15,6 +15,7 @@ from typing import Final, Self
 from warren.cli.files import refused, unwritable, write_atomic
 from warren.cli.signals import held
 from warren.model.run import Run
+from warren.report.record import place_of
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -40,7 +41,9 @@ class OutputDir:
         check_free(self.path)
         try:
             self._make()
-            self._journal = os.open(self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            self._journal = os.open(
+                self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
+            )
             lock(self._journal, self.path)
         except FileExistsError:  # another run took the folder just now
             raise refused(self.path, "exists already; give a new folder") from None
@@ -200,7 +203,7 @@ def check_free(path: Path) -> None:
 
 def default_dir(run: Run) -> str:
     """``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there yet."""
-    place = run.scheduler.place.rpartition(":")[2]
+    place = place_of(run).rpartition(":")[2]
     stem = "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")
     path, number = Path(stem), 1
     while path.exists():

@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from warren.cli.compose import Attend, simulate
+from warren.cli.lines import LINES_S
 from warren.cli.table import LiveTable
 from warren.core.history import History
 from warren.core.loop import Core, Observer
@@ -28,7 +29,6 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
 REFRESH_S: Final = 0.2
-LINES_S: Final = 5.0
 MOST_TASKS: Final = 20_000
 """Up to so many tasks, a live run is simulated first to predict when its jobs will end."""
 

@@ -7,38 +7,73 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.report.metrics import summary
+from warren.report.metrics import rounds_run, summary
 from warren.report.record import Record
 from warren.report.wording import count, number, percent
 
 COLUMNS: Final = (
     ("run", "run"), ("place", "place"), ("world", "world"), ("finished", "finished"),
-    ("weighted_jct_s", "weighted JCT s"), ("vs_best", "vs best"), ("mean_jct_s", "mean JCT s"),
-    ("p95_jct_s", "p95 JCT s"), ("makespan_s", "makespan s"), ("utilization", "use"),
-    ("gap", "gap"), ("decide_s", "decide s"),
+    ("weighted_jct_s", "sum of weighted JCTs s"), ("vs_best", "vs best"),
+    ("mean_jct_s", "mean JCT s"), ("p95_jct_s", "p95 JCT s"), ("makespan_s", "makespan s"),
+    ("utilization", "use"), ("gap", "gap"), ("decide_s", "decide s"),
 )  # fmt: skip
 """Key of a comparison row and its heading in a table."""
+_NAMES: Final = 5
+"""Jobs that a line names at most."""
 _PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
 
 
 def compare(runs: Iterable[Record | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row a run, from records or summaries, in the order given.
 
-    ``vs_best`` is weighted JCT over the least among runs of as many jobs in which all of them
-    finished, minus one (None for the others); ``gap`` that of the weighted JCT to its bound.
+    ``vs_best`` is weighted JCT over the least among runs of as many jobs and of the same seed in
+    which all of them finished, minus one (None for the others); ``gap`` that of the weighted JCT
+    to its bound.
     """
     rows = [_row(run) for run in runs]
-    best: dict[int, float] = {}
+    best: dict[tuple[int, int], float] = {}
     for row in rows:
         if _whole(row):
-            best[row["jobs"]] = min(row["weighted_jct_s"], best.get(row["jobs"], np.inf))
+            key = row["jobs"], row["seed"]
+            best[key] = min(row["weighted_jct_s"], best.get(key, np.inf))
     for row in rows:
-        least = best.get(row["jobs"])
+        least = best.get((row["jobs"], row["seed"]))
         row["vs_best"] = row["weighted_jct_s"] / least - 1.0 if least and _whole(row) else None
     return rows
 
 
 comparison_rows = compare
+
+
+def mean_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a policy of runs that differ in their seed alone; ``seeds`` says how many.
+
+    Such runs are named ``NAME seed N``. A mean is over all of them, None where one is not known;
+    ``finished`` is the least.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        name, seed = str(row["run"]), f" seed {row['seed']}"
+        if name.endswith(seed):
+            key = name.removesuffix(seed), row["place"], row["world"], row["jobs"]
+            groups.setdefault(key, []).append(row)
+    return [_mean(name, found) for (name, *_), found in groups.items() if len(found) > 1]
+
+
+def _mean(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of runs of one policy."""
+    found: dict[str, Any] = {
+        "run": f"{name}, mean of {len(rows)}",
+        "place": rows[0]["place"],
+        "world": rows[0]["world"],
+        "seeds": len(rows),
+        "finished": min(row["finished"] for row in rows),
+    }
+    for key, _ in COLUMNS:
+        values = [row.get(key) for row in rows]
+        if key not in found:
+            found[key] = None if None in values else float(np.mean(values))  # type: ignore[arg-type]
+    return found
 
 
 def _whole(row: Mapping[str, Any]) -> bool:
@@ -64,7 +99,8 @@ def jct_errors(records: Sequence[Record]) -> list[dict[str, Any]]:
 
     ``error_pct`` of a job is (simulated / live - 1) x 100; mean, p95 (linear interpolation) and
     maximum are over its absolute value, ``bias_pct`` is the plain mean. Jobs that did not finish
-    in both runs are left out and counted.
+    in both runs are left out and counted. ``stopped_early`` names jobs that a ``stop`` rule ended
+    live: a simulation runs all their rounds.
     """
     return [
         _jct_error(live, other)
@@ -80,7 +116,7 @@ def _same_problem(one: Record, other: Record) -> bool:
 
 def _identity(record: Record) -> tuple[Any, ...]:
     jobs = tuple((job.name, job.arrival_ns, job.scale) for job in record.run.workload.jobs)
-    return record.run.scheduler.place, jobs
+    return record.place, jobs
 
 
 def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
@@ -104,8 +140,9 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
     return {
         "live": live.run.name,
         "simulated": simulated.run.name,
-        "place": live.run.scheduler.place,
+        "place": live.place,
         "jobs": len(per_job),
+        "stopped_early": _stopped_early(live, [str(row["job"]) for row in per_job]),
         "left_out": len(live.run.workload.jobs) - len(per_job),
         "mean_error_pct": float(size.mean()) if known else None,
         "p95_error_pct": float(np.percentile(size, 95)) if known else None,
@@ -113,6 +150,15 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
         "bias_pct": float(errors.mean()) if known else None,
         "per_job": per_job,
     }
+
+
+def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
+    ran_J, known = rounds_run(live), {*among}
+    return [
+        job.name
+        for job in live.run.workload.jobs
+        if job.name in known and job.rounds is not None and ran_J[job.index] < job.rounds
+    ]
 
 
 def comparison_table(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
@@ -133,8 +179,9 @@ def cell(key: str, value: object) -> str:
 def comparison_lines(
     rows: Iterable[Mapping[str, Any]], errors: Iterable[Mapping[str, Any]] = ()
 ) -> list[str]:
-    """The comparison as lines of aligned text, then one line a prediction."""
-    headings, cells = comparison_table(rows)
+    """The comparison as lines of aligned text, means by seed last, then one line a prediction."""
+    rows = list(rows)
+    headings, cells = comparison_table([*rows, *mean_rows(rows)])
     widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
     lines = [
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -148,7 +195,10 @@ def error_line(error: Mapping[str, Any]) -> str:
     head = f"{error['simulated']} (simulated) against {error['live']} (live), {error['place']}: "
     if not error["jobs"]:
         return head + "no job finished in both"
+    early = error["stopped_early"]
+    more = ", ..." if len(early) > _NAMES else ""
+    told = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
     return head + (
         f"JCT error of {count(error['jobs'], 'job')}: mean {error['mean_error_pct']:.2f} %, "
-        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %"
+        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{told}"
     )

@@ -43,7 +43,7 @@ def summary(record: Record) -> dict[str, Any]:
     return {
         "run": run.name,
         "scheduler": {
-            "place": chosen.place,
+            "place": record.place,
             "flow": chosen.flow,
             "group": chosen.group,
             "shape": chosen.shape,

@@ -5,27 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from warren.model.run import Grain, Run
+from warren.model.run import Grain
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.workload.text import shown
 
 _ROUNDS: Final = re.compile(r"([0-9]{1,12}) *(rounds?)?")
 _ALLOWED: Final = 'allowed: 1, "N rounds", or a time like "60 s"'
-
-
-MANY_TASKS: Final = 50_000_000
-"""Above this a run at grain 1 takes minutes and gigabytes."""
-
-
-def size_note(run: Run) -> str:
-    """A line for a run of very many tasks at grain 1; empty for any other."""
-    tasks = sum(job.scale * (job.rounds or 0) for job in run.workload.jobs)
-    if run.grain.rounds != 1 or tasks <= MANY_TASKS:
-        return ""
-    return (
-        f"{tasks:,} tasks, each scheduled on its own; "
-        '`grain: "60 s"` or `grain: "100 rounds"` makes it coarser and quicker'
-    )
 
 
 def parse_grain(value: object) -> Grain:

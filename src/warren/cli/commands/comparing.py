@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
-from warren.cli.compose import simulate
+from warren.cli.compose import Options, simulate
 from warren.cli.export import load_record
 from warren.cli.files import read_dir, refused, write_atomic
+from warren.cli.lines import simulation_view
+from warren.cli.size import size_note
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
@@ -55,6 +57,10 @@ def _all(
             found.append(_Entry(record=load_record(one, read_dir(one)), folder=one))
         else:
             found += [(one, run) for run in _runs(one, place, seeds, overrides)]
+    runs = [one[1] for one in found if not isinstance(one, _Entry)]
+    for note in dict.fromkeys(map(size_note, runs)):
+        if note:
+            say(note)
     return [one if isinstance(one, _Entry) else _simulated(*one) for one in found]
 
 
@@ -76,12 +82,17 @@ def _runs(path: str, place: str | None, seeds: int, overrides: Sequence[str]) ->
 
 def _simulated(path: str, run: Run) -> _Entry:
     say(f"simulating {run.name} under {run.scheduler.place}")
+    options = Options(attend=simulation_view(run))
     with named_after(path, run):
-        return _Entry(record=simulate(run), folder=None)
+        return _Entry(record=simulate(run, None, options), folder=None)
 
 
 def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
-    """Summaries in the order given; a live one carries how well each simulation predicted it."""
+    """Summaries in the order given; a live one carries how well each simulation predicted it.
+
+    And whether the other live runs of its jobs ended with the same parameters.
+    """
+    from warren.report.agree import same_params
     from warren.report.compare import jct_errors
     from warren.report.metrics import summary
 
@@ -93,6 +104,10 @@ def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
         if entry.record.live:
             others = [_named(e) for e in entries if not e.record.live]
             values["jct_errors"] = jct_errors([_named(entry), *others])
+            own = [_named(entry), *(_named(e) for e in entries if e.record.live and e is not entry)]
+            values["same_params"] = [
+                one for one in same_params(own) if one["live"] == own[0].run.name
+            ]
         found.append(values)
     return found
 
@@ -112,11 +127,14 @@ def _labelled(entries: Sequence[_Entry]) -> list[Record]:
 
 
 def _print(entries: Sequence[_Entry]) -> None:
+    from warren.report.agree import agreement_line, same_params
     from warren.report.compare import compare, comparison_lines, jct_errors
 
     records = _labelled(entries)
     for line in comparison_lines(compare(records), jct_errors(records)):
         answer(line)
+    for found in same_params(records):
+        answer(agreement_line(found))
 
 
 def _check_page(out: str | None) -> None:

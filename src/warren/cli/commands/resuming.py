@@ -20,7 +20,7 @@ from warren.cli.export import (
 from warren.cli.files import read_dir, refused
 from warren.cli.output import OldDir
 from warren.core.history import History
-from warren.core.journal import MAGIC, frames
+from warren.core.journal import MAGIC, Step, decode, frames
 from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
@@ -58,14 +58,13 @@ def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = Fals
     history = _history(path, files["journal"], run)
     costs = load_costs(path, files, run)
     attend = None
-    if history is not None:
-        if _is_over(history):
-            say(f"{path}: every job has ended; nothing is left to run")
-            record = load_record(path, files)
-            folder.write(result_files(record))
-            return record
-        if watch:
-            _say_where(path, history)
+    if history is not None and _is_over(history):
+        say(f"{path}: every job has ended; nothing is left to run")
+        record = load_record(path, files)
+        folder.write(result_files(record))
+        return record
+    if watch:
+        _say_where(path, history, files["journal"])
     with named_after(f"{path}/run.yaml", run):
         check_apps(run)
         check_jitter(run)
@@ -96,8 +95,13 @@ def _is_over(history: History) -> bool:
     return all(history.status(job) != "unfinished" for job in range(count))
 
 
-def _say_where(path: str, history: History) -> None:
-    timeline, jobs = history.timeline, len(history.finish_ns_J)
+def _say_where(path: str, history: History | None, journal: bytes) -> None:
+    steps = [] if history is None else [one for one in decode(journal) if isinstance(one, Step)]
+    times_ns = [event.time_ns for step in steps for event in step.events]
+    if history is None or not times_ns:
+        say(f"{path}: nothing had run yet, starting at 0 s")
+        return
+    jobs = len(history.finish_ns_J)
     ended = sum(history.status(job) != "unfinished" for job in range(jobs))
-    last_s = ns_to_seconds(int(timeline.end_ns_R.max(initial=0)))
+    last_s = ns_to_seconds(max(times_ns))
     say(f"{path}: going on at {last_s:.1f} s, {ended} of {jobs} jobs have ended")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,10 +13,12 @@ import typer
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
+from warren.cli.lines import simulation_view
 from warren.cli.output import OldDir, OutputDir, check_free, default_dir
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
+from warren.report.wording import count
 
 
 @answers_alone()
@@ -33,17 +34,12 @@ def simulate_command(
 ) -> None:
     """Simulate one run file."""
     run = run_of(run_file, place, overrides)
-    _say_size(run)
+    _say_size(run, events=events)
     if dry_run:
         with named_after(run_file, run):
             _show_resolved(run, out, json_)
         return
-    attend = None
-    if sys.stderr.isatty():
-        from warren.cli.screen import progress
-
-        attend = progress(run)
-    options = Options(compiled=not events, check=check, attend=attend)
+    options = Options(compiled=not events, check=check, attend=simulation_view(run))
     with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
         record = simulate(run, folder, options)
     finish(record, out, json_)
@@ -73,19 +69,22 @@ def run_command(
     from warren.live.pads import check_jitter
 
     run = run_of(run_file, place, overrides)
-    _say_size(run)
+    _say_size(run, events=True)
     with named_after(run_file, run):
         check_apps(run)
         check_jitter(run)
         if dry_run:
             _show_resolved(run, out, json_)
             return
+        if run.cluster.engine != "plain":
+            _check_plan(run)
     from warren.cli.screen import live_view
 
     path = out or default_dir(run)
     folder = OutputDir(path, durable=True)
     try:
         with named_after(run_file, run), folder:
+            _say_start(run)
             record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
     except BaseException as error:
         say_what_is_left(folder, error)
@@ -93,12 +92,18 @@ def run_command(
     finish(record, path, json_)
 
 
-def _say_size(run: Run) -> None:
-    from warren.workload.grain import size_note
+def _say_size(run: Run, *, events: bool = False) -> None:
+    from warren.cli.size import size_note
 
-    note = size_note(run)
+    note = size_note(run, events=events)
     if note:
         say(note)
+
+
+def _say_start(run: Run) -> None:
+    """A first line at once: a plan and the libraries of devices may take long."""
+    jobs, devices = count(len(run.workload.jobs), "job"), count(len(run.cluster.devices), "device")
+    say(f"{run.name}: planning {jobs}, starting {devices}")
 
 
 def say_what_is_left(folder: OutputDir, error: BaseException) -> None:
@@ -118,13 +123,9 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
     """Check costs, policy and folder too, then print the run as the folder would hold it."""
     import yaml
 
-    from warren.cli.policies import choose
-    from warren.profile.costs import cost_table, missing
     from warren.workload.dump import dump_run
 
-    choose(run)
-    if not missing(run):
-        cost_table(run)
+    _check_plan(run)
     if out:
         check_free(Path(out))
     text = dump_run(run)
@@ -134,16 +135,28 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
         answer(text.rstrip("\n"))
 
 
+def _check_plan(run: Run) -> None:
+    """Refuse a policy or costs that are wrong, before anything is said or made."""
+    from warren.cli.policies import choose
+    from warren.profile.costs import cost_table, missing
+
+    choose(run)
+    if not missing(run):
+        cost_table(run)
+
+
 def finish(record: Record, out: str | None, json_: bool) -> None:
     """Print the summary; exit code 1 if a job did not finish."""
-    from warren.cli.wording import summary_lines
+    from warren.cli.wording import OVERRUN_SHARE, summary_lines
     from warren.report.metrics import summary
+    from warren.report.overran import needed_time_scale
 
     values = summary(record)
     if json_:
         print_json(values)
     else:
-        for line in summary_lines(values, record.run.workload.notes):
+        scale = needed_time_scale(record, OVERRUN_SHARE)
+        for line in summary_lines(values, record.run.workload.notes, scale):
             answer(line)
     if out:
         say(f"report: {out}/report.html")

@@ -20,7 +20,7 @@ def tiles(found: Mapping[str, Any]) -> str:
     by_type = found.get("utilization_by_type") or {}
     parts = [
         _tile(
-            "weighted JCT",
+            "sum of weighted JCTs",
             seconds(found["weighted_jct_s"]),
             _against(gap.get("weighted_jct")),
             _bar(found["weighted_jct_s"], bound.get("weighted_jct_s")),
@@ -74,7 +74,7 @@ def bound_sentence(found: Mapping[str, Any]) -> str:
         return f"No lower bound is stated: {found.get('lower_bound_reason') or 'none is known'}."
     parts = []
     for key, name, word in (
-        ("weighted_jct_s", "weighted_jct", "a weighted JCT"),
+        ("weighted_jct_s", "weighted_jct", "a sum of weighted JCTs"),
         ("makespan_s", "makespan", "a makespan"),
     ):
         if bound.get(key) is not None:
@@ -89,7 +89,7 @@ def bound_sentence(found: Mapping[str, Any]) -> str:
         return sentence
     return (
         f"{sentence} This schedule has {number(found['weighted_jct_s'])} s, so even the best "
-        f"possible one could save at most {_saving(gap)} of its weighted JCT."
+        f"possible one could save at most {_saving(gap)} of its sum of weighted JCTs."
     )
 
 

@@ -63,7 +63,7 @@ def page(
 
 
 def _title(record: Record) -> str:
-    return f"{record.run.name} · {record.run.scheduler.place} · {_world(record)}"
+    return f"{record.run.name} · {record.place} · {_world(record)}"
 
 
 def _world(record: Record) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from warren.report.compare import COLUMNS, cell, error_line
+from warren.report.compare import COLUMNS, cell, error_line, mean_rows
 from warren.report.page.jobs import table
 from warren.report.page.svg import Frame, Scale, Tick, escape, short, time_ticks
 
@@ -14,9 +14,10 @@ _TEXT: Final = frozenset({"run", "place", "world"})
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One row a run; a bar shows its weighted JCT against the largest."""
+    """One row a run, then the means by seed; a bar shows the weighted JCT against the largest."""
     largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
-    body = "".join(_row(index, row, largest) for index, row in enumerate(rows))
+    lines = [*rows, *mean_rows(rows)]
+    body = "".join(_row(index, row, largest) for index, row in enumerate(lines))
     return table([label for _, label in COLUMNS], body, [key in _TEXT for key, _ in COLUMNS])
 
 
@@ -24,7 +25,9 @@ def _row(index: int, row: Mapping[str, Any], largest: float) -> str:
     cells = []
     for key, _ in COLUMNS:
         value = row.get(key)
-        if key == "run":
+        if key == "run" and "seeds" in row:
+            cells.append(f"<td>{escape(value)}</td>")
+        elif key == "run":
             inside = f'<i class="c{index % 30}"></i><a href="#run-{index}">{escape(value)}</a>'
             cells.append(f"<td>{inside}</td>")
         elif key in _TEXT:

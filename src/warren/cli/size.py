@@ -1,0 +1,80 @@
+"""How much a run has to schedule, and which grain makes it less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from warren.cli.policies import choose
+from warren.model.costs import IntArray
+from warren.model.errors import SpecError
+from warren.model.run import Grain, Run
+from warren.profile.costs import cost_table, missing
+from warren.workload.grain import parse_grain
+
+MANY_BY_EVENTS: Final = 1_000_000
+"""Above so many stretches a run that goes event by event takes minutes."""
+MANY_COMPILED: Final = 10_000_000
+"""The same of a plan in compiled code."""
+_TIMES: Final = ("1 min", "10 min", "1 h", "6 h", "1 d", "7 d")
+_ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
+
+
+def size_note(run: Run, *, events: bool = False) -> str:
+    """A line for a run of very many stretches; empty for any other.
+
+    ``events``: it goes event by event whatever its policy. What is wrong with the run is not
+    told here; its simulation tells it.
+    """
+    rounds_J = np.array([job.rounds or 0 for job in run.workload.jobs], dtype=np.int64)
+    scale_J = np.array([job.scale for job in run.workload.jobs], dtype=np.int64)
+    if int(rounds_J @ scale_J) <= MANY_BY_EVENTS:
+        return ""
+    try:
+        by_plan = choose(run).offline and run.scheduler.copies_after is None and not events
+        round_ns_J = None if missing(run) else _round_ns(run)
+    except SpecError:
+        return ""
+    most = MANY_COMPILED if by_plan else MANY_BY_EVENTS
+
+    def count(grain: Grain) -> int:
+        return int(_stretches(grain, rounds_J, round_ns_J) @ scale_J)
+
+    found = count(run.grain)
+    if found <= most:
+        return ""
+    what = "tasks" if run.grain.rounds == 1 else f"stretches of tasks at grain {run.grain.text}"
+    line = f"{found:,} {what}, each scheduled on its own, which may take minutes or more"
+    better = _coarser(count, found, most, _ROUNDS if round_ns_J is None else _TIMES)
+    way = f"`grain: {better}` (`--set grain='{better}'`) makes it coarser and quicker"
+    return f"{line}; {way}" if better else line
+
+
+def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Sequence[str]) -> str:
+    """The finest of the grains that gives few enough, else the coarsest; empty if none helps."""
+    counts = {text: count(parse_grain(text)) for text in grains}
+    fine = [text for text, number in counts.items() if number <= most]
+    least = min(counts, key=lambda text: counts[text])
+    return fine[0] if fine else least if counts[least] <= found // 2 else ""
+
+
+def _round_ns(run: Run) -> IntArray:
+    """Of each job: one round on its fastest type, all tasks at once."""
+    costs = cost_table(run)
+    sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
+    found: IntArray = (costs.comp_ns_JT + sync_ns_JT).min(axis=1)
+    return found
+
+
+def _stretches(grain: Grain, rounds_J: IntArray, round_ns_J: IntArray | None) -> IntArray:
+    """Stretches of each job."""
+    if grain.rounds is not None:
+        each_J = np.full_like(rounds_J, grain.rounds)
+    elif round_ns_J is None:
+        each_J = np.maximum(rounds_J, 1)
+    else:
+        each_J = np.maximum(grain.time_ns // np.maximum(round_ns_J, 1), 1)
+    found: IntArray = -(-rounds_J // each_J)
+    return found

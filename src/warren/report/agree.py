@@ -1,0 +1,63 @@
+"""Whether live runs of the same jobs ended with the same parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from warren.report.record import Record
+
+_NAMES: Final = 5
+
+
+def same_params(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """For each live run, how the first one of the same jobs agrees with it; not of the first.
+
+    Jobs are the same by name. ``same`` of ``jobs`` finished in both with the same hash,
+    ``differ`` names the others, and ``left_out`` counts jobs that did not finish in both.
+    """
+    firsts: dict[frozenset[str], Record] = {}
+    found = []
+    for record in records:
+        if not record.live:
+            continue
+        first = firsts.setdefault(frozenset(_hashes(record)), record)
+        if first is not record:
+            found.append(_agreement(first, record))
+    return found
+
+
+def _hashes(record: Record) -> dict[str, str]:
+    """By job, its hash; empty where there is none."""
+    saved = record.history.saved
+    jobs = record.run.workload.jobs
+    return {job.name: saved[job.index].sha256 if job.index in saved else "" for job in jobs}
+
+
+def _agreement(first: Record, other: Record) -> dict[str, Any]:
+    one, two = _hashes(first), _hashes(other)
+    both = [name for name in one if one[name] and two[name]]
+    differ = [name for name in both if one[name] != two[name]]
+    return {
+        "live": first.run.name,
+        "other": other.run.name,
+        "jobs": len(both),
+        "same": len(both) - len(differ),
+        "differ": differ,
+        "left_out": len(one) - len(both),
+    }
+
+
+def agreement_line(found: Mapping[str, Any]) -> str:
+    """One entry of ``same_params`` in a sentence."""
+    ends = f"in {found['live']} and {found['other']}"
+    if not found["jobs"]:
+        return f"parameters: no job finished {ends}"
+    line = f"parameters: {found['same']:,} of {found['jobs']:,} jobs have the same bits {ends}"
+    differ = found["differ"]
+    if differ:
+        more = ", ..." if len(differ) > _NAMES else ""
+        line += f"; other bits: {', '.join(differ[:_NAMES])}{more}"
+    if found["left_out"]:
+        line += f"; not finished in both: {found['left_out']:,}"
+    return line
