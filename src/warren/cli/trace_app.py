@@ -135,6 +135,7 @@ def convert(
 
     The costs that its jobs name go into a file of their own, which `profiles:` of a run can name.
     A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
+    Files of these names are written anew.
     """
     from warren.cli.commands.tracing import Asked, convert_command
 

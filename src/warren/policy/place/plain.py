@@ -1,4 +1,4 @@
-"""One job after the other, whole, on the first device: the order of ``engine: plain``.
+"""One job after the other, whole, on the first device: the order of the plain engine.
 
 What
     The plain engine is the oracle of what a job computes; it schedules nothing. This policy
