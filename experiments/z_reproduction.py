@@ -204,7 +204,9 @@ def draw(name: str, part: Part) -> None:
     axes.set_xlabel(part["varies"])
     axes.set_ylabel("weighted JCT, 1000 s")
     axes.legend(fontsize=7, ncols=3)
-    figure.savefig(PICTURES / f"hare-{name}.svg", metadata={"Date": None})
+    figure.savefig(
+        PICTURES / f"hare-{name}.svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    )
     pyplot.close(figure)
 
 
