@@ -21,6 +21,7 @@ import yaml
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
+from warren.cli.bounds import columns_of
 from warren.model.errors import SpecError
 from warren.profile.costs import cost_table
 from warren.profile.table import TABLE
@@ -91,17 +92,8 @@ def drawn(load: float | None, seed: int) -> Jobs:
     }
     text = yaml.safe_dump(content).encode()
     run = load_run("run.yaml", lambda _: text, rows=TABLE)
-    costs, jobs = cost_table(run), run.workload.jobs
-    found = bound_jobs(
-        arrival_ns_J=np.array([job.arrival_ns for job in jobs]),
-        weight_J=np.array([job.weight for job in jobs]),
-        scale_J=np.array([job.scale for job in jobs]),
-        rounds_J=np.array([job.rounds for job in jobs]),
-        comp_ns_JT=costs.comp_ns_JT,
-        sync_ns_JT=costs.sync_ns_JT,
-        fits_JT=costs.fits_JT,
-        type_D=np.array(run.cluster.type_of_device),
-    )
+    rounds_J = np.array([job.rounds for job in run.workload.jobs])
+    found = bound_jobs(**columns_of(run, cost_table(run), rounds_J))
     assert found is not None
     return found
 

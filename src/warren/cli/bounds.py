@@ -36,18 +36,23 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
         return _none("there are no jobs")
     if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
+    columns = columns_of(run, costs, _rounds_run(history))
+    return _of(tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items()))
+
+
+def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]:
+    """What the bounds ask for, by name; ``rounds_J`` are those that count."""
     jobs = run.workload.jobs
-    columns = {
+    return {
         "arrival_ns_J": np.array([job.arrival_ns for job in jobs], dtype=np.int64),
         "weight_J": np.array([job.weight for job in jobs], dtype=np.float64),
         "scale_J": np.array([job.scale for job in jobs], dtype=np.int64),
-        "rounds_J": _rounds_run(history),
+        "rounds_J": rounds_J,
         "comp_ns_JT": costs.comp_ns_JT,
         "sync_ns_JT": costs.sync_ns_JT,
         "fits_JT": costs.fits_JT,
         "type_D": np.array(run.cluster.type_of_device, dtype=np.int64),
     }
-    return _of(tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items()))
 
 
 @lru_cache(maxsize=4)

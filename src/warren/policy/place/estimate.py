@@ -1,6 +1,8 @@
-"""What policies estimate alike: the time of one round alone on the cluster, and gang sizes."""
+"""What policies read off a view alike: a round's time alone, gang sizes, columns for ``solve``."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -51,3 +53,17 @@ def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
 def shares(scale: int, gang: int) -> list[tuple[int, ...]]:
     """Shards 0..scale-1 cut into ``gang`` runs of nearly equal length, in order."""
     return [tuple(range(i * scale // gang, (i + 1) * scale // gang)) for i in range(gang)]
+
+
+def columns(view: View) -> dict[str, Any]:
+    """The planning problem of all jobs as ``solve`` takes it, by the names of its columns."""
+    return {
+        "arrival_ns_J": view.arrival_ns_J,
+        "weight_J": view.weight_J,
+        "scale_J": view.scale_J,
+        "rounds_J": view.rounds_J,
+        "comp_ns_JT": view.costs.comp_ns_JT,
+        "sync_ns_JT": view.costs.sync_ns_JT,
+        "fits_JT": view.costs.fits_JT,
+        "type_D": view.type_D,
+    }

@@ -17,7 +17,7 @@ from warren.model.costs import IntArray
 from warren.model.plan import Plan
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.estimate import round_ns_J
+from warren.policy.place.estimate import columns, round_ns_J
 
 if TYPE_CHECKING:
     from warren.solve.branch import Branch
@@ -253,17 +253,7 @@ def _instance(view: View, makespan: bool) -> Any:
     from warren.solve.instance import Instance
     from warren.solve.search import lengths_s
 
-    instance = Instance(
-        arrival_ns_J=view.arrival_ns_J,
-        weight_J=view.weight_J,
-        scale_J=view.scale_J,
-        rounds_J=view.rounds_J,
-        comp_ns_JT=view.costs.comp_ns_JT,
-        sync_ns_JT=view.costs.sync_ns_JT,
-        fits_JT=view.costs.fits_JT,
-        type_D=view.type_D,
-        stretch_rounds_J=_stretches(view),
-    )
+    instance = Instance(**columns(view), stretch_rounds_J=_stretches(view))
     if makespan:
         work_J, path_J = lengths_s(instance)
         instance = instance._replace(weight_J=path_J * (work_J / len(view.type_D) + path_J))

@@ -30,6 +30,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
 from warren.model.plan import Plan
 from warren.model.view import View
+from warren.policy.place.estimate import columns
 
 if TYPE_CHECKING:
     from warren.solve.hare_relaxed import Instance
@@ -139,16 +140,7 @@ def _sequence(view: View) -> tuple[IntArray, Memory]:
     """Job, round and shard of all tasks in the order of the stand-in's H."""
     from warren.solve.hare_standin import stand_in_middles
 
-    job_G, round_G, middle_s_G = stand_in_middles(
-        arrival_ns_J=view.arrival_ns_J,
-        weight_J=view.weight_J,
-        scale_J=view.scale_J,
-        rounds_J=view.rounds_J,
-        comp_ns_JT=view.costs.comp_ns_JT,
-        sync_ns_JT=view.costs.sync_ns_JT,
-        fits_JT=view.costs.fits_JT,
-        type_D=view.type_D,
-    )
+    job_G, round_G, middle_s_G = stand_in_middles(**columns(view))
     order_G = np.argsort(middle_s_G, kind="stable")
     scale_G = view.scale_J[job_G[order_G]]
     group_I = np.repeat(order_G, scale_G)
