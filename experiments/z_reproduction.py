@@ -56,8 +56,9 @@ def main() -> None:
 
 def _made_by(found: Mapping[str, Any]) -> str:
     by = found["made_by"]
+    commits = sorted({part["made_by"]["commit"] for part in found["parts"].values()})
     return (
-        f"`.venv/bin/python experiments/hare_figures.py`, commit {by['commit']}, "
+        f"`.venv/bin/python experiments/hare_figures.py`, commit {', '.join(commits)}, "
         f"{by['processor']}, {by['cores']} cores, Python {by['python']}. "
         "Each part can be made alone: `--part 14`.\n"
     )
