@@ -178,3 +178,18 @@ def test_a_dry_run_writes_nothing_and_prints_a_run_file_that_is_the_same_run(
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("")
     assert warren("run", tiny, "--dry-run", "--out", tmp_path / "out").code == 2
+
+
+def test_a_live_run_refuses_a_charge_that_only_simulations_know(
+    warren: Warren, tmp_path: Path
+) -> None:
+    (tmp_path / "in.py").write_text("class App: pass\n")
+    jobs = "- {name: a, app: in.py:App, model: resnet50, scale: 1, rounds: 1}"
+    path = write_run(tmp_path, jobs=jobs)
+    switching = ["--set", "cluster.switching.scheme=hare"]
+    found = warren("run", path, "--out", tmp_path / "out", *switching)
+    assert found.code == 2
+    (line,) = found.err
+    assert "cluster.switching: is charged in simulations only" in line
+    assert not (tmp_path / "out").exists()
+    assert warren("simulate", path, *switching).code == 0

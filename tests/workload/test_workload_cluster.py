@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.cluster import Emulate, Host, Local, Network
 from warren.model.overheads import Overheads
+from warren.model.switching import PCIE3_X16_BYTES_PER_S, Switching
 from warren.workload.load import load_cluster, run_from_dict
 
 
@@ -105,3 +107,25 @@ def test_overheads_may_stand_in_the_cluster_itself() -> None:
     assert cluster.overheads == Overheads(cores=3)
     plain = text.partition("\n")[0]
     assert load_cluster("c.yaml", reader({"c.yaml": plain})).overheads is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [
+        ("{scheme: hare}", Switching(scheme="hare", bus_bytes_per_s=PCIE3_X16_BYTES_PER_S)),
+        ("{scheme: default, bus: 3 GB/s}", Switching(scheme="default", bus_bytes_per_s=3e9)),
+        ("{time: 5 s}", Switching(time_ns={"A": 5 * 10**9, "B": 5 * 10**9})),
+        ("{times: {B: 2 ms, A: 1}}", Switching(time_ns={"A": 10**9, "B": 2 * 10**6})),
+        ("null", None),
+    ],
+)
+def test_switching_is_a_scheme_or_a_time(stated: str, found: Switching | None) -> None:
+    text = f"hosts: [{{name: a, devices: {{A: 1, B: 1}}}}]\nswitching: {stated}"
+    assert load_cluster("c.yaml", reader({"c.yaml": text})).switching == found
+
+
+def test_emulated_or_plain_runs_may_state_overheads_and_switching() -> None:
+    hosts = "hosts: [{name: a, devices: {A: 1}}]\noverheads: {constants: {cores: 3}}"
+    for other in ("emulate: {}", "engine: plain"):
+        text = f"{hosts}\nswitching: {{time: 1}}\n{other}"
+        assert load_cluster("c.yaml", reader({"c.yaml": text})).switching is not None

@@ -89,6 +89,17 @@ OVERHEADS = st.fixed_dictionaries(
     optional={"machine": FREE},
 )  # fmt: skip
 CVS = st.floats(0, 10)
+
+
+def switchings(types: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    scheme = {"scheme": st.sampled_from(["default", "pipeswitch", "hare"])}
+    return (
+        st.fixed_dictionaries(scheme, optional={"bus": DISKS})
+        | st.fixed_dictionaries({"time": SHORT})
+        | st.fixed_dictionaries({"times": st.fixed_dictionaries(dict.fromkeys(types, SHORT))})
+    )
+
+
 TRUTHS = st.fixed_dictionaries({"task_cv": CVS, "job_cv": CVS, "seed": SEEDS})
 GRAINS = st.sampled_from([1, "1", "3 rounds", "60 s", "1.5 h", "7 ns"])
 
@@ -119,6 +130,8 @@ def runs(draw: st.DrawFn) -> Run:
             "memory": draw(some(st.integers(64 * 10**6, 10**15))),
         },
     }
+    if cluster["overheads"] is None:
+        cluster["switching"] = draw(some(switchings(types)))
     jobs = draw(st.dictionaries(NAMES, JOBS, min_size=1, max_size=4))
     data = {
         "name": draw(some(TEXT.filter(bool))),

@@ -255,3 +255,28 @@ def test_the_schema_of_a_run_has_traces_and_generators_with_their_options() -> N
 def test_an_unknown_schema_is_refused() -> None:
     with pytest.raises(SpecError, match="allowed: job, cluster, run"):
         json_schema("jobs")
+
+
+@pytest.mark.parametrize(
+    ("stated", "line"),
+    [
+        ("{}", "c.yaml:2: switching: needs exactly one of: scheme, time, times"),
+        ("{scheme: hare, time: 1 s}", "switching: needs exactly one of: scheme, time, times"),
+        ("{time: 1 s, bus: 1 GB/s}", "switching: bus goes with scheme only"),
+        ("{scheme: fast}", "switching.scheme: 'fast' is unknown; allowed: default, pipeswitch"),
+        ("{scheme: hare, bus: 0 B/s}", "switching.bus: must be more than 0"),
+        ("{time: -1 s}", "switching.time: '-1 s' is not a time"),
+        ("{time: 2 h}", "switching.time: must be at most 1 h"),
+        ("{times: {A: 1 s}}", "switching.times: has no time for B"),
+        ("{times: {A: 1, B: 1, C: 1}}", "switching.times.C: 'C' is no type of this cluster; allo"),
+        ("hare", "switching: expected a mapping"),
+        (
+            "{time: 1}\noverheads: {constants: {cores: 2}}",
+            "c.yaml:2: switching: overheads have it already (dispatch); allowed: one of the two",
+        ),
+    ],
+)
+def test_wrong_switching_says_where_and_what_is_allowed(stated: str, line: str) -> None:
+    text = f"hosts: [{{name: a, devices: {{A: 1, B: 1}}}}]\nswitching: {stated}"
+    found = problems(load_cluster, "c.yaml", reader({"c.yaml": text}))
+    assert any(line in one for one in found), found

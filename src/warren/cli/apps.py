@@ -22,11 +22,15 @@ def check_apps(run: Run) -> None:
     Raises
     ------
     SpecError
-        For each job without an app, or whose app's file or class is missing.
+        For each job without an app, or whose app's file or class is missing; and for a cluster
+        that charges switching, which only simulations do.
     """
     jobs = run.workload.jobs
     without = [job.name for job in jobs if job.app is None]
     problems = []
+    if run.cluster.switching is not None:
+        message = "is charged in simulations only; allowed in a live run: null"
+        problems.append(Problem(file=run.name, field="cluster.switching", message=message))
     if without:
         message = f"no app to train in {', '.join(without[:5])}; such jobs can only be simulated"
         problems.append(Problem(file=run.name, field="workload.jobs", message=message))

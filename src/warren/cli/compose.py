@@ -114,11 +114,12 @@ class _Parts:
 
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
+    from warren.cost.switch import with_switching
     from warren.profile.costs import cost_table
     from warren.sim.copies import sim_port
 
     begin = perf_counter()
-    costs = cost_table(run, _measured(run))
+    costs = with_switching(run, cost_table(run, _measured(run)))
     policy = Timed(choose(run))
     parts = _Parts(
         run=run,

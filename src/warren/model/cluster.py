@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from warren.model.overheads import Overheads
+from warren.model.switching import Switching
 
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 EngineName = Literal["plain", "local"]
@@ -83,7 +84,8 @@ class Cluster:
     """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
 
     ``overheads``: measured on the machine that plays the cluster; they make a simulation predict
-    a live run that emulates nothing.
+    a live run that emulates nothing. ``switching``: what a simulation charges a device that goes
+    from one job to another; None: nothing.
     """
 
     hosts: tuple[Host, ...]
@@ -94,6 +96,7 @@ class Cluster:
     emulate: Emulate | None = None
     local: Local = field(default_factory=Local)
     overheads: Overheads | None = None
+    switching: Switching | None = None
 
     @cached_property
     def type_names(self) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ class CostTable:
     times are ``NEVER_NS``; nothing may be placed there. ``model_bytes_J``: bytes of each job's
     parameters where they are known, else 0; None: of none. ``overhead_ns_JT``: processor time of
     Warren's own processes beside a task, -1 where it was not measured; None: nowhere.
+    ``switch_ns_JT``: what a device spends before a task of the job if its last task was another
+    job's (``warren.cost.switch``); None: nothing.
     """
 
     comp_ns_JT: IntArray
@@ -49,6 +51,7 @@ class CostTable:
     fits_JT: BoolArray
     model_bytes_J: IntArray | None = None
     overhead_ns_JT: IntArray | None = None
+    switch_ns_JT: IntArray | None = None
 
     def __post_init__(self) -> None:
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):

@@ -3,7 +3,8 @@
 What is checked: names are known; arrivals are respected; every (round, shard) is done once; no
 round starts before the barrier of the one before; no device runs two COMP steps at once, and with
 network ``lane`` no two synchronisations; jobs ran only where they fit, as long as ``profile.csv``
-says; ``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value.
+says; a device that goes to another job spends what ``profile.csv`` says, where it does;
+``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value.
 
 How exactly: in simulation times agree within 2 ns (and the rounding of a double); with hidden
 noise durations are free. Live a stamp may be off by what its rounding is, ``STAMP_S`` of real time,
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 
 from warren.report.check_devices import check_devices
 from warren.report.check_jobs import check_jobs, check_summary
+from warren.report.check_switches import check_switches
 from warren.report.check_tasks import check_tasks
 from warren.report.exported import load
 from warren.report.fault import Fault
@@ -35,4 +37,10 @@ def check(files: Mapping[str, bytes]) -> list[Fault]:
     run, faults = load(files)
     if run is None:
         return faults
-    return [*check_jobs(run), *check_tasks(run), *check_devices(run), *check_summary(run)]
+    return [
+        *check_jobs(run),
+        *check_tasks(run),
+        *check_devices(run),
+        *check_switches(run),
+        *check_summary(run),
+    ]

@@ -138,7 +138,7 @@ def _sync(run: Exported, rows: Rows) -> list[Fault]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Visits:
+class Visits:
     """A device's stay with one stretch (its rows joined), by device and time; axis V."""
 
     row_V: IntArray
@@ -149,7 +149,7 @@ class _Visits:
     tasks_V: IntArray
 
 
-def _visits(run: Exported, by_end: bool) -> _Visits:
+def visits_of(run: Exported, by_end: bool) -> Visits:
     """Rows that share device and stretch (several rounds) interleave, so they are joined."""
     line = run.timeline
     order = np.lexsort((line.round_R, line.job_R, line.device_R))
@@ -160,7 +160,7 @@ def _visits(run: Exported, by_end: bool) -> _Visits:
     first = np.flatnonzero(new)
     if not len(first):
         none = np.zeros(0, dtype=np.int64)
-        return _Visits(**dict.fromkeys(_Visits.__slots__, none))
+        return Visits(**dict.fromkeys(Visits.__slots__, none))
     joined = {
         "row_V": order[first],
         "device_V": columns[0][first],
@@ -171,11 +171,11 @@ def _visits(run: Exported, by_end: bool) -> _Visits:
     }
     time = joined["end_ns_V"] if by_end else joined["start_ns_V"]
     sort = np.lexsort((joined["comp_end_ns_V"], time, joined["device_V"]))
-    return _Visits(**{name: column[sort] for name, column in joined.items()})
+    return Visits(**{name: column[sort] for name, column in joined.items()})
 
 
 def _one_comp(run: Exported) -> list[Fault]:
-    visits = _visits(run, by_end=False)
+    visits = visits_of(run, by_end=False)
     before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
     before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.comp_end_ns_V[:-1], -NEVER_NS)
     return listed(
@@ -195,7 +195,7 @@ def _one_sync(run: Exported, rows: Rows) -> list[Fault]:
     """
     if not (run.rules.exact or run.rules.padded):
         return []
-    visits = _visits(run, by_end=True)
+    visits = visits_of(run, by_end=True)
     before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
     before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.end_ns_V[:-1], -NEVER_NS)
     need_ns_V = visits.tasks_V * rows.sync_ns_R[visits.row_V]

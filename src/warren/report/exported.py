@@ -21,6 +21,7 @@ from warren.report.tables import (
     DEVICES,
     JOBS,
     PROFILE,
+    SWITCH_COLUMN,
     read_devices_csv,
     read_jobs_csv,
     read_profile_rows,
@@ -76,6 +77,8 @@ class Exported:
     finished_J: BoolArray
     comp_ns_JT: IntArray
     sync_ns_JT: IntArray
+    switch_ns_JT: IntArray | None
+    """None: switching is not charged."""
     timeline: Timeline
 
     def row(self, index: int) -> str:
@@ -200,7 +203,7 @@ def _exported(
     summary: Mapping[str, Any],
 ) -> Exported:
     types = tuple(dict.fromkeys(row["type"] for row in devices))
-    comp_ns_JT, sync_ns_JT = _costs(jobs, types, profile)
+    comp_ns_JT, sync_ns_JT, switch_ns_JT = _costs(jobs, types, profile)
     job_index = {row["job"]: index for index, row in enumerate(jobs)}
     device_index = {row["device"]: index for index, row in enumerate(devices)}
     timeline = replace(
@@ -224,6 +227,7 @@ def _exported(
         finished_J=np.array([row["status"] == "finished" for row in jobs], dtype=bool),
         comp_ns_JT=comp_ns_JT,
         sync_ns_JT=sync_ns_JT,
+        switch_ns_JT=switch_ns_JT,
         timeline=timeline,
     )
 
@@ -244,17 +248,19 @@ def _rules(summary: Mapping[str, Any], timeline: Timeline) -> Rules:
 
 def _costs(
     jobs: Sequence[Mapping[str, Any]], types: tuple[str, ...], profile: Sequence[Mapping[str, Any]]
-) -> tuple[IntArray, IntArray]:
+) -> tuple[IntArray, IntArray, IntArray | None]:
     place_J = {row["job"]: index for index, row in enumerate(jobs)}
     place_T = {name: index for index, name in enumerate(types)}
     comp_ns_JT = np.full((len(jobs), len(types)), NEVER_NS, dtype=np.int64)
-    sync_ns_JT = comp_ns_JT.copy()
+    sync_ns_JT, switch_ns_JT = comp_ns_JT.copy(), np.zeros_like(comp_ns_JT)
     for row in profile:
         if row["type"] in place_T:
             place = place_J[row["job"]], place_T[row["type"]]
             comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
             sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
-    return comp_ns_JT, sync_ns_JT
+            switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
+    charged = any(SWITCH_COLUMN in row for row in profile)
+    return comp_ns_JT, sync_ns_JT, switch_ns_JT if charged else None
 
 
 def _renamed(names: Sequence[str], index: Mapping[str, int]) -> IntArray:

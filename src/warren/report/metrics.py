@@ -26,6 +26,7 @@ from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.losses import copy_values, loss_values
 from warren.report.record import Bound, Record
+from warren.report.switches import switch_values
 from warren.report.wording import count
 
 STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")
@@ -72,6 +73,7 @@ def summary(record: Record) -> dict[str, Any]:
         "utilization_by_type": _utilization_by_type(record, values["makespan_s"]),
         **loss_values(record),
         **copy_values(record),
+        **switch_values(record),
         **{name: extra[name] for name in sorted(extra) if name not in _MEASURED},
     }
 

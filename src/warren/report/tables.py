@@ -44,9 +44,21 @@ JOB_COLUMNS: Final = (
 LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics")
 DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
+SWITCH_COLUMN: Final = "switch_s"
+"""The last of ``profile.csv`` where switching between jobs is charged."""
 
 _FLOATS: Final = frozenset(
-    {"arrival_s", "start_s", "finish_s", "jct_s", "weight", "final_loss", "comp_s", "sync_s"}
+    {
+        "arrival_s",
+        "start_s",
+        "finish_s",
+        "jct_s",
+        "weight",
+        "final_loss",
+        "comp_s",
+        "sync_s",
+        SWITCH_COLUMN,
+    }
 )
 _INTS: Final = frozenset({"rounds", "scale", "batch", "seed"})
 _MAY_BE_EMPTY: Final = frozenset(
@@ -66,8 +78,12 @@ def devices_csv(record: Record) -> str:
 
 
 def profile_csv(record: Record) -> str:
-    """``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used."""
-    return _text(PROFILE_COLUMNS, _profile_rows(record))
+    """``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used.
+
+    Where switching between jobs is charged, ``switch_s`` says what a switch to the job takes.
+    """
+    charged = record.costs.switch_ns_JT is not None
+    return _text([*PROFILE_COLUMNS, *[SWITCH_COLUMN] * charged], _profile_rows(record))
 
 
 def _profile_rows(record: Record) -> Iterable[list[Any]]:
@@ -77,7 +93,10 @@ def _profile_rows(record: Record) -> Iterable[list[Any]]:
             if costs.fits_JT[job.index, column]:
                 comp_ns = int(costs.comp_ns_JT[job.index, column])
                 sync_ns = int(costs.sync_ns_JT[job.index, column])
-                yield [job.name, type_name, ns_to_seconds(comp_ns), ns_to_seconds(sync_ns)]
+                row = [job.name, type_name, ns_to_seconds(comp_ns), ns_to_seconds(sync_ns)]
+                if costs.switch_ns_JT is not None:
+                    row.append(ns_to_seconds(int(costs.switch_ns_JT[job.index, column])))
+                yield row
 
 
 def _text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -121,8 +140,10 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
     place_T = {name: index for index, name in enumerate(run.cluster.type_names)}
     comp_ns_JT = np.full((len(place_J), len(place_T)), NEVER_NS, dtype=np.int64)
     sync_ns_JT = comp_ns_JT.copy()
+    switch_ns_JT = np.zeros_like(comp_ns_JT)
     problems = []
-    for line, row in enumerate(read_profile_rows(data, file), start=2):
+    rows = read_profile_rows(data, file)
+    for line, row in enumerate(rows, start=2):
         if row["job"] not in place_J or row["type"] not in place_T:
             message = f"no job {row['job']} or no device type {row['type']} in this run"
             problems.append(Problem(file=file, line=line, message=message))
@@ -130,9 +151,15 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
         place = place_J[row["job"]], place_T[row["type"]]
         comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
         sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
+        switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
     if problems:
         raise SpecError(problems)
-    return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT < NEVER_NS)
+    return CostTable(
+        comp_ns_JT=comp_ns_JT,
+        sync_ns_JT=sync_ns_JT,
+        fits_JT=comp_ns_JT < NEVER_NS,
+        switch_ns_JT=switch_ns_JT if any(SWITCH_COLUMN in row for row in rows) else None,
+    )
 
 
 def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]]:

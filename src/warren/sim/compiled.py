@@ -49,7 +49,7 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
     tables = _tables(run, costs)
     rows = Rows(*(np.ascontiguousarray(column, dtype=np.int64) for column in _columns(plan)))
     _check_rows(rows, tables, run, costs)
-    status, row, columns, finish_ns_J = execute(rows, tables)
+    status, row, columns, finish_ns_J = execute(rows, tables, costs.switch_ns_JT)
     if status != OK:
         raise _refusal(rows, run, row, _RULE[status])
     timeline = Timeline.from_columns(columns, own=True)

@@ -15,13 +15,17 @@ def check_simulable(run: Run) -> None:
     Raises
     ------
     SpecError
-        For a network model that arrives later, and for each job without a number of rounds.
+        For a network model that arrives later, for copies of late tasks where switching is charged
+        (a task that waits for a switch is not late), and for each job without a number of rounds.
     """
     problems = []
     model = run.cluster.network.model
     if model not in ("constant", "lane"):
         message = f'"{model}" arrives later; allowed: constant, lane'
         problems.append(Problem(file=run.name, field="network.model", message=message))
+    if run.cluster.switching is not None and run.scheduler.copies_after is not None:
+        message = "not with cluster.switching; allowed: one of the two"
+        problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
     problems += [
         Problem(
             file=run.name,

@@ -1,9 +1,10 @@
 """Run a whole plan: device orders and barriers in, times out, in one pass over the rows.
 
-Times are the least solution of "start = max(device free, barrier of the round before, arrival)"
-over first-in-first-out devices, so the order in which ready rows are taken does not matter. A
-device whose head waits for a barrier is parked with the job and comes back when it passes. Rows
-that are never reached stand behind a cycle or behind a round that the plan does not complete.
+Times are the least solution of "start = max(device free, barrier of the round before, arrival)",
+plus a switch where the device comes from another job (``switches``), over first-in-first-out
+devices, so the order in which ready rows are taken does not matter. A device whose head waits for
+a barrier is parked with the job and comes back when it passes. Rows that are never reached stand
+behind a cycle or behind a round that the plan does not complete.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from warren.solve.kernel import kernel
 from warren.solve.noise import factor_ppm, scaled
+from warren.solve.switches import switch_times
 from warren.solve.units import Rows, Units, gather_units, new_units, planned_columns
 
 OK, STUCK, TWICE, PARTIAL = range(4)
@@ -55,10 +57,11 @@ class _State(NamedTuple):
     seen_K: Any  # last round started, per (job, shard)
     base_J: Any  # where a job's shards begin on axis K
     finish_ns_J: Any
+    switch_ns_U: Any  # empty where nothing is charged
     out: Any
 
 
-def _new_state(rows: Rows, tables: Tables, units: Units) -> _State:
+def _new_state(rows: Rows, tables: Tables, units: Units, switch_ns_JT: Any) -> _State:
     jobs, devices = len(tables.scale_J), len(tables.type_D)
     return _State(
         head_D=units.head_D.copy(),
@@ -74,6 +77,7 @@ def _new_state(rows: Rows, tables: Tables, units: Units) -> _State:
         seen_K=np.full(tables.scale_J.sum(), -1, np.int64),
         base_J=np.cumsum(tables.scale_J) - tables.scale_J,
         finish_ns_J=np.full(jobs, -1, np.int64),
+        switch_ns_U=switch_times(rows, units, tables.type_D, switch_ns_JT),
         out=planned_columns(rows, units),
     )
 
@@ -214,6 +218,8 @@ def _run_head(
     if not _mark_seen(rows, units, state, unit):
         return depth, TWICE
     start = max(state.free_ns_D[device], state.release_ns_J[job])
+    if len(state.switch_ns_U) > 0:
+        start += state.switch_ns_U[unit]
     comp_end, end = _run_round(
         rows, tables, units, unit, 0, start, state.comm_free_ns_D[device]
     )  # fmt: skip
@@ -234,8 +240,8 @@ def _run_head(
     return depth, OK
 
 
-def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
-    """Run a plan.
+def execute(rows: Rows, tables: Tables, switch_ns_JT: Any = None) -> tuple[int, int, Any, Any]:
+    """Run a plan. ``switch_ns_JT`` is what a switch to a job takes on a type; None: nothing.
 
     Returns
     -------
@@ -249,7 +255,7 @@ def execute(rows: Rows, tables: Tables) -> tuple[int, int, Any, Any]:
     """
     units = new_units(len(rows.job_R), len(tables.type_D))
     gather_units(rows, units)
-    state = _new_state(rows, tables, units)
+    state = _new_state(rows, tables, units, switch_ns_JT)
     status, row = _run(rows, tables, units, state)
     return status, row, state.out, state.finish_ns_J
 

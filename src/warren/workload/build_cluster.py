@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local, Network
 from warren.model.errors import Problem
 from warren.workload.build_overheads import Nearby, overheads_of
+from warren.workload.build_switching import switching_of, wrong_switching
 from warren.workload.document import Document, Path
 from warren.workload.generators.shapes import HETEROGENEITY, hosts_of
 from warren.workload.schema_cluster import (
@@ -30,12 +31,15 @@ def build_cluster(
     ``nearby`` says what the paths in it are relative to.
     """
     listed = _listed(spec)
+    types = _types(spec, listed)
+    names = [kind.name for kind in types]
     found = [
         *_too_many(listed),
         *_same_names(listed),
         *_no_device(listed),
         *_unknown_types(spec, listed),
         *_unknown_slower(spec, listed),
+        *wrong_switching(spec, names),
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
     overheads = overheads_of(spec, document, at, nearby, problems)
@@ -46,12 +50,13 @@ def build_cluster(
     return Cluster(
         hosts=hosts,
         devices=devices,
-        types=_types(spec, listed),
+        types=types,
         network=Network(model=spec.network.model),  # type: ignore[arg-type]
         engine=spec.engine,
         emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
         local=_local(spec.local),
         overheads=overheads,
+        switching=switching_of(spec, names),
     )
 
 

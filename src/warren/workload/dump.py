@@ -19,6 +19,7 @@ from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.model.overheads import Overheads
 from warren.model.run import Run, Truth
+from warren.model.switching import Switching
 
 
 def dump_run(run: Run) -> str:
@@ -68,6 +69,8 @@ def _cluster(cluster: Cluster) -> Iterator[str]:
         yield f"  local: {_json(_local(cluster.local))}"
     if cluster.overheads is not None:
         yield f"  overheads: {_json({'constants': _overheads(cluster.overheads)})}"
+    if cluster.switching is not None:
+        yield f"  switching: {_json(_switching(cluster.switching))}"
     yield "  device_types:"
     for kind in cluster.types:
         yield f"    {_json(kind.name)}: {_json(_stated({'memory': kind.memory_bytes}))}"
@@ -103,6 +106,12 @@ def _overheads(overheads: Overheads) -> dict[str, Any]:
             "slowdown": overheads.slowdown,
         }
     )
+
+
+def _switching(switching: Switching) -> dict[str, Any]:
+    if switching.scheme:
+        return {"scheme": switching.scheme, "bus": _bytes_per_s(switching.bus_bytes_per_s)}
+    return {"times": {kind: f"{time_ns} ns" for kind, time_ns in switching.time_ns.items()}}
 
 
 def _bytes_per_s(rate: float | None) -> str | None:

@@ -17,6 +17,7 @@ from pydantic import (
 
 from warren.workload.generators.shapes import HETEROGENEITY, SHAPES
 from warren.workload.schema_overheads import OverheadsSpec
+from warren.workload.schema_switching import SwitchingSpec
 from warren.workload.schema_types import (
     DiskRate,
     Format,
@@ -181,3 +182,6 @@ class ClusterSpec(Spec):
     overheads: (
         Annotated[PathTag | Annotated[OverheadsSpec, Tag("<inline>")], path_or("mapping")] | None
     ) = Field(None, description="What `warren calibrate --local` measured: a file, or its content.")
+    switching: SwitchingSpec | None = Field(
+        None, description="Simulations charge a device that goes from job to job; default: nothing."
+    )
