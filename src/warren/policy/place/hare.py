@@ -18,8 +18,9 @@ Differs
     speed and reserves it while the task waits for its barrier; here a round uses one type, chosen
     by what its time is worth to others, and no device waits for a barrier while a task waits for
     its type. The objective is the sum of w (C - a), which differs from the paper's sum of w C by
-    a constant, or the makespan. Time between tasks of different jobs is not charged, as the paper
-    leaves it out of its model.
+    a constant, or the makespan. The paper leaves switching between jobs out of its model. Where a
+    cluster charges it, schedules are made without it and compared with it, and schedules of longer
+    stretches, which switch less, compete: when a switch costs more than a task they win.
 """
 
 from __future__ import annotations

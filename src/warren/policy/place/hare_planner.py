@@ -39,6 +39,8 @@ PATIENCE_A_JOB: Final = 20
 START_ALLOWANCE: Final = 300_000
 """What the search for a first rule may take, beyond the budget."""
 NODES_A_TURN: Final = 20_000
+SWITCHES_A_STRETCH: Final = (1, 10, 100)
+"""Where switching between jobs is charged, stretches that last so many switches compete."""
 FLOW, LIST = "flow", "list"
 
 
@@ -50,13 +52,8 @@ class Planner:
 
         self.view = view
         self._makespan = objective == "makespan"
-        self._instance = _instance(view, self._makespan)
         self._random = np.random.default_rng([view.seed, 0x504C])
-        stretched = bool((self._instance.stretch_rounds_J > 1).any())
-        self._stretched = stretched
-        instance = self._instance
-        rows_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
-        self._rows = int((rows_J * instance.scale_J).sum())
+        self._plan_for(_instance(view, self._makespan))
         self._search = RuleSearch(self._instance, self._value_s, view.seed)
         self.schedules = 0
         self.value = np.inf
@@ -76,6 +73,7 @@ class Planner:
         elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
             # No type has a device for each task of a round: rounds must mix types.
             self.try_list(*next(self.orders()))
+        self._try_longer_stretches()
 
     def improve(self, budget: int) -> None:
         """Go on while the budget lasts."""
@@ -134,6 +132,29 @@ class Planner:
         if self._consider(dispatch(problem)[0]):
             self._way, self._list = LIST, (priority_J, step_J)
         return max(MIN_COST, self._rows)
+
+    def _plan_for(self, instance: Any) -> None:
+        """Whatever is tried from here on has stretches of this length."""
+        self._instance = instance
+        self._stretched = bool((instance.stretch_rounds_J > 1).any())
+        rows_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
+        self._rows = int((rows_J * instance.scale_J).sum())
+
+    def _try_longer_stretches(self) -> None:
+        """Where switching is charged, go on with the length that pays best."""
+        switch_ns_JT, best = self.view.costs.switch_ns_JT, self._instance
+        if switch_ns_JT is None:
+            return
+        shortest_J = best.stretch_rounds_J
+        for switches in SWITCHES_A_STRETCH:
+            pay_J = switches * (switch_ns_JT.max(axis=1) / np.maximum(round_ns_J(self.view), 1))
+            longer_J = np.ceil(np.minimum(pay_J, self.view.rounds_J)).astype(np.int64)
+            self._plan_for(best._replace(stretch_rounds_J=np.maximum(shortest_J, longer_J)))
+            value = self.value
+            self.try_rule(self._search.rule)
+            if self.value < value:
+                best = self._instance
+        self._plan_for(best)
 
     def _insert(self, rule: Rule) -> tuple[Any, int]:
         from warren.solve.fluid import flow
@@ -197,6 +218,8 @@ class Planner:
 
         if self._stretched or self.view.cluster.network.model == "lane":
             return None
+        if self.view.costs.switch_ns_JT is not None:
+            return None
         value = self.value * NS_PER_S * (1 - 1e-12)
         return new_branch(self._instance, value, makespan=self._makespan)
 
@@ -244,7 +267,8 @@ class Planner:
             cv_ppm=0,
             is_lane=view.cluster.network.model == "lane",
         )
-        finish_ns_J: IntArray = execute(Rows(*map(np.ascontiguousarray, rows)), tables)[3]
+        columns = Rows(*map(np.ascontiguousarray, rows))
+        finish_ns_J: IntArray = execute(columns, tables, view.costs.switch_ns_JT)[3]
         return finish_ns_J
 
 
