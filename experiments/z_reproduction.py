@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import _common
+import hare_switching
 from _evidence_live import table
 from hare_figures import HARE_DONE, PLACES
 
@@ -50,6 +51,7 @@ def main() -> None:
         if name in parts:
             text += [f"### {title}", "", cells(parts[name]), ""]
     text.append(_made_by(found))
+    text += hare_switching.section()
     PAGE.write_text("\n".join(text))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
