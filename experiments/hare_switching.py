@@ -107,11 +107,11 @@ def section() -> list[str]:
         lines.append([cell, *jct, *[""] * (len(PLACES) - len(jct)), took if cell != "free" else ""])
     head = ["scheme", *PLACES, "hare's switches, and their part of device time"]
     text = (
-        "Hare leaves switching between jobs out of its problem, since its own scheme takes at most 6 "
-        "ms. Charged by the schemes of its Table 3 (closed forms fitted to it), in the cell that "
-        f"all figures share, means over {found['seeds']} seeds: {_verdict(rows)} `hare-blind` plans "
-        "as if switching were free; with `default`, which starts a process for each switch, that "
-        "is what the paper's section 2.2.4 warns of."
+        "Hare leaves switching between jobs out of its problem, since its own scheme takes at most "
+        "6 ms. Charged by the schemes of its Table 3 (closed forms fitted to it), in the cell that "
+        f"all figures share, means over {found['seeds']} seeds: {_verdict(rows)} `hare-blind` is "
+        "hare planned as if switching were free; with `default`, which starts a process for each "
+        "switch, that is what the paper's section 2.2.4 warns of."
     )
     by = found["made_by"]
     made_by = f"`.venv/bin/python experiments/hare_switching.py`, commit {by['commit']}."

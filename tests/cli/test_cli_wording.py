@@ -32,6 +32,12 @@ def test_a_missing_bound_is_told_with_its_reason() -> None:
     assert "no lower bound: times are not known" in text
 
 
+def test_switching_is_told_where_it_is_charged() -> None:
+    line = "devices went to another job 1,200 times: 80 s of device time"
+    assert line in summary_lines(values(switches=1200, switching_s=80.0))
+    assert "another job" not in "".join(summary_lines(values()))
+
+
 def test_nothing_but_a_page_is_overwritten_by_compare(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

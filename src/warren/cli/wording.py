@@ -38,6 +38,9 @@ def summary_lines(
         )
     elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
         lines.append(f"no lower bound: {reason}")
+    if "switches" in values:
+        took = f"{duration(values['switching_s'])} of device time"
+        lines.append(f"devices went to another job {count(values['switches'], 'time')}: {took}")
     lines += _overruns(values, time_scale)
     if losses := loss_sentence(values):
         lines.append(losses)
