@@ -164,6 +164,14 @@ def test_measured_processor_time_stands_beside_its_row_and_is_unknown_elsewhere(
     assert costs.overhead_ns_JT.tolist() == [[-1, -1], [-1, 2_000_000]]
 
 
+def test_a_measured_switch_stands_beside_its_row_and_is_nothing_elsewhere() -> None:
+    row = replace(MINE, model="timed", switch_s={"T4": 0.002})
+    costs = cost_table(run_of({"model": "mine"}, {"model": "timed"}, rows=(MINE, row)))
+    assert costs.turn_ns_JT is not None
+    assert costs.turn_ns_JT.tolist() == [[0, 0], [0, 2_000_000]]
+    assert costs.switch_ns_JT is None
+
+
 def test_the_bytes_of_every_jobs_model_stand_beside_its_times() -> None:
     free = replace(MINE, model="free", model_bytes=10**30, sync_s={"V100": 0.0, "T4": 0.0})
     costs = cost_table(run_of({"model": "mine"}, {"model": "free"}, rows=(MINE, free)))

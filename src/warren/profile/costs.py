@@ -77,6 +77,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     model_bytes_J = np.zeros(shape[0], dtype=np.int64)
     problems: list[Problem] = []
     overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
+    turn_ns_JT = np.zeros(shape, dtype=np.int64)
     seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
     for job in run.workload.jobs:
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
@@ -97,6 +98,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
             overhead_s = row.overhead_s.get(types[column].name)
             if overhead_s is not None:
                 overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
+            turn_ns_JT[job.index, column] = seconds_to_ns(row.switch_s.get(types[column].name, 0.0))
     if problems:
         raise SpecError(problems)
     return CostTable(
@@ -105,6 +107,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
         fits_JT=comp_ns_JT != NEVER_NS,
         model_bytes_J=model_bytes_J,
         overhead_ns_JT=overhead_ns_JT,
+        turn_ns_JT=turn_ns_JT,
     )
 
 

@@ -48,6 +48,7 @@ class SimPort:
         "_costs",
         "_heap",
         "_lanes",
+        "_last_job_D",
         "_left_J",
         "_now",
         "_parts_J",
@@ -57,6 +58,7 @@ class SimPort:
         "_run",
         "_scale_J",
         "_sequence",
+        "_switch_JT",
         "_type_D",
         "_waiting_J",
         "_wakes",
@@ -70,6 +72,9 @@ class SimPort:
         self._costs = costs
         self._lanes = Lanes(run, costs)
         self._type_D = run.cluster.type_of_device
+        switch_ns_JT = costs.switch_ns_JT
+        self._switch_JT = [] if switch_ns_JT is None else switch_ns_JT.tolist()
+        self._last_job_D = [-1 for _ in devices]
         self._queue_D: list[deque[Assignment]] = [deque() for _ in devices]
         self._comm_free_D = [0 for _ in devices]
         self._scale_J = [job.scale for job in jobs]
@@ -169,7 +174,7 @@ class SimPort:
 
     def _start(self, head: Assignment) -> None:
         device, job, round_, shards = head.device, head.job, head.round, head.shards
-        start = self._now
+        start = self._now + (self._switch_ns(job, device) if self._switch_JT else 0)
         comp_end, end = self._lanes.run_round(
             job, round_, shards, self._type_D[device], start, self._comm_free_D[device]
         )
@@ -187,6 +192,11 @@ class SimPort:
                 self._run_rest(parts, self._barrier_J[job])
             else:
                 self._finish_rounds(head, self._barrier_J[job])
+
+    def _switch_ns(self, job: int, device: int) -> int:
+        """What the device, which goes to ``job`` now, spends on it; its first job costs nothing."""
+        last, self._last_job_D[device] = self._last_job_D[device], job
+        return 0 if last in (-1, job) else int(self._switch_JT[job][self._type_D[device]])
 
     def _finish_rounds(self, one: Assignment, barrier: int) -> None:
         job, round_, rounds = one.job, one.round, one.rounds

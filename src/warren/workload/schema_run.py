@@ -48,6 +48,10 @@ class ProfileSpec(Spec):
         default_factory=dict,
         description="Processor time of Warren's own processes a task, live, by device type.",
     )
+    switch: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="What a task takes longer after one of another job, live, by device type.",
+    )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
 
