@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from numba import njit
+
+if "scipy.linalg" not in sys.modules:
+    # numba would load it to see whether there is a BLAS; a fifth of a second, and no kernel asks.
+    sys.modules["scipy.linalg"] = None  # type: ignore[assignment]
+    import numba.np.arraymath
+
+    del sys.modules["scipy.linalg"]
 
 _OPTIONS: Final[Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 kernel: Final[Any] = njit(**_OPTIONS)
