@@ -50,6 +50,32 @@ def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     return chosen
 
 
+def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
+    """Up to ``count`` of ``devices`` that fit the job and end its round soonest, slowest first.
+
+    The slowest member sets the pace of a round, so a device faster than it is left to others
+    where one that is just as slow will do. Speed is T^c + T^s; equal devices go by index.
+    """
+    chosen = fastest(view, job, devices, count)
+    cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
+    cost_D = cost_T[view.type_D[chosen]]
+    if not chosen or cost_D[0] == cost_D[-1]:
+        return chosen
+    usable_T = view.costs.fits_JT[job] & (cost_T <= cost_D[-1])
+    devices = devices[usable_T[view.type_D[devices]]]
+    slowest = np.argsort(-cost_T[view.type_D[devices]], kind="stable")
+    kept: list[int] = devices[slowest[:count]].tolist()
+    return kept
+
+
+def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
+    """Expected time of a round on this gang: its slowest member sets the pace."""
+    kinds = view.type_D[gang]
+    tasks = np.array([len(part) for part in shares(int(view.scale_J[job]), len(gang))])
+    turn = tasks * view.costs.comp_ns_JT[job, kinds] + view.costs.sync_ns_JT[job, kinds]
+    return int(turn.max())
+
+
 def shares(scale: int, gang: int) -> list[tuple[int, ...]]:
     """Shards 0..scale-1 cut into ``gang`` runs of nearly equal length, in order."""
     return [tuple(range(i * scale // gang, (i + 1) * scale // gang)) for i in range(gang)]
