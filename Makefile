@@ -18,8 +18,8 @@ demo: $(STAMP) ## train real jobs on four emulated devices under two schedulers 
 	@$(BIN)/python examples/demo.py
 
 test: check ## ruff, mypy --strict, then every test; ends with the skipped tests and why
-	@echo "pytest: two processes, one file each at a time"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	@echo "pytest: two processes, one file each at a time; what starts processes of its own in one"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "ruff check" && $(BIN)/ruff check .
