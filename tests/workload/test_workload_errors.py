@@ -70,6 +70,7 @@ def test_problems_of_all_files_come_together() -> None:
         ("name: a\n\tapp: x", "j.yaml:2: is not YAML: a tab; indent with spaces"),
         ("jobs:\n\t- name: a", "j.yaml:2: is not YAML: a tab; indent with spaces"),
         ("{name: r, cluster: c.yaml}", "this is a run file; give its jobs file"),
+        ("workload: [{name: a, app: x}]", "run file; give a file of its jobs alone, as "),
         ("workload: {jobs: jobs.csv}", "a run file; give its jobs file, 'jobs.csv'"),
         ("name: [", "j.yaml:1: is not YAML"),
         ("{name: a, app: x, <<: {scale: 2}}", "<<: unknown field"),

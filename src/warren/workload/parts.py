@@ -76,6 +76,8 @@ def other_than_run(document: Document) -> Problem | None:
 
 def _give_jobs(workload: Any) -> str:
     inside = workload.get("jobs") if isinstance(workload, dict) else workload
+    if isinstance(inside, list):
+        return "this is a run file; give a file of its jobs alone, as `workload:` lists them"
     named = f", {shown(inside)}" if isinstance(inside, str) else ""
     return f"this is a run file; give its jobs file{named}"
 
