@@ -61,7 +61,7 @@ def test_the_plain_engine_answers_one_assignment_a_job(
     assert of(events, RoundsDone, 2)[0].rounds < ROUNDS
 
 
-@pytest.mark.parametrize(("devices", "servers"), [(1, 1), (3, 1), (2, 2), (2, 5)])
+@pytest.mark.parametrize(("devices", "servers"), [(1, 1), (2, 1), (3, 1), (2, 2), (2, 5)])
 def test_any_schedule_on_any_servers_gives_the_bits_of_the_plain_engine(
     plain: tuple[Path, list[AnyEvent]], tmp_path: Path, devices: int, servers: int
 ) -> None:

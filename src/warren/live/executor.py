@@ -58,7 +58,6 @@ class Executor:
         self._supply = Supply(self._poller, role.folder, role.device)
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
-        self._pushes: list[tuple[Work, Push]] = []
         self._comp_free_ns = 0
 
     def serve(self) -> None:
@@ -69,11 +68,10 @@ class Executor:
                 self._hear_trainers()
             self._hear_servers(ready)
             if self._control in ready:
-                self._push()  # before a job has other servers
                 self._hear_controller()
             while self._end_comp() or self._end_syncs() or self._start():
                 pass
-            self._push()
+            self._supply.flush()
             self._prefetch()
             self._watch()
 
@@ -130,13 +128,7 @@ class Executor:
         push = Push(
             done.round, done.shard, done.loss, done.present, done.marks, work.unpadded, stamp
         )
-        self._pushes.append((work, push))
-
-    def _push(self) -> None:
-        """Updates go out once the next task has been handed over: servers take the core then."""
-        for work, push in self._pushes:
-            work.unacknowledged = self._supply.push(work.job, push, work.slot)
-        self._pushes.clear()
+        work.unacknowledged = self._supply.push(work.job, push, work.slot)
 
     def _hear_servers(self, ready: AbstractSet[Pollable]) -> None:
         for job, pushed in self._supply.hear(ready):
@@ -212,7 +204,6 @@ class Executor:
         self._control.send(NotOnComp(seq))
 
     def _drop(self, job: int, *, ended: bool) -> None:
-        self._push()
         self._queue.drop(job)
         if ended:
             self._desk.drop(job)
