@@ -30,3 +30,6 @@ kernel: Final[Any] = njit(**_OPTIONS)
 """Kernels work on arrays that their caller owns and never allocate. Without numba's memory
 runtime no array is counted when a tuple of arrays is handed on: half the time to compile and to
 run. Integer division by zero is undefined under this error model; no kernel divides by input."""
+inlined: Final[Any] = njit(forceinline=True, **_OPTIONS)
+"""For small functions of a hot loop that take tuples of arrays: handed on to a function that is not
+inlined, these are some hundred words, which costs more than many a function does."""
