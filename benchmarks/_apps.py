@@ -3,6 +3,8 @@ whose model is as large as is wanted."""
 
 from __future__ import annotations
 
+import time
+
 import torch
 from torch import Tensor, nn
 
@@ -27,9 +29,13 @@ class Nothing(TorchApp):
 
 
 class Matmuls(TorchApp):
-    """The batch, ``passes`` times over, through one matrix of 480 x 480 (0.92 MB)."""
+    """The batch, ``passes`` times over, through one matrix of 480 x 480 (0.92 MB).
+
+    ``starts``: a file that each task adds a line to, the monotonic clock's nanoseconds.
+    """
 
     passes: int = 10
+    starts: str = ""
 
     def model(self) -> nn.Module:
         """The matrix."""
@@ -41,6 +47,9 @@ class Matmuls(TorchApp):
 
     def loss(self, model: nn.Module, batch: Tensor) -> Tensor:
         """Mean square of the product; one large product each way, as in an ordinary step."""
+        if self.starts:
+            with open(self.starts, "a") as file:
+                file.write(f"{time.monotonic_ns()}\n")
         value: Tensor = model(batch.repeat(self.passes, 1))
         return value.square().mean()
 

@@ -4,13 +4,12 @@
 the time from the first arrival to the last barrier over the number of tasks, once with a barrier
 after every task and once after every fourth. Nothing is emulated; the journal is kept.
 *20 ms*: one job on one device, against the plain loop: with a barrier after every task, which
-nothing can hide, and after every fourth.
+nothing can hide, and after every fourth. Both run at once and take turns of a second; a task notes
+when it starts, and the time a task is the mean between these after the first ten rounds.
 
-Medians of ``RUNS`` runs of the command, or of ``PAIRS`` in which the plain loop runs before and
-after two live runs, so that a machine that becomes slower or faster meanwhile favours neither. The
-plain loop on the same tasks is the floor. It is timed as the difference of a long and a short job,
-since building the app counts in its jobs' times; of a live job the rounds after the first ten are
-timed.
+Medians of ``RUNS`` runs of the command, or of ``PAIRS``. The plain loop on the same tasks is the
+floor. Without computing it is timed as the difference of a long and a short job, since building the
+app counts in its jobs' times.
 """
 
 from __future__ import annotations
@@ -20,17 +19,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any, Final
 
 from _ranges import RUNS, report
+from _turns import take_turns, task_s
 
 import warren
 
 APPS: Final = Path(__file__).with_name("_apps.py")
 NO_WORK_TASKS: Final = 2400
 TASK_S: Final = 0.020
-ROUNDS: Final = 150
+TASKS: Final = 600
 WARM: Final = 10
 DEVICES: Final = 4
 PAIRS: Final = 3
@@ -91,30 +91,38 @@ class Bench:
         return passes
 
     def pair_s(self, passes: int, scale: int) -> tuple[float, float]:
-        """Seconds a task of the same job, live and plain, each the mean of two runs."""
-        what = "Matmuls", ROUNDS // scale, {"passes": passes}, scale
-        before_s = self.plain_task_s(*what)
-        live_s = mean(self.live_task_s(*what) for _ in range(2))
-        return live_s, (before_s + self.plain_task_s(*what)) / 2
+        """Seconds a task of the same job, live and plain, which take turns."""
+        rounds, commands, notes = TASKS // scale + WARM, [], []
+        for engine in ("local", "plain"):
+            notes.append(self.folder / f"starts-{self.runs}")
+            params = {"passes": passes, "starts": str(notes[-1])}
+            work = job("work", "Matmuls", scale, rounds, params)
+            commands.append(self.command([work], devices=1, engine=engine)[0])
+        take_turns(commands)
+        live_s, plain_s = (task_s(note, WARM * scale, scale) for note in notes)
+        return live_s, plain_s
 
-    def live_task_s(self, app: str, rounds: int, params: dict[str, int], scale: int) -> float:
-        """Seconds from barrier to barrier, a task."""
-        out = self.train([job("work", app, scale, rounds + WARM, params)], devices=1)
-        rows = (out / "metrics" / "work.csv").read_text().splitlines()[1:]
-        times_s = [float(row.split(",")[1]) for row in rows]
-        return (times_s[-1] - times_s[WARM - 1]) / (len(times_s) - WARM) / scale
-
-    def plain_task_s(self, app: str, rounds: int, params: dict[str, int], scale: int = 1) -> float:
+    def plain_task_s(self, app: str, rounds: int, params: dict[str, Any]) -> float:
         """Seconds a task of the plain loop, in its own process."""
-        short, long = (job(f"job-{n}", app, scale, n, params) for n in (WARM, rounds + WARM))
+        short, long = (job(f"job-{n}", app, 1, n, params) for n in (WARM, rounds + WARM))
         found = warren.load(self.train([short, long], devices=1, engine="plain"))
         short_s, long_s = (
             float(one.row["finish_s"]) - float(one.row["start_s"]) for one in found.jobs.values()
         )
-        return (long_s - short_s) / rounds / scale
+        return (long_s - short_s) / rounds
 
     def train(self, jobs: list[dict[str, Any]], *, devices: int, engine: str = "local") -> Path:
         """One run of the command; its folder."""
+        command, out = self.command(jobs, devices=devices, engine=engine)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+        return out
+
+    def command(
+        self, jobs: list[dict[str, Any]], *, devices: int, engine: str
+    ) -> tuple[list[str], Path]:
+        """A run of the command, and its folder."""
         self.runs += 1
         out, file = self.folder / f"out-{self.runs}", self.folder / f"run-{self.runs}.yaml"
         cluster = {"hosts": [{"name": "h", "devices": {"CPU": devices}}], "engine": engine}
@@ -122,14 +130,11 @@ class Bench:
         run = {"cluster": cluster, "workload": {"jobs": jobs}, "profiles": {"row": row}}
         file.write_text(json.dumps({"format": 1, "scheduler": {"place": "hare"}, **run}))
         command = [sys.executable, "-m", "warren", "run", str(file), "--out", str(out), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
-        return out
+        return command, out
 
 
 def job(
-    name: str, app: str, scale: int, rounds: int, params: dict[str, int] | None = None
+    name: str, app: str, scale: int, rounds: int, params: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """A job as a jobs file has it."""
     fields = {"name": name, "app": f"{APPS}:{app}", "scale": scale, "rounds": rounds, "batch": 16}

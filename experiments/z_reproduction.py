@@ -26,7 +26,7 @@ ratios can. Means over {seeds} seeds, each of which draws other jobs; run file
 `experiments/hare/mix.yaml` with what the figure varies. The baselines are ours, written from the
 paper's description: their docstrings say what was read into it. Less = 1 - hare / other, of the
 total weighted JCT. Where hare's advantage is least, the other is srtf: ours takes tasks of a round
-apart and the fastest free devices, which the paper's may not.
+apart and the free devices that end it soonest, which the paper's may not.
 """
 
 Part = Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,22 +49,23 @@ def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a live test in a file whose name does not say so: see the scheduler below."""
+    """Name the group of live tests, which only xdist's ``--dist loadgroup`` looks at."""
     for item in items:
-        if item.get_closest_marker("live") and not _is_live(item.nodeid):
-            raise pytest.UsageError(f"{item.nodeid} is marked live; its path needs the word 'live'")
+        if item.get_closest_marker("live"):
+            item.add_marker(pytest.mark.xdist_group("live"))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """One file at a time a worker, and all live tests in one: they would fight for the cores."""
-    if config.getvalue("dist") != "loadfile":
+    if config.getvalue("dist") != "loadgroup":
         return None
-    from xdist.scheduler import LoadFileScheduling
+    from xdist.scheduler import LoadGroupScheduling
 
-    class FilesAndLive(LoadFileScheduling):
+    class FilesAndLive(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "live" if _is_live(nodeid) else super()._split_scope(nodeid)
+            scope = super()._split_scope(nodeid)
+            return nodeid.split("::", 1)[0] if scope == nodeid else scope
 
     return FilesAndLive(config, log)  # type: ignore[arg-type]
 
@@ -74,7 +74,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say so when nothing was skipped; otherwise pytest lists each skip and why (``-ra``)."""
     if "skipped" not in terminalreporter.stats:
         terminalreporter.write_line("no test was skipped")
-
-
-def _is_live(nodeid: str) -> bool:
-    return "live" in re.split(r"[/._]", nodeid.split("::", 1)[0])

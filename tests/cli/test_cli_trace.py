@@ -13,6 +13,7 @@ from cli_runs import CHECKOUT, QUICKSTART, Warren
 from warren.cli.files import read
 from warren.workload.load import load_cluster
 
+JOBS_FILE = QUICKSTART.with_name("jobs.yaml")
 BURSTS = str(CHECKOUT / "examples/traces/bursts.csv")
 RUN = """\
 format: 1
@@ -130,6 +131,8 @@ def test_the_published_list_of_machines_has_its_devices(
         ("convert FILE --to j.csv --gpus-max 0", "--gpus-max"),
         ("convert FILE --to no/j.csv", "cannot be written: No such file or directory"),
         ("convert GAVEL --to j.csv", "--throughputs: a gavel trace needs throughputs"),
+        ("inspect JOBS", "this is a jobs file; give a run file that names it under `workload:`"),
+        ("convert JOBS --to j.csv", "is no trace that Warren knows; name its format, by --format "),
         ("inspekt", "no command 'inspekt'"),
     ],
 )
@@ -139,7 +142,9 @@ def test_wrong_use_is_one_line_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     gavel = tmp_path / "g.trace"
     gavel.write_text("LM\tcmd\targ\t1\t100\t6\t12\n")
-    found = warren("trace", *arguments.replace("FILE", BURSTS).replace("GAVEL", str(gavel)).split())
+    for word, path in {"FILE": BURSTS, "GAVEL": gavel, "JOBS": JOBS_FILE}.items():
+        arguments = arguments.replace(word, str(path))
+    found = warren("trace", *arguments.split())
     assert (found.code, found.out) == (2, "")
     assert told in found.complaint
     assert [path.name for path in tmp_path.iterdir()] == ["g.trace"]

@@ -90,8 +90,21 @@ def test_all_jobs_without_a_row_are_told_at_once() -> None:
         cost_table(run_of({"model": "mein"}, {"cost": "vgg19"}, {"app": "x.py:X"}))
     lines = str(caught.value).splitlines()
     assert lines[0].startswith("run.yaml: job j0: model 'mein' has no profile row; allowed: vgg19")
-    assert lines[1] == "run.yaml: job j1: cost 'vgg19' has no profile row; allowed: mine"
+    assert lines[1] == (
+        "run.yaml: job j1: cost 'vgg19' has no profile row; allowed: mine; `profiles:` adds rows"
+    )
     assert lines[2].startswith("run.yaml: job j2: has no model and was not measured")
+
+
+def test_a_row_that_many_jobs_lack_is_told_once_and_every_such_row_is() -> None:
+    jobs = [{"model": "mein"}, {"model": "mine"}, {"model": "dein"}, *[{"model": "mein"}] * 7]
+    with pytest.raises(SpecError) as caught:
+        cost_table(run_of(*jobs))
+    lines = [line.partition(" has no profile row")[0] for line in str(caught.value).splitlines()]
+    assert lines == [
+        "run.yaml: job j0 and 7 more: model 'mein'",
+        "run.yaml: job j2: model 'dein'",
+    ]
 
 
 def test_a_row_of_the_run_file_comes_before_the_shipped_one() -> None:
@@ -162,6 +175,14 @@ def test_measured_processor_time_stands_beside_its_row_and_is_unknown_elsewhere(
     costs = cost_table(run_of({"model": "mine"}, {"model": "timed"}, rows=(MINE, row)))
     assert costs.overhead_ns_JT is not None
     assert costs.overhead_ns_JT.tolist() == [[-1, -1], [-1, 2_000_000]]
+
+
+def test_a_measured_switch_stands_beside_its_row_and_is_nothing_elsewhere() -> None:
+    row = replace(MINE, model="timed", switch_s={"T4": 0.002})
+    costs = cost_table(run_of({"model": "mine"}, {"model": "timed"}, rows=(MINE, row)))
+    assert costs.turn_ns_JT is not None
+    assert costs.turn_ns_JT.tolist() == [[0, 0], [0, 2_000_000]]
+    assert costs.switch_ns_JT is None
 
 
 def test_the_bytes_of_every_jobs_model_stand_beside_its_times() -> None:

@@ -14,6 +14,7 @@ from warren.model.timeline import Timeline
 from warren.report.metrics import summary
 from warren.report.page.colours import COLOURS, colouring
 from warren.report.page.gantt import MOST_BOXES, boxes_of
+from warren.report.page.head import tiles
 from warren.report.page.page import page
 from warren.report.page.svg import Scale, escape, ticks
 from warren.report.page.use import BINS, busy_share
@@ -131,6 +132,27 @@ def test_colours_are_one_a_job_then_one_a_model():
     many = colouring(jobs_of(COLOURS + 1, rng))
     assert many.by == "model"
     assert len(set(many.class_J)) == len(many.legend) == 4
+
+
+def test_many_jobs_of_one_model_are_told_apart_by_colours_in_turn():
+    jobs = [replace(job, model="m") for job in jobs_of(2 * COLOURS, np.random.default_rng(0))]
+    found = colouring(jobs)
+    assert (found.by, found.legend) == ("job, in turn", ())
+    assert len(set(found.class_J)) == COLOURS
+
+
+def test_a_figure_too_wide_for_its_tile_is_set_smaller():
+    shown = {"jobs": 23645, "finished": 23645, "weighted_jct_s": 552211920.0}
+    text = tiles({**summary(record_of()), **shown})
+    assert '<div class="value long">552,211,920 s</div>' in text
+    assert '<div class="value long">23,645 of 23,645</div>' in text
+    assert '<div class="value">' in text
+
+
+def test_headings_wrap_but_never_before_their_unit():
+    text = page([record_of(), record_of(place="fifo")])
+    assert "mean JCT\u00a0s</button>" in text
+    assert " s</button>" not in text
 
 
 def dense(rows, devices=40, jobs=60):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from contention_worlds import MS, TINY, full, on, rounds_on, run, run_late, spans_ms
 from sim_worlds import (
@@ -71,6 +74,16 @@ def test_a_device_whose_queue_waits_for_others_or_for_an_arrival_is_not_at_work(
     events = run(made, *onwards)
     assert spans_ms(events, 0) == [(0, 21), (21, 42), (42, 63)]
     assert spans_ms(events, 1) == [(90, 111)]
+
+
+def test_a_task_after_one_of_another_job_starts_later_by_what_its_row_says() -> None:
+    made = full([(0, 1, 4), (0, 1, 2)], 1)
+    turns = np.array([[4 * MS], [7 * MS]])
+    costs = replace(made.costs, turn_ns_JT=turns)
+    own, other = rounds_on(0, 0, 4), rounds_on(0, 1, 2)
+    events = run(World(made.run, costs), *own[:2], *other, *own[2:])
+    assert spans_ms(events, 0) == [(0, 21), (21, 42), (95, 116), (116, 137)]
+    assert spans_ms(events, 1) == [(49, 70), (70, 91)]
 
 
 def test_the_last_round_of_a_stretch_counts_what_comes_when_it_starts() -> None:

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from warren.solve import area
+from warren.solve.bound_jobs import bound_jobs
 from warren.solve.bounds import lower_bounds
 from warren.solve.dispatch import Problem, dispatch
 from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
@@ -121,6 +123,22 @@ def test_the_area_dual_prices_unrelated_machines() -> None:
         **one_machine(comp_ns_JT=comp, rounds_J=np.array([10, 10]), type_D=np.array([0, 1]))
     )
     assert bounds.makespan_s == pytest.approx(10)
+
+
+def test_where_paths_bind_the_linear_programs_would_say_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = [instance(random.Random(seed)) for seed in range(120)]
+    solved: list[bool] = []
+    programs = area._duals
+    with monkeypatch.context() as patch:
+        patch.setattr(area, "_duals", lambda *a, **k: solved.append(True) or programs(*a, **k))
+        found = [area.makespan_bound(jobs) for case in cases if (jobs := bound_jobs(**case))]
+    assert found[0][0] > 0
+    assert 0 < len(solved) < 2 * len(found)
+    monkeypatch.setattr(area, "TRIALS", 0)
+    again = [area.makespan_bound(jobs) for case in cases if (jobs := bound_jobs(**case))]
+    assert [one[0] for one in found] == pytest.approx([one[0] for one in again], rel=1e-9)
 
 
 def test_no_jobs_or_none_that_fit_give_zero() -> None:

@@ -108,9 +108,9 @@ def run_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
         cv_ppm=0,
         is_lane=False,
     )
-    status, _, _, finish_ns_J = execute(Rows(*(np.ascontiguousarray(row) for row in rows)), tables)
-    assert status == OK
-    return finish_ns_J
+    outcome = execute(Rows(*(np.ascontiguousarray(row) for row in rows)), tables)
+    assert outcome.status == OK
+    return outcome.finish_ns_J
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 3, 100])

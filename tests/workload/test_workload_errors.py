@@ -70,6 +70,7 @@ def test_problems_of_all_files_come_together() -> None:
         ("name: a\n\tapp: x", "j.yaml:2: is not YAML: a tab; indent with spaces"),
         ("jobs:\n\t- name: a", "j.yaml:2: is not YAML: a tab; indent with spaces"),
         ("{name: r, cluster: c.yaml}", "this is a run file; give its jobs file"),
+        ("workload: [{name: a, app: x}]", "run file; give a file of its jobs alone, as "),
         ("workload: {jobs: jobs.csv}", "a run file; give its jobs file, 'jobs.csv'"),
         ("name: [", "j.yaml:1: is not YAML"),
         ("{name: a, app: x, <<: {scale: 2}}", "<<: unknown field"),
@@ -192,6 +193,17 @@ def test_a_cluster_without_a_device_is_refused() -> None:
             "{trace: {format: x, path: p}}",
             "'x' is unknown; allowed: auto, philly",
         ),
+        (
+            "grain: 60 s",
+            "place: srtf",
+            "place: unknown field; did you mean scheduler: {place: ...}? allowed: base, cluster, ",
+        ),
+        (
+            "grain: 60 s",
+            "network: {model: lane}",
+            "network: unknown field; did you mean cluster: {network: ...}? allowed: base, ",
+        ),
+        ("grain: 60 s", "sceduler: {}", "unknown field; did you mean scheduler? allowed: base, "),
         ("grain: 60 s", "grain: 60", 'write "60 rounds" or "60 s"'),
         ("grain: 60 s", "grain: 0 s", "is no time at all"),
         ("flow: fair", "flow: fast", "scheduler.flow: 'fast' is unknown; allowed: fair"),
@@ -205,6 +217,30 @@ def test_a_wrong_run_says_where_and_what_is_allowed(old: str, new: str, line: st
     run = FILES["d/run.yaml"].replace(old, new)
     found = problems(load_run, "d/run.yaml", reader({**FILES, "d/run.yaml": run}))
     assert any(line in one for one in found), found
+
+
+@pytest.mark.parametrize("named", ["hare", "sortf"])
+def test_a_scheduler_that_is_one_word_is_told_its_shape(named: str) -> None:
+    run = f"cluster: c.yaml\nworkload: j.csv\nscheduler: {named}\n"
+    lines = problems(load_run, "d/run.yaml", reader({"d/run.yaml": run}))
+    said = f"expected a mapping, such as {{place: hare}}, got {named!r}"
+    assert f"d/run.yaml:3: scheduler: {said}" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "key"),
+    [
+        ("jobs: [{name: a, app: x}]", "jobs", "workload"),
+        ("[{name: a, app: x}]", "jobs", "workload"),
+        ("{name: a, model: m, batch: 1}", "jobs", "workload"),
+        (CLUSTER, "cluster", "cluster"),
+    ],
+)
+def test_another_file_given_for_a_run_file_is_told_in_one_line(
+    text: str, what: str, key: str
+) -> None:
+    (line,) = problems(load_run, "x.yaml", reader({"x.yaml": text}))
+    assert line == f"x.yaml: this is a {what} file; give a run file that names it under `{key}:`"
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ class _Memory:
     def journal(self, data: bytes) -> None:
         self.data += data
 
-    def journal_bytes(self) -> bytes:
-        return bytes(self.data)
+    def journal_bytes(self) -> memoryview:
+        return memoryview(self.data)
 
 
 @dataclass(slots=True, kw_only=True)

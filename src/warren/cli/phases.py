@@ -42,13 +42,17 @@ _REST_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn."""
+    """``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn.
+
+    ``together``: how many rounds of a job are handed out before the next job's turn.
+    """
 
     name: str
     jobs: tuple[int, ...]
     devices: int
     rounds: int
     decided: bool = False
+    together: int = 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,8 +117,9 @@ class PhasePolicy:
             return Decision(assign=tuple(self._next_round(view, memory))), memory
         assign = [
             one
-            for ahead in range(phase.rounds)
+            for turn in range(0, phase.rounds, phase.together)
             for place, job in enumerate(phase.jobs)
+            for ahead in range(turn, min(turn + phase.together, phase.rounds))
             for one in _round(view, phase, place, int(view.round_J[job]) + ahead)
         ]
         return Decision(assign=tuple(assign)), memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import fmean, median, pstdev
 from typing import Final
 
@@ -20,7 +20,12 @@ from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.profile.costs import measured_key
 
-PASSES: Final = 3
+PASSES_MIN: Final = 3
+PASSES_MAX: Final = 9
+TASKS_A_PASS: Final = 15
+"""Short passes: a machine whose speed drifts has the same speed in all of one."""
+TOGETHER: Final = 3
+"""Rounds that a job's turn has: one task after another job's, and some after its own."""
 SCALE_MAX: Final = 4
 
 
@@ -30,8 +35,10 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     Every job trains alone on one device of the real engine, under the core and with a journal, in
     rounds of its own scale but at most ``SCALE_MAX``. There are some passes over all jobs: a pass
     gives means, since a job's time is the sum of its tasks', and the median of the passes leaves
-    out one that was disturbed. ``machine`` goes into the rows. Times are the run's: with emulation
-    real seconds become cluster seconds.
+    out one that was disturbed. In each pass all jobs also take turns, and what the first task of a
+    turn takes longer than the others is the time of a switch: one for all, since single tasks vary
+    by more. ``machine`` goes into the rows. Times are the run's: with emulation real seconds become
+    cluster seconds.
 
     Raises
     ------
@@ -39,28 +46,39 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
         If a job fails while it is measured.
     """
     scales = [min(job.scale, SCALE_MAX) for job in jobs]
-    rounds = [-(-tasks // (PASSES * scale)) + 1 for scale in scales]
+    passes = min(max(tasks // TASKS_A_PASS, PASSES_MIN), PASSES_MAX)
+    turns = TOGETHER * max(1, tasks // (PASSES_MAX * TOGETHER))
+    rounds = [-(-tasks // (passes * scale)) + 1 for scale in scales]
     copies = [
-        alone(job, index=at, scale=scales[at], rounds=PASSES * rounds[at] + 2)
+        alone(
+            job,
+            index=at,
+            scale=scales[at],
+            rounds=passes * (rounds[at] + turns) + 2,
+        )
         for at, job in enumerate(jobs)
     ]
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
     by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)))
     once = [_phase(at, 1) for at in range(len(jobs))]
-    measured = [_phase(at, rounds[at]) for at in range(len(jobs))]
+    every = tuple(range(len(jobs)))
+    in_turn = Phase(name="in turn", jobs=every, devices=1, rounds=turns, together=TOGETHER)
+    a_pass = [*(_phase(at, rounds[at]) for at in every), in_turn]
     with tempfile.TemporaryDirectory(prefix="warren-measure-") as above:
         try:
-            phases = [*once, *PASSES * measured, *once]
+            phases = [*once, *passes * a_pass, *once]
             samples, _ = run_phases(by_itself, phases, lambda _: None, f"{above}/run")
         except PhaseFailed as error:
             raise SpecError(failed_while_measured(run, jobs[error.job], error.reason)) from None
         sizes = [model_bytes(f"{above}/run", copy) for copy in copies]
     kept = samples[len(jobs) : -len(jobs)]
     how = f"alone on one device, {tasks} tasks or a few more; {machine}"
-    return tuple(
-        _row(run, job, scales[at], sizes[at], kept[at :: len(jobs)], how)
+    switch_ns = switch_time_ns([one.tasks for one in kept if one.phase == in_turn])
+    rows = (
+        _row(run, job, scales[at], sizes[at], kept[at :: len(a_pass)], how)
         for at, job in enumerate(jobs)
     )
+    return tuple(_with_switch(run, row, switch_ns) for row in rows)
 
 
 def _phase(job: int, rounds: int) -> Phase:
@@ -70,8 +88,7 @@ def _phase(job: int, rounds: int) -> Phase:
 def _row(
     run: Run, job: Job, scale: int, size_bytes: int, samples: Sequence[Sample], how: str
 ) -> ProfileRow:
-    emulate = run.cluster.emulate
-    unit_ns = NS_PER_S * (emulate.time_scale if emulate is not None else 1.0)
+    unit_ns = _second_ns(run)
     comp_ns = median(fmean(task.busy_ns for task in one.tasks) for one in samples)
     sync_ns = median(fmean(barriers_ns(one.tasks, scale)) for one in samples)
     own_ns = median(one.own_ns / len(one.tasks) for one in samples)
@@ -85,8 +102,38 @@ def _row(
         comp_s=dict.fromkeys(types, comp_ns / unit_ns),
         sync_s=dict.fromkeys(types, sync_ns / unit_ns),
         overhead_s=dict.fromkeys(types, own_ns / unit_ns),
-        source={"all": f"median of {PASSES} means, {how}; tasks vary by {100 * varied:.0f} %"},
+        source={"all": f"median of {len(samples)} means, {how}; tasks vary by {varied:.0%}"},
     )
+
+
+def _with_switch(run: Run, row: ProfileRow, switch_ns: float | None) -> ProfileRow:
+    if switch_ns is None:
+        return row
+    return replace(row, switch_s=dict.fromkeys(row.comp_s, switch_ns / _second_ns(run)))
+
+
+def _second_ns(run: Run) -> float:
+    """Real nanoseconds of a second of the cluster."""
+    emulate = run.cluster.emulate
+    return NS_PER_S * (emulate.time_scale if emulate is not None else 1.0)
+
+
+def switch_time_ns(samples: Sequence[Sequence[TasksDone]]) -> float | None:
+    """What a task on one device takes longer after one of another job; None: there was none.
+
+    The first task's time less the mean of the others', over all turns the mean of the middle half,
+    at least 0. Both are of one second, so a machine that becomes slower meanwhile does not count.
+    """
+    longer = []
+    for tasks in samples:
+        ordered = sorted(tasks, key=lambda task: task.start_ns)
+        turns = [list(turn) for _, turn in groupby(ordered, key=lambda task: task.job)]
+        for first, *others in turns[1:]:  # none before the very first
+            if others:
+                longer.append(first.busy_ns - fmean(task.busy_ns for task in others))
+    quarter = len(longer) // 4
+    middle = sorted(longer)[quarter : len(longer) - quarter]
+    return max(0.0, fmean(middle)) if middle else None
 
 
 def _variation(values: Sequence[int]) -> float:

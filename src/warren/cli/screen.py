@@ -27,6 +27,7 @@ from warren.model.errors import WarrenError
 from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
+from warren.report.wording import count
 
 REFRESH_S: Final = 0.2
 MOST_TASKS: Final = 20_000
@@ -73,8 +74,9 @@ def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
     predicted = predicted_ends(run) if is_terminal else {}
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
-        jobs, devices = len(run.workload.jobs), len(run.cluster.devices)
-        what = f"training {jobs} jobs on {devices} devices under {core.policy.name}"
+        jobs = count(len(run.workload.jobs), "job")
+        devices = count(len(run.cluster.devices), "device")
+        what = f"training {jobs} on {devices} under {core.policy.name}"
         _err(f"{what} into {folder}; times are cluster seconds")
         if not is_terminal:
             return _watch_lines(run, core)

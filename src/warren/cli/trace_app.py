@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from warren.cli.options import Json, examples
 
+if TYPE_CHECKING:
+    from warren.cli.commands.tracing import Asked
+
 _SMALL: Final = "examples/traces/bursts.csv"
+_ROUND: Final = "60 s"
 
 trace_app = typer.Typer(
     name="trace",
@@ -79,17 +83,9 @@ def inspect(
     Its GPUs, run times, arrivals and tail, and the rows that are no jobs. Of a run file (.yaml),
     the jobs it lists, reads or generates; a run time is then that on its fastest devices.
     """
-    from warren.cli.commands.tracing import Asked, inspect_command
+    from warren.cli.commands.tracing import inspect_command
 
-    asked = Asked(
-        file=file,
-        format=format_,
-        throughputs=throughputs,
-        types=types,
-        limit=limit,
-        gpus_max=gpus_max,
-        leave_out=tuple(leave_out or ()),
-    )
+    asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out)
     inspect_command(asked, json_)
 
 
@@ -125,7 +121,7 @@ def convert(
     types: Types = None,
     round_: Annotated[
         str, typer.Option("--round", metavar="TIME", help="Length of a round of a run time.")
-    ] = "60 s",
+    ] = _ROUND,
     limit: Limit = None,
     gpus_max: GpusMax = None,
     leave_out: LeaveOut = None,
@@ -137,9 +133,26 @@ def convert(
     A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
     Files of these names are written anew.
     """
-    from warren.cli.commands.tracing import Asked, convert_command
+    from warren.cli.commands.tracing import convert_command
 
-    asked = Asked(
+    asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out, gang, round_)
+    convert_command(asked, to, profiles, json_)
+
+
+def _asked(
+    file: str,
+    format_: str,
+    throughputs: str | None,
+    types: str | None,
+    limit: int | None,
+    gpus_max: int | None,
+    leave_out: list[str] | None,
+    gang: bool = False,
+    round_: str = _ROUND,
+) -> Asked:
+    from warren.cli.commands.tracing import Asked
+
+    return Asked(
         file=file,
         format=format_,
         throughputs=throughputs,
@@ -150,4 +163,3 @@ def convert(
         gang=gang,
         round=round_,
     )
-    convert_command(asked, to, profiles, json_)

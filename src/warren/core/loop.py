@@ -112,7 +112,11 @@ class Core:
             self.ask_first(plan)
         self.begun = True
         self._open()
-        return self._first is not None and self._take((), self._first)
+        if self._first is not None and self._first.plan is not None:
+            return self._adopt()
+        if self._first is not None:
+            self._act((), self._first)
+        return False
 
     def ask_first(self, plan: Plan | None = None) -> None:
         """Ask the policy what it answers before time starts; nothing is written or submitted.
@@ -174,7 +178,7 @@ class Core:
         if self.feeder is not None:
             self._feed(events)
         elif any(type(event) in self._triggers for event in events):
-            self._take(events, self._answer(events))
+            self._act(events, self._answer(events))
         else:
             self._write(Step(events))
         if self.observe is not None:
@@ -183,9 +187,12 @@ class Core:
     def _answer(self, events: tuple[AnyEvent, ...]) -> Decision:
         """What the policy decides, as far as it can be checked without acting on it."""
         state, policy = self.state, self.policy
-        answer = ask(policy, policy.decide, state.view(events), self.memory)
-        jobs = len(state.phase_J)
-        decision, self.memory = plain_decision(policy.name, answer, jobs, state.now_ns)
+        decision, self.memory = plain_decision(
+            policy.name,
+            ask(policy, policy.decide, state.view(events), self.memory),
+            len(state.phase_J),
+            state.now_ns,
+        )
         if decision.plan is not None:
             if events or not policy.offline:
                 raise InfeasibleDecision(
@@ -193,13 +200,6 @@ class Core:
                 )
             check_plan(state, policy.name, decision.plan)
         return decision
-
-    def _take(self, events: tuple[AnyEvent, ...], decision: Decision) -> bool:
-        """Act on an answer; True if a plan was run to its end in compiled code."""
-        if decision.plan is not None:
-            return self._adopt(decision.plan)
-        self._act(events, decision)
-        return False
 
     def _act(self, events: tuple[AnyEvent, ...], decision: Decision) -> None:
         state, name = self.state, self.policy.name
@@ -227,11 +227,16 @@ class Core:
                 self._refuse_unfinished()
         self.port.wake_at(wake_ns)
 
-    def _adopt(self, plan: Plan) -> bool:
+    def _adopt(self) -> bool:
+        """Act on the first plan; True if it ran to its end in compiled code: then it is let go."""
+        assert self._first is not None
+        plan, self._first = self._first.plan, None
+        assert plan is not None
         self.sink(encode(adopted(plan)))
         compiled = self.compiled and self.copier is None
         outcome = self.port.run_plan(plan) if compiled else None
         if outcome is not None:
+            del plan
             self.sink(encode(plan_run(outcome)))
             self.state.finish_plan(outcome)
             return True

@@ -10,7 +10,6 @@ import numpy as np
 from warren.core.phase import Phase
 from warren.core.races import task_of
 from warren.core.state import State
-from warren.model.costs import IntArray
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Assignment, Plan
 
@@ -164,24 +163,34 @@ def _torn_stretch(state: State, plan: Plan) -> int | None:
 
 
 def _uncovered(state: State, plan: Plan) -> int | None:
-    """First job whose (round, shard) tasks are not each covered by exactly one row."""
-    order = np.lexsort((plan.round_R, plan.shard_R, plan.job_R))
-    job, shard = plan.job_R[order], plan.shard_R[order]
-    first, end = plan.round_R[order], plan.round_R[order] + plan.rounds_R[order]
-    if np.any(plan.rounds_R < 1):
-        return int(plan.job_R[np.argmax(plan.rounds_R < 1)])
-    new = np.ones(len(job), dtype=np.bool_)
-    new[1:] = (job[1:] != job[:-1]) | (shard[1:] != shard[:-1])
-    last = np.append(new[1:], True)[: len(job)]
-    wrong = (shard < 0) | (shard >= state.scale_J[job])
-    wrong |= new & (first != 0)
-    wrong[1:] |= ~new[1:] & (first[1:] != end[:-1])
-    wrong |= last & (end != state.rounds_J[job])
-    if np.any(wrong):
-        return int(job[np.argmax(wrong)])
-    lanes: IntArray = np.bincount(job[new], minlength=len(state.phase_J)).astype(np.int64)
-    short = np.flatnonzero((lanes != state.scale_J) & ~state.done_J)
-    return int(short[0]) if len(short) else None
+    """First job whose (round, shard) tasks are not each covered by exactly one row.
+
+    The rounds of all (job, shard) are laid end to end on one line, and a row is an interval of it
+    that stays within its own (job, shard). Intervals of at least one round cut the whole line up
+    if and only if, in order, every end but the last is the next begin: were two to overlap, more
+    of them would end up to some point than begin before it.
+    """
+    job_R, rounds_J = plan.job_R, state.rounds_J
+    wrong_R = (plan.shard_R < 0) | (plan.shard_R >= state.scale_J[job_R])
+    wrong_R |= (plan.rounds_R < 1) | (plan.round_R < 0)
+    wrong_R |= plan.rounds_R > rounds_J[job_R] - plan.round_R
+    wrong_J = (rounds_J < 0) & ~state.done_J
+    wrong_J[job_R[wrong_R]] = True
+    if np.any(wrong_J):
+        return int(np.argmax(wrong_J))
+    planned_J = np.bincount(job_R, minlength=len(rounds_J)) > 0
+    length_J = np.where(planned_J | ~state.done_J, state.scale_J * rounds_J, 0)
+    last_J = np.cumsum(length_J)
+    begin_R = (last_J - length_J)[job_R] + plan.shard_R * rounds_J[job_R] + plan.round_R
+    end_R = np.append(0, begin_R + plan.rounds_R)
+    begin_R = np.append(begin_R, length_J.sum())
+    begin_R.sort()
+    end_R.sort()
+    place = int(np.argmax(begin_R != end_R))
+    if begin_R[place] == end_R[place]:
+        return None
+    at = min(begin_R[place], end_R[place])
+    return int(np.searchsorted(last_J, at, side="right"))
 
 
 def check_invariants(state: State) -> None:

@@ -71,6 +71,7 @@ class Executor:
                 self._hear_controller()
             while self._end_comp() or self._end_syncs() or self._start():
                 pass
+            self._supply.flush()
             self._prefetch()
             self._watch()
 

@@ -64,6 +64,7 @@ class Server:
         self._job, self._alarm = role.job, Alarm()
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
+            numerics.pin()
             self._store = store = ParameterStore(
                 app, role.job, part=role.part, parts=role.parts, shared=role.folder
             )
@@ -212,6 +213,7 @@ class Server:
         """Not the first server: a barrier has passed."""
         self._passed, self._stepped = turn.round, False
         self._store.forget_previous()
+        numerics.pin()
         if turn.save:
             self._saver.save(turn.round)
             self._marks.forget_before(self._saver.previous)
@@ -230,7 +232,6 @@ class Server:
         if not self._stepped and store.complete and store.version == self._passed:
             round_no = store.version
             with self._alarm.within(self._job.task_limit_ns):
-                numerics.pin()
                 store.step()
             self._stepped = True
             if self._first is not None:
@@ -264,6 +265,7 @@ class Server:
         self._report(outcome, stamps)
         if not outcome.finished:
             self._begin_round()
+        numerics.pin()  # the app may have set what it likes
 
     def _begin_round(self) -> None:
         save = self._saver.due(self._passed)

@@ -91,6 +91,7 @@ class Supply:
         self._device = device
         self._sources: dict[int, Source] = {}
         self._arenas: dict[int, Arena] = {}
+        self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
 
     def meet(self, job: int, era: int, parts: int) -> None:
         """The job's servers, as the controller names them."""
@@ -155,15 +156,24 @@ class Supply:
             source.updates.add(slot)
 
     def push(self, job: int, push: Push, slot: int) -> int:
-        """Send an update, to each server its blocks; gives how many will acknowledge it."""
+        """Send an update with the next ``flush``, to each server its blocks.
+
+        Gives how many will acknowledge it.
+        """
         source, arena = self._sources[job], self._arenas[job]
         update = arena.slot(slot)
         if source.total_bytes >= SHARED_FROM_BYTES:
             push = msgspec.structs.replace(push, spot=arena.spot(slot))
         for part, link in enumerate(source.links):
             ranges = source.ranges[part] if push.spot is None else ()
-            link.send(push, *(update[begin:end] for begin, end in ranges))
+            self._outbox.append((link, push, [update[begin:end] for begin, end in ranges]))
         return len(source.links)
+
+    def flush(self) -> None:
+        """Send what was pushed: after the next task has its trainer, for servers take the core."""
+        for link, push, pieces in self._outbox:
+            link.send(push, *pieces)
+        self._outbox.clear()
 
     def send(self, job: int, message: AnyMessage) -> None:
         """To the job's first server."""
@@ -181,6 +191,7 @@ class Supply:
 
     def drop(self, job: int, *, ended: bool) -> None:
         """Let go of the job's servers and, when it will not come again, of its memory."""
+        self.flush()
         if (source := self._sources.pop(job, None)) is not None:
             for link in source.links:
                 self._poller.unregister(link)

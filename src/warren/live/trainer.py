@@ -94,6 +94,7 @@ class Trainer:
             sys.stderr.flush()
             self._runners.pop(message.job, None)
             self._link.send(TaskRaised(message.job, f"app failed{where}: {one_line(error)}"))
+        numerics.pin()  # apps share this process, and code may set what it likes
 
     def _prepare(self, job: int) -> None:
         runner = self._runner(job)
@@ -103,7 +104,6 @@ class Trainer:
     def _compute(self, task: RunTask) -> TaskComputed:
         windows = self._windows.setdefault(task.job, Windows())
         runner = self._runner(task.job)
-        numerics.pin()  # apps share this process, and a module may set what it likes
         state, update = windows.view(task.state), windows.view(task.update)
         result = runner.run(state, task.round, task.shard, update)
         return TaskComputed(
@@ -120,6 +120,7 @@ class Trainer:
         if job not in self._runners:
             spec = self._jobs[job]
             self._runners[job] = TaskRunner(build_app(spec, self._role.base), spec)
+            numerics.pin()
         return self._runners[job]
 
     def _log_to(self, job: int) -> None:

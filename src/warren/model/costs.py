@@ -20,7 +20,8 @@ class ProfileRow:
 
     ``comp_s`` is T^c in seconds at batch ``batch``; ``sync_s`` is T^s (push, combine, pull of
     the next version) where it was stated, else it follows from ``model_bytes`` and the NIC.
-    ``overhead_s``: measured processor time of Warren's own processes beside such a task.
+    ``overhead_s``: measured processor time of Warren's own processes beside such a task;
+    ``switch_s``: what it takes longer after a task of another job.
     ``source`` says, figure by figure, where a number comes from or how it was assumed.
     """
 
@@ -32,6 +33,7 @@ class ProfileRow:
     sync_s: Mapping[str, float]
     source: Mapping[str, str]
     overhead_s: Mapping[str, float] = field(default_factory=dict)
+    switch_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,8 @@ class CostTable:
     parameters where they are known, else 0; None: of none. ``overhead_ns_JT``: processor time of
     Warren's own processes beside a task, -1 where it was not measured; None: nowhere.
     ``switch_ns_JT``: what a device spends before a task of the job if its last task was another
-    job's (``warren.cost.switch``); None: nothing.
+    job's (``warren.cost.switch``); None: nothing. ``turn_ns_JT``: how much longer such a task of a
+    live run computes, as it was measured; None: that was not.
     """
 
     comp_ns_JT: IntArray
@@ -52,6 +55,7 @@ class CostTable:
     model_bytes_J: IntArray | None = None
     overhead_ns_JT: IntArray | None = None
     switch_ns_JT: IntArray | None = None
+    turn_ns_JT: IntArray | None = None
 
     def __post_init__(self) -> None:
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):

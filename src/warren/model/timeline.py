@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 
@@ -35,19 +36,15 @@ class Timeline:
         return len(self.job_R)
 
     @staticmethod
-    def from_columns(columns: Iterable[IntArray], *, own: bool = False) -> Timeline:
-        """Columns in field order, any row order; rows are sorted here.
-
-        ``own``: the columns may be overwritten, so that no second copy of them is made.
-        """
+    def from_columns(columns: Iterable[IntArray]) -> Timeline:
+        """Columns in field order, any row order; rows are sorted here if they are not."""
         names = [field.name for field in fields(Timeline)]
         table = dict(zip(names, columns, strict=True))
-        order = _order(table)
-        for name, column in table.items():
-            if own:
-                column[:] = column[order]
-            else:
-                table[name] = column[order]
+        if not _in_order(table):
+            start_ns_R = table["start_ns_R"]
+            order = sorted_by_start(start_ns_R, lambda rows: [table[name][rows] for name in _TIES])
+            for name in names:
+                table[name] = table[name][order]
         return Timeline(**table)
 
     @staticmethod
@@ -69,20 +66,38 @@ class Timeline:
             for event in done
         ]
         table = np.array(rows, dtype=np.int64).reshape(len(rows), 10)
-        return Timeline.from_columns(table.T)
+        return Timeline.from_columns(np.ascontiguousarray(table.T))
 
 
-def _order(table: dict[str, IntArray]) -> IntArray:
-    """Rows by (start, device, job, round, shard). Few rows start together, so only those are
-    compared by more than their start, which is often in order already."""
+_TIES: Final = ("shard_R", "round_R", "job_R", "device_R")
+"""What rows that start together are sorted by, the last first."""
+
+
+def _in_order(table: dict[str, IntArray]) -> bool:
+    """Whether rows are in order already, as those of a journal are."""
     start_ns_R = table["start_ns_R"]
+    if (start_ns_R[1:] < start_ns_R[:-1]).any():
+        return False
+    tied = np.flatnonzero(start_ns_R[1:] == start_ns_R[:-1])
+    for name in reversed(_TIES):
+        here, following = table[name][tied], table[name][tied + 1]
+        if (following < here).any():
+            return False
+        tied = tied[here == following]
+    return True
+
+
+def sorted_by_start(start_ns_R: IntArray, ties: Callable[[IntArray], list[IntArray]]) -> IntArray:
+    """Rows by start and, where ``ties`` gives the columns (shard, round, job, device) of rows, by
+    (start, device, job, round, shard). Few rows start together, so only those are compared by
+    more than their start, which is often in order already."""
     order = np.argsort(start_ns_R, kind="stable")
-    sorted_ns_R = start_ns_R[order]
-    with_next_R = np.concatenate((sorted_ns_R[1:] == sorted_ns_R[:-1], [False]))[: len(order)]
-    tied_R = with_next_R | np.concatenate(([False], with_next_R[:-1]))[: len(order)]
+    sorted_ns_R = start_ns_R.take(order)
+    tied_R = np.zeros(len(order), dtype=np.bool_)
+    np.equal(sorted_ns_R[1:], sorted_ns_R[:-1], out=tied_R[1:])
+    tied_R[:-1] |= tied_R[1:]
     tied = order[tied_R]
-    keys = ("shard_R", "round_R", "job_R", "device_R", "start_ns_R")
-    order[tied_R] = tied[np.lexsort([table[name][tied] for name in keys])]
+    order[tied_R] = tied[np.lexsort([*ties(tied), start_ns_R[tied]])]
     return order
 
 

@@ -13,7 +13,7 @@ The memory of a row is taken as it is, whatever the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,8 +75,9 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     comp_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     model_bytes_J = np.zeros(shape[0], dtype=np.int64)
-    problems: list[Problem] = []
+    refused: dict[str, list[Job]] = {}
     overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
+    turn_ns_JT = np.zeros(shape, dtype=np.int64)
     seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
     for job in run.workload.jobs:
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
@@ -87,8 +88,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
             row, prices = seen[key]
             _check_length(job, prices)
         except ValueError as error:
-            where = job.source or run.name
-            problems.append(Problem(file=where, field=f"job {job.name}", message=str(error)))
+            refused.setdefault(str(error), []).append(job)
             continue
         model_bytes_J[job.index] = min(row.model_bytes, NEVER_NS)
         for column, comp_ns, sync_ns in prices:
@@ -97,15 +97,25 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
             overhead_s = row.overhead_s.get(types[column].name)
             if overhead_s is not None:
                 overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
-    if problems:
-        raise SpecError(problems)
+            turn_ns_JT[job.index, column] = seconds_to_ns(row.switch_s.get(types[column].name, 0.0))
+    if refused:
+        raise SpecError(_told(refused, run.name))
     return CostTable(
         comp_ns_JT=comp_ns_JT,
         sync_ns_JT=sync_ns_JT,
         fits_JT=comp_ns_JT != NEVER_NS,
         model_bytes_J=model_bytes_J,
         overhead_ns_JT=overhead_ns_JT,
+        turn_ns_JT=turn_ns_JT,
     )
+
+
+def _told(refused: Mapping[str, Sequence[Job]], name: str) -> Iterator[Problem]:
+    """One line a reason, at the first job that it concerns."""
+    for reason, jobs in refused.items():
+        others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        field = f"job {jobs[0].name}{others}"
+        yield Problem(file=jobs[0].source or name, field=field, message=reason)
 
 
 def _types(cluster: Cluster) -> Iterator[_Type]:
@@ -148,8 +158,10 @@ def _row(
 
 def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
     if name not in rows:
-        allowed = ", ".join(rows) or "none; profiles: adds rows"
-        raise ValueError(f"{what} {name!r} has no profile row; allowed: {allowed}")
+        allowed = ", ".join(rows) or "none"
+        raise ValueError(
+            f"{what} {name!r} has no profile row; allowed: {allowed}; `profiles:` adds rows"
+        )
     return rows[name]
 
 

@@ -171,6 +171,8 @@ def cell(key: str, value: object) -> str:
     """One value as text, shares as percent."""
     if value is None:
         return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
     if not isinstance(value, float):
         return str(value)
     return percent(value) if key in _PERCENT else number(value)

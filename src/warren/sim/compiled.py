@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -11,11 +12,11 @@ from warren.model.draws import COMP, SYNC, stream_key
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Plan
 from warren.model.run import Run
-from warren.model.timeline import PlanOutcome, Timeline
+from warren.model.timeline import PlanOutcome, Timeline, sorted_by_start
 from warren.sim.lanes import check_simulable
 from warren.sim.truth import cv_to_ppm, true_costs
 from warren.solve.execute import OK, PARTIAL, STUCK, TWICE, Tables, execute
-from warren.solve.units import Rows
+from warren.solve.units import Outcome, Rows, planned_columns
 
 _RULE: Final = {
     STUCK: "never starts: the plan's device orders and barriers form a cycle, or an earlier "
@@ -49,11 +50,28 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
     tables = _tables(run, costs)
     rows = Rows(*(np.ascontiguousarray(column, dtype=np.int64) for column in _columns(plan)))
     _check_rows(rows, tables, run, costs)
-    status, row, columns, finish_ns_J = execute(rows, tables, costs.switch_ns_JT)
-    if status != OK:
-        raise _refusal(rows, run, row, _RULE[status])
-    timeline = Timeline.from_columns(columns, own=True)
-    return PlanOutcome(timeline=timeline, finish_ns_J=finish_ns_J)
+    outcome = execute(rows, tables, costs.switch_ns_JT)
+    if outcome.status != OK:
+        raise _refusal(rows, run, outcome.row, _RULE[outcome.status])
+    return PlanOutcome(timeline=_timeline(rows, outcome), finish_ns_J=outcome.finish_ns_J)
+
+
+def _timeline(rows: Rows, outcome: Outcome) -> Timeline:
+    """The timeline of what ran, each column made once, in its order."""
+    time_ns_XU, row_U, tasks_U = outcome.time_ns_XU, outcome.row_U, outcome.tasks_U
+    columns = (rows.shard_R, rows.round_R, rows.job_R, rows.device_R)
+
+    def ties(units: IntArray) -> list[IntArray]:
+        shard_U, *others = (column[row_U[units]] for column in columns)
+        return [np.where(tasks_U[units] > 1, -1, shard_U), *others]
+
+    order = sorted_by_start(time_ns_XU[0], ties)
+    planned = np.empty((6, len(order)), dtype=np.int64)
+    planned_columns(rows, row_U, tasks_U, order, planned)
+    for column in time_ns_XU:
+        column[:] = column.take(order)
+    names = [field.name for field in fields(Timeline)]
+    return Timeline(**dict(zip(names, (*planned, *time_ns_XU), strict=True)))
 
 
 def _columns(plan: Plan) -> tuple[IntArray, ...]:

@@ -8,6 +8,9 @@ of devices at work when it starts, counted once all else of that instant is know
 a barrier let go, what was assigned. So no order among equals decides. Tasks of one round that a
 device runs back to back count when the first of them starts.
 
+A task that follows one of another job on its device finds its data in no cache. What that takes
+was measured with its row, and is spent before it starts.
+
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
 rounds between two changes of the number are alike and are taken in one step, a leg. A leg that has
 been taken too far is cut back: rounds that start at or after the change are taken again. Only the
@@ -16,7 +19,7 @@ last round's events go to the heap, when it starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
@@ -73,7 +76,7 @@ class ContendedPort(CopyingPort):
     __slots__ = ("_copies", "_due", "_lanes_of", "_legs")
 
     def __init__(self, run: Run, costs: CostTable) -> None:
-        super().__init__(run, costs)
+        super().__init__(run, replace(costs, switch_ns_JT=costs.turn_ns_JT))
         self._lanes_of: dict[int, Lanes] = {}
         self._lanes = self._lanes_for(len(run.cluster.devices))  # the longest times come first
         self._due: list[Assignment] = []  # they start at this instant

@@ -18,6 +18,12 @@ Multiply the rows of the types by v_t >= 0 and these by u_j >= 0, and add them u
 
 The best v, u come from the linear program; the bound is computed from them, so that the solver's
 tolerances cannot make it wrong.
+
+*Where paths bind.* Let C be the longest path's end, each job on one type t with a_j + P_jt <= C,
+and for every r the jobs released from r on such that r + the most of a type's work per device +
+one synchronisation <= C. Then neither bound is above C: these x satisfy the linear program, and
+the p_j of the jobs add up to sum_t v_t (their work on t), at most the most work per device. Such a
+choice is looked for first; it spares the solver, whose import takes longer than most instances.
 """
 
 from __future__ import annotations
@@ -26,10 +32,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.solve.bound_jobs import Floats, Jobs
+from warren.solve.bound_jobs import Floats, Ints, Jobs
 
 LP_CELLS: Final = 20_000
 """The linear programs are solved up to this many jobs times types."""
+TRIALS: Final = 32
+"""Choices of types for the jobs that are tried before the linear programs are."""
 
 
 def volumes(jobs: Jobs, speed_T: Floats) -> Floats:
@@ -58,20 +66,43 @@ def area_speeds(jobs: Jobs) -> Floats:
     return found[0]
 
 
-def makespan_bound(jobs: Jobs, area_T: Floats) -> tuple[float, str]:
+def makespan_bound(jobs: Jobs) -> tuple[float, str]:
     """Seconds from the first arrival to the last end, and the argument: path | area | both."""
     path = float((jobs.arrival_s_J + jobs.path_s_J).max())
     latest_first = np.argsort(-jobs.arrival_s_J, kind="stable")
-    arrival = jobs.arrival_s_J[latest_first]
     tail = np.minimum.accumulate(jobs.least_sync_s_J[latest_first])
+    around = jobs.arrival_s_J[latest_first] + tail
+    if _paths_bind(jobs, path, latest_first, around):
+        return path, "path"
     area = 0.0
-    for speed_T in (area_T, even_speeds(jobs)):
+    for speed_T in (area_speeds(jobs), even_speeds(jobs)):
         volume = np.cumsum(volumes(jobs, speed_T)[latest_first])
-        area = max(area, float((arrival + volume + tail).max()))
+        area = max(area, float((around + volume).max()))
     both = _with_paths(jobs)
     if both > max(path, area):
         return both, "both"
     return (path, "path") if path >= area else (area, "area")
+
+
+def _paths_bind(jobs: Jobs, path_s: float, latest_first: Ints, around: Floats) -> bool:
+    """Whether a choice of types shows that neither the area nor both give more than the path.
+
+    ``around``: arrival plus synchronisation behind, in the order ``latest_first``. Types that are
+    loaded above the average get dearer from trial to trial, by less and less.
+    """
+    in_time_JT = jobs.arrival_s_J[:, None] + jobs.path_s_JT <= path_s
+    price_T = even_speeds(jobs)
+    for trial in range(TRIALS):
+        with np.errstate(invalid="ignore"):
+            kind_J = np.where(in_time_JT, jobs.work_s_JT * price_T, np.inf).argmin(axis=1)
+        load_JT = np.zeros(in_time_JT.shape)
+        load_JT[np.arange(len(kind_J)), kind_J] = jobs.work_s_JT[np.arange(len(kind_J)), kind_J]
+        load_JT = np.cumsum(load_JT[latest_first], axis=0) / np.maximum(jobs.devices_T, 1)
+        if (around + load_JT.max(axis=1)).max() <= path_s:
+            return True
+        over_T = np.clip(load_JT[-1] / max(float(load_JT[-1].mean()), 1e-12), 0.1, 10.0)
+        price_T = price_T * over_T ** (0.5 / (1 + trial))
+    return False
 
 
 def _with_paths(jobs: Jobs) -> float:

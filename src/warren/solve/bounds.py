@@ -20,14 +20,18 @@ themselves and by their rounding errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from warren.solve.area import area_speeds, makespan_bound
-from warren.solve.bound_jobs import SAFE, Floats, Ints, bound_jobs
+from warren.solve.area import area_speeds, even_speeds, makespan_bound
+from warren.solve.bound_jobs import SAFE, Floats, Ints, Jobs, bound_jobs
 from warren.solve.busy_time import busy_time_bound
 from warren.solve.prices import best_prices
+
+NEAR: Final = 0.05
+"""A busy-time bound that is so near to that of the prices is searched from more speeds, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +73,21 @@ def lower_bounds(
         return LowerBounds(
             weighted_jct_s=0.0, makespan_s=0.0, weighted_jct_by="path", makespan_by="path"
         )
-    area_T = area_speeds(jobs)
-    makespan_s, makespan_by = makespan_bound(jobs, area_T)
-    weighted_s, weighted_by = busy_time_bound(jobs, area_T)
-    prices = best_prices(jobs)
-    if prices and prices.bound_s > weighted_s:
-        weighted_s, weighted_by = prices.bound_s, "prices"
+    makespan_s, makespan_by = makespan_bound(jobs)
+    weighted_s, weighted_by = _weighted_bound(jobs)
     return LowerBounds(
         weighted_jct_s=weighted_s * SAFE,
         makespan_s=makespan_s * SAFE,
         weighted_jct_by=weighted_by,
         makespan_by=makespan_by,
     )
+
+
+def _weighted_bound(jobs: Jobs) -> tuple[float, str]:
+    """Seconds (weighted), and the argument. The prices leave little to look for, or nothing."""
+    prices = best_prices(jobs)
+    price_s = prices.bound_s if prices else 0.0
+    found = busy_time_bound(jobs, even_speeds(jobs))
+    if found[0] > price_s * (1 - NEAR) and jobs.work_s_JT.shape[1] > 1:
+        found = max(found, busy_time_bound(jobs, area_speeds(jobs)), key=lambda one: one[0])
+    return (price_s, "prices") if price_s > found[0] else found

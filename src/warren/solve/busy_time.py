@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.solve.area import even_speeds, volumes
+from warren.solve.area import volumes
 from warren.solve.bound_jobs import Floats, Jobs
 from warren.solve.mean_busy import mean_busy_delays
 
@@ -28,12 +28,11 @@ STEPS: Final = 60
 _ROUNDING: Final = 8 * float(np.finfo(np.float64).eps)
 
 
-def busy_time_bound(jobs: Jobs, area_T: Floats) -> tuple[float, str]:
-    """Seconds (weighted), and the argument: path | busy time | both."""
+def busy_time_bound(jobs: Jobs, speed_T: Floats) -> tuple[float, str]:
+    """Seconds (weighted), and the argument: path | busy time | both. ``speed_T``: to start from."""
     path = float(jobs.weight_J @ jobs.path_s_J)
     tails = _tails(jobs)
-    starts = [_search_speeds(jobs, tails, speed_T) for speed_T in (area_T, even_speeds(jobs))]
-    busy, speed_T = max(starts, key=lambda start: start[0])
+    busy, speed_T = _search_speeds(jobs, tails, speed_T)
     both = _split(jobs, tails, speed_T)
     best = max(path, busy, both)
     by = {path: "path", busy: "busy time"}.get(best, "both")

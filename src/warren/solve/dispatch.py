@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.agenda import Agenda, new_agenda, pop, push
+from warren.solve.instance import prepared
 from warren.solve.kernel import kernel
 from warren.solve.pool import Pool, new_pool, rebuild, replace_top, usable
 from warren.solve.ready import Ready, add, new_ready, remove
@@ -72,7 +73,6 @@ class _State(NamedTuple):
 ROWS, IDLE, TAKEABLE = range(3)
 """``counts``: rows written; idle devices; devices this walk may still fill."""
 _ONE: Final = np.int64(1)
-_TYPES: Final = {"priority_J": np.float64, "priority_step_J": np.float64, "fits_JT": np.bool_}
 
 
 def dispatch(problem: Problem) -> tuple[Any, Any]:
@@ -88,11 +88,7 @@ def dispatch(problem: Problem) -> tuple[Any, Any]:
         Running the rows as a plan can only be earlier: a task that waited for a better device
         and then took one that was idle all along starts there at once. T^c of 0 counts as 1 ns.
     """
-    columns: dict[str, Any] = {
-        name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
-        for name, column in problem._asdict().items()
-    }
-    problem = Problem(**columns)._replace(comp_ns_JT=np.maximum(columns["comp_ns_JT"], 1))
+    problem = prepared(problem)
     state = _new_state(problem)
     _run(problem, state, bool((problem.stretch_rounds_J > 1).any()))
     return state.rows[:, : state.counts[ROWS]], state.finish_ns_J

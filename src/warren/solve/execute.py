@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 from warren.solve.noise import factor_ppm, scaled
 from warren.solve.switches import switch_times
-from warren.solve.units import Rows, Units, gather_units, new_units, planned_columns
+from warren.solve.units import Outcome, Rows, Units, gather_units, new_units
 
 OK, STUCK, TWICE, PARTIAL = range(4)
 """Status of a run: fine; a row never starts; a task appears twice; a stretch misses shards."""
+START, COMP_END, END, BUSY = range(4)
+"""Rows of the times of units."""
 
 
 class Tables(NamedTuple):
@@ -42,7 +44,7 @@ class Tables(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes while the plan runs. ``out`` is (10, U), in the order of ``Timeline``."""
+    """What changes while the plan runs. ``out`` is (4, U), see ``Outcome``."""
 
     head_D: Any
     free_ns_D: Any
@@ -78,11 +80,11 @@ def _new_state(rows: Rows, tables: Tables, units: Units, switch_ns_JT: Any) -> _
         base_J=np.cumsum(tables.scale_J) - tables.scale_J,
         finish_ns_J=np.full(jobs, -1, np.int64),
         switch_ns_U=switch_times(rows, units, tables.type_D, switch_ns_JT),
-        out=planned_columns(rows, units),
+        out=np.empty((4, units.count[0]), np.int64),
     )
 
 
-@kernel
+@inlined
 def _run_round(
     rows: Rows, tables: Tables, units: Units, unit: int, offset: int, start: int, comm_free: int
 ) -> tuple[int, int]:
@@ -107,7 +109,7 @@ def _run_round(
     return comp_end, end
 
 
-@kernel
+@inlined
 def _write(
     rows: Rows, units: Units, state: _State, unit: int, start: int, comp_end: int, end: int,
     busy: int,
@@ -115,10 +117,10 @@ def _write(
     """One row of the timeline; the device moves on to its next unit."""
     row, out = units.row_U[unit], state.out
     device = rows.device_R[row]
-    out[6, unit] = start
-    out[7, unit] = comp_end
-    out[8, unit] = end
-    out[9, unit] = busy
+    out[START, unit] = start
+    out[COMP_END, unit] = comp_end
+    out[END, unit] = end
+    out[BUSY, unit] = busy
     state.free_ns_D[device] = comp_end
     state.comm_free_ns_D[device] = end
     state.head_D[device] = units.next_U[unit]
@@ -142,18 +144,18 @@ def _run_rest(
         begin = barrier
         for unit in range(first, stop):
             comp_end, end = _run_round(rows, tables, units, unit, offset, begin, begin)
-            out[7, unit] = comp_end
-            out[8, unit] = end
-            out[9, unit] += repeat * (comp_end - begin)
+            out[COMP_END, unit] = comp_end
+            out[END, unit] = end
+            out[BUSY, unit] += repeat * (comp_end - begin)
             barrier = max(barrier, end)
     skipped = (repeat - 1) * (barrier - begin)
     for unit in range(first, stop):
-        comp_end, end = out[7, unit] + skipped, out[8, unit] + skipped
-        _write(rows, units, state, unit, out[6, unit], comp_end, end, out[9, unit])
+        comp_end, end = out[COMP_END, unit] + skipped, out[END, unit] + skipped
+        _write(rows, units, state, unit, out[START, unit], comp_end, end, out[BUSY, unit])
     return barrier + skipped
 
 
-@kernel
+@inlined
 def _mark_seen(rows: Rows, units: Units, state: _State, unit: int) -> bool:
     """Note the unit's shards for its round; False if one of them was there before."""
     row = units.row_U[unit]
@@ -167,7 +169,7 @@ def _mark_seen(rows: Rows, units: Units, state: _State, unit: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _pass_barrier(
     tables: Tables, state: _State, job: int, rounds: int, barrier: int, depth: int
 ) -> int:
@@ -208,7 +210,7 @@ def _end_stretch(
     return barrier, depth, OK
 
 
-@kernel
+@inlined
 def _run_head(
     rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
 ) -> tuple[int, int]:
@@ -228,8 +230,8 @@ def _run_head(
     if rounds == 1:
         _write(rows, units, state, unit, start, comp_end, end, comp_end - start)
     else:
-        state.out[6, unit] = start
-        state.out[9, unit] = comp_end - start
+        state.out[START, unit] = start
+        state.out[BUSY, unit] = comp_end - start
     if state.left_J[job] == 0:
         barrier = state.barrier_ns_J[job]
         if rounds > 1:
@@ -240,24 +242,21 @@ def _run_head(
     return depth, OK
 
 
-def execute(rows: Rows, tables: Tables, switch_ns_JT: Any = None) -> tuple[int, int, Any, Any]:
-    """Run a plan. ``switch_ns_JT`` is what a switch to a job takes on a type; None: nothing.
-
-    Returns
-    -------
-    status, row
-        ``OK`` and -1, or what is wrong and at which row of the plan.
-    columns
-        int64 of shape (10, U), rows of the result in plan order, columns as in ``Timeline``:
-        job, round, rounds, shard, tasks, device, start, COMP end, end, busy (times in ns).
-    finish_ns_J
-        Each job's last barrier; -1 where the plan does not complete the job.
-    """
+def execute(rows: Rows, tables: Tables, switch_ns_JT: Any = None) -> Outcome:
+    """Run a plan. ``switch_ns_JT`` is what a switch to a job takes on a type; None: nothing."""
     units = new_units(len(rows.job_R), len(tables.type_D))
     gather_units(rows, units)
     state = _new_state(rows, tables, units, switch_ns_JT)
     status, row = _run(rows, tables, units, state)
-    return status, row, state.out, state.finish_ns_J
+    count = units.count[0]
+    return Outcome(
+        status=status,
+        row=row,
+        row_U=units.row_U[:count],
+        tasks_U=units.tasks_U[:count],
+        time_ns_XU=state.out,
+        finish_ns_J=state.finish_ns_J,
+    )
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,13 +25,22 @@ class Instance(NamedTuple):
     stretch_rounds_J: Any
 
 
-_TYPES: Final = {"weight_J": np.float64, "fits_JT": np.bool_}
+ColumnsT = TypeVar("ColumnsT", bound=NamedTuple)
+"""An ``Instance``, or the columns that a kernel takes in its place."""
+
+_TYPES: Final = {
+    "weight_J": np.float64,
+    "priority_J": np.float64,
+    "priority_step_J": np.float64,
+    "fits_JT": np.bool_,
+}
 
 
-def prepared(instance: Instance) -> Instance:
+def prepared(columns: ColumnsT) -> ColumnsT:
     """Own contiguous arrays of the right types, T^c at least 1 ns."""
-    columns: dict[str, Any] = {
+    own: dict[str, Any] = {
         name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
-        for name, column in instance._asdict().items()
+        for name, column in columns._asdict().items()
     }
-    return Instance(**columns)._replace(comp_ns_JT=np.maximum(columns["comp_ns_JT"], 1))
+    own["comp_ns_JT"] = np.maximum(own["comp_ns_JT"], 1)
+    return columns._make(own.values())

@@ -13,7 +13,7 @@ need no more jobs than the ones before them, so the i-th has at most J / i place
 
 from __future__ import annotations
 
-from heapq import heapify, heapreplace
+from heapq import heapreplace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -61,21 +61,24 @@ def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) ->
         return Matching(np.zeros(0, np.int64), np.zeros(0, np.int64))
     process_JT = process_JT * (1 + ALIKE * np.arange(len(process_JT)))[:, None]
     # Types that differ for no job are one kind.
-    present, which_D = np.unique(type_D, return_inverse=True)
-    process_JK, kind_T = np.unique(process_JT[:, present], axis=1, return_inverse=True)
-    if np.isinf(process_JK).all(axis=1).any():
+    is_there_T = np.bincount(type_D, minlength=process_JT.shape[1]) > 0
+    process_JP = process_JT[:, is_there_T]
+    if np.isinf(process_JP).all(axis=1).any():
         raise ValueError("a job fits no machine")
-    if process_JK.shape[1] == 1:
-        return _shortest_first(process_JK[:, 0], delay_D)
-    slots = _slots(len(process_JK), kind_T.ravel()[which_D], delay_D)
-    return _matched(process_JK, slots)
+    if (process_JP == process_JP[:, :1]).all():
+        return _shortest_first(process_JP[:, 0], delay_D)
+    process_JK, kind_P = np.unique(process_JP, axis=1, return_inverse=True)
+    kind_T = np.zeros(len(is_there_T), np.int64)
+    kind_T[is_there_T] = kind_P.ravel()
+    return _matched(process_JK, _slots(len(process_JK), kind_T[type_D], delay_D))
 
 
 def _shortest_first(process_J: Floats, delay_D: Floats) -> Matching:
     """Machines of one kind: the shortest job to the machine that is free first is best."""
-    soonest = np.argsort(delay_D, kind="stable")[: len(process_J)]
-    free = [(float(delay_D[device]), int(device)) for device in soonest]
-    heapify(free)
+    needed = min(len(process_J), len(delay_D))
+    soonest = np.flatnonzero(delay_D <= np.partition(delay_D, needed - 1)[needed - 1])
+    soonest = soonest[np.argsort(delay_D[soonest], kind="stable")][:needed]
+    free = list(zip(delay_D[soonest].tolist(), soonest.tolist(), strict=True))
     device_J = np.zeros(len(process_J), np.int64)
     ahead_J, count_D = np.zeros_like(device_J), np.zeros(len(delay_D), np.int64)
     for job in np.argsort(process_J, kind="stable"):

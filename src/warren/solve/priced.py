@@ -53,7 +53,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 
 EPS: Final = float(np.finfo(np.float64).eps)
 PASSES: Final = 60
@@ -145,7 +145,7 @@ def _search(problem: Priced, price_TI: Any, scratch: Scratch, job: int) -> int:
     return at
 
 
-@kernel
+@inlined
 def _least_path(problem: Priced, job: int) -> float:
     least = np.inf
     for kind in range(problem.path_s_JT.shape[1]):
@@ -173,7 +173,7 @@ def _next_mu(bracket: Any, i: int) -> Any:
     return low_mu + min(max(step, 1e-3 * (high_mu - low_mu)), 0.999 * (high_mu - low_mu))
 
 
-@kernel
+@inlined
 def _best_rate(problem: Priced, price_TI: Any, job: int, i: int, mu: float) -> tuple[float, int]:
     """pi in an interval and its type, -1 if it is 0."""
     rate, best = 0.0, -1
@@ -222,7 +222,7 @@ def _sweep(problem: Priced, price_TI: Any, bracket: Any, job: int, mu: float) ->
             left -= (end - begin) / problem.path_s_JT[job, kind] if kind >= 0 else 0.0
 
 
-@kernel
+@inlined
 def _narrow(bracket: Any, i: int, mu: float, value: float, slope: float, bound: float) -> None:
     bracket[CERTIFIED, i] = max(bracket[CERTIFIED, i], bound)
     if slope > 0.0 and mu >= bracket[LOW_MU, i]:
@@ -245,7 +245,7 @@ def _buy_best(problem: Priced, price_TI: Any, scratch: Scratch, job: int, at: in
     _buy(problem, price_TI, scratch, job, at, scratch.bracket_BI[LOW_MU, at], 1.0 - share)
 
 
-@kernel
+@inlined
 def _buy(
     problem: Priced, price_TI: Any, scratch: Scratch, job: int, at: int, mu: float, share: float
 ) -> None:

@@ -24,7 +24,8 @@ class Rows(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Rows gathered into units, ``count[0]`` of them; linked lists end in -1."""
+    """Rows gathered into units, ``count[0]`` of them; linked lists end in -1. int32: a plan of
+    2**31 rows fits no memory, and these are as long as the plan."""
 
     count: Any
     row_U: Any  # first row
@@ -34,21 +35,38 @@ class Units(NamedTuple):
     next_row_R: Any  # next row of the same unit
     head_D: Any  # first unit of each device
     last_D: Any  # last unit of each device so far
-    last_row_U: Any  # last row so far
+    last_row_D: Any  # last row of each device so far
+
+
+class Outcome(NamedTuple):
+    """What running a plan gave.
+
+    ``status`` and ``row`` are ``execute.OK`` and -1, or what is wrong and at which row of the plan.
+    ``row_U`` and ``tasks_U`` are first row and shards of each unit, in the plan's order;
+    ``time_ns_XU`` is int64 (4, U): start, COMP end, end and COMP time. ``finish_ns_J`` is each
+    job's last barrier; -1 where the plan does not complete the job.
+    """
+
+    status: int
+    row: int
+    row_U: Any
+    tasks_U: Any
+    time_ns_XU: Any
+    finish_ns_J: Any
 
 
 def new_units(rows: int, devices: int) -> Units:
     """No units yet, and room for as many as there are rows."""
     return Units(
         count=np.zeros(1, np.int64),
-        row_U=np.zeros(rows, np.int64),
-        tasks_U=np.zeros(rows, np.int64),
-        stretch_U=np.zeros(rows, np.int64),
-        next_U=np.full(rows, -1, np.int64),
-        next_row_R=np.full(rows, -1, np.int64),
+        row_U=np.zeros(rows, np.int32),
+        tasks_U=np.zeros(rows, np.int32),
+        stretch_U=np.zeros(rows, np.int32),
+        next_U=np.full(rows, -1, np.int32),
+        next_row_R=np.full(rows, -1, np.int32),
         head_D=np.full(devices, -1, np.int64),
         last_D=np.full(devices, -1, np.int64),
-        last_row_U=np.zeros(rows, np.int64),
+        last_row_D=np.full(devices, -1, np.int64),
     )
 
 
@@ -62,8 +80,8 @@ def gather_units(rows: Rows, units: Units) -> None:
             stretch = count
         last = units.last_D[device]
         if last >= stretch:
-            units.next_row_R[units.last_row_U[last]] = row
-            units.last_row_U[last] = row
+            units.next_row_R[units.last_row_D[device]] = row
+            units.last_row_D[device] = row
             units.tasks_U[last] += 1
             continue
         if last < 0:
@@ -71,23 +89,27 @@ def gather_units(rows: Rows, units: Units) -> None:
         else:
             units.next_U[last] = count
         units.last_D[device] = count
-        units.row_U[count] = units.last_row_U[count] = row
+        units.last_row_D[device] = row
+        units.row_U[count] = row
         units.tasks_U[count] = 1
         units.stretch_U[count] = stretch
         count += 1
     units.count[0] = count
 
 
-def planned_columns(rows: Rows, units: Units) -> Any:
-    """Columns of a run's result, (10, U), with those filled in that the plan already says."""
-    count = units.count[0]
-    row_U, out = units.row_U[:count], np.empty((10, count), np.int64)
-    for column, values in enumerate((rows.job_R, rows.round_R, rows.rounds_R, rows.shard_R)):
-        out[column] = values[row_U]
-    out[3][units.tasks_U[:count] > 1] = -1
-    out[4] = out[2] * units.tasks_U[:count]
-    out[5] = rows.device_R[row_U]
-    return out
+@kernel
+def planned_columns(rows: Rows, row_U: Any, tasks_U: Any, order_U: Any, out: Any) -> None:
+    """Fill ``out``, (6, U), with what the plan says of units, in this order of them: job, round,
+    rounds, shard, tasks, device; shard is -1 where a unit has several."""
+    for place in range(len(order_U)):
+        unit = order_U[place]
+        row, tasks = row_U[unit], tasks_U[unit]
+        out[0, place] = rows.job_R[row]
+        out[1, place] = rows.round_R[row]
+        out[2, place] = rows.rounds_R[row]
+        out[3, place] = rows.shard_R[row] if tasks == 1 else -1
+        out[4, place] = rows.rounds_R[row] * tasks
+        out[5, place] = rows.device_R[row]
 
 
 @kernel

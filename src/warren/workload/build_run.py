@@ -21,6 +21,7 @@ def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
             sync_s=spec.sync,
             source=spec.source,
             overhead_s=spec.overhead,
+            switch_s=spec.switch,
         )
         for name, spec in specs.items()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
 
@@ -72,8 +72,19 @@ def _same_way(one: Path, other: Path) -> bool:
 
 
 def _unknown(kind: Kind, path: Path) -> str:
-    allowed = sorted({name for model in _models_at(kind, path[:-1]) for name in model.model_fields})
-    return f"unknown field; {hint(str(path[-1]), allowed)}allowed: {', '.join(allowed)}"
+    models, name = _models_at(kind, path[:-1]), str(path[-1])
+    allowed = sorted({field for model in models for field in model.model_fields})
+    meant = _one_deeper(models, name) or hint(name, allowed)
+    return f"unknown field; {meant}allowed: {', '.join(allowed)}"
+
+
+def _one_deeper(models: Sequence[type[BaseModel]], name: str) -> str:
+    """The hint for a field that stands inside one of the fields that are allowed here."""
+    for model in models:
+        for field, info in model.model_fields.items():
+            if any(name in inner.model_fields for inner in _models(info.annotation, lists=False)):
+                return f"did you mean {field}: {{{name}: ...}}? "
+    return ""
 
 
 def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
@@ -91,12 +102,15 @@ def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
     return [model for kind in kinds for model in _models(kind)]
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models(annotation: Any, lists: bool = True) -> Iterator[type[BaseModel]]:
+    """The schemas in an annotation; without ``lists`` only those that stand there themselves."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
+    if not lists and get_origin(annotation) in (list, dict):
+        return
     for inner in get_args(annotation):
         if not isinstance(inner, str):
-            yield from _models(inner)
+            yield from _models(inner, lists)
 
 
 def _tagged(annotation: Any, tag: object) -> Iterator[Kind]:

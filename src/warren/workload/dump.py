@@ -148,6 +148,7 @@ def _profile(row: ProfileRow) -> dict[str, Any]:
             "comp": dict(row.comp_s),
             "sync": dict(row.sync_s),
             "overhead": dict(row.overhead_s) or None,
+            "switch": dict(row.switch_s) or None,
             "source": dict(row.source),
         }
     )

@@ -59,8 +59,25 @@ def jobs_of(
     return job and build_jobs([job], document, (), context, problems)
 
 
+def other_than_run(document: Document) -> Problem | None:
+    """What to say of a jobs or cluster file that was given for a run file; None of all others."""
+    data = document.data
+    keys = data.keys() if isinstance(data, dict) else frozenset[str]()
+    if _RUN_KEYS & keys:
+        return None
+    if isinstance(data, list) or "jobs" in keys or _JOB_KEYS & keys:
+        message = "this is a jobs file; give a run file that names it under `workload:`"
+    elif "hosts" in keys:
+        message = "this is a cluster file; give a run file that names it under `cluster:`"
+    else:
+        return None
+    return Problem(file=document.file, message=message)
+
+
 def _give_jobs(workload: Any) -> str:
     inside = workload.get("jobs") if isinstance(workload, dict) else workload
+    if isinstance(inside, list):
+        return "this is a run file; give a file of its jobs alone, as `workload:` lists them"
     named = f", {shown(inside)}" if isinstance(inside, str) else ""
     return f"this is a run file; give its jobs file{named}"
 

@@ -21,7 +21,7 @@ from warren.workload.document import Document, Path, parse_document
 from warren.workload.generators.ground import Ground
 from warren.workload.grain import parse_grain
 from warren.workload.overrides import Key, apply, divide
-from warren.workload.parts import cluster_of, documents, jobs_of
+from warren.workload.parts import cluster_of, documents, jobs_of, other_than_run
 from warren.workload.schema_cluster import ClusterSpec
 from warren.workload.schema_job import JobSpec
 from warren.workload.schema_run import Profiles, RunSpec
@@ -64,6 +64,9 @@ class Resolver:
         SpecError
             With the problems of all files.
         """
+        other = other_than_run(self.document)
+        if other is not None:
+            raise SpecError(other)
         spec = check(RunSpec, self.document, self.problems)
         cluster = self._cluster(spec)
         profiles = self._profiles(spec)

@@ -21,6 +21,7 @@ from warren.workload.schema_types import (
     path_or,
 )
 from warren.workload.schema_workload import Workload
+from warren.workload.text import shown
 
 
 def _grain(value: object) -> object:
@@ -28,6 +29,12 @@ def _grain(value: object) -> object:
 
     parse_grain(value)
     return str(value)
+
+
+def _scheduler(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(f"expected a mapping, such as {{place: hare}}, got {shown(value)}")
+    return value
 
 
 class ProfileSpec(Spec):
@@ -47,6 +54,10 @@ class ProfileSpec(Spec):
     overhead: dict[Line, TimeS] = Field(
         default_factory=dict,
         description="Processor time of Warren's own processes a task, live, by device type.",
+    )
+    switch: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="What a task takes longer after one of another job, live, by device type.",
     )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
@@ -109,7 +120,9 @@ class RunSpec(Spec):
     workload: Workload = Field(
         description="{jobs: ...}, {trace: ...}, {generate: ...}, a jobs file, or a list of jobs."
     )
-    scheduler: SchedulerSpec = Field(SchedulerSpec(), description="The policies, by name.")
+    scheduler: Annotated[SchedulerSpec, BeforeValidator(_scheduler)] = Field(
+        SchedulerSpec(), description="The policies, by name."
+    )
     policy: Free = Field(default_factory=dict, description="Options of the place policy.")
     profiles: (
         Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None

@@ -22,17 +22,17 @@ _YAML: Final = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options that both commands take."""
+    """The trace and how to read it; the last two options are those of ``convert`` alone."""
 
     file: str
-    format: str = "auto"
-    throughputs: str | None = None
-    types: str | None = None
-    limit: int | None = None
-    gpus_max: int | None = None
-    leave_out: tuple[str, ...] = ()
-    gang: bool = False
-    round: str = "60 s"
+    format: str
+    throughputs: str | None
+    types: str | None
+    limit: int | None
+    gpus_max: int | None
+    leave_out: tuple[str, ...]
+    gang: bool
+    round: str
 
 
 @answers_alone()

@@ -38,6 +38,17 @@ def round_ns_J(view: View) -> IntArray:
     return np.asarray(np.where(gang_J > 0, round_J, NEVER_NS), dtype=np.int64)
 
 
+def paid_rounds_J(view: View, switches: int) -> IntArray:
+    """Rounds of each job alone that last as long as so many switches to it, at most all of it.
+
+    Only where switching is charged.
+    """
+    assert view.costs.switch_ns_JT is not None, "nothing is charged"
+    switch_ns_J = view.costs.switch_ns_JT.max(axis=1)
+    rounds_J = switches * (switch_ns_J / np.maximum(round_ns_J(view), 1))
+    return np.ceil(np.minimum(rounds_J, view.rounds_J)).astype(np.int64)
+
+
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
     fits_T = view.costs.fits_JT[job]
@@ -48,6 +59,32 @@ def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
         devices = devices[np.argsort(cost_T[view.type_D[devices]], kind="stable")]
     chosen: list[int] = devices[:count].tolist()
     return chosen
+
+
+def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
+    """Up to ``count`` of ``devices`` that fit the job and end its round soonest, slowest first.
+
+    The slowest member sets the pace of a round, so a device faster than it is left to others
+    where one that is just as slow will do. Speed is T^c + T^s; equal devices go by index.
+    """
+    chosen = fastest(view, job, devices, count)
+    cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
+    cost_D = cost_T[view.type_D[chosen]]
+    if not chosen or cost_D[0] == cost_D[-1]:
+        return chosen
+    usable_T = view.costs.fits_JT[job] & (cost_T <= cost_D[-1])
+    devices = devices[usable_T[view.type_D[devices]]]
+    slowest = np.argsort(-cost_T[view.type_D[devices]], kind="stable")
+    kept: list[int] = devices[slowest[:count]].tolist()
+    return kept
+
+
+def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
+    """Expected time of a round on this gang: its slowest member sets the pace."""
+    kinds = view.type_D[gang]
+    tasks = np.array([len(part) for part in shares(int(view.scale_J[job]), len(gang))])
+    turn = tasks * view.costs.comp_ns_JT[job, kinds] + view.costs.sync_ns_JT[job, kinds]
+    return int(turn.max())
 
 
 def shares(scale: int, gang: int) -> list[tuple[int, ...]]:

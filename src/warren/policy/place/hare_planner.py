@@ -7,7 +7,7 @@ more budget: a longer search begins with all of a shorter one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from warren.model.costs import IntArray
 from warren.model.plan import Plan
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.estimate import columns, round_ns_J
+from warren.policy.place.estimate import columns, paid_rounds_J, round_ns_J
 
 if TYPE_CHECKING:
     from warren.solve.branch import Branch
@@ -36,7 +36,7 @@ row."""
 PATIENCE: Final = 100
 PATIENCE_A_JOB: Final = 20
 """The search ends after so many trials without a gain, and so many more for each job."""
-START_ALLOWANCE: Final = 300_000
+START_ALLOWANCE: Final = 10_000_000
 """What the search for a first rule may take, beyond the budget."""
 NODES_A_TURN: Final = 20_000
 SWITCHES_A_STRETCH: Final = (1, 10, 100)
@@ -52,6 +52,7 @@ class Planner:
 
         self.view = view
         self._makespan = objective == "makespan"
+        self._value_s = _objective(view, self._makespan)
         self._random = np.random.default_rng([view.seed, 0x504C])
         self._plan_for(_instance(view, self._makespan))
         self._search = RuleSearch(self._instance, self._value_s, view.seed)
@@ -142,14 +143,10 @@ class Planner:
 
     def _try_longer_stretches(self) -> None:
         """Where switching is charged, go on with the length that pays best."""
-        switch_ns_JT, best = self.view.costs.switch_ns_JT, self._instance
-        if switch_ns_JT is None:
-            return
-        shortest_J = best.stretch_rounds_J
-        for switches in SWITCHES_A_STRETCH:
-            pay_J = switches * (switch_ns_JT.max(axis=1) / np.maximum(round_ns_J(self.view), 1))
-            longer_J = np.ceil(np.minimum(pay_J, self.view.rounds_J)).astype(np.int64)
-            self._plan_for(best._replace(stretch_rounds_J=np.maximum(shortest_J, longer_J)))
+        best = self._instance
+        for switches in SWITCHES_A_STRETCH if self.view.costs.switch_ns_JT is not None else ():
+            longer_J = np.maximum(best.stretch_rounds_J, paid_rounds_J(self.view, switches))
+            self._plan_for(best._replace(stretch_rounds_J=longer_J))
             value = self.value
             self.try_rule(self._search.rule)
             if self.value < value:
@@ -229,12 +226,6 @@ class Planner:
         if branch.best_NX[0, 0] >= 0:
             self._consider(best_rows(branch))
 
-    def _value_s(self, finish_s_J: Floats) -> float:
-        arrival_s_J = self.view.arrival_ns_J / NS_PER_S
-        if self._makespan:
-            return float(finish_s_J.max() - arrival_s_J.min())
-        return float(self.view.weight_J @ (finish_s_J - arrival_s_J))
-
     def _consider(self, rows: Any) -> bool:
         """Keep the schedule if it is better than the best."""
         self.schedules += 1
@@ -268,8 +259,21 @@ class Planner:
             is_lane=view.cluster.network.model == "lane",
         )
         columns = Rows(*map(np.ascontiguousarray, rows))
-        finish_ns_J: IntArray = execute(columns, tables, view.costs.switch_ns_JT)[3]
+        finish_ns_J: IntArray = execute(columns, tables, view.costs.switch_ns_JT).finish_ns_J
         return finish_ns_J
+
+
+def _objective(view: View, makespan: bool) -> Callable[[Floats], float]:
+    """Of each job's finish in s. It knows the view alone: a method in the search's hands would
+    make a circle, in which the planner and its schedules outlive the plan."""
+    arrival_s_J, weight_J = view.arrival_ns_J / NS_PER_S, view.weight_J
+
+    def value_s(finish_s_J: Floats) -> float:
+        if makespan:
+            return float(finish_s_J.max() - arrival_s_J.min())
+        return float(weight_J @ (finish_s_J - arrival_s_J))
+
+    return value_s
 
 
 def _instance(view: View, makespan: bool) -> Any:

@@ -34,7 +34,7 @@ from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.place.estimate import gang_sizes_J, shares
+from warren.policy.place.estimate import gang_round_ns, gang_sizes_J
 from warren.policy.place.holding import Holder, Holdings
 
 _DRAWS: Final = 0x40E0
@@ -143,7 +143,7 @@ class _Step:
             gang = self._gang(job)
             if not gang:
                 break
-            self.holder.start(job, gang, _round_ns(view, job, gang))
+            self.holder.start(job, gang, gang_round_ns(view, job, gang))
             started += 1
         del self.waiting[:started]
 
@@ -171,11 +171,3 @@ class _Step:
             told |= {was: Reason.WAITING_FOR_TURN, first: Reason.WAITING_FOR_DEVICES}
         line = {job for _, job in self.waiting} if told else set()
         return {job: reason for job, reason in told.items() if job in line}
-
-
-def _round_ns(view: View, job: int, gang: list[int]) -> int:
-    """Expected time of a round on this gang: its slowest member sets the pace."""
-    kinds = view.type_D[gang]
-    tasks = np.array([len(part) for part in shares(int(view.scale_J[job]), len(gang))])
-    turn = tasks * view.costs.comp_ns_JT[job, kinds] + view.costs.sync_ns_JT[job, kinds]
-    return int(turn.max())

@@ -2,18 +2,21 @@
 
 What
     Whenever a device is free or a round may start, jobs are ranked by remaining rounds times the
-    time of one round alone on the cluster; tasks of the first job take the fastest free devices,
-    then tasks of the next.
+    time of one round alone on the cluster; tasks of the first job take the free devices that end
+    its round soonest, then tasks of the next.
 Source
     Hare (HPDC'22), section 7.1, "SRTF".
 Differs
     Weights are not looked at, as in the paper. The paper does not say how a job's remaining time
-    is measured on unequal devices: here a round is timed alone, as a gang on the job's fastest
-    devices. Tasks need not start together (Hare's relaxed synchronisation) and take the fastest
-    free devices, which the paper does not ask of SRTF: on mixed GPUs it may do better here than
-    there, where Sched_Allox beats it. At a coarse grain a whole stretch is handed out at once; a
-    job that then finds too few free devices keeps the free ones waiting for it, so a wide job
-    does not starve behind narrow ones.
+    is measured on unequal devices, nor which of them it takes: here a round is timed alone, as a
+    gang on the job's fastest devices. Tasks need not start together (Hare's relaxed
+    synchronisation) and take the fastest free devices; but as the slowest one sets the pace of a
+    round, faster ones are left to other jobs where as slow a one will do. On mixed GPUs it may
+    so do better here than there, where Sched_Allox beats it. At a coarse grain a whole stretch is
+    handed out at once, of as many rounds as the grain has time for on these very devices, so that
+    a job on slow ones is as soon looked at again as one on fast ones. A job that then finds too
+    few free devices keeps the free ones waiting for it, so a wide job does not starve behind
+    narrow ones.
 """
 
 from __future__ import annotations
@@ -37,7 +40,13 @@ from warren.model.events import (
 )
 from warren.model.plan import Assignment
 from warren.model.view import View
-from warren.policy.place.estimate import fastest, gang_sizes_J, round_ns_J, shares
+from warren.policy.place.estimate import (
+    gang_round_ns,
+    gang_sizes_J,
+    no_faster,
+    round_ns_J,
+    shares,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +125,15 @@ class Srtf:
         first, shard = int(view.next_round_J[job]), int(view.next_shard_J[job])
         scale = int(view.scale_J[job])
         remaining = int(view.rounds_J[job]) - first
-        rounds = view.grain.rounds_for(int(memory.round_ns_J[job]), remaining)
-        if rounds == 1 or shard > 0:
-            devices = fastest(view, job, free, scale - shard)
+        if shard > 0 or view.grain.rounds_for(int(memory.round_ns_J[job]), remaining) == 1:
+            devices = no_faster(view, job, free, scale - shard)
             return [
                 Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
             ]
-        gang = fastest(view, job, free, int(memory.gang_J[job]))
+        gang = no_faster(view, job, free, int(memory.gang_J[job]))
         if len(gang) < memory.gang_J[job]:
             return []
+        rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), remaining)
         return [
             Assignment(device, job, first, rounds, shards)
             for device, shards in zip(gang, shares(scale, len(gang)), strict=True)

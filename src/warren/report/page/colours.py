@@ -22,8 +22,8 @@ MODELS: Final = len(_HUES)
 class Colouring:
     """A colour class for each job, and the legend: (class, key, label).
 
-    Up to ``COLOURS`` jobs have one each; more are coloured by model if there are few models, else
-    in turn. ``key_J`` is what is highlighted together.
+    Up to ``COLOURS`` jobs have one each; more are coloured by model if there are few models, but
+    more than one, else in turn. ``key_J`` is what is highlighted together.
     """
 
     class_J: tuple[str, ...]
@@ -47,7 +47,7 @@ def colouring(jobs: Sequence[Job]) -> Colouring:
         chips = zip(classes, keys, (job.name for job in jobs), strict=True)
         return Colouring(class_J=classes, key_J=keys, legend=tuple(chips), by="job")
     models = list(dict.fromkeys(job.model or "measured" for job in jobs))
-    if len(models) <= MODELS:
+    if 1 < len(models) <= MODELS:
         place = {model: index for index, model in enumerate(models)}
         number_J = [place[job.model or "measured"] for job in jobs]
         return Colouring(

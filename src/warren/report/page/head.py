@@ -8,6 +8,9 @@ from typing import Any, Final
 from warren.report.page.svg import escape
 from warren.report.wording import NOTHING, count, duration, number, percent, seconds
 
+_SHORT: Final = 11
+"""Characters that a tile has room for in large type."""
+
 
 def tiles(found: Mapping[str, Any]) -> str:
     """The key numbers of a summary."""
@@ -44,9 +47,10 @@ def tiles(found: Mapping[str, Any]) -> str:
 
 
 def _tile(name: str, value: str, below: str, extra: str = "") -> str:
+    size = " long" if len(value) > _SHORT else ""
     return (
         f'<div class="tile"><div class="name">{escape(name)}</div>'
-        f'<div class="value">{escape(value)}</div>{extra}'
+        f'<div class="value{size}">{escape(value)}</div>{extra}'
         f'<div class="below">{escape(below)}</div></div>'
     )
 

@@ -67,10 +67,15 @@ def table(headings: Iterable[str], body: str, left: Sequence[bool]) -> str:
     """A sortable table in a box that scrolls by itself; ``left`` marks columns of text."""
     head = "".join(
         f'<th scope="col"{"" if is_left else " class=n"}><button type="button">'
-        f"{escape(heading)}</button></th>"
+        f"{escape(_unit_held(heading))}</button></th>"
         for heading, is_left in zip(headings, left, strict=True)
     )
     return (
         f'<div class="scroll" tabindex="0"><table class="sortable"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _unit_held(heading: str) -> str:
+    """A heading that wraps in a narrow table, but not between a word and its unit."""
+    return "\u00a0".join(heading.rsplit(" ", 1)) if heading.endswith(" s") else heading

@@ -24,7 +24,8 @@ border:1px solid currentColor;vertical-align:4px;margin-left:8px;color:var(--acc
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(172px,1fr));gap:12px;margin:18px 0}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
 .name{font-size:12.5px}.value{font-size:22px;font-weight:650;line-height:1.35;
-font-variant-numeric:tabular-nums}.below{font-size:12.5px}
+font-variant-numeric:tabular-nums}.value.long{font-size:15px;line-height:1.98}
+.below{font-size:12.5px}
 .bar{height:6px;border-radius:3px;background:var(--line);margin:4px 0 5px;overflow:hidden}
 .bar i{display:block;height:100%;background:var(--accent);border-radius:3px}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:4px 34px}.two>div{min-width:0}
@@ -53,15 +54,17 @@ justify-content:flex-end;overflow:hidden}.dev b{font-weight:400;opacity:.75}
 .in{overflow:hidden;text-overflow:ellipsis;padding:2px 5px;margin-left:2px;font-size:11.5px;
 color:#fff;background:#10151dbb;border-radius:4px;transform:translateY(-50%)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:3px 14px;padding:0;margin:8px 0 4px;
-font-size:12.5px}.legend li{display:flex;align-items:center;gap:6px;max-width:230px;cursor:default;
+font-size:12.5px}.legend li{display:flex;align-items:center;gap:6px;max-width:300px;cursor:default;
 border-radius:4px}.legend span{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .legend i,td i[class]{flex:none;display:inline-block;width:11px;height:11px;border-radius:3px}
 td i[class]{margin-right:7px;vertical-align:-1px}
-.scroll{overflow:auto;max-height:560px;border:1px solid var(--line);border-radius:10px;margin:8px 0}
+.scroll{overflow:auto;max-height:min(860px,80vh);border:1px solid var(--line);
+border-radius:10px;margin:8px 0}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th{position:sticky;top:0;background:var(--card);text-align:left;border-bottom:1px solid var(--line)}
+th{position:sticky;top:0;background:var(--card);text-align:left;border-bottom:1px solid var(--line);
+vertical-align:bottom}
 th button{all:unset;cursor:pointer;padding:7px 10px;color:var(--muted);font-size:12.5px;
-white-space:nowrap}th button:focus-visible,li:focus-visible{outline:2px solid var(--accent)}
+line-height:1.3}th button:focus-visible,li:focus-visible{outline:2px solid var(--accent)}
 th[aria-sort] button{color:var(--fg);font-weight:600}
 th[aria-sort=ascending] button::after{content:" ▲"}
 th[aria-sort=descending] button::after{content:" ▼"}
@@ -77,6 +80,7 @@ white-space:pre-line;overflow-wrap:anywhere;display:none}
 footer{margin-top:44px;color:var(--muted);font-size:13px}
 @media(max-width:820px){.two,.pair{grid-template-columns:minmax(0,1fr)}}
 @media(max-width:560px){main{padding:18px 14px 40px}h1{font-size:21px}.value{font-size:18px}
+.value.long{font-size:14px}
 .tiles{grid-template-columns:1fr 1fr;gap:8px}.tile{padding:9px 11px}
 .chart.gantt{--left:64px}.dev{width:60px;padding-right:6px}.dev b{display:none}
 .xt.odd{display:none}.in{display:none}}

@@ -46,5 +46,6 @@ def detected(file: str, content: bytes) -> str:
     if is_cluster(head):
         message = "is a list of machines: `warren trace convert FILE --to cluster.yaml` takes it"
         raise SpecError(Problem(file=file, message=message))
-    message = f"is no trace that Warren knows; name its format: {', '.join(TRACES)}"
+    how = "name its format, by --format or `format:` in a run file"
+    message = f"is no trace that Warren knows; {how}: {', '.join(TRACES)}"
     raise SpecError(Problem(file=file, message=message))

@@ -1,0 +1,63 @@
+"""Every kernel on small random instances, and one number that tells all it answered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from sim_worlds import random_plan, random_world
+from test_solve_dispatch import random_problem
+from test_solve_rules import random_instance
+
+from warren.model.timeline import PlanOutcome, Timeline
+from warren.sim.compiled import run_plan
+from warren.solve.algorithm1 import algorithm1
+from warren.solve.branch import new_branch, search
+from warren.solve.dispatch import dispatch
+from warren.solve.guided import guided
+from warren.solve.insertion import insertion
+
+
+def answers(seed: int) -> Iterator[Any]:
+    """What the kernels answer on the instances of a seed."""
+    world = random_world(seed, "lane", seed % 2 == 0)
+    yield run_plan(random_plan(world, seed, 1 + seed % 3), world.run, world.costs)
+    p = random_problem(seed, 1 + seed % 2)
+    yield dispatch(p)
+    job_I = np.repeat(np.arange(len(p.scale_J)), p.scale_J)
+    yield algorithm1(
+        job_I, np.zeros_like(job_I), p.arrival_ns_J, p.scale_J, p.rounds_J, p.comp_ns_JT,
+        p.sync_ns_JT, p.fits_JT, p.type_D, False,
+    )  # fmt: skip
+    for stretch in (1, 3):
+        instance, rule = random_instance(seed, stretch)
+        yield insertion(instance, np.argsort(rule.priority_J), 1e-8 * instance.comp_ns_JT)
+        yield guided(instance, rule)
+        branch = new_branch(instance, np.inf, makespan=False)
+        if branch is not None:
+            search(branch, 500)
+            yield branch
+
+
+def digest(seeds: int) -> str:
+    """SHA-256 of all answers."""
+    told = hashlib.sha256()
+    for seed in range(seeds):
+        for answer in answers(seed):
+            _add(told, answer)
+    return told.hexdigest()
+
+
+def _add(told: Any, answer: Any) -> None:
+    if isinstance(answer, PlanOutcome | Timeline):
+        answer = tuple(getattr(answer, one.name) for one in fields(answer))
+    if isinstance(answer, tuple):
+        for part in answer:
+            _add(told, part)
+    else:
+        array = np.asarray(answer)
+        assert not array.dtype.hasobject
+        told.update(f"{array.dtype.kind}{array.shape}".encode() + array.tobytes())
