@@ -308,7 +308,7 @@ def test_an_unknown_schema_is_refused() -> None:
         ("hare", "switching: expected a mapping"),
         (
             "{time: 1}\noverheads: {constants: {cores: 2}}",
-            "c.yaml:2: switching: overheads have it already (dispatch); allowed: one of the two",
+            "c.yaml:2: switching: rows measured with overheads tell it; allowed: one of the two",
         ),
     ],
 )

@@ -15,7 +15,7 @@ def wrong_switching(spec: ClusterSpec, types: Sequence[str]) -> Iterator[tuple[P
     if spec.switching is None:
         return
     if spec.overheads is not None and spec.emulate is None and spec.engine == "local":
-        yield ("switching",), "overheads have it already (dispatch); allowed: one of the two"
+        yield ("switching",), "rows measured with overheads tell it; allowed: one of the two"
     stated = spec.switching.times
     if stated is None:
         return
