@@ -7,8 +7,6 @@ from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.errors import SpecError
 from warren.workload.load import load_cluster, load_jobs, load_run
-from warren.workload.schema import json_schema
-from warren.workload.traces.registry import TRACES
 
 
 def problems(call: object, *args: object) -> list[str]:
@@ -269,28 +267,6 @@ def test_thousands_of_problems_are_counted_not_listed() -> None:
     found = problems(load_jobs, "j.csv", reader({"j.csv": text}))
     assert len(found) == 201
     assert found[-1] == "j.csv: and 4800 more problems"
-
-
-@pytest.mark.parametrize("kind", ["job", "cluster", "run"])
-def test_a_schema_names_every_field(kind: str) -> None:
-    schema = json_schema(kind)
-    required = {"job": ["name"], "cluster": ["hosts"], "run": ["cluster", "workload"]}
-    assert schema["required"] == required[kind]
-    assert schema["additionalProperties"] is False
-
-
-def test_the_schema_of_a_run_has_traces_and_generators_with_their_options() -> None:
-    parts = json_schema("run")["$defs"]
-    assert {"gang", "leave_out", "throughputs"} <= set(parts["TraceSpec"]["properties"])
-    assert parts["TraceSpec"]["properties"]["format"]["enum"] == ["auto", *TRACES]
-    assert {"load", "shares", "batch_factor"} <= set(parts["HareMixSpec"]["properties"])
-    assert {"gap", "multi_gpu", "gang"} <= set(parts["GavelMixSpec"]["properties"])
-    assert {"heterogeneity", "mix"} <= set(parts["GeneratedHostsSpec"]["properties"])
-
-
-def test_an_unknown_schema_is_refused() -> None:
-    with pytest.raises(SpecError, match="allowed: job, cluster, run"):
-        json_schema("jobs")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def paid_rounds_J(view: View, switches: int) -> IntArray:
     assert view.costs.switch_ns_JT is not None, "nothing is charged"
     switch_ns_J = view.costs.switch_ns_JT.max(axis=1)
     rounds_J = switches * (switch_ns_J / np.maximum(round_ns_J(view), 1))
-    return np.ceil(np.minimum(rounds_J, view.rounds_J)).astype(np.int64)
+    return np.asarray(np.ceil(np.minimum(rounds_J, view.rounds_J)), dtype=np.int64)
 
 
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
