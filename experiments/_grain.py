@@ -20,6 +20,7 @@ import numpy.typing as npt
 import yaml
 
 import warren
+from warren.cli.api import Result
 
 PART: Final = 100
 """One job in so many."""
@@ -88,6 +89,6 @@ def _row(run: Mapping[str, Any], grain: str, place: str, sample: Sampled) -> dic
     return row
 
 
-def jct_s(result: warren.Result) -> npt.NDArray[np.float64]:
+def jct_s(result: Result) -> npt.NDArray[np.float64]:
     """JCT of every job, in the order of the trace."""
     return np.array([float(job.row["jct_s"]) for job in result.jobs.values()])

@@ -4,7 +4,9 @@
 jobs. The paper does not print its rounds, weights and arrivals, so its seconds cannot be compared;
 its ratios can. *Testbed* (Figs. 12 and 13): 15 GPUs, simulated; live runs on such a cluster are
 held against the simulator by ``fidelity.py``. *Loads*: hare alone, at full length, against the
-bound; *length*: what a tenth of the rounds changes in the cell that all figures share.
+bound; *length*: what a tenth of the rounds changes in the cell that all figures share. Two parts
+say why we differ: *readings*, of SRTF (``hare/srtf_gangs.py``), and *batch*, what a batch size can
+move: without T^s, and where rounds stay as they are.
 
 Stops with an error where hare does not have the least weighted JCT of a cell.
 
@@ -31,9 +33,12 @@ from _parts import Asked, Make, ask, make_parts
 RUN: Final = Path(__file__).parent / "hare" / "mix.yaml"
 PLACES: Final = ("hare", "sched-allox", "sched-homo", "srtf", "gavel-fifo")
 SEEDS: Final = 5
-LONG_SEEDS: Final = 2
-"""Of the comparison at full length, whose event-driven policies take minutes a seed."""
+FEW_SEEDS: Final = 2
+"""Of parts that explain others, and of the full length, where a policy takes minutes a seed."""
 FULL: Final = "workload.rounds_factor=1"
+GANGS: Final = Path(__file__).parent / "hare" / "srtf_gangs.py"
+READINGS: Final = {"srtf-gangs": f"{GANGS}:SrtfGangs", "srtf-blind": f"{GANGS}:SrtfBlind"}
+"""Other readings of SRTF, by the name of their rows."""
 HARE_DONE: Final = 0.905
 """Fig. 13 is read where hare has done this share of the jobs; in the paper after 25 minutes."""
 
@@ -79,12 +84,22 @@ TESTBED: Final = (
     "cluster.hosts.mix={V100: 8, T4: 4, K80: 1, M60: 2}",
     "workload.jobs=40",
 )
+INSTANT: Final = "cluster.hosts.nic=100 Tbps"
+BATCHES: Final = {
+    "0.5, no T^s": ("workload.batch_factor=0.5", INSTANT),
+    "1, no T^s": (INSTANT,),
+    "2, no T^s": ("workload.batch_factor=2", INSTANT),
+    "1": (),
+    "2, rounds kept": ("workload.batch_factor=2", "workload.rounds_factor=0.2"),
+}
+LENGTHS: Final = {"a tenth": (), "all": (FULL,)}
+SHARED: Final = {"160 GPUs": (), "testbed": (*TESTBED, FULL)}
 LOADS: Final = ("0.5", "1", "2", "null")
 
 
 def main() -> None:
     """Make the parts asked for, save, and stop with an error where hare is not the best."""
-    asked = ask(__doc__, [*FIGURES, "12", "loads", "length"], PLACES)
+    asked = ask(__doc__, [*FIGURES, "12", "loads", "length", "readings", "batch"], PLACES)
     made = make_parts(
         "hare_figures", asked, parts_of(asked), seed=1, stated={"seeds": SEEDS}, finish=saved,
         cannot=lambda part: (
@@ -100,10 +115,14 @@ def parts_of(asked: Asked) -> dict[str, Make]:
     places = tuple(asked.places)
     # Fig. 13 is read off hare's curve: with another hare all others are read anew.
     whole = PLACES if "hare" in places else places
-    return {name: figure_part(figure, places) for name, figure in FIGURES.items()} | {
+    readings = tuple(place for place in places if place in ("hare", "srtf"))
+    readings += () if asked.some else tuple(READINGS)
+    return {name: figure_part(one, places) for name, one in FIGURES.items()} | {
         "12": lambda scratch: testbed(scratch, whole),
         "loads": loads,
-        "length": lambda scratch: length(places),
+        "length": lambda scratch: several("rounds", LENGTHS, places, FEW_SEEDS),
+        "batch": lambda scratch: several("batch", BATCHES, places, FEW_SEEDS),
+        "readings": lambda scratch: several("cluster", SHARED, readings, SEEDS),
     }
 
 
@@ -119,16 +138,7 @@ def saved(part: dict[str, Any]) -> dict[str, Any]:
 
 def figure_part(figure: Figure, places: tuple[str, ...]) -> Make:
     """All cells of a figure."""
-
-    def make(scratch: Path) -> Mapping[str, Any]:
-        rows = [
-            show(figure.varies, cell, row)
-            for cell, sets in figure.cells.items()
-            for row in compared(sets, places)
-        ]
-        return {"varies": figure.varies, "rows": rows}
-
-    return make
+    return lambda scratch: several(figure.varies, figure.cells, places, SEEDS)
 
 
 def testbed(scratch: Path, places: tuple[str, ...]) -> Mapping[str, Any]:
@@ -153,15 +163,16 @@ def completions_s(place: str, out: Path) -> Floats:
         return np.array([float(row["jct_s"]) for row in csv.DictReader(file)])
 
 
-def length(places: tuple[str, ...]) -> Mapping[str, Any]:
-    """The cell that all figures share, at a tenth of the rounds and at full length."""
-    cells = {"a tenth": (), "all": (FULL,)}
+def several(
+    varies: str, cells: Mapping[str, tuple[str, ...]], places: tuple[str, ...], seeds: int
+) -> Mapping[str, Any]:
+    """All cells of a part."""
     rows = [
-        show("rounds", cell, row)
+        show(varies, cell, row)
         for cell, sets in cells.items()
-        for row in compared(sets, places, LONG_SEEDS)
+        for row in compared(sets, places, seeds)
     ]
-    return {"varies": "rounds", "rows": rows, "seeds": LONG_SEEDS}
+    return {"varies": varies, "rows": rows, "seeds": seeds}
 
 
 def loads(scratch: Path) -> Mapping[str, Any]:
@@ -178,11 +189,13 @@ def loads(scratch: Path) -> Mapping[str, Any]:
 def compared(sets: tuple[str, ...], places: tuple[str, ...], seeds: int = SEEDS) -> list[Row]:
     """One row a policy: means over the seeds."""
     overrides = [word for one in sets for word in ("--set", one)]
+    specs = [READINGS.get(name, name) for name in places]
     found = _common.warren_json(
-        "compare", str(RUN), "--place", ",".join(places), "--seeds", str(seeds), *overrides
+        "compare", str(RUN), "--place", ",".join(specs), "--seeds", str(seeds), *overrides
     )
     return [
-        _row(name, [one for one in found if one["scheduler"]["place"] == name]) for name in places
+        _row(name, [one for one in found if one["scheduler"]["place"] == spec])
+        for name, spec in zip(places, specs, strict=True)
     ]
 
 
@@ -193,6 +206,7 @@ def _row(place: str, runs: Sequence[Mapping[str, Any]]) -> Row:
         "weighted_jct_s": mean(one["weighted_jct_s"] for one in runs),
         "mean_jct_s": mean(one["mean_jct_s"] for one in runs),
         "makespan_s": mean(one["makespan_s"] for one in runs),
+        "utilization": mean(one["utilization"] for one in runs),
         "gap_mean": mean(gaps),
         "gap_max": max(gaps),
         "finished": sum(one["finished"] for one in runs),
