@@ -128,8 +128,8 @@ def _checked(result: Mapping[str, Any]) -> str:
         refused = ", ".join(row["place"] for row in found if "refused" in row)
         faults = sum(len(row["faults"]) for row in done)
         unfinished = sum(row["jobs"] - row["finished"] for row in done)
-        rows.append([case, done[0]["jobs"], done[0]["tasks"], len(done), refused, unfinished,
-                     faults])  # fmt: skip
+        rows.append([case, done[0]["jobs"], f"{done[0]['tasks']:,}", len(done), refused,
+                     unfinished, faults])  # fmt: skip
     head = ["workload", "jobs", "tasks", "policies", "refused by", "jobs not done", "faults"]
     return (
         "## Every exported folder holds\n\n`warren simulate --out DIR`, then `warren report DIR "

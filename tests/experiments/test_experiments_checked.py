@@ -12,7 +12,8 @@ from warren.policy.place.registry import POLICIES
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import checked
 
-TINY = ("workload.jobs=10", "cluster.hosts.devices=6", "workload.rounds_factor=0.005")
+TINY = ("workload.jobs=16", "cluster.hosts.devices=6", "workload.rounds_factor=0.02")
+"""More than 400 tasks: below that ``hare-published`` solves linear programs, for seconds."""
 CASES = [
     checked.Case("arrivals, a type too small, overheads", checked.HARE, (
         *TINY, "workload.load=1", "cluster.hosts.mix={V100: 1, T4: 1}", checked.OVERHEADS,
