@@ -4,9 +4,10 @@
 jobs. The paper does not print its rounds, weights and arrivals, so its seconds cannot be compared;
 its ratios can. *Testbed* (Figs. 12 and 13): 15 GPUs, simulated; live runs on such a cluster are
 held against the simulator by ``fidelity.py``. *Loads*: hare alone, at full length, against the
-bound; *length*: what a tenth of the rounds changes in the cell that all figures share. Two parts
-say why we differ: *readings*, of SRTF (``hare/srtf_gangs.py``), and *batch*, what a batch size can
-move: without T^s, and where rounds stay as they are.
+bound; *length*: what a tenth of the rounds changes in the cell that all figures share. Three parts
+say why we differ: *readings*, of SRTF (``hare/srtf_gangs.py``); *batch*, what a batch size can
+move: without T^s, and where rounds stay as they are; *bytes*: the ends of Fig. 18 with networks
+half as fast, which is to say with models twice as large, hare alone.
 
 Stops with an error where hare does not have the least weighted JCT of a cell.
 
@@ -92,18 +93,22 @@ BATCHES: Final = {
     "1": (),
     "2, rounds kept": ("workload.batch_factor=2", "workload.rounds_factor=0.2"),
 }
+BYTES: Final = _one("cluster.hosts.nic", (5, 12.5), 25, " Gbps")
 LENGTHS: Final = {"a tenth": (), "all": (FULL,)}
 SHARED: Final = {"160 GPUs": (), "testbed": (*TESTBED, FULL)}
-LOADS: Final = ("0.5", "1", "2", "null")
+LOADS: Final = {load: (FULL, f"workload.load={load}") for load in ("0.5", "1", "2", "null")}
+OTHERS: Final = ("12", "loads", "length", "readings", "batch", "bytes")
+HAVE: Final = {"loads": ("hare",), "bytes": ("hare",), "readings": ("hare", "srtf")}
+"""The policies of parts that do not have all."""
 
 
 def main() -> None:
     """Make the parts asked for, save, and stop with an error where hare is not the best."""
-    asked = ask(__doc__, [*FIGURES, "12", "loads", "length", "readings", "batch"], PLACES)
+    asked = ask(__doc__, [*FIGURES, *OTHERS], PLACES)
     made = make_parts(
         "hare_figures", asked, parts_of(asked), seed=1, stated={"seeds": SEEDS}, finish=saved,
         cannot=lambda part: (
-            "it has hare alone" if part == "loads" and "hare" not in asked.places else ""
+            "" if set(HAVE.get(part, PLACES)) & set(asked.places) else "it has no such policy"
         ),
     )  # fmt: skip
     if missed := [text for name, part in made.items() for text in faults(name, part)]:
@@ -115,11 +120,12 @@ def parts_of(asked: Asked) -> dict[str, Make]:
     places = tuple(asked.places)
     # Fig. 13 is read off hare's curve: with another hare all others are read anew.
     whole = PLACES if "hare" in places else places
-    readings = tuple(place for place in places if place in ("hare", "srtf"))
+    readings = tuple(place for place in places if place in HAVE["readings"])
     readings += () if asked.some else tuple(READINGS)
     return {name: figure_part(one, places) for name, one in FIGURES.items()} | {
         "12": lambda scratch: testbed(scratch, whole),
-        "loads": loads,
+        "loads": lambda scratch: several("load", LOADS, ("hare",), SEEDS),
+        "bytes": lambda scratch: several("bandwidth", BYTES, ("hare",), SEEDS),
         "length": lambda scratch: several("rounds", LENGTHS, places, FEW_SEEDS),
         "batch": lambda scratch: several("batch", BATCHES, places, FEW_SEEDS),
         "readings": lambda scratch: several("cluster", SHARED, readings, SEEDS),
@@ -173,16 +179,6 @@ def several(
         for row in compared(sets, places, seeds)
     ]
     return {"varies": varies, "rows": rows, "seeds": seeds}
-
-
-def loads(scratch: Path) -> Mapping[str, Any]:
-    """Hare against its bound, at full length."""
-    rows = []
-    for load in LOADS:
-        rows += [
-            show("load", load, row) for row in compared((FULL, f"workload.load={load}"), ("hare",))
-        ]
-    return {"varies": "load", "rows": rows}
 
 
 @cache

@@ -32,6 +32,7 @@ OTHER: Final = {
     "loads": "Hare and its lower bound, all rounds",
     "length": "A tenth of the rounds against all of them",
     "readings": "Readings of SRTF: tasks apart, gangs on the fastest GPUs, gangs on any",
+    "bytes": "Fig. 18 with networks half as fast",
     "batch": "What a batch size moves: without T^s, and with as many rounds as before",
 }
 
