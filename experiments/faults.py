@@ -22,7 +22,7 @@ import _common
 import _disturb
 import yaml
 from _disturb import Fault, Outcome
-from _parts import make_parts
+from _parts import ask, make_parts
 
 SPINE: Final = Path(__file__).parent / "spine"
 KINDS: Final = ("trainer", "executor", "server", "zygote", "controller")
@@ -39,7 +39,9 @@ Row = dict[str, Any]
 def main() -> None:
     """Make the parts asked for, save, and stop with an error where something is wrong."""
     make = {name: rows_of(part) for name, part in MAKE.items()}
-    parts = make_parts("faults", __doc__, make, seed=SEED, stated={"moments": MOMENTS})
+    parts = make_parts(
+        "faults", ask(__doc__, list(make)), make, seed=SEED, stated={"moments": MOMENTS}
+    )
     wrong = [row for part in parts.values() for row in part["rows"] if row["wrong"]]
     if wrong:
         sys.exit("\n".join(str(row) for row in wrong))

@@ -25,7 +25,7 @@ from typing import Any, Final
 import _common
 import numpy as np
 import yaml
-from _parts import make_parts
+from _parts import ask, make_parts
 
 from warren.live.calibrate import processor
 from warren.profile.table import TABLE
@@ -47,7 +47,7 @@ def main() -> None:
     """Make the parts asked for, save, and stop with an error where a limit is missed."""
     parts = make_parts(
         "fidelity",
-        __doc__,
+        ask(__doc__, list(MAKE)),
         {name: judged(name) for name in MAKE},
         seed=1,
         stated={"overruns_max": OVERRUNS_MAX},

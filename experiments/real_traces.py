@@ -2,9 +2,10 @@
 
 Beside each run its wall time and peak memory, and where there is one the best mean JCT that Gavel's
 own simulator reached on jobs of the kind. Drawn jobs are not Gavel's very jobs: only those of the
-trace ``gavel-t120`` are the same.
+trace ``gavel-t120`` are the same. *Grain*: what the grain itself changes, see ``_grain``.
 
-``--part philly`` (or another) makes one part and keeps the results of the others.
+``--part philly`` (or another) makes one part and keeps the results of the others; ``--place srtf``
+makes the rows of one policy again.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import _common
-from _parts import make_parts
+from _grain import Sampled, grain_rows
+from _parts import Asked, Make, ask, make_parts
 
 SPINE: Final = Path(__file__).parent / "spine"
 PLACES: Final = ("gavel-fifo", "srtf", "sched-allox", "sched-homo", "hare")
@@ -60,12 +62,20 @@ TRACES: Final[Mapping[str, Sequence[Trace]]] = {
 }
 
 
+SAMPLES: Final = (
+    Sampled(SPINE / "philly-2500.yaml", 25, PLACES),
+    Sampled(SPINE / "philly.yaml", 4, ("gavel-fifo", "srtf")),
+)
+"""A hundredth of the GPUs. With this trace 2,500 are nearly idle, 320 nearly full."""
+
+
 def main() -> None:
     """Simulate each trace under each policy."""
+    asked = ask(__doc__, [*TRACES, "grain"], PLACES)
     made = make_parts(
         "real_traces",
-        __doc__,
-        {name: part(traces) for name, traces in TRACES.items()},
+        asked,
+        {name: part(traces, asked) for name, traces in TRACES.items()} | {"grain": grain(asked)},
         seed=1,
         stated={},
         cannot=lambda name: (
@@ -77,11 +87,22 @@ def main() -> None:
         sys.exit("a job was not counted")
 
 
-def part(traces: Sequence[Trace]) -> Callable[[Path], Mapping[str, Any]]:
+def part(traces: Sequence[Trace], asked: Asked) -> Make:
     """All runs of a part."""
     return lambda scratch: {
-        "rows": [run(trace, place) for trace in traces for place in trace.places]
+        "rows": [
+            run(trace, place) for trace in traces for place in trace.places if place in asked.places
+        ]
     }
+
+
+def grain(asked: Asked) -> Make:
+    """All samples."""
+    samples = [
+        replace(one, places=[place for place in one.places if place in asked.places])
+        for one in SAMPLES
+    ]
+    return lambda scratch: {"rows": list(grain_rows(samples, scratch))}
 
 
 def run(trace: Trace, place: str) -> dict[str, Any]:

@@ -49,3 +49,23 @@ def test_equal_workloads_share_one_computation(monkeypatch: pytest.MonkeyPatch) 
     run, costs = other, dearer
     assert bounds.lower_bound(run, costs, history("srtf")) != found[0]
     assert len(asked) == 2
+
+
+def test_ten_seeds_policy_by_policy_are_ten_computations(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    nothing = solved.lower_bounds(**columns(1))
+    monkeypatch.setattr(solved, "lower_bounds", lambda **given: asked.append(given) or nothing)
+    bounds._of.cache_clear()
+    for _ in ("hare", "srtf", "gavel-fifo"):
+        for seed in range(10):
+            bounds._of(
+                tuple((k, a.dtype.str, a.shape, a.tobytes()) for k, a in columns(seed).items())
+            )
+    bounds._of.cache_clear()
+    assert len(asked) == 10
+
+
+def columns(seed: int) -> dict[str, Any]:
+    """What the bounds of a random world ask for."""
+    run, costs = worlds.random_world(seed)
+    return bounds.columns_of(run, costs, np.array([job.rounds for job in run.workload.jobs]))

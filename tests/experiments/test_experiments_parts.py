@@ -32,7 +32,8 @@ def test_a_part_made_alone_keeps_the_others_and_leaves_no_scratch(
     def run(*arguments: str, value: int) -> dict[str, int]:
         monkeypatch.setattr(sys, "argv", ["it", *arguments])
         parts = _parts.make_parts(
-            "it", "help", {name: make(value) for name in "abc"}, seed=7, stated={"k": 2},
+            "it", _parts.ask("help", list("abc")), {name: make(value) for name in "abc"},
+            seed=7, stated={"k": 2},
             cannot=lambda part: "no disk" if part == "c" else "",
         )  # fmt: skip
         saved = json.loads((tmp_path / "it.json").read_text())
@@ -45,3 +46,36 @@ def test_a_part_made_alone_keeps_the_others_and_leaves_no_scratch(
     assert not any(folder.exists() for folder in scratch)
     with pytest.raises(SystemExit):
         run("--part", "d", value=4)
+
+
+def test_rows_of_one_policy_are_made_again_and_those_of_others_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_common, "RESULTS", tmp_path)
+    monkeypatch.setattr(_common, "ROOT", tmp_path)
+
+    def run(commit: str, *arguments: str, value: int) -> list[tuple[object, ...]]:
+        monkeypatch.setattr(_common, "made_by", lambda: {"commit": commit})
+        monkeypatch.setattr(sys, "argv", ["it", *arguments])
+        asked = _parts.ask("help", ["1"], ["hare", "srtf"])
+        rows = [
+            {"cell": cell, "place": place, "value": value}
+            for cell in ("low", "high")
+            for place in asked.places
+        ]
+        found = _parts.make_parts(
+            "it", asked, {"1": lambda scratch: {"rows": rows}}, seed=1, stated={},
+            finish=lambda part: part | {"total": sum(row["value"] for row in part["rows"])},
+        )["1"]  # fmt: skip
+        assert found["total"] == sum(row["value"] for row in found["rows"])
+        return [
+            (row["cell"], row["place"], row["value"], row.get("commit")) for row in found["rows"]
+        ]
+
+    run("old", value=1)
+    assert run("new", "--place", "srtf", value=2) == [
+        ("low", "hare", 1, "old"), ("low", "srtf", 2, "new"),
+        ("high", "hare", 1, "old"), ("high", "srtf", 2, "new"),
+    ]  # fmt: skip
+    with pytest.raises(SystemExit):
+        run("new", "--place", "nobody", value=2)

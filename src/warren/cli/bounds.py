@@ -55,7 +55,7 @@ def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]
     }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def _of(columns: tuple[tuple[str, str, tuple[int, ...], bytes], ...]) -> Bound:
     """The bound of these columns; ``compare`` asks for the same ones once for each policy."""
     from warren.solve.bounds import lower_bounds

@@ -1,0 +1,90 @@
+"""The pictures of the reproduction page: bars by cell and policy, and who runs where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import _common
+import matplotlib
+from _claims import Part, by_cell, of
+from hare_figures import PLACES
+
+matplotlib.use("svg")
+matplotlib.rcParams["svg.hashsalt"] = "warren"
+from matplotlib import pyplot  # noqa: E402  # after the choice of how it draws
+
+FOLDER: Final = _common.ROOT / "docs" / "reproduction"
+COLOURS: Final[Mapping[str, str]] = {
+    "hare": "#0b5394", "sched-allox": "#e69f00", "sched-homo": "#56b4e9", "srtf": "#009e73",
+    "gavel-fifo": "#b0b0b0",
+}  # fmt: skip
+"""Told apart without colour vision too; hare is the darkest."""
+
+
+def draw(name: str, part: Part) -> None:
+    """Bars of weighted JCT by cell and policy, and hare's bound below them."""
+    found = by_cell(part)
+    figure, axes = pyplot.subplots(figsize=(7, 3.2), layout="constrained")
+    width = 0.8 / len(PLACES)
+    for number, place in enumerate(PLACES):
+        values = [row["weighted_jct_s"] / 1e3 for row in of(part, place)]
+        at = [cell + number * width for cell in range(len(found))]
+        axes.bar(at, values, width, label=place, color=COLOURS[place])
+    for cell, row in enumerate(of(part, "hare")):
+        bound = row["weighted_jct_s"] / 1e3 / (1 + row["gap_mean"])
+        label = None if cell else "lower bound"
+        axes.hlines(bound, cell - width / 2, cell + 0.8 - width / 2, "black", ":", label=label)
+    axes.set_xticks([cell + 0.4 - width / 2 for cell in range(len(found))], list(found))
+    axes.set_xlabel(part["varies"])
+    axes.set_ylabel("sum of weighted JCTs, 1000 s")
+    _finish(figure, axes, f"hare-{name}")
+
+
+def gantt(name: str, titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """One panel a policy: devices by time, a box a task."""
+    figure, panels = pyplot.subplots(1, len(rows), figsize=(7, 2.1), layout="constrained",
+                                     sharex=True, sharey=True)  # fmt: skip
+    jobs = sorted({one["job"] for row in rows for one in row["tasks"]})
+    colours = dict(zip(jobs, ("#d9d9d9", "#bdbdbd", "#969696", "#0b5394"), strict=True))
+    devices = sorted({one["device"] for row in rows for one in row["tasks"]})
+    for axes, row in zip(panels, rows, strict=True):
+        for one in row["tasks"]:
+            place, long_s = devices.index(one["device"]), one["comp_end_s"] - one["start_s"]
+            colour = colours[one["job"]]
+            axes.barh(place, long_s, 0.8, one["start_s"], color=colour, edgecolor="white")
+            axes.text(one["start_s"] + long_s / 2, place, one["job"], ha="center", va="center",
+                      color="white" if one["job"] == jobs[-1] else "black")  # fmt: skip
+        axes.set_title(titles[row["place"]], fontsize=9)
+        axes.set_xlabel("time, s")
+    panels[0].set_yticks(range(len(devices)), [f"GPU {at + 1}" for at in range(len(devices))])
+    panels[0].invert_yaxis()
+    _save(figure, name)
+
+
+def bars(name: str, label: str, values: Mapping[str, Mapping[str, float]]) -> None:
+    """Bars by cell and policy."""
+    figure, axes = pyplot.subplots(figsize=(7, 2.8), layout="constrained")
+    cells = list(next(iter(values.values())))
+    width = 0.8 / len(values)
+    for number, (place, by) in enumerate(values.items()):
+        at = [cell + number * width for cell in range(len(cells))]
+        axes.bar(at, [by[cell] for cell in cells], width, label=place, color=COLOURS[place])
+    axes.set_xticks([cell + 0.4 - width / 2 for cell in range(len(cells))], cells)
+    axes.set_ylabel(label)
+    _finish(figure, axes, name)
+
+
+def _finish(figure: Any, axes: Any, name: str) -> None:
+    """The legend above the bars, where it hides none."""
+    axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", fontsize=8, frameon=False,
+                  ncols=len(labels))  # fmt: skip
+    _save(figure, name)
+
+
+def _save(figure: Any, name: str) -> None:
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(FOLDER / f"{name}.svg", metadata=nothing)
+    pyplot.close(figure)
