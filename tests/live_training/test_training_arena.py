@@ -145,6 +145,7 @@ def test_the_death_of_either_side_leaves_the_other_its_memory_and_then_nothing()
     arena.slot(1)[:5] = b"hello"
     child = start(OTHER, arena.path, str(arena.spot(0).serial))
     assert line(child) == "hello"
+    assert line(child) == "written"
     end(child)
     second = start(OTHER, arena.path, str(arena.spot(0).serial))
     assert line(second) == "heard", "a successor finds what was written"
