@@ -35,9 +35,19 @@ def main() -> None:
 def _made_by(name: str, result: Mapping[str, Any]) -> str:
     by = result["made_by"]
     return (
-        f"`.venv/bin/python experiments/{name}.py`, seed {result['seed']}, commit {by['commit']}, "
-        f"{by['processor']}, {by['cores']} cores, Python {by['python']}."
+        f"`.venv/bin/python experiments/{name}.py`, seed {result['seed']}, commit "
+        f"{_commits(result)}, {by['processor']}, {by['cores']} cores, Python {by['python']}."
     )
+
+
+def _commits(result: Mapping[str, Any]) -> str:
+    """The commit of each part, where they differ: parts are made one at a time."""
+    made = result.get("parts")
+    parts = made if isinstance(made, dict) else {}
+    found = {name: part["made_by"]["commit"] for name, part in parts.items()}
+    if len(set(found.values())) < 2:
+        return str(next(iter(found.values()), result["made_by"]["commit"]))
+    return ", ".join(f"{found[name]} ({name})" for name in sorted(found))
 
 
 def _same_bits(result: Mapping[str, Any]) -> str:
