@@ -187,6 +187,7 @@ class Core:
     def _answer(self, events: tuple[AnyEvent, ...]) -> Decision:
         """What the policy decides, as far as it can be checked without acting on it."""
         state, policy = self.state, self.policy
+        # No name for the answer: it would keep a plan that the caller lets go.
         decision, self.memory = plain_decision(
             policy.name,
             ask(policy, policy.decide, state.view(events), self.memory),

@@ -9,7 +9,7 @@ a barrier let go, what was assigned. So no order among equals decides. Tasks of 
 device runs back to back count when the first of them starts.
 
 A task that follows one of another job on its device finds its data in no cache. What that takes
-was measured with its row, and is spent before it starts.
+was measured with its row, and is spent before it starts; a copy of a late task pays nothing.
 
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
 rounds between two changes of the number are alike and are taken in one step, a leg. A leg that has
