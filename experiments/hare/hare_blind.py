@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from warren.model.decision import Decision
 from warren.model.view import View
 from warren.policy.place.hare import Hare, Memory
@@ -25,4 +27,4 @@ class HareBlind(Hare):
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """The plan of ``hare`` where nothing is charged."""
         costs = replace(view.costs, switch_ns_JT=None)
-        return super().decide(replace(view, costs=costs), memory)
+        return super().decide(structs.replace(view, costs=costs), memory)

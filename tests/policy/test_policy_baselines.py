@@ -112,6 +112,22 @@ def test_a_job_holds_its_devices_from_start_to_end(name: str) -> None:
             assert apart[others].all()
 
 
+@pytest.mark.parametrize("name", HOLDERS)
+def test_at_a_coarse_grain_a_held_job_is_one_stretch_and_ends_as_at_grain_1(name: str) -> None:
+    for seed in range(24):
+        noise = Truth(task_cv=0.3, seed=seed) if seed % 2 else None
+        world = {"jobs": 9, "devices": 5, "truth": noise}
+        fine = history(*worlds.random_world(seed, **world), name)
+        coarse = history(
+            *worlds.random_world(seed, grain=Grain(text="2 rounds", rounds=2), **world), name
+        )
+        assert coarse.finish_ns_J.tolist() == fine.finish_ns_J.tolist()
+        rows = coarse.timeline
+        for job in range(9):
+            mine = rows.job_R == job
+            assert len(set(rows.device_R[mine].tolist())) == np.count_nonzero(mine)
+
+
 def whole(run: Run, costs: CostTable) -> Tiny:
     """The same jobs, each as one task of its length on one device, all of weight 1."""
     jobs = run.workload.jobs

@@ -80,7 +80,7 @@ def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple
     if not all(map(_is_plain, assign)):
         assign = tuple(_plain_assignment(policy, one) for one in assign)
     reasons = decision.reasons
-    if reasons or not isinstance(reasons, Mapping):
+    if reasons or type(reasons) is not dict:
         reasons = _plain_reasons(policy, reasons, jobs)
     wake_ns = decision.wake_ns
     if wake_ns is not None:

@@ -21,6 +21,7 @@ from warren.core.journal import (
 from warren.model.costs import IntArray
 from warren.model.errors import JournalError
 from warren.model.events import (
+    CompDone,
     JobCancelled,
     JobFailed,
     ParamsSaved,
@@ -120,19 +121,22 @@ def _fold(
     racing: dict[tuple[int, int, int], Assignment],
     record: Record,
 ) -> None:
-    if isinstance(record, PlanRun):
-        outcome = plan_outcome(record)
-        history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
-    if isinstance(record, Resumed):
-        history.resumed += 1
     if not isinstance(record, Step):
+        if isinstance(record, PlanRun):
+            outcome = plan_outcome(record)
+            history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
+        elif isinstance(record, Resumed):
+            history.resumed += 1
         return
     for event in record.events:
         match event:
             case TasksDone():
                 done.append(event)
-                copy = racing.pop((event.job, event.round, event.shards[0]), None)
-                history.copies_won += copy is not None and copy.device == event.device
+                if racing:
+                    copy = racing.pop((event.job, event.round, event.shards[0]), None)
+                    history.copies_won += copy is not None and copy.device == event.device
+            case CompDone():
+                pass
             case RoundsDone():
                 history.rounds.append(event)
                 if event.cut:

@@ -177,7 +177,7 @@ class Core:
             check_invariants(self.state)
         if self.feeder is not None:
             self._feed(events)
-        elif any(type(event) in self._triggers for event in events):
+        elif not self._triggers.isdisjoint(map(type, events)):
             self._act(events, self._answer(events))
         else:
             self._write(Step(events))
@@ -211,7 +211,7 @@ class Core:
         for job, reason in decision.reasons.items():
             state.reason_J[job] = reason
         if decision is not NOTHING or events:
-            reasons = tuple((job, int(reason)) for job, reason in decision.reasons.items())
+            reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
             self._write(Step(events, decision.assign, reasons, decision.wake_ns))
         if decision.wake_ns is not None and not state.done_J.all():
             self._wake_at(decision.wake_ns, events, decision)

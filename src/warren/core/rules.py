@@ -38,14 +38,15 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
     if not 0 <= one.job < len(state.phase_J):
         yield f"there is no job {one.job}"
         return
-    if state.phase_J[one.job] != _ACTIVE:
-        yield f"job is {Phase(state.phase_J[one.job]).name}, allowed: ACTIVE"
-    if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
+    job, count = one.job, len(one.shards)
+    if state.phase_J.item(job) != _ACTIVE:
+        yield f"job is {Phase(state.phase_J[job]).name}, allowed: ACTIVE"
+    if not state.costs.fits_JT.item(job, state.type_D.item(one.device)):
         yield "the job does not fit this device type"
-    start, scale = int(state.next_shard_J[one.job]), int(state.scale_J[one.job])
-    rounds, count = int(state.rounds_J[one.job]), len(one.shards)
-    if one.round != state.next_round_J[one.job]:
-        yield f"round {state.next_round_J[one.job]} comes first"
+    start, scale = state.next_shard_J.item(job), state.scale_J.item(job)
+    rounds, following = state.rounds_J.item(job), state.next_round_J.item(job)
+    if one.round != following:
+        yield f"round {following} comes first"
     if not count or one.rounds < 1:
         yield "an assignment has at least one shard and one round"
     if one.rounds == 1 and one.shards != tuple(range(start, start + count)):
@@ -54,7 +55,7 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
         yield f"the round has {scale} shards"
     if 0 <= rounds < one.round + one.rounds:
         yield f"the job has {rounds} rounds"
-    group = state.groups[one.job].get(one.round)
+    group = state.groups[job].get(one.round)
     if group is not None and group.rounds != one.rounds:
         yield f"the other shards of this stretch run {group.rounds} rounds"
 
@@ -100,15 +101,14 @@ def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ..
 
     Called after the assignments were applied.
     """
-    for job, first in {(one.job, one.round): None for one in assignments if one.rounds > 1}:
+    parts_of: dict[tuple[int, int], list[Assignment]] = {}
+    for one in assignments:
+        if one.rounds > 1:
+            parts_of.setdefault((one.job, one.round), []).append(one)
+    for (job, first), parts in parts_of.items():
         group = state.groups[job].get(first)
-        shards = [
-            shard
-            for one in assignments
-            if (one.job, one.round) == (job, first)
-            for shard in one.shards
-        ]
-        devices = [one.device for one in assignments if (one.job, one.round) == (job, first)]
+        shards = [shard for one in parts for shard in one.shards]
+        devices = [one.device for one in parts]
         if group is None or sorted(shards) != list(range(int(state.scale_J[job]))):
             raise InfeasibleDecision(
                 f"policy {policy}: job {job}, round {first}: a stretch of several rounds names "

@@ -98,7 +98,7 @@ class State:
         if isinstance(event, Woken):
             return
         # An IntEnum equals and hashes as its number, which is cheaper to make.
-        handler = TRANSITIONS.get((int(self.phase_J[event.job]), type(event)))
+        handler = TRANSITIONS.get((self.phase_J.item(event.job), type(event)))
         if handler is None:
             raise self.invalid(event, f"job is {Phase(self.phase_J[event.job]).name}")
         handler(self, event)
@@ -193,10 +193,10 @@ class State:
 
     def _tasks_done(self, event: TasksDone) -> None:
         syncing = self.syncing[event.device]
-        match = next((one for one in syncing if is_of(event, one)), None)
-        if match is None:
+        match = [one for one in syncing if is_of(event, one)]
+        if not match:
             raise self.invalid(event, "no such synchronisation is under way")
-        syncing.remove(match)
+        syncing.remove(match[0])
         self.groups[event.job][event.round].done += len(event.shards)
         if self.races.pairs:
             self.races.done(event)

@@ -7,8 +7,7 @@ into its memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,8 +18,7 @@ from warren.model.job import Job
 from warren.model.run import Grain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, T device types.
 
     Jobs that have not arrived are hidden from online policies: their ``arrived_J`` is False and

@@ -14,7 +14,7 @@ was measured with its row, and is spent before it starts; a copy of a late task 
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
 rounds between two changes of the number are alike and are taken in one step, a leg. A leg that has
 been taken too far is cut back: rounds that start at or after the change are taken again. Only the
-last round's events go to the heap, when it starts.
+last round's events are emitted, when it starts.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ContendedPort(CopyingPort):
         self._start_due()
         while self._legs:
             leg = min(self._legs, key=lambda leg: leg.end_ns)
-            if self._heap and self._heap[0][0] <= leg.end_ns:
+            if self._coming and self._coming.first_ns <= leg.end_ns:
                 break
             self._go_on(leg)
         return super().next_events()

@@ -9,7 +9,6 @@ A task draws the same noise wherever it runs.
 
 from __future__ import annotations
 
-from heapq import heapify
 from typing import NamedTuple
 
 from warren.model.costs import CostTable
@@ -95,8 +94,7 @@ class CopyingPort(SimPort):
 
     def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
         """Ends to come of tasks of a round, or of one that is alone in its assignment."""
-        events = [entry[-1] for entry in self._heap]
-        done = [one for one in events if isinstance(one, TasksDone)]
+        done = [one for one in self._coming if isinstance(one, TasksDone)]
         done = [one for one in done if (one.job, one.round) == (job, round_)]
         return [one for one in done if shard is None or one.shards == (shard,)]
 
@@ -165,8 +163,7 @@ class CopyingPort(SimPort):
             of_task = shards is None or getattr(event, "shards", None) == shards
             return of_task and (device is None or getattr(event, "device", None) == device)
 
-        self._heap = [entry for entry in self._heap if not is_meant(entry[-1])]
-        heapify(self._heap)
+        self._coming.drop(is_meant)
 
 
 def sim_port(run: Run, costs: CostTable) -> SimPort:

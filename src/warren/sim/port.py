@@ -2,23 +2,21 @@
 
 A device runs its queue strictly first in, first out. Once a task starts, everything about it is
 known: its COMP end, its synchronisation end and, when it is the last of its round to start, the
-barrier. So the heap holds nothing but the events that will be emitted, keyed
-(time, rank, sequence). A stretch runs its first round that way, since its devices may become
-free at different times; the rounds after it are all alike and are taken in one step. Where a task's
-time depends on what else runs, see ``warren.sim.contention``.
+barrier. So nothing is kept but the events that will be emitted. A stretch runs its first round that
+way, since its devices may become free at different times; the rounds after it are all alike and are
+taken in one step. Where a task's time depends on what else runs, see ``warren.sim.contention``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
-from itertools import count
 
 from warren.model.costs import CostTable
-from warren.model.events import RANK, AnyEvent, CompDone, JobArrived, RoundsDone, TasksDone, Woken
+from warren.model.events import AnyEvent, CompDone, JobArrived, RoundsDone, TasksDone, Woken
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
+from warren.sim.coming import Coming
 from warren.sim.lanes import Lanes, check_simulable
 
 Part = tuple[Assignment, int, int]
@@ -44,9 +42,10 @@ class SimPort:
     __slots__ = (
         "_arrived_J",
         "_barrier_J",
+        "_coming",
         "_comm_free_D",
         "_costs",
-        "_heap",
+        "_emit",
         "_lanes",
         "_last_job_D",
         "_left_J",
@@ -57,7 +56,6 @@ class SimPort:
         "_rounds_J",
         "_run",
         "_scale_J",
-        "_sequence",
         "_switch_JT",
         "_type_D",
         "_waiting_J",
@@ -87,8 +85,8 @@ class SimPort:
         self._parts_J: list[list[Part]] = [[] for _ in jobs]
         self._now = 0
         self._wakes: set[int] = set()
-        self._sequence = count()
-        self._heap: list[tuple[int, int, int, AnyEvent]] = []
+        self._coming = Coming()
+        self._emit = self._coming.add
         for job in jobs:
             self._emit(JobArrived(job.arrival_ns, job.index))
 
@@ -113,34 +111,30 @@ class SimPort:
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant, sorted by (rank, sequence); () when over."""
-        heap = self._heap
-        if not heap:
+        if not self._coming:
             return ()
-        now = self._now = heap[0][0]
-        batch: list[AnyEvent] = []
-        while heap and heap[0][0] == now:
-            batch.append(heappop(heap)[3])
+        now = self._now = self._coming.first_ns
+        batch = self._coming.take()
         for event in batch:
-            if isinstance(event, CompDone):
-                self._free(event.device)
-            elif isinstance(event, RoundsDone):
-                self._pass_barrier(event.job, event.rounds)
-            elif isinstance(event, JobArrived):
-                self._arrived_J[event.job] = True
-                self._retry(event.job)
-            elif isinstance(event, Woken):
-                self._wakes.discard(now)
-        return tuple(batch)
+            match event:
+                case TasksDone():
+                    pass
+                case CompDone():
+                    self._free(event.device)
+                case RoundsDone():
+                    self._pass_barrier(event.job, event.rounds)
+                case JobArrived():
+                    self._arrived_J[event.job] = True
+                    self._retry(event.job)
+                case Woken():
+                    self._wakes.discard(now)
+        return batch
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Run a whole plan in compiled code; see ``warren.sim.compiled.run_plan``."""
         from warren.sim.compiled import run_plan  # numba loads only when a plan is run
 
         return run_plan(plan, self._run, self._costs)
-
-    def _emit(self, event: AnyEvent) -> None:
-        key = (event.time_ns, RANK[type(event)], next(self._sequence), event)
-        heappush(self._heap, key)
 
     def _free(self, device: int) -> None:
         queue = self._queue_D[device]

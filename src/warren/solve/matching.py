@@ -67,10 +67,12 @@ def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) ->
         raise ValueError("a job fits no machine")
     if (process_JP == process_JP[:, :1]).all():
         return _shortest_first(process_JP[:, 0], delay_D)
-    process_JK, kind_P = np.unique(process_JP, axis=1, return_inverse=True)
+    order_P = np.lexsort(process_JP[::-1])
+    sorted_JP = process_JP[:, order_P]
+    new_P = np.append(True, (sorted_JP[:, 1:] != sorted_JP[:, :-1]).any(axis=0))
     kind_T = np.zeros(len(is_there_T), np.int64)
-    kind_T[is_there_T] = kind_P.ravel()
-    return _matched(process_JK, _slots(len(process_JK), kind_T[type_D], delay_D))
+    kind_T[np.flatnonzero(is_there_T)[order_P]] = np.cumsum(new_P) - 1
+    return _matched(sorted_JP[:, new_P], _slots(len(process_JP), kind_T[type_D], delay_D))
 
 
 def _shortest_first(process_J: Floats, delay_D: Floats) -> Matching:
@@ -116,7 +118,8 @@ def _matched(process_JK: Floats, slots: _Slots) -> Matching:
     # From the front: by device, then by place from the end, largest first.
     order = np.lexsort((-times_J, device_J))
     ahead_J = np.empty_like(device_J)
-    _, first = np.unique(device_J[order], return_index=True)
+    sorted_J = device_J[order]
+    first = np.flatnonzero(np.append(True, sorted_J[1:] != sorted_J[:-1]))
     counts = np.diff(np.append(first, len(order)))
     ahead_J[order] = np.arange(len(order)) - np.repeat(first, counts)
     return Matching(device_J, ahead_J)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,14 +53,8 @@ def paid_rounds_J(view: View, switches: int) -> IntArray:
 
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
-    fits_T = view.costs.fits_JT[job]
-    cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
-    if not fits_T.all():
-        devices = devices[fits_T[view.type_D[devices]]]
-    if (cost_T != cost_T[0]).any():
-        devices = devices[np.argsort(cost_T[view.type_D[devices]], kind="stable")]
-    chosen: list[int] = devices[:count].tolist()
-    return chosen
+    devices, cost_D = _priced(view, job, devices)
+    return _cheapest(devices, cost_D, count)
 
 
 def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
@@ -67,29 +63,49 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     The slowest member sets the pace of a round, so a device faster than it is left to others
     where one that is just as slow will do. Speed is T^c + T^s; equal devices go by index.
     """
-    chosen = fastest(view, job, devices, count)
+    devices, cost_D = _priced(view, job, devices)
+    if count == 1 and len(devices):
+        return [int(devices[cost_D.argmin()])]
+    if len(devices) > count > 0:
+        usable_D = cost_D <= np.partition(cost_D, count - 1)[count - 1]
+        devices, cost_D = devices[usable_D], cost_D[usable_D]
+    return _cheapest(devices, -cost_D, count)
+
+
+def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray]:
+    """The devices that fit, and T^c + T^s of the job on each."""
+    kind_D = view.type_D[devices]
+    fits_T = view.costs.fits_JT[job]
+    if not all(fits_T.tolist()):
+        fits_D = fits_T[kind_D]
+        devices, kind_D = devices[fits_D], kind_D[fits_D]
     cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
-    cost_D = cost_T[view.type_D[chosen]]
-    if not chosen or cost_D[0] == cost_D[-1]:
-        return chosen
-    usable_T = view.costs.fits_JT[job] & (cost_T <= cost_D[-1])
-    devices = devices[usable_T[view.type_D[devices]]]
-    slowest = np.argsort(-cost_T[view.type_D[devices]], kind="stable")
-    kept: list[int] = devices[slowest[:count]].tolist()
-    return kept
+    return devices, cost_T[kind_D]
+
+
+def _cheapest(devices: IntArray, cost_D: IntArray, count: int) -> list[int]:
+    if len(devices) > 1:
+        devices = devices[cost_D.argsort(kind="stable")]
+    chosen: list[int] = devices[:count].tolist()
+    return chosen
 
 
 def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
     """Expected time of a round on this gang: its slowest member sets the pace."""
-    kinds = view.type_D[gang]
-    tasks = np.array([len(part) for part in shares(int(view.scale_J[job]), len(gang))])
-    turn = tasks * view.costs.comp_ns_JT[job, kinds] + view.costs.sync_ns_JT[job, kinds]
-    return int(turn.max())
+    comp_ns_JT, sync_ns_JT, type_D = view.costs.comp_ns_JT, view.costs.sync_ns_JT, view.type_D
+    round_ns = 0
+    for device, shards in zip(gang, shares(view.scale_J.item(job), len(gang)), strict=True):
+        place = job, type_D.item(device)
+        turn_ns = len(shards) * comp_ns_JT.item(place) + sync_ns_JT.item(place)
+        round_ns = max(round_ns, turn_ns)
+    return round_ns
 
 
-def shares(scale: int, gang: int) -> list[tuple[int, ...]]:
+@lru_cache(maxsize=256)
+def shares(scale: int, gang: int) -> tuple[tuple[int, ...], ...]:
     """Shards 0..scale-1 cut into ``gang`` runs of nearly equal length, in order."""
-    return [tuple(range(i * scale // gang, (i + 1) * scale // gang)) for i in range(gang)]
+    cuts = [i * scale // gang for i in range(gang + 1)]
+    return tuple(tuple(range(begin, end)) for begin, end in pairwise(cuts))
 
 
 def columns(view: View) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Jobs that keep their devices from start to end: what policies without preemption share.
 
-A held job's next stretch is handed out one ahead, so that a device need not wait for the
-scheduler; the order of tasks is the same. A job that is rolled back keeps its devices.
+At grain 1 a held job's next task is handed out one ahead, so that a device need not wait for the
+scheduler. At a coarser grain all its rounds are one stretch: the grain says how often a policy may
+change its mind, and these have nothing to change it about. The order of tasks is the same, and so
+is their time. A job that is rolled back keeps its devices.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class Holder:
 
     def start(self, job: int, devices: Sequence[int], round_ns: int) -> None:
         """Give these devices to a job until it ends."""
-        cut = tuple(shares(int(self.view.scale_J[job]), len(devices)))
+        cut = shares(int(self.view.scale_J[job]), len(devices))
         held = self._writable()[job] = Held(tuple(devices), cut, round_ns)
         self.held_D[list(devices)] = True
         self._hand_out(job, held)
@@ -113,7 +115,8 @@ class Holder:
         following, passed = int(view.next_round_J[job]), int(view.round_J[job])
         total = int(view.rounds_J[job])
         remaining = total - following if total >= 0 else 2**40
-        stretch = view.grain.rounds_for(held.round_ns, remaining)
+        whole = total >= 0 and view.grain.rounds != 1
+        stretch = remaining if whole else view.grain.rounds_for(held.round_ns, remaining)
         while remaining > 0 and following - passed < AHEAD * stretch:
             rounds = min(stretch, remaining)
             self.assign += [

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -47,6 +47,8 @@ from warren.policy.place.estimate import (
     round_ns_J,
     shares,
 )
+
+_ROUND_TO_START: Final = (JobArrived, RolledBack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +78,11 @@ class Srtf:
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Give free devices to ready jobs, shortest remaining time first."""
         idle_D = view.queued_D == 0
-        free = np.flatnonzero(idle_D)
+        free = idle_D.nonzero()[0]
         waiting = {
             event.job: Reason.WAITING_FOR_DEVICES
             for event in view.changes
-            if isinstance(event, JobArrived | RolledBack)
+            if isinstance(event, _ROUND_TO_START)
         }
         if not len(free):
             return Decision(reasons=waiting) if waiting else NOTHING, memory
@@ -88,10 +90,13 @@ class Srtf:
         for job in self._ranked(view, memory, len(free)):
             given = self._give(view, memory, job, free)
             assign += given
-            idle_D[[one.device for one in given]] = False
-            free = np.flatnonzero(idle_D)
             waiting.pop(job, None)
-            if not len(free) or (not given and view.costs.fits_JT[job, view.type_D[free]].any()):
+            if given:
+                idle_D[[one.device for one in given]] = False
+                free = idle_D.nonzero()[0]
+                if not len(free):
+                    break
+            elif view.costs.fits_JT[job, view.type_D[free]].any():
                 break
         if not assign and not waiting:
             return NOTHING, memory
@@ -110,28 +115,31 @@ class Srtf:
 
     def _ranked(self, view: View, memory: Memory, most: int) -> Iterator[int]:
         """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
-        ready = np.flatnonzero(view.open_J)
-        ready = ready[view.next_round_J[ready] == view.round_J[ready]]
-        left = (view.rounds_J[ready] - view.round_J[ready]) * memory.round_ns_J[ready]
+        ready = view.open_J.nonzero()[0]
+        round_J = view.round_J[ready]
+        at_once = view.next_round_J[ready] == round_J
+        ready, round_J = ready[at_once], round_J[at_once]
+        left = (view.rounds_J[ready] - round_J) * memory.round_ns_J[ready]
         if len(ready) <= 4 * most:
-            yield from ready[np.argsort(left, kind="stable")].tolist()
+            yield from ready[left.argsort(kind="stable")].tolist()
             return
         near = left <= np.partition(left, most)[most]
         for part in (near, ~near):
             jobs = ready[part]
-            yield from jobs[np.argsort(left[part], kind="stable")].tolist()
+            yield from jobs[left[part].argsort(kind="stable")].tolist()
 
     def _give(self, view: View, memory: Memory, job: int, free: IntArray) -> list[Assignment]:
-        first, shard = int(view.next_round_J[job]), int(view.next_shard_J[job])
-        scale = int(view.scale_J[job])
-        remaining = int(view.rounds_J[job]) - first
-        if shard > 0 or view.grain.rounds_for(int(memory.round_ns_J[job]), remaining) == 1:
+        first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
+        scale = view.scale_J.item(job)
+        remaining = view.rounds_J.item(job) - first
+        if shard > 0 or view.grain.rounds_for(memory.round_ns_J.item(job), remaining) == 1:
             devices = no_faster(view, job, free, scale - shard)
             return [
                 Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
             ]
-        gang = no_faster(view, job, free, int(memory.gang_J[job]))
-        if len(gang) < memory.gang_J[job]:
+        needed = memory.gang_J.item(job)
+        gang = no_faster(view, job, free, needed)
+        if len(gang) < needed:
             return []
         rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), remaining)
         return [
