@@ -80,12 +80,13 @@ def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
     path = write_run(tmp_path / "in", run=RUN + cost, jobs=jobs)
 
     def notes(*more: str) -> list[str]:
-        return warren("simulate", path, "--dry-run", *more).err
+        return warren("simulate", path, "--dry-run", "--place", "srtf", *more).err
 
     (note,) = notes("--set", "grain=90 s")
     assert note.startswith("3,900,000 stretches of tasks at grain 90 s, ")
     assert "`grain: 10 min` (`" in note
     assert notes("--set", "grain=10 min") == notes("--place", "hare") == []
+    assert notes("--place", "gavel-fifo", "--set", "grain=90 s") == []  # one stretch a job
     assert len(notes("--place", "hare", "--events")) == 1
     monkeypatch.setattr(comparing, "simulate", Mock(side_effect=KeyboardInterrupt))
     told = warren("compare", path, "--place", "hare,srtf,gavel-fifo").err

@@ -11,6 +11,7 @@ from warren.cli.policies import choose
 from warren.model.costs import IntArray
 from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
+from warren.policy.place.holding import HOLDERS
 from warren.profile.costs import cost_table, missing
 from warren.workload.grain import parse_grain
 
@@ -33,9 +34,12 @@ def size_note(run: Run, *, events: bool = False) -> str:
     if int(rounds_J @ scale_J) <= MANY_BY_EVENTS:
         return ""
     try:
-        by_plan = choose(run).offline and run.scheduler.copies_after is None and not events
+        policy = choose(run)
+        by_plan = policy.offline and run.scheduler.copies_after is None and not events
         round_ns_J = None if missing(run) else _round_ns(run)
     except SpecError:
+        return ""
+    if policy.name in HOLDERS and run.grain.rounds != 1:
         return ""
     most = MANY_COMPILED if by_plan else MANY_BY_EVENTS
 

@@ -20,6 +20,8 @@ from warren.model.plan import Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import shares
 
+HOLDERS: Final = frozenset({"gavel-fifo", "sched-allox", "sched-homo"})
+"""The policies that are made of this."""
 AHEAD: Final = 2
 """Stretches of a job that are handed out at most: the running one and the next."""
 
