@@ -137,7 +137,10 @@ def _search(problem: Priced, price_TI: Any, scratch: Scratch, job: int) -> int:
     at = 0
     for _ in range(PASSES):
         _sweep(problem, price_TI, bracket, job, mu)
-        at = int(np.argmin(bracket[CERTIFIED]))
+        at = 0
+        for i in range(1, last + 1):
+            if bracket[CERTIFIED, i] < bracket[CERTIFIED, at]:
+                at = i
         mu = _next_mu(bracket, at)
         if mu < 0.0:
             break
