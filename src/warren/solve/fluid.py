@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.instance import Instance
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 from warren.solve.ready import add, remove
 from warren.solve.shares import SERVED, VISITS, Rule, Shares, new_shares, share
 
@@ -71,7 +71,7 @@ def _flow(liquid: Liquid) -> None:
         now = until
 
 
-@kernel
+@inlined
 def _pass_time(liquid: Liquid, time_s: float, now: float) -> None:
     """All served jobs run for so long; those that end leave."""
     shares, ended = liquid.shares, False

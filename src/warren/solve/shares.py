@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.instance import Instance
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined
 from warren.solve.pool import usable
 from warren.solve.ready import Ready, new_ready
 
@@ -109,7 +109,7 @@ def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
     return np.maximum(came_J - left_J - weight_J, 0.0)
 
 
-@kernel
+@inlined
 def price_types(shares: Shares, job: int) -> int:
     """Fill ``cost_T`` with what a round on each type costs the job; the cheapest type."""
     others = max(0.0, shares.weight[0] - shares.weight_J[job])
@@ -122,7 +122,7 @@ def price_types(shares: Shares, job: int) -> int:
     return best
 
 
-@kernel
+@inlined
 def share(shares: Shares) -> None:
     """Serve the jobs present, in order, until nothing is left."""
     for place in range(shares.count[SERVED]):
@@ -143,7 +143,7 @@ def share(shares: Shares) -> None:
     shares.count[SERVED] = served
 
 
-@kernel
+@inlined
 def _serve(shares: Shares, job: int) -> float:
     """Give a job what it takes; how many devices that is."""
     kind, time_left, taken, rate = price_types(shares, job), 1.0, 0.0, 0.0
