@@ -32,10 +32,17 @@ class _MachineCode(FunctionCache):
 
     numba gets everything ready for compiling (its tables of all functions that it knows) before
     it looks here. That takes a quarter of a short run, and code that is there needs none of it;
-    where it is not there, the compiler does it.
+    where it is not there, the compiler does it. Most kernels are called by others only, so the
+    folder is looked at when one is called.
     """
 
+    def __init__(self, function: Any) -> None:
+        self._function, self._is_open = function, False
+
     def load_overload(self, signature: Any, target: Any) -> Any:
+        if not self._is_open:
+            super().__init__(self._function)  # type: ignore[no-untyped-call]
+            self._is_open = True
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(signature, target)  # type: ignore[no-untyped-call]
         if found is None:
@@ -64,7 +71,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
     def kernel(function: Any) -> Any:
         made: Any = njit(**_OPTIONS, **options)(function)
         if made is not function:  # as it is where NUMBA_DISABLE_JIT is set
-            made._cache = _MachineCode(function)  # type: ignore[no-untyped-call]
+            made._cache = _MachineCode(function)
             made._compilation_chain_init_hook = _nothing
         return made
 

@@ -211,12 +211,12 @@ class Planner:
         return self.try_list(moved_J, step_J)
 
     def _branch(self) -> Branch | None:
-        from warren.solve.branch import new_branch
-
         if self._stretched or self.view.cluster.network.model == "lane":
             return None
         if self.view.costs.switch_ns_JT is not None:
             return None
+        from warren.solve.branch import new_branch
+
         value = self.value * NS_PER_S * (1 - 1e-12)
         return new_branch(self._instance, value, makespan=self._makespan)
 
