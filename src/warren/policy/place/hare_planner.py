@@ -158,12 +158,12 @@ class Planner:
         from warren.solve.insertion import insertion
         from warren.solve.shares import others_at_half, prices_s_JT
 
-        finish_s_J, visits = flow(self._instance, rule)
+        finish_s_J, visits = flow(self._instance, rule, self._search.terms)
         others_J = others_at_half(self._instance, finish_s_J)
         rows, _, looked = insertion(
             self._instance,
             np.argsort(rule.priority_J, kind="stable"),
-            others_J[:, None] * prices_s_JT(self._instance, rule),
+            others_J[:, None] * prices_s_JT(self._instance, rule, self._search.terms),
         )
         return rows, rows.shape[1] + (visits + looked) // 10
 
