@@ -35,6 +35,7 @@ experiments: $(KERNELS) ## every program in experiments/; the long proofs
 	@scripts/run_all experiments $(BIN)/python
 
 clean: ## remove caches, builds and outputs; the environment stays
+	@rm -f $(KERNELS)
 	@rm -rf build dist out demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests examples benchmarks experiments scripts -depth -name __pycache__ -exec rm -rf {} +
 
@@ -42,8 +43,10 @@ $(STAMP): pyproject.toml constraints.txt scripts/install
 	@scripts/install $(VENV)
 	@touch $@
 
-# Compiled once, beside the checks: two workers that start to test would each compile them.
-$(KERNELS): $(STAMP)
-	@echo "Compiling the simulator's kernels (once)"
+# Compiled once, beside the checks: two workers that start to test would each compile them. Modules
+# too: where Python may not keep their bytecode (PYTHONDONTWRITEBYTECODE), every start would make it.
+$(KERNELS): $(STAMP) $(shell find src -name '*.py')
+	@echo "Compiling modules and the simulator's kernels (once)"
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/warren simulate examples/quickstart/run.yaml --place hare >/dev/null 2>&1 || true
 	@touch $@

@@ -68,7 +68,7 @@ def least_paid(case: dict[str, Any]) -> float:
     return float((done + waits)[case["arrival"] :].min())
 
 
-def answer(case: dict[str, Any]) -> float:
+def answer(case: dict[str, Any], stop: int = 0) -> float:
     """What ``respond`` says, without what the devices earn."""
     comp, turn = np.array(case["comp"], float), np.add(case["comp"], case["sync"]).astype(float)
     longest = np.maximum(turn, case["round"])
@@ -83,7 +83,10 @@ def answer(case: dict[str, Any]) -> float:
     )
     if problem.path_s_JT.min() <= 0:
         return 0.0
-    return float(respond(problem, np.array(case["price"], float), new_scratch(problem)))
+    scratch = new_scratch(problem)
+    if stop:
+        scratch.stop_J[:] = stop
+    return float(respond(problem, np.array(case["price"], float), scratch))
 
 
 def test_no_schedule_of_a_job_alone_costs_less_than_the_answer() -> None:
@@ -95,6 +98,13 @@ def test_no_schedule_of_a_job_alone_costs_less_than_the_answer() -> None:
         if case["rounds"] == 10 and least:
             ratios.append(found / least)
     assert np.mean(ratios) > 0.85, np.mean(ratios)
+
+
+def test_the_answer_does_not_depend_on_which_intervals_are_thought_to_matter() -> None:
+    for seed in range(250):
+        case = alone(random.Random(seed))
+        found = {answer(case, stop) for stop in range(1, len(case["grid"]) + 1)}
+        assert len(found) == 1, (case, found)
 
 
 def test_steady_prices_are_answered_exactly() -> None:

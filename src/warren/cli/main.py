@@ -8,14 +8,21 @@ import sys
 def main() -> None:
     """Entry point; see ``warren.cli.ending`` for the exit codes."""
     import gc
+    import os
     import signal
 
     # Almost nothing that is made dies in a cycle; to look after every 700 objects, as is usual,
-    # takes a twelfth of a short run.
-    gc.set_threshold(20_000)
+    # takes a twelfth of a short run. Up to here come the classes and functions of all libraries.
+    gc.set_threshold(200_000)
+    # A second thread of numpy's BLAS costs more to start than all it would do here, and sums in
+    # another order. User code runs in processes of its own, which have their own setting.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Until the handlers stand, Ctrl-C ends the process without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.exit(call(sys.argv[1:]))
+    code = call(sys.argv[1:])
+    # The interpreter would look through all that is left for cycles, twice, and end then.
+    gc.freeze()
+    sys.exit(code)
 
 
 def call(arguments: list[str]) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 
 from warren.solve.agenda import Agenda, new_agenda, pop, push
 from warren.solve.instance import prepared
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 from warren.solve.pool import Pool, new_pool, rebuild, replace_top, usable
 from warren.solve.ready import Ready, add, new_ready, remove
 
@@ -124,7 +124,7 @@ def _new_state(problem: Problem) -> _State:
     )
 
 
-@kernel
+@inlined
 def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) -> int:
     """Type with the earliest completion; ties: smaller T^c, then lower type; -1 if none fits."""
     best, best_ns, best_comp_ns = -1, 0, 0
@@ -139,7 +139,7 @@ def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) ->
     return best
 
 
-@kernel
+@inlined
 def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
     row = state.counts[ROWS]
     state.rows[0, row] = job
@@ -150,7 +150,7 @@ def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) ->
     state.counts[ROWS] = row + 1
 
 
-@kernel
+@inlined
 def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
     """Give each open task of the round its device; whether all of them have started."""
     pool = state.pool
@@ -182,7 +182,7 @@ def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _start_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> bool:
     """Start a stretch if all devices it chooses are idle, else hold them for this walk."""
     pool, scale = state.pool, problem.scale_J[job]
@@ -207,7 +207,7 @@ def _start_stretch(problem: Problem, state: _State, job: int, now: int, rounds: 
     return all_idle
 
 
-@kernel
+@inlined
 def _commit_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> None:
     period_ns = 0
     for shard in range(problem.scale_J[job]):
@@ -227,7 +227,7 @@ def _commit_stretch(problem: Problem, state: _State, job: int, now: int, rounds:
     push(state.agenda, now + rounds * period_ns, job)
 
 
-@kernel
+@inlined
 def _walk(problem: Problem, state: _State, now: int, takeable: int) -> None:
     """All ready jobs in order, until none is left or ``takeable`` devices have been filled."""
     state.counts[TAKEABLE] = takeable
@@ -249,12 +249,12 @@ def _walk(problem: Problem, state: _State, now: int, takeable: int) -> None:
             place += 1
 
 
-@kernel
+@inlined
 def _stretch_of(problem: Problem, state: _State, job: int) -> int:
     return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
 
 
-@kernel
+@inlined
 def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
     """The stretch or round that ran is over: the next one is ready, or the job is done."""
     state.round_J[job] += _stretch_of(problem, state, job)

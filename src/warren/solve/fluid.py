@@ -12,9 +12,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.instance import Instance
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 from warren.solve.ready import add, remove
-from warren.solve.shares import SERVED, VISITS, Rule, Shares, new_shares, share
+from warren.solve.shares import (
+    SERVED,
+    VISITS,
+    Rule,
+    Shares,
+    Terms,
+    new_shares,
+    share,
+    terms_of,
+)
 
 
 class Liquid(NamedTuple):
@@ -32,9 +41,13 @@ _DONE: Final = 1e-9
 """A job is over when this part of its rounds, or less, is left."""
 
 
-def flow(instance: Instance, rule: Rule) -> tuple[Any, int]:
-    """When each job ends (float s, -1 for one that cannot run), and how many jobs were served."""
-    shares, rounds_J = new_shares(instance, rule), instance.rounds_J
+def flow(instance: Instance, rule: Rule, terms: Terms | None = None) -> tuple[Any, int]:
+    """When each job ends (float s, -1 for one that cannot run), and how many jobs were served.
+
+    ``terms`` are those of the instance, where the caller has them.
+    """
+    shares = new_shares(instance, rule, terms or terms_of(instance))
+    rounds_J = instance.rounds_J
     runs_J = np.isfinite(shares.turn_s_JT).any(axis=1) & (rounds_J > 0)
     by_arrival_N = np.argsort(instance.arrival_ns_J, kind="stable")
     liquid = Liquid(
@@ -71,7 +84,7 @@ def _flow(liquid: Liquid) -> None:
         now = until
 
 
-@kernel
+@inlined
 def _pass_time(liquid: Liquid, time_s: float, now: float) -> None:
     """All served jobs run for so long; those that end leave."""
     shares, ended = liquid.shares, False

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined
 
 FOREVER: Final = 1 << 61
 
@@ -42,14 +42,14 @@ def new_gaps(devices: int, taken: int) -> Gaps:
     )
 
 
-@kernel
+@inlined
 def rewind(gaps: Gaps) -> None:
     """Another job comes: look from the start."""
     for device in range(len(gaps.head_D)):
         gaps.before_D[device] = gaps.head_D[device]
 
 
-@kernel
+@inlined
 def fit(gaps: Gaps, device: int, ready_ns: int, hold_ns: int, new: bool) -> int:
     """When the device is first free for so long.
 
@@ -65,7 +65,7 @@ def fit(gaps: Gaps, device: int, ready_ns: int, hold_ns: int, new: bool) -> int:
     return int(max(ready_ns, gaps.start_ns_G[gap]))
 
 
-@kernel
+@inlined
 def take(gaps: Gaps, device: int, start_ns: int, end_ns: int) -> None:
     """The device is busy for that time, which lies in the gap found last."""
     before = gaps.at_D[device]

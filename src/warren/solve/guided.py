@@ -21,7 +21,7 @@ from warren.solve.instance import Instance, prepared
 from warren.solve.kernel import kernel
 from warren.solve.queues import Queues, enqueue, leave, new_queues
 from warren.solve.ready import add, remove
-from warren.solve.shares import VISITS, Rule, Shares, new_shares, price_types, share
+from warren.solve.shares import VISITS, Rule, Shares, new_shares, price_types, share, terms_of
 
 
 class _State(NamedTuple):
@@ -70,7 +70,7 @@ def guided(instance: Instance, rule: Rule) -> tuple[Any, Any, int]:
 def _new_state(instance: Instance, rule: Rule) -> _State:
     jobs, types = instance.comp_ns_JT.shape
     devices = len(instance.type_D)
-    shares = new_shares(instance, rule)
+    shares = new_shares(instance, rule, terms_of(instance))
     runs_J = np.isfinite(shares.turn_s_JT).any(axis=1) & (instance.rounds_J > 0)
     count_T = np.bincount(instance.type_D, minlength=types)
     agenda = new_agenda(jobs + devices)

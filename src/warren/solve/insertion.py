@@ -22,7 +22,7 @@ import numpy as np
 
 from warren.solve.gaps import FOREVER, Gaps, fit, new_gaps, rewind, take
 from warren.solve.instance import Instance, prepared
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 from warren.solve.pool import usable
 
 
@@ -72,8 +72,7 @@ def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, A
     instance = prepared(instance)
     state = _new_state(instance, price_s_JT)
     runs_J = state.usable_JT.any(axis=1) & (instance.rounds_J > 0)
-    for job in order_N[runs_J[order_N]]:
-        _place_job(instance, state, job)
+    _place(instance, state, order_N[runs_J[order_N]])
     rows = state.rows[:, : state.count[_ROWS]]
     first = np.argsort(rows[5], kind="stable")
     return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.count[_VISITS])
@@ -105,6 +104,12 @@ def _new_state(instance: Instance, price_s_JT: Any) -> _State:
 
 
 @kernel
+def _place(instance: Instance, state: _State, order_N: Any) -> None:
+    for job in order_N:
+        _place_job(instance, state, job)
+
+
+@inlined
 def _place_job(instance: Instance, state: _State, job: int) -> None:
     ready_ns, kind = instance.arrival_ns_J[job], -1
     rewind(state.gaps)
@@ -127,7 +132,7 @@ def _place_job(instance: Instance, state: _State, job: int) -> None:
     state.finish_ns_J[job] = ready_ns
 
 
-@kernel
+@inlined
 def _offer(
     instance: Instance, state: _State, job: int, rounds: int, ready_ns: int, last: int
 ) -> tuple[int, int]:
@@ -159,7 +164,7 @@ def _offer(
             _choose(state, kind, members, start_ns)
 
 
-@kernel
+@inlined
 def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
     """Whether the devices chosen last are free at once for so long."""
     state.count[_VISITS] += members
@@ -169,7 +174,7 @@ def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _shape(
     instance: Instance, state: _State, job: int, kind: int, rounds: int
 ) -> tuple[int, int, int]:
@@ -181,7 +186,7 @@ def _shape(
     return members, period_ns, (rounds - 1) * period_ns + comp_ns
 
 
-@kernel
+@inlined
 def _earliest(
     state: _State, kind: int, members: int, ready_ns: int, hold_ns: int, limit: float
 ) -> int:
@@ -212,7 +217,7 @@ def _earliest(
     return start_ns if start_ns < limit else -1
 
 
-@kernel
+@inlined
 def _nth_start(state: _State, kind: int, members: int) -> int:
     """The ``members``-th earliest of the starts found."""
     start_ns = 0
@@ -232,13 +237,13 @@ def _nth_start(state: _State, kind: int, members: int) -> int:
     return int(start_ns)
 
 
-@kernel
+@inlined
 def _since(gaps: Gaps, device: int) -> int:
     """Since when the device is free in the gap found last."""
     return int(gaps.start_ns_G[gaps.next_G[gaps.at_D[device]]])
 
 
-@kernel
+@inlined
 def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
     """Of the devices free at ``start_ns``, those that became so last, then by index."""
     for place in range(members):
@@ -252,7 +257,7 @@ def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
         state.chosen_N[place] = best
 
 
-@kernel
+@inlined
 def _write_row(
     state: _State, job: int, round_: int, rounds: int, shard: int, device: int, start_ns: int
 ) -> None:

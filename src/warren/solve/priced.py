@@ -58,6 +58,8 @@ from warren.solve.kernel import inlined, kernel
 EPS: Final = float(np.finfo(np.float64).eps)
 PASSES: Final = 60
 CLOSE: Final = 1e-7
+MARGIN: Final = 1.1
+"""Intervals matter, it is guessed, up to where ending costs so much more than the last answer."""
 CERTIFIED, LOW_MU, LOW, LOW_SLOPE, HIGH_MU, HIGH, HIGH_SLOPE = range(7)
 """Rows of ``Scratch.bracket``: per interval the bound so far; and of the function of mu whose
 maximum is sought (without V) a point before the maximum and one behind it: mu, value, slope."""
@@ -76,9 +78,11 @@ class Priced(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What ``respond`` writes: the guess of mu of each job, brackets, devices' seconds bought."""
+    """What ``respond`` writes: guesses of each job's mu and of the intervals that matter to it,
+    brackets, devices' seconds bought."""
 
     mu_J: Any
+    stop_J: Any
     bracket_BI: Any  # (7, I + 1): the last interval is all that follows the grid
     bought_s_TI: Any
 
@@ -89,6 +93,7 @@ def new_scratch(problem: Priced) -> Scratch:
     intervals = len(problem.grid_s_E) - 1
     return Scratch(
         mu_J=np.zeros(jobs),
+        stop_J=np.full(jobs, intervals + 1),
         bracket_BI=np.zeros((7, intervals + 1)),
         bought_s_TI=np.zeros((types, intervals)),
     )
@@ -118,26 +123,56 @@ def respond(problem: Priced, price_TI: Any, scratch: Scratch) -> float:
 
 @kernel
 def _search(problem: Priced, price_TI: Any, scratch: Scratch, job: int) -> int:
-    """Fill the brackets of a job; the interval with the least bound."""
-    bracket, weight = scratch.bracket_BI, problem.weight_J[job]
-    last = bracket.shape[1] - 1
+    """Fill the brackets of a job; the interval with the least bound.
+
+    A job that ends in an interval costs at least what it does without paying, which grows from
+    one to the next. So those after the first where that is more than the least bound found do
+    not matter; which is the first is guessed from the last prices, and then looked at.
+    """
+    bracket, last = scratch.bracket_BI, scratch.bracket_BI.shape[1] - 1
+    stop, mu = scratch.stop_J[job], scratch.mu_J[job]
+    at = _search_until(problem, price_TI, scratch, job, stop)
+    if stop <= last and not bracket[CERTIFIED, at] < _unpaid(problem, job, stop):
+        scratch.mu_J[job] = mu
+        at = _search_until(problem, price_TI, scratch, job, last + 1)
+    stop, enough = at + 1, MARGIN * bracket[CERTIFIED, at]
+    while stop <= last and _unpaid(problem, job, stop) <= enough:
+        stop += 1
+    scratch.stop_J[job] = stop
+    return int(at)
+
+
+@inlined
+def _unpaid(problem: Priced, job: int, i: int) -> float:
+    """The bound of a job that ends in an interval and pays nothing; none ends before its path."""
     arrival, early = problem.arrival_s_J[job], _least_path(problem, job)
-    for i in range(last + 1):
-        end = problem.grid_s_E[i + 1] - arrival if i < last else np.inf
-        begin = problem.grid_s_E[i] - arrival
-        begin -= 4 * EPS * (problem.grid_s_E[i] + arrival)
-        # mu = 0: nothing is paid.
-        value = weight * max(begin, early) * (1 - 4 * EPS) if end > early else np.inf
-        bracket[CERTIFIED, i] = bracket[LOW, i] = value
+    if i < len(problem.grid_s_E) - 1 and problem.grid_s_E[i + 1] - arrival <= early:
+        return np.inf
+    begin = problem.grid_s_E[i] - arrival
+    begin -= 4 * EPS * (problem.grid_s_E[i] + arrival)
+    return float(problem.weight_J[job] * max(begin, early) * (1 - 4 * EPS))
+
+
+@kernel
+def _search_until(problem: Priced, price_TI: Any, scratch: Scratch, job: int, stop: int) -> int:
+    """The same for the first ``stop`` intervals."""
+    bracket, first = scratch.bracket_BI, 0
+    while first + 1 < stop and problem.grid_s_E[first + 1] <= problem.arrival_s_J[job]:
+        first += 1
+    for i in range(first, stop):
+        bracket[CERTIFIED, i] = bracket[LOW, i] = _unpaid(problem, job, i)
         bracket[LOW_MU, i], bracket[LOW_SLOPE, i] = 0.0, 1.0
         bracket[HIGH_MU, i] = bracket[HIGH, i] = np.inf
     mu = scratch.mu_J[job]
     if mu <= 0.0:
-        mu = weight * early
-    at = 0
+        mu = problem.weight_J[job] * _least_path(problem, job)
+    at = first
     for _ in range(PASSES):
-        _sweep(problem, price_TI, bracket, job, mu)
-        at = int(np.argmin(bracket[CERTIFIED]))
+        _sweep(problem, price_TI, bracket, job, mu, first, stop)
+        at = first
+        for i in range(first + 1, stop):
+            if bracket[CERTIFIED, i] < bracket[CERTIFIED, at]:
+                at = i
         mu = _next_mu(bracket, at)
         if mu < 0.0:
             break
@@ -188,15 +223,17 @@ def _best_rate(problem: Priced, price_TI: Any, job: int, i: int, mu: float) -> t
 
 
 @kernel
-def _sweep(problem: Priced, price_TI: Any, bracket: Any, job: int, mu: float) -> None:
-    """Bounds and brackets of all intervals for one mu.
+def _sweep(
+    problem: Priced, price_TI: Any, bracket: Any, job: int, mu: float, first: int, stop: int
+) -> None:
+    """Bounds and brackets of the intervals from ``first`` to before ``stop`` for one mu.
 
     ``size`` is the sum of the magnitudes of all terms, for their rounding errors.
     """
     weight, arrival = problem.weight_J[job], problem.arrival_s_J[job]
     early, last = _least_path(problem, job), bracket.shape[1] - 1
     total, left, varied, before, size = mu, 1.0, 0.0, -1.0, mu
-    for i in range(last + 1):
+    for i in range(first, stop):
         end = problem.grid_s_E[i + 1] - arrival if i < last else np.inf
         if end <= 0.0:
             continue

@@ -16,7 +16,7 @@ from warren.solve.fluid import flow
 from warren.solve.instance import Instance
 from warren.solve.pool import usable
 from warren.solve.rounds import least_round_ns
-from warren.solve.shares import Rule
+from warren.solve.shares import Rule, terms_of
 
 GREEDS: Final = (1.0, 2.0, 0.5, 4.0, 0.0)
 """Prices tried for all jobs at the start, in this order."""
@@ -33,7 +33,7 @@ class RuleSearch:
     """The best rule so far, and what it took to find it."""
 
     def __init__(self, instance: Instance, objective: Objective, seed: int) -> None:
-        self._instance = instance
+        self._instance, self.terms = instance, terms_of(instance)
         self._objective = objective
         self._random = np.random.default_rng([seed, 0x4A7E])
         self.value = np.inf
@@ -59,7 +59,7 @@ class RuleSearch:
         self._consider(neighbour(self.rule, self._random))
 
     def _consider(self, rule: Rule) -> None:
-        finish_s_J, visits = flow(self._instance, rule)
+        finish_s_J, visits = flow(self._instance, rule, self.terms)
         self.spent += FLOW_COST + visits // VISITS_A_TASK
         value = self._objective(finish_s_J)
         if value < self.value:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.instance import Instance
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined
 from warren.solve.pool import usable
 from warren.solve.ready import Ready, new_ready
 
@@ -56,23 +56,42 @@ SERVED, VISITS = range(2)
 _NOTHING: Final = 1e-9
 
 
-def new_shares(instance: Instance, rule: Rule) -> Shares:
-    """Nobody is present."""
-    scale_J, weight_J = instance.scale_J, instance.weight_J
-    jobs, types = instance.comp_ns_JT.shape
-    devices_T = np.bincount(instance.type_D, minlength=types)
+class Terms(NamedTuple):
+    """What no rule changes, of a round of each job on each type; times in float s."""
+
+    comp_s_JT: Any  # T^c; of no meaning where a job cannot run
+    turn_s_JT: Any
+    use_JT: Any
+    devices_T: Any
+
+
+def terms_of(instance: Instance) -> Terms:
+    """For all the rules that one instance is shared by."""
+    scale_J = instance.scale_J[:, None]
+    devices_T = np.bincount(instance.type_D, minlength=instance.comp_ns_JT.shape[1])
     usable_JT = usable(instance.fits_JT, instance.type_D)
-    each_JT = -(-scale_J[:, None] // np.maximum(devices_T, 1))
     comp_s_JT = np.where(usable_JT, np.maximum(instance.comp_ns_JT, 1), 1) / 1e9
-    turn_s_JT = each_JT * comp_s_JT + np.where(usable_JT, instance.sync_ns_JT, 0) / 1e9
+    turn_s_JT = -(-scale_J // np.maximum(devices_T, 1)) * comp_s_JT
+    turn_s_JT += np.where(usable_JT, instance.sync_ns_JT, 0) / 1e9
+    return Terms(
+        comp_s_JT=comp_s_JT,
+        turn_s_JT=np.where(usable_JT, turn_s_JT, np.inf),
+        use_JT=scale_J * comp_s_JT / turn_s_JT,
+        devices_T=devices_T.astype(np.float64),
+    )
+
+
+def new_shares(instance: Instance, rule: Rule, terms: Terms) -> Shares:
+    """Nobody is present."""
+    jobs, types = terms.turn_s_JT.shape
     rank_J = np.empty(jobs, np.int64)
     rank_J[np.argsort(rule.priority_J, kind="stable")] = np.arange(jobs)
     return Shares(
-        turn_s_JT=np.where(usable_JT, turn_s_JT, np.inf),
-        use_JT=scale_J[:, None] * comp_s_JT / turn_s_JT,
-        price_s_JT=prices_s_JT(instance, rule),
-        weight_J=np.array(weight_J, dtype=np.float64),
-        devices_T=devices_T.astype(np.float64),
+        turn_s_JT=terms.turn_s_JT,
+        use_JT=terms.use_JT,
+        price_s_JT=prices_s_JT(instance, rule, terms),
+        weight_J=np.array(instance.weight_J, dtype=np.float64),
+        devices_T=terms.devices_T,
         rank_J=rank_J,
         present=new_ready(jobs),
         weight=np.zeros(1),
@@ -85,13 +104,11 @@ def new_shares(instance: Instance, rule: Rule) -> Shares:
     )
 
 
-def prices_s_JT(instance: Instance, rule: Rule) -> Any:
+def prices_s_JT(instance: Instance, rule: Rule, terms: Terms) -> Any:
     """What the device time of a round on each type costs a job, in s per weight of others."""
-    usable_JT = usable(instance.fits_JT, instance.type_D)
-    comp_s_JT = np.where(usable_JT, np.maximum(instance.comp_ns_JT, 1), 1) / 1e9
     most = max(float(instance.weight_J.max(initial=0)), 1e-6)
     greed_J = rule.greed_J / np.maximum(instance.weight_J, 1e-6 * most)
-    return (greed_J * instance.scale_J)[:, None] * rule.worth_T * comp_s_JT
+    return (greed_J * instance.scale_J)[:, None] * rule.worth_T * terms.comp_s_JT
 
 
 def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
@@ -109,7 +126,7 @@ def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
     return np.maximum(came_J - left_J - weight_J, 0.0)
 
 
-@kernel
+@inlined
 def price_types(shares: Shares, job: int) -> int:
     """Fill ``cost_T`` with what a round on each type costs the job; the cheapest type."""
     others = max(0.0, shares.weight[0] - shares.weight_J[job])
@@ -122,7 +139,7 @@ def price_types(shares: Shares, job: int) -> int:
     return best
 
 
-@kernel
+@inlined
 def share(shares: Shares) -> None:
     """Serve the jobs present, in order, until nothing is left."""
     for place in range(shares.count[SERVED]):
@@ -143,7 +160,7 @@ def share(shares: Shares) -> None:
     shares.count[SERVED] = served
 
 
-@kernel
+@inlined
 def _serve(shares: Shares, job: int) -> float:
     """Give a job what it takes; how many devices that is."""
     kind, time_left, taken, rate = price_types(shares, job), 1.0, 0.0, 0.0

@@ -158,12 +158,12 @@ class Planner:
         from warren.solve.insertion import insertion
         from warren.solve.shares import others_at_half, prices_s_JT
 
-        finish_s_J, visits = flow(self._instance, rule)
+        finish_s_J, visits = flow(self._instance, rule, self._search.terms)
         others_J = others_at_half(self._instance, finish_s_J)
         rows, _, looked = insertion(
             self._instance,
             np.argsort(rule.priority_J, kind="stable"),
-            others_J[:, None] * prices_s_JT(self._instance, rule),
+            others_J[:, None] * prices_s_JT(self._instance, rule, self._search.terms),
         )
         return rows, rows.shape[1] + (visits + looked) // 10
 
@@ -211,12 +211,12 @@ class Planner:
         return self.try_list(moved_J, step_J)
 
     def _branch(self) -> Branch | None:
-        from warren.solve.branch import new_branch
-
         if self._stretched or self.view.cluster.network.model == "lane":
             return None
         if self.view.costs.switch_ns_JT is not None:
             return None
+        from warren.solve.branch import new_branch
+
         value = self.value * NS_PER_S * (1 - 1e-12)
         return new_branch(self._instance, value, makespan=self._makespan)
 
