@@ -195,3 +195,21 @@ def test_memory_that_cannot_be_had_leaves_no_open_file(monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "ftruncate", refuse)
     with pytest.raises(PermissionError):
         Arena.create(100, 2)
+
+
+def test_memory_opened_for_reading_cannot_be_written_and_a_relay_outlives_its_maker() -> None:
+    arena = Arena.create(100, 2)
+    arena.slot(1)[:4] = b"read"
+    relay = Arena.open(arena.spot(1), read_only=True, relay=True)
+    plain = Arena.open(arena.spot(1), read_only=True)
+    with pytest.raises(TypeError, match="read-only"):
+        relay.slot(1)[0] = 1
+    assert plain.path == arena.path != relay.path
+    arena.close()
+    second = Arena.open(relay.spot(1))
+    assert bytes(second.slot(1)[:4]) == b"read"
+    relay.close()
+    with pytest.raises(OSError, match="No such file"):
+        Arena.open(relay.spot(1))
+    second.close()
+    plain.close()

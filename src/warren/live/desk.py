@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from warren.live.lanes import Work
 from warren.live.messages import AnyMessage, Forget, Prepare, RunTask
-from warren.live.training.arena import Arena
 from warren.live.transport import Hub
+from warren.live.wire import Spot
 
 
 @dataclass(slots=True)
@@ -68,11 +68,11 @@ class Desk:
         seat = self._seats.get(user)
         return seat is not None and bool(seat.peer) and not seat.busy
 
-    def start(self, work: Work, arena: Arena, state: int) -> bool:
+    def start(self, work: Work, state: Spot, update: Spot, then: Work | None) -> bool:
         """Give a task to the free trainer of its user; False if it is gone."""
         seat = self._seat(work.user)
-        spots = arena.spot(state), arena.spot(work.slot)
-        task = RunTask(work.job, work.round, work.shard, *spots)
+        next_task = None if then is None or then.job != work.job else (then.round, then.shard)
+        task = RunTask(work.job, work.round, work.shard, state, update, next_task)
         if not self._send(seat, task):
             return False
         work.trainer_pid = seat.pid

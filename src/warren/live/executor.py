@@ -31,6 +31,7 @@ from warren.live.messages import (
     Warm,
     Warmed,
 )
+from warren.live.news import News
 from warren.live.processes import sleep_until
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Commit, Push
@@ -59,6 +60,7 @@ class Executor:
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
         self._comp_free_ns = 0
+        self._news = News(self._control)
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
@@ -74,6 +76,7 @@ class Executor:
             self._supply.flush()
             self._prefetch()
             self._watch()
+            self._news.tell(hold=self._awaits_barrier())
 
     def _wait(self) -> AbstractSet[Pollable] | None:
         """Until a message or the next time limit: who can be heard; None: the zygote is gone."""
@@ -87,12 +90,11 @@ class Executor:
         return None if self._lifeline in ready else ready
 
     def _due_ns(self) -> int | None:
-        work, due = self._comp, self._comm.due_ns()
-        if work is None:
-            return due
-        comp = work.comp_due_ns
-        mine = work.began_ns + work.limit_ns + _GRACE_NS if comp is None else comp
-        return mine if due is None else min(mine, due)
+        dues = [self._comm.due_ns(), self._news.due_ns]
+        if (work := self._comp) is not None:
+            comp = work.comp_due_ns
+            dues.append(work.began_ns + work.limit_ns + _GRACE_NS if comp is None else comp)
+        return min((due for due in dues if due is not None), default=None)
 
     # What others send.
 
@@ -125,9 +127,8 @@ class Executor:
             work.slot = -1
             return
         stamp = Stamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
-        push = Push(
-            done.round, done.shard, done.loss, done.present, done.marks, work.unpadded, stamp
-        )
+        result = done.loss, done.present, done.marks
+        push = Push(done.round, done.shard, *result, work.unpadded, stamp)
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
 
     def _hear_servers(self, ready: AbstractSet[Pollable]) -> None:
@@ -169,7 +170,7 @@ class Executor:
     def _trainer_gone(self, gone: TrainerGone) -> None:
         job = self._desk.gone(gone.user, gone.pid)
         if job is not None:
-            self._control.send(TaskLost(self._device, job, -1, -1, gone.how))
+            self._news.add(TaskLost(self._device, job, -1, -1, gone.how))
         work = self._comp
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
             self._free_comp()
@@ -177,8 +178,8 @@ class Executor:
             if work.beaten:
                 self._tell_ended(work, time.monotonic_ns())
             elif not work.dropped:
-                lost = TaskLost(self._device, work.job, work.round, work.shard, gone.how)
-                self._control.send(lost)
+                what = work.job, work.round, work.shard, gone.how
+                self._news.add(TaskLost(self._device, *what))
                 self._queue.put_back(work.again())
         self._tell_warmed()
 
@@ -186,11 +187,11 @@ class Executor:
         work = self._comp
         if work is not None and work.job == job and not work.result_ns:
             self._free_comp()
-            if work.beaten:  # nobody wants its result, nor its error
+            if work.beaten or work.dropped:  # nobody wants its result, nor its error
                 self._supply.take_back(job, work.slot)
                 self._tell_ended(work, time.monotonic_ns())
                 return
-        self._control.send(JobBroke(job, reason))
+        self._news.add(JobBroke(job, reason))
         self._drop(job, ended=True)
 
     def _beaten(self, seq: int) -> None:
@@ -201,7 +202,7 @@ class Executor:
             return
         self._queue.remove(seq)
         self._comm.beaten(seq)
-        self._control.send(NotOnComp(seq))
+        self._news.add(NotOnComp(seq))
 
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
@@ -223,7 +224,7 @@ class Executor:
 
     def _tell_warmed(self) -> None:
         for user in self._desk.warmed():
-            self._control.send(Warmed(self._device, user))
+            self._news.add(Warmed(self._device, user))
 
     # What moves a task along; each gives True when something moved.
 
@@ -240,7 +241,7 @@ class Executor:
 
     def _tell_ended(self, work: Work, end_ns: int) -> None:
         what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
-        self._control.send(CompEnded(*what))
+        self._news.add(CompEnded(*what))
 
     def _end_syncs(self) -> bool:
         ended = self._comm.leave(time.monotonic_ns())
@@ -255,7 +256,7 @@ class Executor:
     def _start(self) -> bool:
         if self._comp is not None:
             return False
-        head = next(iter(self._queue.ahead(1)), None)
+        head, then, *_ = [*self._queue.ahead(2), None, None]
         if head is None or not self._desk.free(head.user):
             return False
         state = self._supply.ready(head.key)
@@ -266,13 +267,13 @@ class Executor:
             self._queue.pop()
             if ran is not None and ran.device in (-1, self._device):  # it may not have said so
                 what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
-                self._control.send(CompEnded(*what))
+                self._news.add(CompEnded(*what))
             return True
-        slot, arena = self._supply.lend(head.job), self._supply.memory(head.job)
-        if slot is None or arena is None or state.passed_ns is None:
+        slot = self._supply.lend(head.job)
+        if slot is None or state.passed_ns is None:
             return False
         head.slot = slot
-        if not self._desk.start(head, arena, state.slot):
+        if not self._desk.start(head, *self._supply.spots(head.job, state, slot), then):
             self._supply.take_back(head.job, slot)
             return False
         head.began_ns = time.monotonic_ns()
@@ -280,6 +281,9 @@ class Executor:
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
         self._comp = self._queue.pop()
         return True
+
+    def _awaits_barrier(self) -> bool:
+        return self._comp is None and any(head.unpadded for head in self._queue.ahead(1))
 
     def _prefetch(self) -> None:
         ahead = [work.key for work in self._queue.ahead(self._ahead)]
@@ -293,4 +297,4 @@ class Executor:
         if time.monotonic_ns() >= work.began_ns + work.limit_ns + _GRACE_NS:
             work.limit_ns *= 2  # say it again should the news get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
-            self._control.send(TaskStuck(self._device, work.job, work.user, reason))
+            self._news.add(TaskStuck(self._device, work.job, work.user, reason))

@@ -185,13 +185,17 @@ class Forget(Message, frozen=True, tag=True, array_like=True):
 
 
 class RunTask(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer: the state is at one spot, the update goes to the other."""
+    """Executor to trainer: the state is at one spot, the update goes to the other.
+
+    ``then``: round and shard of the job's task that follows on this device, if that is known.
+    """
 
     job: int
     round: int
     shard: int
     state: Spot
     update: Spot
+    then: tuple[int, int] | None = None
 
 
 class TaskComputed(Message, frozen=True, tag=True, array_like=True):

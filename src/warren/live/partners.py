@@ -37,9 +37,9 @@ class Partners:
     def take(self) -> None:
         """This server has made the step too: put the others' blocks into the whole model."""
         layout = self._store.layout
-        owners = static_owners(layout, self._parts)
         for part, blocks in self._done.items():
             if blocks:
+                owners = static_owners(layout, self._parts)
                 self._store.take(ranges_of(layout, owners, part), blocks)
 
     def turn(self, round_no: int, *, save: bool) -> None:

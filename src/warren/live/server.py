@@ -54,12 +54,7 @@ class Server:
     nothing is emulated (``_real``). ``_since_ns`` is when the round in progress began.
     """
 
-    def __init__(
-        self,
-        role: ServerRole,
-        lifeline: int,
-        control: Link,
-    ) -> None:
+    def __init__(self, role: ServerRole, lifeline: int, control: Link) -> None:
         self._role, self._lifeline, self._control = role, lifeline, control
         self._job, self._alarm = role.job, Alarm()
         with self._alarm.within(self._job.task_limit_ns):
@@ -266,6 +261,7 @@ class Server:
         if not outcome.finished:
             self._begin_round()
         numerics.pin()  # the app may have set what it likes
+        self._store.seed()
 
     def _begin_round(self) -> None:
         save = self._saver.due(self._passed)

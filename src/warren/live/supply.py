@@ -3,6 +3,7 @@
 Bytes lie in memory that the device's trainers share (``Arena``): two places for states, so that
 the next can come while one is in use, and two for updates, so that one can be on its way while
 the next is computed. A task that finds no place waits; that is the credit of the tensors' flow.
+A state that lies whole in the memory of its only server is read there and takes no place.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from warren.live.training.arena import Arena
 from warren.live.training.memory import SHARED_FROM_BYTES
 from warren.live.training.windows import Windows
 from warren.live.transport import Link, Poller, server_address
-from warren.live.wire import Stamp
+from warren.live.wire import Spot, Stamp
 
 AHEAD_BYTES: Final = 1 << 30
 """States that are fetched before their turn take at most this much, the very next one apart."""
@@ -44,6 +45,7 @@ class Frame:
 class Parcel:
     """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one.
 
+    ``spot``: where trainers read it in its server's memory instead, until it is let go of.
     ``missing``: servers whose blocks are not here. A server may send them twice, when they were
     asked for, let go of, and asked for again. ``have``: of each server but the first, the
     updates it has.
@@ -56,6 +58,12 @@ class Parcel:
     done: tuple[Stamp, ...] = ()
     have: dict[int, tuple[int, ...]] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
+    spot: Spot | None = None
+
+    @property
+    def placed(self) -> bool:
+        """Whether trainers can read it."""
+        return self.slot >= 0 or self.spot is not None
 
     def done_before(self, shard: int) -> Stamp | None:
         """When a task ran that need not run again: whoever ran it was lost, after it was done."""
@@ -74,7 +82,7 @@ class Source:
     ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     total_bytes: int = 0
     updates: set[int] = field(default_factory=lambda: set(UPDATES))
-    windows: Windows = field(default_factory=Windows)
+    windows: Windows = field(default_factory=lambda: Windows(read_only=True, relay=True))
 
     def let_go(self, round_no: int, frames: Iterable[Frame]) -> None:
         """Tell servers what is not needed any more where it lies."""
@@ -137,13 +145,14 @@ class Supply:
             return parcel
         if parcel.missing or parcel.passed_ns is None:
             return None
-        if parcel.slot < 0:
+        if not parcel.placed:
             self._place(*key, parcel)
-        return None if parcel.slot < 0 else parcel
+        return parcel if parcel.placed else None
 
-    def memory(self, job: int) -> Arena | None:
-        """Where its states and updates lie, once one has come."""
-        return self._arenas.get(job)
+    def spots(self, job: int, state: Parcel, slot: int) -> tuple[Spot, Spot]:
+        """Where a trainer finds a state that is ready, and the place for its update."""
+        arena = self._arenas[job]
+        return state.spot or arena.spot(state.slot), arena.spot(slot)
 
     def lend(self, job: int) -> int | None:
         """A place for an update, if one is free."""
@@ -222,9 +231,13 @@ class Supply:
             source.let_go(state.round, [frame])
             return
         source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
+        if job not in self._arenas:
+            self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
         if part in parcel.missing:
             parcel.missing.discard(part)
             parcel.frames.append(frame)
+            if state.spot is not None and len(source.links) == 1:
+                parcel.spot = source.windows.relayed(state.spot)
         else:
             source.let_go(state.round, [frame])
         if part:
@@ -233,7 +246,7 @@ class Supply:
             parcel.done = state.done
         if state.passed_ns is not None:
             parcel.passed_ns = state.passed_ns
-        if not parcel.missing and parcel.slot < 0:
+        if not parcel.missing and not parcel.placed:
             self._place(job, state.round, parcel)
 
     def _frame(
@@ -249,8 +262,6 @@ class Supply:
     def _place(self, job: int, round_no: int, parcel: Parcel) -> None:
         """Copy a state to where trainers can read it, if there is room."""
         source = self._sources[job]
-        if job not in self._arenas:
-            self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
         taken = {other.slot for other in source.parcels.values()}
         free = [slot for slot in STATES if slot not in taken]
         if not free:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 
 from warren.live.limits import Alarm
 from warren.live.memory_limit import enter
@@ -53,7 +54,9 @@ class Trainer:
         self._jobs = {job.index: job for job in role.jobs}
         self._link = Link(executor_address(role.folder, role.device, role.life))
         self._runners: dict[int, TaskRunner] = {}
-        self._windows: dict[int, Windows] = {}
+        self._states: dict[int, Windows] = {}
+        self._updates: dict[int, Windows] = {}
+        self._expecting: TaskRunner | None = None
         self._log_of: int | None = None
         self._alarm = Alarm()
 
@@ -77,6 +80,8 @@ class Trainer:
 
     def _guarded(self, message: Prepare | RunTask) -> None:
         self._log_to(message.job)
+        if self._expecting is not self._runners.get(message.job):
+            self._expect_nothing()
         try:
             with self._alarm.within(self._jobs[message.job].task_limit_ns):
                 if isinstance(message, Prepare):
@@ -95,6 +100,22 @@ class Trainer:
             self._runners.pop(message.job, None)
             self._link.send(TaskRaised(message.job, f"app failed{where}: {one_line(error)}"))
         numerics.pin()  # apps share this process, and code may set what it likes
+        if isinstance(message, RunTask) and message.then is not None:
+            self._expect(message.job, *message.then)
+
+    def _expect(self, job: int, round_no: int, shard: int) -> None:
+        """While servers take the last result: what the next task needs beside its state."""
+        self._expect_nothing()
+        runner = self._runners.get(job)
+        if runner is not None:
+            with suppress(Exception):  # the task itself will meet it again, and say so
+                runner.expect(round_no, shard)
+            self._expecting = runner
+
+    def _expect_nothing(self) -> None:
+        if self._expecting is not None:
+            self._expecting.expect_nothing()
+            self._expecting = None
 
     def _prepare(self, job: int) -> None:
         runner = self._runner(job)
@@ -102,9 +123,10 @@ class Trainer:
             runner.warm()
 
     def _compute(self, task: RunTask) -> TaskComputed:
-        windows = self._windows.setdefault(task.job, Windows())
+        states = self._states.setdefault(task.job, Windows(read_only=True))
+        updates = self._updates.setdefault(task.job, Windows())
         runner = self._runner(task.job)
-        state, update = windows.view(task.state), windows.view(task.update)
+        state, update = states.view(task.state), updates.view(task.update)
         result = runner.run(state, task.round, task.shard, update)
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
@@ -112,9 +134,11 @@ class Trainer:
 
     def _forget(self, job: int) -> None:
         """A job has ended; what it held is needed by others."""
+        self._expect_nothing()
         self._runners.pop(job, None)
-        if (windows := self._windows.pop(job, None)) is not None:
-            windows.close()
+        for windows in (self._states.pop(job, None), self._updates.pop(job, None)):
+            if windows is not None:
+                windows.close()
 
     def _runner(self, job: int) -> TaskRunner:
         if job not in self._runners:

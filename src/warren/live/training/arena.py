@@ -23,11 +23,13 @@ class Arena:
     good as long as that one has it open.
     """
 
-    def __init__(self, fd: int, path: str, slot_bytes: int, slots: int) -> None:
+    def __init__(
+        self, fd: int, path: str, slot_bytes: int, slots: int, access: int = mmap.ACCESS_WRITE
+    ) -> None:
         self.path, self.slot_bytes, self.slots = path, slot_bytes, slots
         self._serial = os.fstat(fd).st_ino
         self._stride = _stride(slot_bytes)
-        self._map: mmap.mmap | None = mmap.mmap(fd, self._stride * slots)
+        self._map: mmap.mmap | None = mmap.mmap(fd, self._stride * slots, access=access)
         self._fd = -1
         self._file = ""
         with contextlib.suppress(OSError, AttributeError):  # a wish, as in ``memory.fresh``
@@ -60,8 +62,15 @@ class Arena:
         return arena
 
     @staticmethod
-    def open(spot: Spot) -> Arena:
+    def open(spot: Spot, *, read_only: bool = False, relay: bool = False) -> Arena:
         """The memory that another process created, in which ``spot`` is.
+
+        Parameters
+        ----------
+        read_only
+            Writing to it ends this process.
+        relay
+            Spots of it lead through this process: they are good when its maker is gone.
 
         Raises
         ------
@@ -71,7 +80,7 @@ class Arena:
             It is other memory, or has another size.
         """
         path, slot_bytes, slots = spot.path, spot.slot_bytes, spot.slots
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
         try:
             found = os.fstat(fd)
             if found.st_ino != spot.serial:
@@ -79,9 +88,14 @@ class Arena:
             if found.st_size != _stride(slot_bytes) * slots:
                 what = f"{found.st_size} bytes, not {slots} slots of {slot_bytes}"
                 raise ValueError(f"{path} has {what}")
-            return Arena(fd, path, slot_bytes, slots)
+            access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
+            arena = Arena(fd, path, slot_bytes, slots, access)
+            if relay and (own := _through_proc(fd)) is not None:
+                arena.path, arena._fd, fd = own, fd, -1
+            return arena
         finally:
-            os.close(fd)  # the mapping keeps the memory
+            if fd >= 0:
+                os.close(fd)  # the mapping keeps the memory
 
     def spot(self, index: int) -> Spot:
         """How another process finds a slot."""

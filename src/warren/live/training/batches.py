@@ -20,6 +20,10 @@ class Batches:
         self._dataset = dataset
         self._job = job
         self._stream = SampleStream(items=length(dataset), seed=job.seed)
+        parts = [*dataset.values()] if type(dataset) is dict else dataset
+        parts = parts if type(parts) in (list, tuple) else [parts]
+        self.plain = all(type(part) is Tensor for part in parts)
+        """Whether tensors alone are indexed: that runs no user code and draws from no generator."""
 
     def of(self, round_no: int, shard: int) -> Any:
         """The batch of task (round_no, shard); always ``job.batch`` samples."""

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,7 @@ from warren.live.wire import Spot
 SHARED_FROM_BYTES: Final = 1 << 16
 """Smaller states are sent: copying them costs less than saying when they are not needed."""
 _FRAMES: Final = 4
-"""A device has two places for states and two for updates."""
+"""A device has two places for updates; states lie in two as well, or in a few of their server's."""
 
 
 def fresh(nbytes: int) -> Tensor:
@@ -84,9 +85,8 @@ class Frames:
 
     def at(self, buffer: Buffer) -> Frame:
         """The frame of a buffer of ``layout.total_bytes`` bytes; it shares its memory."""
-        flat = flat_of(buffer)
-        address = flat.data_ptr()
-        frame = self._last.pop(address, None) or Frame(self._layout, flat)
+        address = np.asarray(memoryview(buffer)).ctypes.data
+        frame = self._last.pop(address, None) or Frame(self._layout, flat_of(buffer))
         if len(self._last) >= _FRAMES:
             del self._last[next(iter(self._last))]
         self._last[address] = frame

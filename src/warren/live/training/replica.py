@@ -60,6 +60,7 @@ class Replica:
         self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
         self._places = Places(self.model)
         self._keeps_gradients = not tensorwise(self.optimizer)
+        self._seeded: int | None = None
 
     @property
     def whole(self) -> bool:
@@ -78,12 +79,22 @@ class Replica:
         """Combine the owned tensors of results in shard order, step, and schedule."""
         self._combine(results)
         self.current = self.owned
-        reseed(self.job.seed, round_no, BARRIER)
+        self.seed(round_no)
+        self._seeded = None
         self.optimizer.step()
         for tensor in self._tensors():
             tensor.grad = None
         if self.schedule is not None:
             self.schedule.step()
+
+    def seed(self, round_no: int) -> None:
+        """Set the generators for a round's barrier: at once, if nothing draws from them till then.
+
+        ``step`` does it where that was not done before.
+        """
+        if self._seeded != round_no:
+            reseed(self.job.seed, round_no, BARRIER)
+            self._seeded = round_no
 
     @torch.no_grad()
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -25,8 +27,23 @@ class TaskRunner:
         self._batches = Batches(build_dataset(app, job), job)
         self.layout = Layout.of(self._model)
         self._places = Places(self._model)
-        self._frames = Frames(self.layout)
+        self._states, self._updates = Frames(self.layout), Frames(self.layout)
         self._params = len(self.layout.params)
+        self._expected: tuple[tuple[int, int], Any] | None = None
+
+    def expect(self, round_no: int, shard: int) -> None:
+        """Do what this task needs before its state is here: generators, batch.
+
+        Whatever else runs in this process before the task does, ``expect_nothing`` comes first.
+        """
+        self.expect_nothing()
+        reseed(self._job.seed, round_no, shard)
+        batch = self._batches.of(round_no, shard) if self._batches.plain else None
+        self._expected = (round_no, shard), batch
+
+    def expect_nothing(self) -> None:
+        """Generators are not what ``expect`` left, or the task does not come."""
+        self._expected = None
 
     def run(
         self, state: Buffer, round_no: int, shard: int, update: Buffer | None = None
@@ -46,21 +63,29 @@ class TaskRunner:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
         if memoryview(place).readonly:
             raise ValueError("an update needs memory that may be written")
-        self._reset(self._frames.at(state))
-        reseed(self._job.seed, round_no, shard)
-        batch = self._batches.of(round_no, shard)
+        self._reset(self._states.at(state))
+        batch = self._batch(round_no, shard)
         loss = checked_loss(self._app.loss(self._model, batch), self._job)
         loss.backward()  # type: ignore[no-untyped-call]
         value = float(loss.detach())
-        present = self._collect(self._frames.at(place))
+        present = self._collect(self._updates.at(place))
         whole = memoryview(place)
         marks = marks_of(self.layout, value, present, whole)
         return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
 
+    def _batch(self, round_no: int, shard: int) -> Any:
+        """The task's batch, the generators being set for it: its samples may draw from them."""
+        task, batch = self._expected or (None, None)
+        self._expected = None
+        if task != (round_no, shard):
+            reseed(self._job.seed, round_no, shard)
+            batch = None
+        return self._batches.of(round_no, shard) if batch is None else batch
+
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
         self.run(raw(self.layout.pack(self._model)), 0, 0)
-        self._frames = Frames(self.layout)  # what they keep is not needed again
+        self._states, self._updates = Frames(self.layout), Frames(self.layout)  # not needed again
 
     @torch.no_grad()
     def _reset(self, state: Frame) -> None:

@@ -186,6 +186,10 @@ class ParameterStore:
         else:
             self.finished = self.version == self._job.rounds
 
+    def seed(self) -> None:
+        """Nothing runs here before the next step: set its generators while there is time."""
+        self._replica.seed(self.version)
+
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
         """Put the blocks of another part, of this version, into the model."""
         self._replica.take(ranges, buffers)

@@ -14,13 +14,17 @@ _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class Windows:
-    """Arenas that others made. What their makers have closed is let go of as others are opened."""
+    """Arenas that others made. What their makers have closed is let go of as others are opened.
 
-    def __init__(self) -> None:
+    ``read_only`` and ``relay`` as for ``Arena.open``.
+    """
+
+    def __init__(self, *, read_only: bool = False, relay: bool = False) -> None:
+        self._read_only, self._relay = read_only, relay
         self._arenas: dict[tuple[str, int], Arena] = {}
 
     def view(self, spot: Spot) -> memoryview:
-        """The bytes of a slot, which may be written.
+        """The bytes of a slot, which may be written unless these windows are for reading.
 
         Raises
         ------
@@ -33,8 +37,12 @@ class Windows:
         if key not in self._arenas:
             self._close(path for path, _ in self._arenas if not os.path.exists(path))
             self._close([spot.path])
-            self._arenas[key] = Arena.open(spot)
+            self._arenas[key] = Arena.open(spot, read_only=self._read_only, relay=self._relay)
         return self._arenas[key].slot(spot.slot)
+
+    def relayed(self, spot: Spot) -> Spot:
+        """How others find a slot, which has been looked at, through this process."""
+        return self._arenas[spot.path, spot.serial].spot(spot.slot)
 
     def look(self, spot: Spot) -> memoryview | None:
         """As ``view``; None where who made it is gone.

@@ -1,0 +1,134 @@
+"""What an executor does early, and what late, so that a barrier is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from device_world import SIZE, Peer, Stage, stage
+from live_worlds import job
+
+from warren.live import news
+from warren.live.messages import (
+    CompEnded,
+    Drop,
+    JobBroke,
+    NotOnComp,
+    RunTask,
+    TaskComputed,
+    TaskRaised,
+)
+from warren.live.server_messages import Pull, Push, State, Taken
+from warren.live.training.arena import Arena
+from warren.live.training.windows import Windows
+
+COMPUTED = TaskComputed(0, 0, 0, 0.5, b"", b"")
+
+
+@contextmanager
+def lying(device: Stage, *, rounds: int = 1) -> Iterator[tuple[Peer, RunTask, Arena]]:
+    """A task of job 0 whose state lies in its server's memory: trainer, task, memory."""
+    trainer = device.trainer("ana", 10)
+    for round_no in range(rounds):
+        device.assign(1 + round_no, 0, round_no, (0,))
+    arena = Arena.create(SIZE, 1)
+    arena.slot(0)[:] = b"\7" * SIZE
+    assert device.servers[0].hear(Pull).round == 0
+    device.servers[0].say(State(0, 1, SIZE, ((0, SIZE),), (), (), arena.spot(0)))
+    yield trainer, trainer.hear(RunTask), arena
+    arena.close()
+
+
+@pytest.mark.live
+def test_a_state_is_read_in_its_servers_memory_and_let_go_of_after_its_task() -> None:
+    with stage(job(0)) as device, lying(device) as (trainer, task, arena):
+        windows = Windows(read_only=True)
+        arena.slot(0)[0] = 9
+        seen = windows.view(task.state)
+        assert bytes(seen) == b"\x09" + b"\7" * (SIZE - 1), "no copy was made"
+        assert seen.readonly
+        assert device.servers[0].hears_none(Taken)
+        trainer.say(COMPUTED)
+        assert device.servers[0].hear(Push).round == 0
+        assert device.servers[0].hear(Taken).round == 0
+        windows.close()
+
+
+@pytest.mark.live
+def test_a_state_can_be_read_when_its_server_is_gone() -> None:
+    with stage(job(0)) as device, lying(device) as (_, task, arena):
+        arena.close()
+        windows = Windows(read_only=True)
+        assert bytes(windows.view(task.state)) == b"\7" * SIZE
+        windows.close()
+
+
+@pytest.mark.live
+def test_a_trainer_hears_which_task_of_the_job_follows() -> None:
+    with stage(job(0), job(1)) as device, lying(device, rounds=2) as (_, task, _):
+        assert task.then == (1, 0)
+    with stage(job(0)) as device, lying(device) as (_, task, _):
+        assert task.then is None
+
+
+@pytest.mark.live
+def test_an_error_of_a_task_that_was_taken_back_does_not_fail_its_job() -> None:
+    with stage(job(0)) as device, lying(device) as (trainer, _, _):
+        device.controller.say(Drop(0, False))
+        assert device.servers[0].hears_none(Taken)
+        trainer.say(TaskRaised(0, "its state is gone"))
+        assert device.controller.hears_none(JobBroke)
+
+
+@pytest.mark.live
+def test_the_end_of_a_task_is_told_though_the_next_state_never_comes() -> None:
+    with stage(job(0)) as device, lying(device, rounds=2) as (trainer, _, _):
+        trainer.say(COMPUTED)
+        assert device.controller.hear(CompEnded).seq == 1
+
+
+ENDED = CompEnded(1, 0, 0, 10, 20, False)
+
+
+class Told:
+    """A link that only notes."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def send(self, message: Any) -> None:
+        """Note it."""
+        self.said.append(message)
+
+
+def test_an_ended_task_waits_for_the_barrier_but_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns = [1000]
+    monkeypatch.setattr(news.time, "monotonic_ns", lambda: now_ns[0])
+    told: Any = Told()
+    one = news.News(told)
+    one.add(ENDED)
+    one.tell(hold=True)
+    assert (told.said, one.due_ns) == ([], 1000 + news.HELD_NS)
+    now_ns[0] += news.HELD_NS - 1
+    one.tell(hold=True)
+    assert not told.said
+    now_ns[0] += 1
+    one.tell(hold=True)
+    assert (told.said, one.due_ns) == ([ENDED], None)
+
+
+def test_other_news_takes_what_was_held_along_in_its_order() -> None:
+    told: Any = Told()
+    one = news.News(told)
+    one.add(ENDED)
+    one.tell(hold=True)
+    one.add(NotOnComp(3))
+    one.tell(hold=True)
+    assert (told.said, one.due_ns) == ([ENDED, NotOnComp(3)], None)
+    one.add(ENDED)
+    one.tell(hold=False)
+    assert told.said[2:] == [ENDED]
