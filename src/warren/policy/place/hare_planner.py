@@ -7,23 +7,22 @@ more budget: a longer search begins with all of a shorter one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.model.plan import Plan
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.estimate import columns, paid_rounds_J, round_ns_J
+from warren.policy.place.estimate import paid_rounds_J
+from warren.policy.place.hare_problem import Floats, finish_ns_of, instance_of, objective_of
 
 if TYPE_CHECKING:
     from warren.solve.branch import Branch
     from warren.solve.shares import Rule
 
-Floats = npt.NDArray[np.float64]
 MIN_COST: Final = 1000
 """What one schedule costs at least, in task placements: making it is never free."""
 LISTED_ROWS: Final = 50_000
@@ -52,9 +51,9 @@ class Planner:
 
         self.view = view
         self._makespan = objective == "makespan"
-        self._value_s = _objective(view, self._makespan)
+        self._value_s = objective_of(view, self._makespan)
         self._random = np.random.default_rng([view.seed, 0x504C])
-        self._plan_for(_instance(view, self._makespan))
+        self._plan_for(instance_of(view, self._makespan))
         self._search = RuleSearch(self._instance, self._value_s, view.seed)
         self.schedules = 0
         self.value = np.inf
@@ -229,72 +228,9 @@ class Planner:
     def _consider(self, rows: Any) -> bool:
         """Keep the schedule if it is better than the best."""
         self.schedules += 1
-        finish_ns_J = self._finish_ns_J(rows)
+        finish_ns_J = finish_ns_of(self.view, rows)
         value = self._value_s(finish_ns_J / NS_PER_S)
         if value >= self.value:
             return False
         self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
         return True
-
-    def _finish_ns_J(self, rows: Any) -> IntArray:
-        """When the rows, run as a plan, end each job.
-
-        Not what the scheduler expected: a task may start earlier on a device that was idle all
-        along, and a network of lanes queues synchronisations.
-        """
-        from warren.solve.execute import Tables, execute
-        from warren.solve.units import Rows
-
-        view, nothing = self.view, np.zeros(0, dtype=np.uint64)
-        tables = Tables(
-            arrival_ns_J=np.array(view.arrival_ns_J),
-            scale_J=np.array(view.scale_J),
-            rounds_J=np.array(view.rounds_J),
-            type_D=np.array(view.type_D),
-            comp_ns_JT=np.array(view.costs.comp_ns_JT, order="C"),
-            sync_ns_JT=np.array(view.costs.sync_ns_JT, order="C"),
-            comp_key_J=nothing,
-            sync_key_J=nothing,
-            cv_ppm=0,
-            is_lane=view.cluster.network.model == "lane",
-        )
-        columns = Rows(*map(np.ascontiguousarray, rows))
-        finish_ns_J: IntArray = execute(columns, tables, view.costs.switch_ns_JT).finish_ns_J
-        return finish_ns_J
-
-
-def _objective(view: View, makespan: bool) -> Callable[[Floats], float]:
-    """Of each job's finish in s. It knows the view alone: a method in the search's hands would
-    make a circle, in which the planner and its schedules outlive the plan."""
-    arrival_s_J, weight_J = view.arrival_ns_J / NS_PER_S, view.weight_J
-
-    def value_s(finish_s_J: Floats) -> float:
-        if makespan:
-            return float(finish_s_J.max() - arrival_s_J.min())
-        return float(weight_J @ (finish_s_J - arrival_s_J))
-
-    return value_s
-
-
-def _instance(view: View, makespan: bool) -> Any:
-    """The view's columns. For the makespan a job weighs what it has left to do."""
-    from warren.solve.instance import Instance
-    from warren.solve.search import lengths_s
-
-    instance = Instance(**columns(view), stretch_rounds_J=_stretches(view))
-    if makespan:
-        work_J, path_J = lengths_s(instance)
-        instance = instance._replace(weight_J=path_J * (work_J / len(view.type_D) + path_J))
-    return instance
-
-
-def _stretches(view: View) -> IntArray:
-    """Rounds of one stretch of each job at the run's grain."""
-    round_J = round_ns_J(view)
-    return np.array(
-        [
-            view.grain.rounds_for(int(round_J[job]), int(view.rounds_J[job]))
-            for job in range(len(view.jobs))
-        ],
-        dtype=np.int64,
-    )
