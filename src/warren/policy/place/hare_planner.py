@@ -17,10 +17,17 @@ from warren.model.plan import Plan
 from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.place.estimate import paid_rounds_J
-from warren.policy.place.hare_problem import Floats, finish_ns_of, instance_of, objective_of
+from warren.policy.place.hare_problem import (
+    Floats,
+    finish_ns_of,
+    gangs_of,
+    instance_of,
+    objective_of,
+)
 
 if TYPE_CHECKING:
     from warren.solve.branch import Branch
+    from warren.solve.preferences import Preferences
     from warren.solve.shares import Rule
 
 MIN_COST: Final = 1000
@@ -40,7 +47,7 @@ START_ALLOWANCE: Final = 10_000_000
 NODES_A_TURN: Final = 20_000
 SWITCHES_A_STRETCH: Final = (1, 10, 100)
 """Where switching between jobs is charged, stretches that last so many switches compete."""
-FLOW, LIST = "flow", "list"
+FLOW, LIST, LEFT = "flow", "list", "left"
 
 
 class Planner:
@@ -62,6 +69,7 @@ class Planner:
         self._way = LIST
         self._rule: Rule | None = None
         self._list: tuple[Floats, Floats] | None = None
+        self._preferences: Preferences | None = None
 
     def start(self) -> None:
         """The first schedules, whatever the budget."""
@@ -73,6 +81,9 @@ class Planner:
         elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
             # No type has a device for each task of a round: rounds must mix types.
             self.try_list(*next(self.orders()))
+        if self._stretched:
+            for preferences in self.preferences():
+                self.try_preferences(preferences)
         self._try_longer_stretches()
 
     def improve(self, budget: int) -> None:
@@ -109,18 +120,32 @@ class Planner:
             yield length_J / weight_J, -length_J / weight_J / np.maximum(self.view.rounds_J, 1)
         yield self.view.arrival_ns_J.astype(np.float64), still
 
+    def preferences(self) -> Iterator[Preferences]:
+        """How stretches are first dispatched, at the prices of the best rule so far."""
+        from warren.solve.preferences import first_preferences
+
+        price_s_JT, _ = self._prices_s_JT(self._search.rule)
+        return first_preferences(self._instance, gangs_of(self.view), price_s_JT)
+
     def try_rule(self, rule: Rule) -> int:
         """A schedule by a rule of sharing; what it cost."""
         if self._stretched:
-            rows, cost = self._insert(rule)
-        else:
-            from warren.solve.guided import guided
+            return self._insert(rule)
+        from warren.solve.guided import guided
 
-            rows, _, visits = guided(self._instance, rule)
-            cost = rows.shape[1] + visits // 10
+        rows, _, visits = guided(self._instance, rule)
         if self._consider(rows):
             self._way, self._rule = FLOW, rule
-        return max(MIN_COST, cost)
+        return _cost(rows, visits)
+
+    def try_preferences(self, preferences: Preferences) -> int:
+        """A schedule of stretches, the least left to do first; what it cost."""
+        from warren.solve.remaining import by_remaining
+
+        rows, _, looked = by_remaining(self._instance, preferences)
+        if self._consider(rows):
+            self._way, self._preferences = LEFT, preferences
+        return _cost(rows, looked)
 
     def try_list(self, priority_J: Floats, step_J: Floats) -> int:
         """A schedule by earliest completion in this order; what it cost."""
@@ -152,19 +177,27 @@ class Planner:
                 best = self._instance
         self._plan_for(best)
 
-    def _insert(self, rule: Rule) -> tuple[Any, int]:
-        from warren.solve.fluid import flow
+    def _insert(self, rule: Rule) -> int:
+        """Stretches job by job, in the order and at the prices of a rule; what it cost."""
         from warren.solve.insertion import insertion
+
+        price_s_JT, visits = self._prices_s_JT(rule)
+        order_N = np.argsort(rule.priority_J, kind="stable")
+        rows, _, looked = insertion(self._instance, order_N, price_s_JT)
+        if self._consider(rows):
+            self._way, self._rule = FLOW, rule
+        return _cost(rows, visits + looked)
+
+    def _prices_s_JT(self, rule: Rule) -> tuple[Floats, int]:
+        """What a round on each type costs each job under a rule, half way through the flow, and
+        how many jobs were served to know it."""
+        from warren.solve.fluid import flow
         from warren.solve.shares import others_at_half, prices_s_JT
 
         finish_s_J, visits = flow(self._instance, rule, self._search.terms)
         others_J = others_at_half(self._instance, finish_s_J)
-        rows, _, looked = insertion(
-            self._instance,
-            np.argsort(rule.priority_J, kind="stable"),
-            others_J[:, None] * prices_s_JT(self._instance, rule, self._search.terms),
-        )
-        return rows, rows.shape[1] + (visits + looked) // 10
+        prices = prices_s_JT(self._instance, rule, self._search.terms)
+        return others_J[:, None] * prices, visits
 
     def _turns(self) -> Iterator[int]:
         """The search, a piece at a time; what each piece cost. Ends when all is known."""
@@ -187,17 +220,29 @@ class Planner:
                 self._search.step()
                 yield self._search.spent - spent
             if self._search.rule is not rule:
-                yield self.try_rule(self._search.rule)
+                yield self._follow(self._search.rule)
             moved = 0
             while self._rows <= MOVED_ROWS and moved < piece:
                 cost = self._move()
                 moved += cost
                 yield cost
 
+    def _follow(self, rule: Rule) -> int:
+        """A schedule by a better rule; where stretches were best dispatched, by its prices."""
+        if self._way != LEFT or self._preferences is None:
+            return self.try_rule(rule)
+        price_s_JT, visits = self._prices_s_JT(rule)
+        return visits // 10 + self.try_preferences(
+            self._preferences._replace(price_s_JT=price_s_JT)
+        )
+
     def _move(self) -> int:
         """One move away from the best schedule, made the way that it was made."""
+        from warren.solve.preferences import nearby
         from warren.solve.search import neighbour
 
+        if self._way == LEFT and self._preferences is not None:
+            return self.try_preferences(nearby(self._preferences, self._random))
         if self._way == FLOW and self._rule is not None:
             return self.try_rule(neighbour(self._rule, self._random))
         assert self._list is not None
@@ -234,3 +279,8 @@ class Planner:
             return False
         self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
         return True
+
+
+def _cost(rows: Any, looked: int) -> int:
+    """What a schedule cost, in task placements."""
+    return max(MIN_COST, int(rows.shape[1]) + looked // 10)

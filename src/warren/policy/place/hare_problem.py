@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.costs import IntArray
-from warren.model.units import NS_PER_S
+from warren.model.units import NEVER_NS, NS_PER_S
 from warren.model.view import View
-from warren.policy.place.estimate import columns, round_ns_J
+from warren.policy.place.estimate import columns, gang_sizes_J, round_ns_J
 
 if TYPE_CHECKING:
     from warren.solve.instance import Instance
+    from warren.solve.preferences import Gangs
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,6 +41,19 @@ def _stretches(view: View) -> IntArray:
             for job in range(len(view.jobs))
         ],
         dtype=np.int64,
+    )
+
+
+def gangs_of(view: View) -> Gangs:
+    """How jobs run as gangs at the run's grain."""
+    from warren.solve.preferences import Gangs
+
+    grain = view.grain
+    return Gangs(
+        gang_J=gang_sizes_J(view),
+        round_ns_J=round_ns_J(view),
+        most_rounds=NEVER_NS if grain.rounds is None else grain.rounds,
+        most_ns=NEVER_NS if grain.time_ns is None else grain.time_ns,
     )
 
 
