@@ -122,3 +122,15 @@ def test_a_job_waits_for_a_type_that_is_worth_it_unless_its_gang_needs_more() ->
     price_s_JT = np.array([[50.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     priced = dispatched(view, free._replace(patience=3.0, price_s_JT=price_s_JT))[1]
     assert (priced / NS_PER_S).tolist() == [44.0, 11.0, 4.0]
+
+
+def test_stretches_on_slow_devices_are_as_many_as_it_takes() -> None:
+    jobs = [worlds.job(index, rounds=30) for index in range(7)]
+    run = worlds.run(worlds.cluster(["fast"] + ["slow"] * 6), jobs, grain=seconds(10))
+    costs = worlds.costs([[1.0, 9.0]] * 7, [[0.0] * 2] * 7)
+    view = State(run, costs).view()
+    rows, finish_ns_J = dispatched(view, srtf_of(view))
+    # On the fast device a job is three stretches; room is made for twice that.
+    assert rows.shape[1] > 2 * 7 * 3
+    assert rows[2].sum() == 7 * 30
+    assert finish_ns_J.tolist() == finish_ns(run, costs, "srtf").tolist()

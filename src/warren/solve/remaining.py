@@ -44,7 +44,7 @@ class _State(NamedTuple):
     count: Any
 
 
-_ROWS, _VISITS = range(2)
+_ROWS, _VISITS, _NOW = range(3)
 
 
 def by_remaining(instance: Instance, preferences: Preferences) -> tuple[Any, Any, int]:
@@ -53,7 +53,7 @@ def by_remaining(instance: Instance, preferences: Preferences) -> tuple[Any, Any
     Parameters
     ----------
     instance
-        Jobs and devices; ``stretch_rounds_J`` is not looked at.
+        Jobs and devices; ``stretch_rounds_J`` is a guess of how long stretches will be.
     preferences
         Which job comes first, and what it takes.
 
@@ -70,7 +70,8 @@ def by_remaining(instance: Instance, preferences: Preferences) -> tuple[Any, Any
     """
     instance, gangs = prepared(instance), preferences.gangs
     state = _new_state(instance, preferences)
-    _run(instance, gangs, state, preferences.keeps)
+    while not _run(instance, gangs, state, preferences.keeps):
+        state = state._replace(rows=_more_rows(state.rows, instance.scale_J.max()))
     rows: Any = state.rows[:, : state.count[_ROWS]]
     return rows, state.finish_ns_J, int(state.count[_VISITS])
 
@@ -79,6 +80,7 @@ def _new_state(instance: Instance, preferences: Preferences) -> _State:
     jobs, types = instance.comp_ns_JT.shape
     usable_JT = usable(instance.fits_JT, instance.type_D)
     runs_J = usable_JT.any(axis=1) & (instance.rounds_J > 0)
+    stretches_J = -(-instance.rounds_J // instance.stretch_rounds_J)
     agenda = new_agenda(jobs + len(instance.type_D))
     for job in np.flatnonzero(runs_J):
         push(agenda, instance.arrival_ns_J[job], job)
@@ -95,33 +97,33 @@ def _new_state(instance: Instance, preferences: Preferences) -> _State:
         agenda=agenda,
         chosen_N=np.zeros(len(instance.type_D), np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
-        rows=np.zeros((5, _most_rows(instance, preferences.gangs, usable_JT, runs_J)), np.int64),
-        count=np.zeros(2, np.int64),
+        rows=np.zeros((5, 2 * int((stretches_J * instance.scale_J)[runs_J].sum())), np.int64),
+        count=np.zeros(3, np.int64),
     )
 
 
-def _most_rows(instance: Instance, gangs: Gangs, usable_JT: Any, runs_J: Any) -> int:
-    """As many as there are if each stretch is on the slowest devices."""
-    tasks_J = -(-instance.scale_J // np.maximum(gangs.gang_J, 1))
-    round_ns_JT = tasks_J[:, None] * instance.comp_ns_JT + instance.sync_ns_JT
-    slowest_ns_J = np.where(usable_JT, round_ns_JT, 1).max(axis=1)
-    rounds_J = np.clip(gangs.most_ns // slowest_ns_J, 1, gangs.most_rounds)
-    return int((-(-instance.rounds_J // rounds_J) * instance.scale_J)[runs_J].sum())
+def _more_rows(rows: Any, more: int) -> Any:
+    """Room for twice as many, and one job more."""
+    grown = np.zeros((len(rows), 2 * rows.shape[1] + more), np.int64)
+    grown[:, : rows.shape[1]] = rows
+    return grown
 
 
 @kernel
-def _run(instance: Instance, gangs: Gangs, state: _State, keeps: bool) -> None:
-    """From the first arrival to the last barrier."""
+def _run(instance: Instance, gangs: Gangs, state: _State, keeps: bool) -> bool:
+    """From where it stopped to the last barrier; whether it came there: there is no room else."""
     agenda = state.agenda
-    while agenda.count[0] > 0:
-        now = agenda.time_ns_E[0]
+    going = _walk(instance, gangs, state, keeps, state.count[_NOW])
+    while going and agenda.count[0] > 0:
+        now = state.count[_NOW] = agenda.time_ns_E[0]
         while agenda.count[0] > 0 and agenda.time_ns_E[0] == now:
             who = pop(agenda)
             if who < 0:
                 give_back(state.idle, instance.type_D[-who - 1], -who - 1)
             else:
                 _advance(instance, state, who, now)
-        _walk(instance, gangs, state, keeps, now)
+        going = _walk(instance, gangs, state, keeps, now)
+    return bool(going)
 
 
 @kernel
@@ -139,13 +141,15 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
 
 
 @kernel
-def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int) -> None:
-    """Jobs in order, while devices are idle."""
+def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int) -> bool:
+    """Jobs in order, while devices are idle; whether there was room for all rows."""
     place, idle, idle_T = 0, 0, state.idle.count_T
     for kind in range(len(idle_T)):
         idle += idle_T[kind]
     while idle > 0 and place < state.ready.count[0]:
         job = state.ready.job_N[place]
+        if state.count[_ROWS] + instance.scale_J[job] > state.rows.shape[1]:
+            return False
         state.count[_VISITS] += 1
         liked = 0
         for kind in range(len(idle_T)):
@@ -160,12 +164,13 @@ def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int
                 taken = gangs.gang_J[job]
                 _start_stretch(instance, gangs, state, job, now)
             elif keeps:
-                return
+                return True
         idle -= taken
         if taken > 0 and state.left_J[job] == 0:
             remove(state.ready, place)
         else:
             place += 1
+    return True
 
 
 @inlined
