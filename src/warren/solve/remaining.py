@@ -113,8 +113,9 @@ def _more_rows(rows: Any, more: int) -> Any:
 def _run(instance: Instance, gangs: Gangs, state: _State, keeps: bool) -> bool:
     """From where it stopped to the last barrier; whether it came there: there is no room else."""
     agenda = state.agenda
-    going = _walk(instance, gangs, state, keeps, state.count[_NOW])
-    while going and agenda.count[0] > 0:
+    while _walk(instance, gangs, state, keeps, state.count[_NOW]):
+        if agenda.count[0] == 0:
+            return True
         now = state.count[_NOW] = agenda.time_ns_E[0]
         while agenda.count[0] > 0 and agenda.time_ns_E[0] == now:
             who = pop(agenda)
@@ -122,11 +123,10 @@ def _run(instance: Instance, gangs: Gangs, state: _State, keeps: bool) -> bool:
                 give_back(state.idle, instance.type_D[-who - 1], -who - 1)
             else:
                 _advance(instance, state, who, now)
-        going = _walk(instance, gangs, state, keeps, now)
-    return bool(going)
+    return False
 
 
-@kernel
+@inlined
 def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
     """A job arrives, or its stretch ends."""
     state.round_J[job] = max(0, state.round_J[job] + state.rounds_J[job])
@@ -140,7 +140,7 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
     add(state.ready, state.key_J, job)
 
 
-@kernel
+@inlined
 def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int) -> bool:
     """Jobs in order, while devices are idle; whether there was room for all rows."""
     place, idle, idle_T = 0, 0, state.idle.count_T
