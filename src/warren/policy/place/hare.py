@@ -5,7 +5,8 @@ What
     prices of device time) shares the devices among the jobs present, as if both were liquid;
     local search over such rules takes a millisecond a trial. *Rounds*: dispatch in time gives
     each round of a job the type that the rule has for it, and a free device the first task in
-    order; stretches of rounds are inserted, job by job, into what is left of the devices' time.
+    order. Stretches of rounds are inserted, job by job, into what is left of the devices' time,
+    or dispatched in time, the least left to do first; one such schedule is that of ``srtf``.
     *Tasks*: where there are few, lists of earliest completion compete, single moves are judged by
     whole schedules, and at most two dozen tasks are searched for the optimum. Each schedule is run
     with the profile's times before it is compared, so more budget never gives a worse plan.

@@ -7,23 +7,29 @@ more budget: a longer search begins with all of a shorter one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.model.plan import Plan
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.estimate import columns, paid_rounds_J, round_ns_J
+from warren.policy.place.estimate import paid_rounds_J
+from warren.policy.place.hare_problem import (
+    Floats,
+    finish_ns_of,
+    gangs_of,
+    instance_of,
+    objective_of,
+)
 
 if TYPE_CHECKING:
     from warren.solve.branch import Branch
+    from warren.solve.preferences import Preferences
     from warren.solve.shares import Rule
 
-Floats = npt.NDArray[np.float64]
 MIN_COST: Final = 1000
 """What one schedule costs at least, in task placements: making it is never free."""
 LISTED_ROWS: Final = 50_000
@@ -41,7 +47,7 @@ START_ALLOWANCE: Final = 10_000_000
 NODES_A_TURN: Final = 20_000
 SWITCHES_A_STRETCH: Final = (1, 10, 100)
 """Where switching between jobs is charged, stretches that last so many switches compete."""
-FLOW, LIST = "flow", "list"
+FLOW, LIST, LEFT = "flow", "list", "left"
 
 
 class Planner:
@@ -52,9 +58,9 @@ class Planner:
 
         self.view = view
         self._makespan = objective == "makespan"
-        self._value_s = _objective(view, self._makespan)
+        self._value_s = objective_of(view, self._makespan)
         self._random = np.random.default_rng([view.seed, 0x504C])
-        self._plan_for(_instance(view, self._makespan))
+        self._plan_for(instance_of(view, self._makespan))
         self._search = RuleSearch(self._instance, self._value_s, view.seed)
         self.schedules = 0
         self.value = np.inf
@@ -63,6 +69,7 @@ class Planner:
         self._way = LIST
         self._rule: Rule | None = None
         self._list: tuple[Floats, Floats] | None = None
+        self._preferences: Preferences | None = None
 
     def start(self) -> None:
         """The first schedules, whatever the budget."""
@@ -74,6 +81,9 @@ class Planner:
         elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
             # No type has a device for each task of a round: rounds must mix types.
             self.try_list(*next(self.orders()))
+        if self._stretched:
+            for preferences in self.preferences():
+                self.try_preferences(preferences)
         self._try_longer_stretches()
 
     def improve(self, budget: int) -> None:
@@ -110,18 +120,32 @@ class Planner:
             yield length_J / weight_J, -length_J / weight_J / np.maximum(self.view.rounds_J, 1)
         yield self.view.arrival_ns_J.astype(np.float64), still
 
+    def preferences(self) -> Iterator[Preferences]:
+        """How stretches are first dispatched, at the prices of the best rule so far."""
+        from warren.solve.preferences import first_preferences
+
+        price_s_JT, _ = self._prices_s_JT(self._search.rule)
+        return first_preferences(self._instance, gangs_of(self.view), price_s_JT)
+
     def try_rule(self, rule: Rule) -> int:
         """A schedule by a rule of sharing; what it cost."""
         if self._stretched:
-            rows, cost = self._insert(rule)
-        else:
-            from warren.solve.guided import guided
+            return self._insert(rule)
+        from warren.solve.guided import guided
 
-            rows, _, visits = guided(self._instance, rule)
-            cost = rows.shape[1] + visits // 10
+        rows, _, visits = guided(self._instance, rule)
         if self._consider(rows):
             self._way, self._rule = FLOW, rule
-        return max(MIN_COST, cost)
+        return _cost(rows, visits)
+
+    def try_preferences(self, preferences: Preferences) -> int:
+        """A schedule of stretches, the least left to do first; what it cost."""
+        from warren.solve.remaining import by_remaining
+
+        rows, _, looked = by_remaining(self._instance, preferences)
+        if self._consider(rows):
+            self._way, self._preferences = LEFT, preferences
+        return _cost(rows, looked)
 
     def try_list(self, priority_J: Floats, step_J: Floats) -> int:
         """A schedule by earliest completion in this order; what it cost."""
@@ -153,19 +177,27 @@ class Planner:
                 best = self._instance
         self._plan_for(best)
 
-    def _insert(self, rule: Rule) -> tuple[Any, int]:
-        from warren.solve.fluid import flow
+    def _insert(self, rule: Rule) -> int:
+        """Stretches job by job, in the order and at the prices of a rule; what it cost."""
         from warren.solve.insertion import insertion
+
+        price_s_JT, visits = self._prices_s_JT(rule)
+        order_N = np.argsort(rule.priority_J, kind="stable")
+        rows, _, looked = insertion(self._instance, order_N, price_s_JT)
+        if self._consider(rows):
+            self._way, self._rule = FLOW, rule
+        return _cost(rows, visits + looked)
+
+    def _prices_s_JT(self, rule: Rule) -> tuple[Floats, int]:
+        """What a round on each type costs each job under a rule, half way through the flow, and
+        how many jobs were served to know it."""
+        from warren.solve.fluid import flow
         from warren.solve.shares import others_at_half, prices_s_JT
 
         finish_s_J, visits = flow(self._instance, rule, self._search.terms)
         others_J = others_at_half(self._instance, finish_s_J)
-        rows, _, looked = insertion(
-            self._instance,
-            np.argsort(rule.priority_J, kind="stable"),
-            others_J[:, None] * prices_s_JT(self._instance, rule, self._search.terms),
-        )
-        return rows, rows.shape[1] + (visits + looked) // 10
+        prices = prices_s_JT(self._instance, rule, self._search.terms)
+        return others_J[:, None] * prices, visits
 
     def _turns(self) -> Iterator[int]:
         """The search, a piece at a time; what each piece cost. Ends when all is known."""
@@ -188,17 +220,29 @@ class Planner:
                 self._search.step()
                 yield self._search.spent - spent
             if self._search.rule is not rule:
-                yield self.try_rule(self._search.rule)
+                yield self._follow(self._search.rule)
             moved = 0
             while self._rows <= MOVED_ROWS and moved < piece:
                 cost = self._move()
                 moved += cost
                 yield cost
 
+    def _follow(self, rule: Rule) -> int:
+        """A schedule by a better rule; where stretches were best dispatched, by its prices."""
+        if self._way != LEFT or self._preferences is None:
+            return self.try_rule(rule)
+        price_s_JT, visits = self._prices_s_JT(rule)
+        return visits // 10 + self.try_preferences(
+            self._preferences._replace(price_s_JT=price_s_JT)
+        )
+
     def _move(self) -> int:
         """One move away from the best schedule, made the way that it was made."""
+        from warren.solve.preferences import nearby
         from warren.solve.search import neighbour
 
+        if self._way == LEFT and self._preferences is not None:
+            return self.try_preferences(nearby(self._preferences, self._random))
         if self._way == FLOW and self._rule is not None:
             return self.try_rule(neighbour(self._rule, self._random))
         assert self._list is not None
@@ -229,72 +273,14 @@ class Planner:
     def _consider(self, rows: Any) -> bool:
         """Keep the schedule if it is better than the best."""
         self.schedules += 1
-        finish_ns_J = self._finish_ns_J(rows)
+        finish_ns_J = finish_ns_of(self.view, rows)
         value = self._value_s(finish_ns_J / NS_PER_S)
         if value >= self.value:
             return False
         self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
         return True
 
-    def _finish_ns_J(self, rows: Any) -> IntArray:
-        """When the rows, run as a plan, end each job.
 
-        Not what the scheduler expected: a task may start earlier on a device that was idle all
-        along, and a network of lanes queues synchronisations.
-        """
-        from warren.solve.execute import Tables, execute
-        from warren.solve.units import Rows
-
-        view, nothing = self.view, np.zeros(0, dtype=np.uint64)
-        tables = Tables(
-            arrival_ns_J=np.array(view.arrival_ns_J),
-            scale_J=np.array(view.scale_J),
-            rounds_J=np.array(view.rounds_J),
-            type_D=np.array(view.type_D),
-            comp_ns_JT=np.array(view.costs.comp_ns_JT, order="C"),
-            sync_ns_JT=np.array(view.costs.sync_ns_JT, order="C"),
-            comp_key_J=nothing,
-            sync_key_J=nothing,
-            cv_ppm=0,
-            is_lane=view.cluster.network.model == "lane",
-        )
-        columns = Rows(*map(np.ascontiguousarray, rows))
-        finish_ns_J: IntArray = execute(columns, tables, view.costs.switch_ns_JT).finish_ns_J
-        return finish_ns_J
-
-
-def _objective(view: View, makespan: bool) -> Callable[[Floats], float]:
-    """Of each job's finish in s. It knows the view alone: a method in the search's hands would
-    make a circle, in which the planner and its schedules outlive the plan."""
-    arrival_s_J, weight_J = view.arrival_ns_J / NS_PER_S, view.weight_J
-
-    def value_s(finish_s_J: Floats) -> float:
-        if makespan:
-            return float(finish_s_J.max() - arrival_s_J.min())
-        return float(weight_J @ (finish_s_J - arrival_s_J))
-
-    return value_s
-
-
-def _instance(view: View, makespan: bool) -> Any:
-    """The view's columns. For the makespan a job weighs what it has left to do."""
-    from warren.solve.instance import Instance
-    from warren.solve.search import lengths_s
-
-    instance = Instance(**columns(view), stretch_rounds_J=_stretches(view))
-    if makespan:
-        work_J, path_J = lengths_s(instance)
-        instance = instance._replace(weight_J=path_J * (work_J / len(view.type_D) + path_J))
-    return instance
-
-
-def _stretches(view: View) -> IntArray:
-    """Rounds of one stretch of each job at the run's grain."""
-    round_J = round_ns_J(view)
-    return np.array(
-        [
-            view.grain.rounds_for(int(round_J[job]), int(view.rounds_J[job]))
-            for job in range(len(view.jobs))
-        ],
-        dtype=np.int64,
-    )
+def _cost(rows: Any, looked: int) -> int:
+    """What a schedule cost, in task placements."""
+    return max(MIN_COST, int(rows.shape[1]) + looked // 10)
