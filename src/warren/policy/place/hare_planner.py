@@ -34,6 +34,8 @@ MIN_COST: Final = 1000
 """What one schedule costs at least, in task placements: making it is never free."""
 LISTED_ROWS: Final = 50_000
 """Up to this many rows, greedy lists compete with the rules of sharing from the start."""
+LISTED_STRETCHES: Final = 2_000
+"""The same for rows of stretches, which are better dispatched by what is left to do."""
 MOVED_ROWS: Final = 20_000
 """Up to this many rows, single moves are judged by whole schedules, too."""
 FLOWS_A_SCHEDULE: Final = 20
@@ -75,7 +77,7 @@ class Planner:
         """The first schedules, whatever the budget."""
         self._search.start(START_ALLOWANCE)
         self.try_rule(self._search.rule)
-        if self._rows <= LISTED_ROWS:
+        if self._rows <= (LISTED_STRETCHES if self._stretched else LISTED_ROWS):
             for priority_J, step_J in self.orders():
                 self.try_list(priority_J, step_J)
         elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
