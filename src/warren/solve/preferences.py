@@ -12,7 +12,7 @@ from warren.solve.pool import usable
 from warren.solve.search import lengths_s
 
 PATIENCES: Final = (1.2, 1.35, 1.5, 2.0, 3.0)
-"""The more devices are idle, the longer a job may wait for a better one: tried at the start."""
+"""How many times as dear as its cheapest type another may be to a job: tried at the start."""
 
 
 class Gangs(NamedTuple):

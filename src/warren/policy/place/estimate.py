@@ -54,7 +54,7 @@ def paid_rounds_J(view: View, switches: int) -> IntArray:
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
     devices, cost_D = _priced(view, job, devices)
-    return _cheapest(devices, cost_D, count)
+    return _least(devices, cost_D, count)
 
 
 def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
@@ -69,7 +69,7 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     if len(devices) > count > 0:
         usable_D = cost_D <= np.partition(cost_D, count - 1)[count - 1]
         devices, cost_D = devices[usable_D], cost_D[usable_D]
-    return _cheapest(devices, -cost_D, count)
+    return _least(devices, -cost_D, count)
 
 
 def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray]:
@@ -83,9 +83,9 @@ def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray
     return devices, cost_T[kind_D]
 
 
-def _cheapest(devices: IntArray, cost_D: IntArray, count: int) -> list[int]:
+def _least(devices: IntArray, key_D: IntArray, count: int) -> list[int]:
     if len(devices) > 1:
-        devices = devices[cost_D.argsort(kind="stable")]
+        devices = devices[key_D.argsort(kind="stable")]
     chosen: list[int] = devices[:count].tolist()
     return chosen
 
