@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 FOR_COMPILING = ("numba.np.arraymath", "numba.cpython.unicode", "scipy")
 PROGRAM = f"""
@@ -23,3 +26,31 @@ def test_machine_code_on_disk_needs_nothing_of_the_compiler() -> None:
         for _ in range(2)
     ]
     assert runs[1].stdout == "\n"
+
+
+KERNELS = """
+from warren.solve.kernel import kernel
+
+@kernel
+def inner(value):
+    return value + 1
+
+@kernel
+def outer(value):
+    return 2 * inner(value)
+"""
+
+
+@pytest.mark.parametrize("again", ["outer", "inner"])
+def test_a_kernel_from_disk_is_linked_with_one_that_is_compiled(tmp_path: Path, again: str) -> None:
+    """Its bitcode is parsed then, and not before."""
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    calls = ("kernels.inner(1)", "kernels.inner(2), kernels.outer(3)", f"kernels.{again}(3)")
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", f"import kernels; print({call})"],
+            capture_output=True, text=True, check=True, cwd=tmp_path,
+        ).stdout
+        for call in calls
+    ]  # fmt: skip
+    assert found == ["2\n", "3 8\n", {"outer": "8\n", "inner": "4\n"}[again]]

@@ -23,8 +23,49 @@ def _hidden(module: str) -> Iterator[None]:
 
 
 with _hidden("scipy"):  # numba looks at its version only
+    from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
     from numba import njit
-    from numba.core.caching import FunctionCache
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.codegen import JITCodeLibrary
+
+
+class _Library(JITCodeLibrary):
+    """Machine code from disk. The bitcode beside it is for linking: not parsed until then."""
+
+    bitcode = b""
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> _Library:
+        name, _, (machine_code, bitcode) = state
+        library = cls(codegen, name)
+        library.enable_object_caching()  # type: ignore[no-untyped-call]
+        library._set_compiled_object(machine_code)  # type: ignore[no-untyped-call]
+        library._finalize_final_module()  # type: ignore[no-untyped-call]
+        library.bitcode = bitcode
+        return library
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = parse_bitcode(self.bitcode)
+        return self._shared_module
+
+
+class _Loader(CompileResultCacheImpl):
+    """Makes a kernel of what is on disk.
+
+    numba parses all bitcode at once, to learn which symbols there are. That takes half of the
+    time to load a kernel; what a call of it needs are two symbols, whose names are beside it.
+    """
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        codegen, symbols = target_context.codegen(), payload[1]
+        names = (symbols.llvm_func_name, symbols.llvm_cpython_wrapper_name)
+        codegen._engine._defined_symbols.update(names)
+        codegen._library_class, usual = _Library, codegen._library_class
+        try:
+            return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
+        finally:
+            codegen._library_class = usual
 
 
 class _MachineCode(FunctionCache):
@@ -35,6 +76,8 @@ class _MachineCode(FunctionCache):
     where it is not there, the compiler does it. Most kernels are called by others only, so the
     folder is looked at when one is called.
     """
+
+    _impl_class = _Loader
 
     def __init__(self, function: Any) -> None:
         self._function, self._is_open = function, False
