@@ -41,6 +41,13 @@ def push(agenda: Agenda, time_ns: int, who: int) -> None:
 
 
 @kernel
+def push_all(agenda: Agenda, time_ns_N: Any, who_N: Any) -> None:
+    """Add entries one after the other. Each call from Python takes longer than its push."""
+    for place in range(len(who_N)):
+        push(agenda, time_ns_N[place], who_N[place])
+
+
+@kernel
 def pop(agenda: Agenda) -> Any:
     """Remove an entry of the earliest time; whose it is."""
     time, whose = agenda.time_ns_E, agenda.who_E

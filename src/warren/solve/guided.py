@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.agenda import Agenda, new_agenda, pop, push
+from warren.solve.agenda import Agenda, new_agenda, pop, push, push_all
 from warren.solve.instance import Instance, prepared
 from warren.solve.kernel import kernel
 from warren.solve.queues import Queues, enqueue, leave, new_queues
@@ -74,8 +74,7 @@ def _new_state(instance: Instance, rule: Rule) -> _State:
     runs_J = np.isfinite(shares.turn_s_JT).any(axis=1) & (instance.rounds_J > 0)
     count_T = np.bincount(instance.type_D, minlength=types)
     agenda = new_agenda(jobs + devices)
-    for job in np.flatnonzero(runs_J):
-        push(agenda, instance.arrival_ns_J[job], job)
+    push_all(agenda, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
     return _State(
         shares=shares,
         queues=new_queues(types, jobs),

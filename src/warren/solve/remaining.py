@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.agenda import Agenda, new_agenda, pop, push
+from warren.solve.agenda import Agenda, new_agenda, pop, push, push_all
 from warren.solve.idle import Idle, give_back, new_idle, take_first
 from warren.solve.instance import Instance, prepared
 from warren.solve.kernel import inlined, kernel
@@ -82,8 +82,7 @@ def _new_state(instance: Instance, preferences: Preferences) -> _State:
     runs_J = usable_JT.any(axis=1) & (instance.rounds_J > 0)
     stretches_J = -(-instance.rounds_J // instance.stretch_rounds_J)
     agenda = new_agenda(jobs + len(instance.type_D))
-    for job in np.flatnonzero(runs_J):
-        push(agenda, instance.arrival_ns_J[job], job)
+    push_all(agenda, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
     return _State(
         idle=new_idle(instance.type_D, types),
         cost_JT=costs_ns_JT(instance, preferences),
