@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -12,25 +13,41 @@ from warren.core.history import read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable
+from warren.model.decision import Decision
 from warren.model.run import Grain, Run
 from warren.model.units import NS_PER_S
+from warren.model.view import View
 from warren.policy.place.estimate import gang_round_ns, no_faster
 from warren.policy.place.registry import place_policy
+from warren.policy.place.srtf import Memory, Srtf
+from warren.policy.protocol import AnyPolicy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
 
-def finish_s(run: Run, costs: CostTable) -> list[float]:
+def journal_of(run: Run, costs: CostTable, policy: AnyPolicy) -> bytes:
     journal = bytearray()
     core = Core(
-        run=run, costs=costs, policy=place_policy("srtf"), port=SimPort(run, costs),
+        run=run, costs=costs, policy=policy, port=SimPort(run, costs),
         sink=journal.extend, world="sim", check=True,
     )  # fmt: skip
     core.execute()
-    found: list[float] = (read_history(bytes(journal)).finish_ns_J / NS_PER_S).tolist()
+    return bytes(journal)
+
+
+def finish_s(run: Run, costs: CostTable) -> list[float]:
+    journal = journal_of(run, costs, place_policy("srtf"))
+    found: list[float] = (read_history(journal).finish_ns_J / NS_PER_S).tolist()
     return found
+
+
+class LooksAtAll(Srtf):
+    """Takes no job to be served."""
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        return super().decide(view, replace(memory, left=True))
 
 
 def seconds(value: int) -> Grain:
@@ -56,6 +73,14 @@ def test_a_round_takes_the_slowest_of_the_devices_that_end_it_soonest() -> None:
                 pace = min(gang[0] for gang in speeds)
                 slowest = max(gang for gang in speeds if gang[0] == pace)
                 assert cost_T[view.type_D[found]].tolist() == slowest
+
+
+def test_looking_only_at_what_changed_decides_as_looking_at_every_job_does() -> None:
+    for seed in range(20):
+        for grain in (Grain(), seconds(8)):
+            run, costs = worlds.random_world(seed, jobs=8, devices=6)
+            run = replace(run, grain=grain)
+            assert journal_of(run, costs, Srtf()) == journal_of(run, costs, LooksAtAll())
 
 
 def test_srtf_leaves_a_faster_device_to_others_where_a_slow_one_sets_the_pace() -> None:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Event(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """Base of all events."""
 
     time_ns: int

@@ -10,7 +10,7 @@ import numpy as np
 from warren.model.costs import IntArray
 
 
-class Assignment(msgspec.Struct, frozen=True, array_like=True):
+class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Put tasks of one job at the end of one device's queue.
 
     The device runs, for each round from ``round`` to ``round + rounds - 1``, the tasks

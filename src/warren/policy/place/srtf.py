@@ -22,8 +22,8 @@ Differs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -49,14 +49,20 @@ from warren.policy.place.estimate import (
 )
 
 _ROUND_TO_START: Final = (JobArrived, RolledBack)
+_MAKES_READY: Final = (RoundsDone, *_ROUND_TO_START)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Estimates that do not change: gang size and time of one round alone, per job."""
+    """Estimates that do not change: gang size and time of one round alone, per job.
+
+    ``left``: whether tasks that could start may have been left without a device. If not, only the
+    jobs of the next events can have such tasks.
+    """
 
     gang_J: IntArray
     round_ns_J: IntArray
+    left: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,27 +83,31 @@ class Srtf:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Give free devices to ready jobs, shortest remaining time first."""
-        idle_D = view.queued_D == 0
-        free = idle_D.nonzero()[0]
         waiting = {
             event.job: Reason.WAITING_FOR_DEVICES
             for event in view.changes
             if isinstance(event, _ROUND_TO_START)
         }
-        if not len(free):
-            return Decision(reasons=waiting) if waiting else NOTHING, memory
         assign: list[Assignment] = []
-        for job in self._ranked(view, memory, len(free)):
-            given = self._give(view, memory, job, free)
-            assign += given
-            waiting.pop(job, None)
+        given: list[Assignment] = []
+        idle_D = view.queued_D == 0
+        free = idle_D.nonzero()[0]
+        left = not len(free)
+        for job in self._ranked(view, memory, len(free)) if len(free) else ():
             if given:
                 idle_D[[one.device for one in given]] = False
                 free = idle_D.nonzero()[0]
-                if not len(free):
-                    break
-            elif view.costs.fits_JT[job, view.type_D[free]].any():
+            if not len(free):
+                left = True
                 break
+            given = self._give(view, memory, job, free)
+            assign += given
+            waiting.pop(job, None)
+            left |= sum(len(one.shards) for one in given) < _tasks_to_start(view, job)
+            if not given and view.costs.fits_JT[job, view.type_D[free]].any():
+                break
+        if left != memory.left:
+            memory = replace(memory, left=left)
         if not assign and not waiting:
             return NOTHING, memory
         return Decision(assign=tuple(assign), reasons=waiting), memory
@@ -108,18 +118,19 @@ class Srtf:
             return "has not arrived yet"
         if not view.open_J[job] or view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
-        left_s = (view.rounds_J[job] - view.round_J[job]) * memory.round_ns_J[job] / 1e9
-        ranked = list(self._ranked(view, memory, len(view.jobs)))
+        left_s = _left_ns(view, memory, job) / 1e9
+        ranked = list(self._ranked(view, replace(memory, left=True), len(view.jobs)))
         ahead = ranked.index(job) if job in ranked else 0
         return f"has {left_s:.1f} s left alone on the cluster; {ahead} ready jobs have less"
 
     def _ranked(self, view: View, memory: Memory, most: int) -> Iterator[int]:
         """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
+        if not memory.left:
+            yield from _made_ready(view, memory)
+            return
         ready = view.open_J.nonzero()[0]
-        round_J = view.round_J[ready]
-        at_once = view.next_round_J[ready] == round_J
-        ready, round_J = ready[at_once], round_J[at_once]
-        left = (view.rounds_J[ready] - round_J) * memory.round_ns_J[ready]
+        ready = ready[view.next_round_J[ready] == view.round_J[ready]]
+        left = _left_ns(view, memory, ready)
         if len(ready) <= 4 * most:
             yield from ready[left.argsort(kind="stable")].tolist()
             return
@@ -146,3 +157,25 @@ class Srtf:
             Assignment(device, job, first, rounds, shards)
             for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
         ]
+
+
+def _made_ready(view: View, memory: Memory) -> list[int]:
+    """Jobs that became ready with the last events, least remaining time first, then by index."""
+    ready = [
+        job
+        for job in sorted({event.job for event in view.changes if isinstance(event, _MAKES_READY)})
+        if view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+    ]
+    if len(ready) > 1:
+        ready.sort(key=lambda job: _left_ns(view, memory, job))
+    return ready
+
+
+def _left_ns(view: View, memory: Memory, jobs: IntArray | int) -> Any:
+    """Time that jobs have left, alone on the cluster."""
+    return (view.rounds_J[jobs] - view.round_J[jobs]) * memory.round_ns_J[jobs]
+
+
+def _tasks_to_start(view: View, job: int) -> int:
+    """Tasks of the round of a ready job that have no device yet."""
+    return view.scale_J.item(job) - view.next_shard_J.item(job)
