@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from device_world import SIZE, Peer, Stage, stage
 from live_worlds import job
 
-from warren.live import news
+from warren.live import leftover, news
+from warren.live.lanes import Work
 from warren.live.messages import (
     CompEnded,
     Drop,
@@ -20,11 +22,19 @@ from warren.live.messages import (
     TaskComputed,
     TaskRaised,
 )
-from warren.live.server_messages import Pull, Push, State, Taken
+from warren.live.server_messages import Pull, Push, RoundReport, State, Taken
 from warren.live.training.arena import Arena
+from warren.live.training.result import RoundOutcome
 from warren.live.training.windows import Windows
+from warren.live.wire import Stamp
 
 COMPUTED = TaskComputed(0, 0, 0, 0.5, b"", b"")
+
+
+def a_task(**fields: Any) -> Work:
+    """A task without pads, unless they are given."""
+    given = {"seq": 1, "job": 0, "round": 0, "shard": 0, "user": "ana", **fields}
+    return Work(**{"comp_pad_ns": 0, "sync_pad_ns": 0, **given})
 
 
 @contextmanager
@@ -111,13 +121,38 @@ def test_an_ended_task_waits_for_the_barrier_but_not_for_long(
     told: Any = Told()
     one = news.News(told)
     one.add(ENDED)
-    one.tell(hold=True)
+    one.tell(None, [a_task()])
     assert (told.said, one.due_ns) == ([], 1000 + news.HELD_NS)
     now_ns[0] += news.HELD_NS - 1
-    one.tell(hold=True)
+    one.tell(None, [a_task()])
     assert not told.said
     now_ns[0] += 1
-    one.tell(hold=True)
+    one.tell(None, [a_task()])
+    assert (told.said, one.due_ns) == ([ENDED], None)
+
+
+def test_an_ended_task_waits_until_the_next_one_has_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns = [1000]
+    monkeypatch.setattr(news.time, "monotonic_ns", lambda: now_ns[0])
+    told: Any = Told()
+    one = news.News(told)
+    one.add(ENDED)
+    one.tell(a_task(began_ns=900), [])
+    assert (told.said, one.due_ns) == ([], 900 + news.SETTLED_NS)
+    now_ns[0] = 900 + news.SETTLED_NS
+    one.tell(a_task(began_ns=900), [])
+    assert (told.said, one.due_ns) == ([ENDED], None)
+
+
+@pytest.mark.parametrize(("comp", "ahead"), [(False, False), (True, False), (False, True)])
+def test_no_news_waits_where_tasks_are_emulated(comp: bool, ahead: bool) -> None:
+    told: Any = Told()
+    one = news.News(told)
+    one.add(ENDED)
+    padded = a_task(comp_pad_ns=10**9, began_ns=time.monotonic_ns())
+    one.tell(padded if comp else None, [padded] if ahead else [])
     assert (told.said, one.due_ns) == ([ENDED], None)
 
 
@@ -125,10 +160,28 @@ def test_other_news_takes_what_was_held_along_in_its_order() -> None:
     told: Any = Told()
     one = news.News(told)
     one.add(ENDED)
-    one.tell(hold=True)
+    one.tell(None, [a_task()])
     one.add(NotOnComp(3))
-    one.tell(hold=True)
+    one.tell(None, [a_task()])
     assert (told.said, one.due_ns) == ([ENDED, NotOnComp(3)], None)
     one.add(ENDED)
-    one.tell(hold=False)
+    one.tell(None, [])
     assert told.said[2:] == [ENDED]
+
+
+def test_what_a_barrier_left_is_due_when_trainers_have_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns = [1000]
+    monkeypatch.setattr(leftover.time, "monotonic_ns", lambda: now_ns[0])
+    outcome = RoundOutcome(round=4, loss=0.5, metrics={"accuracy": 0.75}, finished=False)
+    stamps = (Stamp(0, 10, 20, 30),)
+    left = leftover.LeftOver(3, 1, outcome, 40, stamps, now_ns[0])
+    now_ns[0] += news.SETTLED_NS - 1
+    assert not left.due
+    now_ns[0] += 1
+    assert left.due
+    told: Any = Told()
+    left.report(told, 2, "hash")
+    expected = RoundReport(3, 1, 4, 0.5, {"accuracy": 0.75}, False, 40, stamps, 2, "hash")
+    assert told.said == [expected]

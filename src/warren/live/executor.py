@@ -76,21 +76,21 @@ class Executor:
             self._supply.flush()
             self._prefetch()
             self._watch()
-            self._news.tell(hold=self._awaits_barrier())
+            self._news.tell(self._comp, self._queue.ahead(1))
 
     def _wait(self) -> AbstractSet[Pollable] | None:
         """Until a message or the next time limit: who can be heard; None: the zygote is gone."""
-        due = self._due_ns()
-        if due is None:
-            ready = self._poller.poll()
-        else:
-            ready = self._poller.poll(max(0, due - time.monotonic_ns()) // _MS)
-            if not ready and due - time.monotonic_ns() < _MS:
-                sleep_until(due)
+        due, news, now_ns = self._due_ns(), self._news.due_ns, time.monotonic_ns()
+        waits_ms = [] if due is None else [max(0, due - now_ns) // _MS]
+        if news is not None:  # not to the microsecond
+            waits_ms.append(max(0, news - now_ns) // _MS + 1)
+        ready = self._poller.poll(min(waits_ms, default=None))
+        if not ready and due is not None and due - time.monotonic_ns() < _MS:
+            sleep_until(due)
         return None if self._lifeline in ready else ready
 
     def _due_ns(self) -> int | None:
-        dues = [self._comm.due_ns(), self._news.due_ns]
+        dues = [self._comm.due_ns()]
         if (work := self._comp) is not None:
             comp = work.comp_due_ns
             dues.append(work.began_ns + work.limit_ns + _GRACE_NS if comp is None else comp)
@@ -130,6 +130,8 @@ class Executor:
         result = done.loss, done.present, done.marks
         push = Push(done.round, done.shard, *result, work.unpadded, stamp)
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
+        if not any(self._supply.ready(head.key) for head in self._queue.ahead(1)):
+            self._supply.flush()  # nothing can start before it
 
     def _hear_servers(self, ready: AbstractSet[Pollable]) -> None:
         for job, pushed in self._supply.hear(ready):
@@ -281,9 +283,6 @@ class Executor:
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
         self._comp = self._queue.pop()
         return True
-
-    def _awaits_barrier(self) -> bool:
-        return self._comp is None and any(head.unpadded for head in self._queue.ahead(1))
 
     def _prefetch(self) -> None:
         ahead = [work.key for work in self._queue.ahead(self._ahead)]

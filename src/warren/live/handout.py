@@ -60,14 +60,15 @@ class Handout:
             self._hub.send(peer, Passed(passed, at_ns))
         self._ahead.clear()
 
-    def answer(self, now: Standing) -> None:
-        """Answer those whose state is here; the others stay parked."""
+    def answer(self, now: Standing) -> int:
+        """Answer those whose state is here, and say how many; the others stay parked."""
         if not self._parked:
-            return
+            return 0
         parked, self._parked = self._parked, []
         for peer, wanted in parked:
             if not self._answer(peer, wanted, now):
                 self._parked.append((peer, wanted))
+        return len(parked) - len(self._parked)
 
     def _answer(self, peer: bytes, wanted: int, now: Standing) -> bool:
         """Send the state of a round, or that it is over; False if it is not here yet.

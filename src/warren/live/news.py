@@ -1,19 +1,24 @@
 """What an executor has to tell the controller, and when: not while a barrier needs the cores.
 
-The controller decides and journals for longer than a small model's barrier takes. A device whose
-next task waits for that barrier tells of the last one when the next has begun, or a little later.
+The controller decides and journals for longer than a small model's barrier takes, and where there
+are few cores it takes the one that a trainer is about to wake up on. A device whose next task waits
+for that barrier tells of the last one a moment after the next has begun, or a little later.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
+from warren.live.lanes import Work
 from warren.live.messages import AnyMessage, CompEnded
 from warren.live.transport import Link
 
 HELD_NS: Final = 3_000_000
 """News waits at most so long: a policy may have an answer for another device."""
+SETTLED_NS: Final = 1_000_000
+"""This long after its beginning a task has the core that it needs."""
 
 
 class News:
@@ -22,6 +27,7 @@ class News:
     def __init__(self, control: Link) -> None:
         self._control = control
         self._waiting: list[AnyMessage] = []
+        self._held_ns = 0
         self.due_ns: int | None = None
         """When what was held back has to go; None: nothing is."""
 
@@ -29,16 +35,28 @@ class News:
         """To be told at the end of this turn."""
         self._waiting.append(message)
 
-    def tell(self, *, hold: bool) -> None:
-        """Send all; ``hold``: ended tasks can wait, if nothing else is to be told."""
+    def tell(self, comp: Work | None, ahead: Sequence[Work]) -> None:
+        """Send all, unless the device had better not: ended tasks alone can wait.
+
+        Parameters
+        ----------
+        comp, ahead
+            The task that computes, and the head of the queue.
+        """
         if not self._waiting:
             return
-        if hold and all(isinstance(message, CompEnded) for message in self._waiting):
-            now_ns = time.monotonic_ns()
-            if self.due_ns is None:
-                self.due_ns = now_ns + HELD_NS
-            if now_ns < self.due_ns:
-                return
+        now_ns = time.monotonic_ns()
+        if self.due_ns is None:
+            self._held_ns = now_ns
+        due_ns = now_ns
+        if all(isinstance(message, CompEnded) for message in self._waiting):
+            if comp is None and any(head.unpadded for head in ahead):
+                due_ns = self._held_ns + HELD_NS
+            elif comp is not None and comp.unpadded:
+                due_ns = min(self._held_ns + HELD_NS, comp.began_ns + SETTLED_NS)
+        if now_ns < due_ns:
+            self.due_ns = due_ns
+            return
         for message in self._waiting:
             self._control.send(message)
         self._waiting.clear()

@@ -15,6 +15,7 @@ import msgspec
 
 from warren.live.handout import Handout, Standing
 from warren.live.intake import Intake
+from warren.live.leftover import LeftOver
 from warren.live.limits import Alarm
 from warren.live.partners import Partners
 from warren.live.processes import sleep_until
@@ -29,7 +30,6 @@ from warren.live.server_messages import (
     Pull,
     Push,
     Pushed,
-    RoundReport,
     ServerReady,
     Taken,
     Turn,
@@ -84,6 +84,7 @@ class Server:
         self._taken: list[tuple[bytes, Pushed]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
+        self._left: LeftOver | None = None
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
@@ -98,6 +99,7 @@ class Server:
             ready = poller.poll(self._timeout_ms())
             if self._lifeline in ready:
                 return
+            self._wind_up(late=True)
             if self._control in ready:
                 self._hear_controller()
             self._open()
@@ -108,9 +110,12 @@ class Server:
             self._step()
             self._pass_barrier()
             self._answer_pulls()
-            self._acknowledge()
+            if self._left is None:
+                self._acknowledge()
 
     def _timeout_ms(self) -> int | None:
+        if self._left is not None:
+            return 1
         if self._passed >= 0 or self._opens_ns is None:
             return None
         left_ns = self._opens_ns - time.monotonic_ns()
@@ -123,7 +128,7 @@ class Server:
             if time.monotonic_ns() < self._opens_ns:
                 return
             self._passed, self._since_ns = self._role.round, self._opens_ns
-            self._release()
+            self._handout.release(self._passed, self._since_ns)
 
     # What others say.
 
@@ -164,6 +169,7 @@ class Server:
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
         store = self._store
+        self._wind_up()
         if push.round == store.version and not store.finished:
             pieces = buffers if push.spot is None else self._pieces(push, push.spot)
             if pieces is None:
@@ -240,7 +246,8 @@ class Server:
         with self._alarm.within(self._job.task_limit_ns):
             self._outcome = self._store.conclude()
             if self._outcome.finished:
-                self._save_params()
+                write_whole(self._role.params, self._store.save())
+                self._sha256 = self._store.digest()
         if self._real:
             self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
 
@@ -253,12 +260,23 @@ class Server:
         self._since_ns = self._barrier_ns
         self._stamps.clear()
         self._store.forget_previous()
+        what = self._job.index, self._role.era
+        self._left = LeftOver(*what, outcome, self._barrier_ns, stamps)
         if not outcome.finished:  # what others wait for goes first
-            self._release()
-            self._answer_pulls()
+            self._handout.release(self._passed, self._since_ns)
+            if self._answer_pulls() and self._real and self._role.parts == 1:
+                return
+        self._wind_up()
+
+    def _wind_up(self, *, late: bool = False) -> None:
+        """What nobody waits for; ``late``: only if it has been put off for long enough."""
+        left = self._left
+        if left is None or (late and not left.due):
+            return
+        self._left = None
         self._acknowledge()
-        self._report(outcome, stamps)
-        if not outcome.finished:
+        left.report(self._control, self._saver.last, self._sha256)
+        if not left.outcome.finished:
             self._begin_round()
         numerics.pin()  # the app may have set what it likes
         self._store.seed()
@@ -270,20 +288,7 @@ class Server:
             self._saver.save(self._passed)
             self._marks.forget_before(self._saver.previous)
 
-    def _report(self, outcome: RoundOutcome, stamps: tuple[Stamp, ...]) -> None:
-        metrics = None if outcome.metrics is None else dict(outcome.metrics)
-        what = self._job.index, self._role.era, outcome.round, outcome.loss, metrics
-        ended = outcome.finished, self._barrier_ns, stamps, self._saver.last, self._sha256
-        self._control.send(RoundReport(*what, *ended))
-
-    def _save_params(self) -> None:
-        write_whole(self._role.params, self._store.save())
-        self._sha256 = self._store.digest()
-
-    def _release(self) -> None:
-        self._handout.release(self._passed, self._since_ns)
-
-    def _answer_pulls(self) -> None:
+    def _answer_pulls(self) -> int:
         first = self._first is None
         standing = Standing(
             first=first,
@@ -292,4 +297,4 @@ class Server:
             unsure=first and self._stepped and self._outcome is None,
             done=tuple(self._stamps.values()),
         )
-        self._handout.answer(standing)
+        return self._handout.answer(standing)

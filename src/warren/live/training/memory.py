@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import weakref
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from warren.live.training.arena import Arena
 from warren.live.training.blocks import Ranges, views_in
@@ -19,6 +20,9 @@ from warren.live.wire import Spot
 
 SHARED_FROM_BYTES: Final = 1 << 16
 """Smaller states are sent: copying them costs less than saying when they are not needed."""
+_LARGE_BYTES: Final = 1 << 17
+_REAL: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
+_TYPES: Final = frozenset({Tensor, nn.Parameter})
 _FRAMES: Final = 4
 """A device has two places for updates; states lie in two as well, or in a few of their server's."""
 
@@ -31,6 +35,32 @@ def fresh(nbytes: int) -> Tensor:
     with contextlib.suppress(OSError, AttributeError):  # a wish: not every kernel has large pages
         pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=torch.uint8)
+
+
+@torch.no_grad()
+def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy each source into its target. Large ones as bytes: half the time, with cold caches."""
+    left: tuple[list[Tensor], list[Tensor]] = [], []
+    for target, source in zip(targets, sources, strict=True):
+        if target.nbytes >= _LARGE_BYTES and _same_bytes(target, source):
+            ctypes.memmove(target.data_ptr(), source.data_ptr(), target.nbytes)
+        else:
+            left[0].append(target)
+            left[1].append(source)
+    if left[0]:
+        torch._foreach_copy_(*left)
+
+
+def _same_bytes(target: Tensor, source: Tensor) -> bool:
+    """Whether a copy of the bytes gives what a copy of the numbers would."""
+    dtype = target.dtype
+    if dtype not in _REAL or source.dtype != dtype or source.shape != target.shape:
+        return False
+    return _plain(target) and _plain(source)
+
+
+def _plain(one: Tensor) -> bool:
+    return type(one) in _TYPES and one.is_cpu and one.is_contiguous() and not one.is_neg()
 
 
 class Place:
@@ -85,7 +115,7 @@ class Frames:
 
     def at(self, buffer: Buffer) -> Frame:
         """The frame of a buffer of ``layout.total_bytes`` bytes; it shares its memory."""
-        address = np.asarray(memoryview(buffer)).ctypes.data
+        address = np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0]
         frame = self._last.pop(address, None) or Frame(self._layout, flat_of(buffer))
         if len(self._last) >= _FRAMES:
             del self._last[next(iter(self._last))]
@@ -114,7 +144,7 @@ class StatePool:
         found = next((pair for pair in self._places if pair[0].free), None)
         place, views = self._new() if found is None else found
         if views:
-            torch._foreach_copy_(list(views.values()), [source[at] for at in views])
+            copy_all(list(views.values()), [source[at] for at in views])
         whole = place.lend()
         return tuple(whole[begin:end] for begin, end in self._ranges)
 

@@ -11,7 +11,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.training.batches import Batches
 from warren.live.training.contract import build_dataset, build_model, checked_loss, refuse
 from warren.live.training.layout import Buffer, Layout, raw
-from warren.live.training.memory import Frame, Frames
+from warren.live.training.memory import Frame, Frames, copy_all
 from warren.live.training.places import Places
 from warren.live.training.result import TaskResult, marks_of
 from warren.live.training.seeding import reseed
@@ -96,7 +96,7 @@ class TaskRunner:
                 raise refuse(self._job, entry.name, "was taken away during a task")
             tensor.grad = None
             target.append(tensor)
-        torch._foreach_copy_(target, state.views)
+        copy_all(target, state.views)
         self._model.train()
 
     @torch.no_grad()
@@ -116,7 +116,7 @@ class TaskRunner:
                 self._refuse(self.layout.entries[at].name, source, view)
             targets.append(view)
             sources.append(source)
-        torch._foreach_copy_(targets, sources)
+        copy_all(targets, sources)
         if zeros := absent + update.padding:
             torch._foreach_zero_(zeros)
         return bytes(present)
