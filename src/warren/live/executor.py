@@ -31,7 +31,7 @@ from warren.live.messages import (
     Warm,
     Warmed,
 )
-from warren.live.news import News
+from warren.live.news import News, settled
 from warren.live.processes import sleep_until
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Commit, Push
@@ -285,8 +285,9 @@ class Executor:
         return True
 
     def _prefetch(self) -> None:
-        ahead = [work.key for work in self._queue.ahead(self._ahead)]
-        self._supply.want(ahead, None if self._comp is None else self._comp.key)
+        comp, ahead = self._comp, self._queue.ahead(self._ahead)
+        if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
+            self._supply.want([work.key for work in ahead], None if comp is None else comp.key)
 
     def _watch(self) -> None:
         """A trainer that did not end at its limit has to be ended."""

@@ -21,6 +21,11 @@ SETTLED_NS: Final = 1_000_000
 """This long after its beginning a task has the core that it needs."""
 
 
+def settled(work: Work) -> bool:
+    """Whether others may wake up without taking a core from a task that has just begun."""
+    return not work.unpadded or time.monotonic_ns() >= work.began_ns + SETTLED_NS
+
+
 class News:
     """Messages to the controller, in order."""
 
