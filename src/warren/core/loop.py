@@ -208,10 +208,10 @@ class Core:
             check_assignment(state, name, one)
             state.assign(one)
         check_stretches(state, name, decision.assign)
-        for job, reason in decision.reasons.items():
-            state.reason_J[job] = reason
+        reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
+        for job, code in reasons:
+            state.reason_J[job] = code
         if decision is not NOTHING or events:
-            reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
             self._write(Step(events, decision.assign, reasons, decision.wake_ns))
         if decision.wake_ns is not None and not state.done_J.all():
             self._wake_at(decision.wake_ns, events, decision)

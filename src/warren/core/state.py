@@ -107,8 +107,9 @@ class State:
         """Append a checked assignment to its device's queue."""
         job, first = assignment.job, assignment.round
         self.recent.append(assignment)
-        self.queues[assignment.device].append(assignment)
-        self.queued_D[assignment.device] += 1
+        queue = self.queues[assignment.device]
+        queue.append(assignment)
+        self.queued_D[assignment.device] = len(queue)
         self.reason_J[job] = _RUNNING
         groups = self.groups[job]
         if first not in groups:
@@ -126,13 +127,13 @@ class State:
         self.queued_D[copy.device] += 1
 
     def _advance(self, job: int, assignment: Assignment) -> None:
-        shard = int(self.next_shard_J[job]) + len(assignment.shards)
-        if shard < self.scale_J[job]:
+        shard = self.next_shard_J.item(job) + len(assignment.shards)
+        if shard < self.scale_J.item(job):
             self.next_shard_J[job] = shard
             return
         self.next_shard_J[job] = 0
         self.next_round_J[job] = following = assignment.round + assignment.rounds
-        self.open_J[job] = self.arrived_J[job] and following != self.rounds_J[job]
+        self.open_J[job] = self.arrived_J.item(job) and following != self.rounds_J.item(job)
 
     def adopt_plan(self) -> None:
         """From now on a plan covers every task: nothing is open to a policy any more."""
@@ -164,8 +165,7 @@ class State:
         job = event.job
         self.phase_J[job] = Phase.ACTIVE
         self.arrived_J[job] = True
-        if not self.planned:
-            self.open_J[job] = True
+        self.open_J[job] = not self.planned
         if self.reason_J[job] == Reason.NOT_ARRIVED:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
 
@@ -189,7 +189,7 @@ class State:
         if not queue or not is_of(event, queue[0]):
             raise self.invalid(event, f"device runs {queue[0] if queue else 'nothing'}")
         self.syncing[event.device].append(queue.popleft())
-        self.queued_D[event.device] -= 1
+        self.queued_D[event.device] = len(queue)
 
     def _tasks_done(self, event: TasksDone) -> None:
         syncing = self.syncing[event.device]
@@ -203,14 +203,14 @@ class State:
 
     def _rounds_done(self, event: RoundsDone) -> None:
         job, end = event.job, event.round + event.rounds
-        if event.round != self.round_J[job]:
+        if event.round != self.round_J.item(job):
             raise self.invalid(event, f"barrier {self.round_J[job]} is next")
         groups = self.groups[job]
         first = event.round if event.round in groups else containing(groups, event.round)
         if first is None or end > first + groups[first].rounds:
             raise self.invalid(event, "a round that was not assigned ended")
         if end == first + groups[first].rounds:
-            if groups[first].done != self.scale_J[job]:
+            if groups[first].done != self.scale_J.item(job):
                 raise self.invalid(event, f"only {groups[first].done} shards are done")
             del groups[first]
         self.round_J[job] = end

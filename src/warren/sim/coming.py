@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
-from operator import itemgetter
 
 from warren.model.events import RANK, AnyEvent
 
@@ -19,14 +18,14 @@ class Coming:
 
     def __init__(self) -> None:
         self._times_ns: list[int] = []
-        self._events: dict[int, list[tuple[int, AnyEvent]]] = {}
+        self._events: dict[int, list[AnyEvent]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._times_ns)
 
     def __iter__(self) -> Iterator[AnyEvent]:
         """All of them, in no order of time."""
-        return (event for events in self._events.values() for _, event in events)
+        return (event for events in self._events.values() for event in events)
 
     @property
     def first_ns(self) -> int:
@@ -35,29 +34,30 @@ class Coming:
 
     def add(self, event: AnyEvent) -> None:
         """One more event."""
-        time_ns, ranked = event.time_ns, (RANK[type(event)], event)
+        time_ns = event.time_ns
         events = self._events.get(time_ns)
         if events is None:
-            self._events[time_ns] = [ranked]
+            self._events[time_ns] = [event]
             heappush(self._times_ns, time_ns)
         else:
-            events.append(ranked)
+            events.append(event)
 
     def take(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant, by (rank, sequence)."""
         events = self._events.pop(heappop(self._times_ns))
         if len(events) > 1:
-            events.sort(key=_RANK)
-        return tuple([event for _, event in events])
+            events.sort(key=_rank)
+        return tuple(events)
 
     def drop(self, is_meant: Callable[[AnyEvent], bool]) -> None:
         """Take back events that will not happen."""
         for time_ns, events in list(self._events.items()):
-            events[:] = [ranked for ranked in events if not is_meant(ranked[1])]
+            events[:] = [event for event in events if not is_meant(event)]
             if not events:
                 del self._events[time_ns]
         self._times_ns = list(self._events)
         heapify(self._times_ns)
 
 
-_RANK = itemgetter(0)
+def _rank(event: AnyEvent) -> int:
+    return RANK[type(event)]

@@ -209,20 +209,27 @@ class SimPort:
     def _run_rest(self, parts: list[Part], barrier: int) -> None:
         """Rounds 2 and later of a stretch whose first barrier is ``barrier``."""
         rounds = parts[0][0].rounds
-        busy = [first_busy for _, _, first_busy in parts]
-        noisy = self._lanes.noisy
-        # Without noise all rounds are alike: look at the last one and count it rounds - 1 times.
-        repeat = 1 if noisy else rounds - 1
-        for offset in range(1, rounds) if noisy else (rounds - 1,):
-            spans = [self._round_of(part, offset, barrier) for part, _, _ in parts]
-            busy = [b + repeat * (span[0] - barrier) for b, span in zip(busy, spans, strict=True)]
-            begin, barrier = barrier, max(span[1] for span in spans)
-        skipped = (repeat - 1) * (barrier - begin)
-        for (part, start, _), span, part_busy in zip(parts, spans, busy, strict=True):
-            comp_end, end = span[0] + skipped, span[1] + skipped
+        if self._lanes.noisy:
+            for offset in range(1, rounds - 1):
+                spans = [self._round_of(part, offset, barrier) for part, _, _ in parts]
+                parts = [
+                    (part, start, busy + comp_end - barrier)
+                    for (part, start, busy), (comp_end, _) in zip(parts, spans, strict=True)
+                ]
+                barrier = max(end for _, end in spans)
+            repeat = 1
+        else:
+            # All rounds are alike: look at the last one and count it rounds - 1 times.
+            repeat = rounds - 1
+        spans = [self._round_of(part, rounds - 1, barrier) for part, _, _ in parts]
+        last = max([end for _, end in spans])
+        skipped = (repeat - 1) * (last - barrier)
+        for (part, start, busy), (comp_end, end) in zip(parts, spans, strict=True):
+            busy += repeat * (comp_end - barrier)
+            comp_end, end = comp_end + skipped, end + skipped
             self._comm_free_D[part.device] = end
-            self._finish_part(part, start, comp_end, end, part_busy)
-        self._finish_rounds(parts[0][0], barrier + skipped)
+            self._finish_part(part, start, comp_end, end, busy)
+        self._finish_rounds(parts[0][0], last + skipped)
 
     def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
         kind = self._type_D[part.device]

@@ -54,7 +54,10 @@ def paid_rounds_J(view: View, switches: int) -> IntArray:
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
     devices, cost_D = _priced(view, job, devices)
-    return _least(devices, cost_D, count)
+    if len(devices) > 1:
+        devices = devices[cost_D.argsort(kind="stable")]
+    chosen: list[int] = devices[:count].tolist()
+    return chosen
 
 
 def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
@@ -66,10 +69,13 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     devices, cost_D = _priced(view, job, devices)
     if count == 1 and len(devices):
         return [int(devices[cost_D.argmin()])]
-    if len(devices) > count > 0:
-        usable_D = cost_D <= np.partition(cost_D, count - 1)[count - 1]
-        devices, cost_D = devices[usable_D], cost_D[usable_D]
-    return _least(devices, -cost_D, count)
+    chosen: list[int] = []
+    cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
+    for pace in sorted({*cost_T.tolist()}):
+        chosen = devices[cost_D == pace][:count].tolist() + chosen
+        if len(chosen) >= count:
+            break
+    return chosen[:count]
 
 
 def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray]:
@@ -81,13 +87,6 @@ def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray
         devices, kind_D = devices[fits_D], kind_D[fits_D]
     cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
     return devices, cost_T[kind_D]
-
-
-def _least(devices: IntArray, key_D: IntArray, count: int) -> list[int]:
-    if len(devices) > 1:
-        devices = devices[key_D.argsort(kind="stable")]
-    chosen: list[int] = devices[:count].tolist()
-    return chosen
 
 
 def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
