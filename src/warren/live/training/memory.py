@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from warren.live.training.arena import Arena
 from warren.live.training.blocks import Ranges, views_in
@@ -39,14 +40,17 @@ def fresh(nbytes: int) -> Tensor:
 
 @torch.no_grad()
 def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Copy each source into its target. Large ones as bytes: half the time, with cold caches."""
+    """Copy each source into its target; large ones as bytes, which takes less to begin."""
+    moved: list[Tensor] = []
     left: tuple[list[Tensor], list[Tensor]] = [], []
     for target, source in zip(targets, sources, strict=True):
         if target.nbytes >= _LARGE_BYTES and _same_bytes(target, source):
             ctypes.memmove(target.data_ptr(), source.data_ptr(), target.nbytes)
+            moved.append(target)
         else:
             left[0].append(target)
             left[1].append(source)
+    increment_version(moved)  # autograd has to see that they have changed
     if left[0]:
         torch._foreach_copy_(*left)
 
