@@ -5,8 +5,8 @@ iteration times that only the live side sees: at most 5 %. (c) ``hare/testbed2.y
 emulated, costs measured beforehand: at most 10 %. Under gavel-fifo and hare, three live runs each;
 the simulator decides for itself, from inputs that were committed before. For (c) the jobs are
 measured again before each run, and it is predicted before it begins: a machine's own speed may move
-by a fifth within minutes. A run in which more than
-1 % of the tasks overran their pads is void. Two controls must fail the check of (a): live runs in
+by a fifth within minutes. A run in which more than 1 % of the tasks overran their pads is void: it
+is kept apart and made again, twice at most. Two controls must fail the check of (a): live runs in
 which one device type is 20 % slower, and a simulator that leaves out synchronisation.
 
 ``--part a`` (or b, c) makes one part and keeps the results of the others.
@@ -35,6 +35,7 @@ PLACES: Final = ("gavel-fifo", "hare")
 SEEDS: Final = (1, 2, 3)
 LIMIT_PCT: Final = {"a": 2.0, "b": 5.0, "c": 10.0}
 OVERRUNS_MAX: Final = 0.01
+ATTEMPTS: Final = 3
 INPUTS: Final = {"a": "testbed15", "b": "testbed15", "c": "testbed2"}
 MEASURED: Final = _common.DATA / "profiles" / "chronus_itertime"
 TASKS: Final = 100
@@ -95,7 +96,7 @@ def inputs(part: str) -> list[str]:
 
 def nominal(scratch: Path) -> dict[str, Any]:
     """Part (a), and the two controls that must fail it."""
-    rows, controls = [], []
+    rows, controls, void = [], [], list[Row]()
     no_sync = scratch / "no-sync.yaml"
     no_sync.write_text(yaml.safe_dump(without_sync()))
     for place in PLACES:
@@ -103,19 +104,19 @@ def nominal(scratch: Path) -> dict[str, Any]:
         wrong = simulate("testbed15", place, scratch / f"wrong-{place}", f"profiles={no_sync}")
         for number in SEEDS:
             out = scratch / f"live-{place}-{number}"
-            row = train("testbed15", place, out) | error(out, simulated)
-            rows.append(show("a", row | {"run": number}))
+            row, ran = valid("a", place, out, (), simulated, void)
+            rows.append(row | {"run": number})
             if number == SEEDS[0]:
-                controls.append(show("no synchronisation", row | error(out, wrong)))
+                controls.append(show("no synchronisation", row | error(ran, wrong)))
         out = scratch / f"slower-{place}"
         row = train("testbed15", place, out, SLOWER) | error(out, simulated)
         controls.append(show("T4 20 % slower", row))
-    return {"rows": rows, "controls": controls}
+    return {"rows": rows, "controls": controls, "void": void}
 
 
 def jittered(scratch: Path) -> dict[str, Any]:
     """Part (b): another seed draws other times."""
-    jitter, rows = scratch / "jitter.npy", []
+    jitter, rows, void = scratch / "jitter.npy", [], list[Row]()
     np.save(jitter, measured_factors())
     for place in PLACES:
         for seed in SEEDS:
@@ -123,10 +124,29 @@ def jittered(scratch: Path) -> dict[str, Any]:
                 "testbed15", place, scratch / f"sim-{place}-{seed}", f"seed={seed}"
             )
             out = scratch / f"live-{place}-{seed}"
-            hidden = f"cluster.emulate.jitter={jitter}"
-            row = train("testbed15", place, out, hidden, f"seed={seed}") | error(out, simulated)
-            rows.append(show("b", row | {"run": seed}))
-    return {"rows": rows}
+            hidden = f"cluster.emulate.jitter={jitter}", f"seed={seed}"
+            row, _ = valid("b", place, out, hidden, simulated, void)
+            rows.append(row | {"run": seed})
+    return {"rows": rows, "void": void}
+
+
+def valid(
+    what: str, place: str, out: Path, sets: Sequence[str], simulated: Path, void: list[Row]
+) -> tuple[Row, Path]:
+    """A live run of testbed15, and where it is; runs that are void are added to ``void``."""
+    for attempt in range(ATTEMPTS):
+        ran = out.with_name(f"{out.name}-{attempt}")
+        row = show(what, train("testbed15", place, ran, *sets) | error(ran, simulated))
+        if not is_void(row):
+            break
+        if attempt < ATTEMPTS - 1:
+            void.append(row)
+    return row, ran
+
+
+def is_void(row: Row) -> bool:
+    """Whether the machine was too slow for the pads."""
+    return bool(row["overruns"] > OVERRUNS_MAX * row["tasks"])
 
 
 def measured(scratch: Path) -> dict[str, Any]:
@@ -245,7 +265,7 @@ def faults(name: str, part: dict[str, Any]) -> list[str]:
     found = []
     for row in part["rows"]:
         where = f"({name}) {row['place']} run {row['run']}"
-        if row["overruns"] > OVERRUNS_MAX * row["tasks"]:
+        if is_void(row):
             found.append(f"{where} is void: {row['overruns']:.0f} of {row['tasks']} tasks overran")
         if row["left_out"]:
             found.append(f"{where}: {row['left_out']} jobs did not finish")
