@@ -37,6 +37,15 @@ def a_task(**fields: Any) -> Work:
     return Work(**{"comp_pad_ns": 0, "sync_pad_ns": 0, **given})
 
 
+@pytest.fixture
+def now_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The clock: what is in it."""
+    found = [1000]
+    for room in (news, leftover):
+        monkeypatch.setattr(room.time, "monotonic_ns", lambda: found[0])
+    return found
+
+
 @contextmanager
 def lying(device: Stage, *, rounds: int = 1) -> Iterator[tuple[Peer, RunTask, Arena]]:
     """A task of job 0 whose state lies in its server's memory: trainer, task, memory."""
@@ -113,11 +122,7 @@ class Told:
         self.said.append(message)
 
 
-def test_an_ended_task_waits_for_the_barrier_but_not_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_ns = [1000]
-    monkeypatch.setattr(news.time, "monotonic_ns", lambda: now_ns[0])
+def test_an_ended_task_waits_for_the_barrier_but_not_for_long(now_ns: list[int]) -> None:
     told: Any = Told()
     one = news.News(told)
     one.add(ENDED)
@@ -131,11 +136,7 @@ def test_an_ended_task_waits_for_the_barrier_but_not_for_long(
     assert (told.said, one.due_ns) == ([ENDED], None)
 
 
-def test_an_ended_task_waits_until_the_next_one_has_settled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_ns = [1000]
-    monkeypatch.setattr(news.time, "monotonic_ns", lambda: now_ns[0])
+def test_an_ended_task_waits_until_the_next_one_has_settled(now_ns: list[int]) -> None:
     told: Any = Told()
     one = news.News(told)
     one.add(ENDED)
@@ -169,11 +170,7 @@ def test_other_news_takes_what_was_held_along_in_its_order() -> None:
     assert told.said[2:] == [ENDED]
 
 
-def test_what_a_barrier_left_is_due_when_trainers_have_begun(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_ns = [1000]
-    monkeypatch.setattr(leftover.time, "monotonic_ns", lambda: now_ns[0])
+def test_what_a_barrier_left_is_due_when_trainers_have_begun(now_ns: list[int]) -> None:
     outcome = RoundOutcome(round=4, loss=0.5, metrics={"accuracy": 0.75}, finished=False)
     stamps = (Stamp(0, 10, 20, 30),)
     left = leftover.LeftOver(3, 1, outcome, 40, stamps, now_ns[0])

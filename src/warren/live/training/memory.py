@@ -22,6 +22,7 @@ from warren.live.wire import Spot
 SHARED_FROM_BYTES: Final = 1 << 16
 """Smaller states are sent: copying them costs less than saying when they are not needed."""
 _LARGE_BYTES: Final = 1 << 17
+"""Larger tensors are copied as bytes; smaller ones in one call of torch's for all of them."""
 _REAL: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _TYPES: Final = frozenset({Tensor, nn.Parameter})
 _FRAMES: Final = 4
