@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,22 @@ def costs(comp_s: Sequence[Sequence[float]], sync_s: Sequence[Sequence[float]]) 
         for one in (comp, sync)
     ]
     return CostTable(comp_ns_JT=as_ns[0], sync_ns_JT=as_ns[1], fits_JT=fits)
+
+
+def first_rows(first: CostTable, count: int, then: CostTable, rows: Sequence[int]) -> CostTable:
+    """The first rows of one table, then these of another, which fit everywhere."""
+    types = first.comp_ns_JT.shape[1]
+    kinds = [i % then.comp_ns_JT.shape[1] for i in range(types)]
+
+    def joined(name: str, instead: object) -> Any:
+        more = np.where(then.fits_JT, getattr(then, name), instead)[list(rows)][:, kinds]
+        return np.concatenate([getattr(first, name)[:count], more])
+
+    return CostTable(
+        comp_ns_JT=joined("comp_ns_JT", NS_PER_S),
+        sync_ns_JT=joined("sync_ns_JT", 0),
+        fits_JT=joined("fits_JT", True),
+    )
 
 
 def run(

@@ -66,14 +66,15 @@ class Entry:
     def last(self) -> int:
         return self.one.round + self.one.rounds
 
+    def comp_done(self, now_ns: int, end: int) -> CompDone:
+        one = self.one
+        return CompDone(now_ns, one.job, one.round, end - one.round, one.shards, one.device)
+
     def row(self, now_ns: int, end: int) -> TasksDone:
         """What has run of it until the barrier before round ``end``."""
-        one = self.one
-        rounds = end - one.round
-        return TasksDone(
-            now_ns, one.job, one.round, rounds, one.shards, one.device, self.start_ns,
-            self.comp_end_ns, self.busy_ns, self.end_ns,
-        )  # fmt: skip
+        one, times = self.one, (self.start_ns, self.comp_end_ns, self.busy_ns, self.end_ns)
+        what = one.job, one.round, end - one.round, one.shards, one.device
+        return TasksDone(now_ns, *what, *times)
 
 
 @dataclass
@@ -214,9 +215,7 @@ class FaultyPort:
         entry.round += 1
         if entry.round == entry.last:
             self._queues[one.device].popleft()
-            events.append(
-                CompDone(self._now, one.job, one.round, one.rounds, one.shards, one.device)
-            )
+            events.append(entry.comp_done(self._now, entry.last))
 
     def _synced(self, entry: Entry, round_no: int, events: list[AnyEvent]) -> None:
         job = entry.one.job
@@ -240,6 +239,9 @@ class FaultyPort:
             self._disk.of(job)[passed] = tuple(one.row(self._now, passed) for one in cut)
         if finished:
             self._ended[job] = True
+            for one in (one for one in self._entries[job] if one.one.round < passed):
+                events += [one.comp_done(self._now, passed), one.row(self._now, passed)]
+            self._clear(job)
             events.append(ParamsSaved(self._now, job, f"{job:064x}", "test"))
 
     # What goes wrong.

@@ -245,7 +245,7 @@ def test_a_policy_that_changes_its_plan_afterwards_changes_nothing() -> None:
 
 def test_a_periodic_policy_ends_with_its_last_job() -> None:
     def answer(view: View, memory: Any) -> Any:
-        assign = (FIRST,) if view.open_J[0] else ()
+        assign = (FIRST,) if view.next_round_J[0] == 0 else ()
         return Decision(assign=assign, wake_ns=view.now_ns + 10**8), memory
 
     assert read_history(simulate(Foreign(answer))).finish_ns_J[0] > 0

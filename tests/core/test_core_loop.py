@@ -86,7 +86,7 @@ def test_srtf_lets_the_shorter_job_overtake_at_a_task_boundary() -> None:
 class Scripted:
     """A policy that gives one prepared decision at the first arrival."""
 
-    name, source, offline, needs_rounds = "scripted", "test", False, False
+    name, source, offline, needs_rounds = "scripted", "test", False, True
     triggers = frozenset({JobArrived})
 
     def __init__(self, decision: Decision) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_core_rollback import COARSE, WAYS, check_counts, policy_of, world_of
 
+from warren.core.columns import is_blind
 from warren.core.history import read_history
 from warren.core.journal import MAGIC, Header, Resumed, Step, decode, encode, frames
 from warren.core.loop import Core
@@ -104,7 +105,7 @@ def test_a_core_that_caught_up_stands_where_the_journal_ends() -> None:
         written = bytearray()
         core = core_of(run, costs, policy_of(name), None, written)
         restart, size = catch_up(core, journal)
-        state = replay(journal, run, costs)
+        state = replay(journal, run, costs, blind=is_blind(core.policy))
         assert size == len(journal)
         assert not written
         for column in ("round_J", "next_round_J", "next_shard_J", "open_J", "queued_D", "phase_J"):

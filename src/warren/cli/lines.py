@@ -27,6 +27,11 @@ def simulation_view(run: Run) -> Attend:
     return progress(run)
 
 
+def tasks_of(run: Run) -> int:
+    """Tasks of all jobs that state their rounds."""
+    return sum((job.rounds or 0) * job.scale for job in run.workload.jobs)
+
+
 @contextmanager
 def progress_lines(core: Core) -> Iterator[None]:
     """Lines from a thread of their own, so that they come while a policy plans, too."""
@@ -47,8 +52,8 @@ def progress_lines(core: Core) -> Iterator[None]:
 
 
 def _line(core: Core, passed_s: float) -> str:
-    state = core.state
-    done, total = (int(np.sum(one * state.scale_J)) for one in (state.round_J, state.rounds_J))
+    state, total = core.state, tasks_of(core.run)
+    done = int(np.sum(state.round_J * state.scale_J))
     if not done:
         return f"  {core.policy.name}: planning, {passed_s:.0f} s"
     ended = f"{int(state.done_J.sum()):,} of {len(state.done_J):,} jobs"

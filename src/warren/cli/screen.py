@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from warren.cli.compose import Attend, simulate
-from warren.cli.lines import LINES_S
+from warren.cli.lines import LINES_S, tasks_of
 from warren.cli.table import LiveTable
 from warren.core.history import History
 from warren.core.loop import Core, Observer
@@ -46,7 +46,7 @@ def progress(run: Run) -> Attend:
             TextColumn("{task.fields[jobs]}"),
             TimeElapsedColumn(),
         )
-        total = int(np.sum(core.state.rounds_J * core.state.scale_J))
+        total = tasks_of(run)
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(f"simulating {core.policy.name}", total=None, jobs="planning")
             due = monotonic()

@@ -107,7 +107,7 @@ class LiveTable:
 
     def _row(self, state: State, job: int, width: int) -> list[Text]:
         phase = Phase(state.phase_J[job])
-        total = str(state.rounds_J[job]) if state.rounds_J[job] >= 0 else "?"
+        total = self._run.workload.jobs[job].rounds or "?"
         return [
             Text(self._run.workload.jobs[job].name),
             Text(self._phase(state, job, phase)),
@@ -147,8 +147,8 @@ class LiveTable:
             return f"{ns_to_seconds(self._end_ns.get(job, state.now_ns)):.0f} s"
         if job in self._predicted and not phase.is_terminal:
             return f"~{ns_to_seconds(self._predicted[job]):.0f} s"
-        done, total = int(state.round_J[job]), int(state.rounds_J[job])
-        if phase is not Phase.ACTIVE or done <= 0 or total < 0:
+        done, total = int(state.round_J[job]), self._run.workload.jobs[job].rounds
+        if phase is not Phase.ACTIVE or done <= 0 or total is None:
             return ""
         since_ns = state.now_ns - int(state.arrival_ns_J[job])
         return f"~{ns_to_seconds(state.now_ns + since_ns * (total - done) // done):.0f} s"

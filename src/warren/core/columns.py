@@ -1,23 +1,93 @@
-"""The state's columns as policies see them: the same memory, but nothing can be written."""
+"""What of the state policies see: the same memory, but nothing can be written.
+
+A policy that is blind (it neither plans before time starts nor needs rounds) sees no more than a
+cluster would know: jobs that have arrived, and of none how many rounds it has. Jobs are sorted by
+arrival, so these are always the first ones, and every column ends with them.
+"""
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from warren.model.costs import CostTable
+from warren.model.job import Job
+from warren.model.run import Run
+from warren.policy.protocol import AnyPolicy
+
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-_NAMES: Final = (
-    "type_D", "queued_D", "arrived_J", "done_J", "open_J", "round_J", "rounds_J",
-    "scale_J", "next_round_J", "next_shard_J", "arrival_ns_J", "weight_J",
+_OF_JOBS: Final = (
+    "arrived_J", "done_J", "open_J", "round_J", "rounds_J", "scale_J", "next_round_J",
+    "next_shard_J", "arrival_ns_J", "weight_J",
 )  # fmt: skip
+_OF_DEVICES: Final = ("type_D", "queued_D")
 
 
-def read_only_columns(state: object) -> dict[str, object]:
-    """The columns of a view, by name."""
-    return {name: _read_only(getattr(state, name)) for name in _NAMES}
+def is_blind(policy: AnyPolicy) -> bool:
+    """Whether a policy is to know nothing of the future, nor how long a job will run."""
+    return not policy.offline and not policy.needs_rounds
+
+
+class Shown:
+    """The columns of a view, by name; ``state`` has them under the same names."""
+
+    def __init__(self, state: object, run: Run, costs: CostTable, *, blind: bool) -> None:
+        self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
+        self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
+        self._count = 0
+        self.columns: dict[str, Any] = {
+            "cluster": run.cluster,
+            "grain": run.grain,
+            "seed": run.seed,
+            **{name: _read_only(getattr(state, name)) for name in _OF_DEVICES},
+            **self._columns_J,
+            "jobs": self._jobs,
+            "costs": costs,
+        }
+        if blind:
+            self._end_at(0)
+
+    def show(self, job: int) -> None:
+        """This job is known from now on."""
+        if self._blind and job >= self._count:
+            self._end_at(job + 1)
+
+    def _end_at(self, count: int) -> None:
+        self._count = count
+        for name, column in self._columns_J.items():
+            self.columns[name] = column[:count]
+        self.columns["jobs"] = _Jobs(self._jobs, count)
+        self.columns["costs"] = self._costs.first(count)
+
+
+class _Jobs(Sequence[Job]):
+    """The first jobs of a workload, without their numbers of rounds."""
+
+    __slots__ = ("_count", "_jobs")
+
+    def __init__(self, jobs: tuple[Job, ...], count: int) -> None:
+        self._jobs, self._count = jobs, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Job: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Job, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Job | tuple[Job, ...]:
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(self._count)))
+        if not -self._count <= at < self._count:
+            raise IndexError(f"job {at} of {self._count} that have arrived")
+        return replace(self._jobs[at % self._count], rounds=None)
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from warren.core.answers import ask, check_policy, plain_decision
+from warren.core.columns import is_blind
 from warren.core.copies import Copier
 from warren.core.feeder import Feeder
 from warren.core.journal import MAGIC, CopyStep, Header, Resumed, Step, adopted, encode, plan_run
@@ -51,9 +52,8 @@ IDLE_WAKES: Final = 100_000
 @dataclass(slots=True, kw_only=True)
 class Core:
     """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step.
-
-    ``inputs`` is a hash of what the run was made from and ``numerics`` the class it computes in;
-    the journal's header keeps both.
+    ``inputs`` (a hash of what the run was made from) and ``numerics`` (the class it computes in)
+    stand in the journal's header.
     """
 
     run: Run
@@ -82,7 +82,7 @@ class Core:
         check_policy(self.policy)
         # What was assigned is gone, or a device is free: no policy can mean to sleep on.
         self._triggers = frozenset(self.policy.triggers) | {RolledBack, TaskDropped}
-        self.state = State(self.run, self.costs)
+        self.state = State(self.run, self.costs, blind=is_blind(self.policy))
         if self.run.scheduler.copies_after is not None:
             self.copier = Copier(self.run.scheduler.copies_after, self.state)
 
@@ -142,7 +142,7 @@ class Core:
     def go_on(self) -> None:
         """What had been submitted when the run was cut off is gone.
 
-        Jobs that have arrived are rolled back by the port, as its first events.
+        The port's first events roll back jobs that have arrived.
         """
         self.sink(encode(Resumed(self.state.now_ns)))
         for job in self.state.recall():
@@ -151,8 +151,10 @@ class Core:
 
     def explain(self, job: int) -> str:
         """One sentence from the policy: why this job is where it is now."""
-        policy = self.policy
-        return str(ask(policy, policy.explain, self.state.view(), self.memory, job))
+        policy, view = self.policy, self.state.view()
+        if job >= len(view.jobs):
+            return "has not arrived yet"
+        return str(ask(policy, policy.explain, view, self.memory, job))
 
     def _open(self) -> None:
         run = self.run

@@ -19,8 +19,10 @@ from warren.model.errors import JournalError
 from warren.model.run import Run
 
 
-def replay(data: bytes | memoryview, run: Run, costs: CostTable) -> State:
+def replay(data: bytes | memoryview, run: Run, costs: CostTable, *, blind: bool = False) -> State:
     """The state after the last whole record of a journal of this run.
+
+    ``blind``: its policy knew no number of rounds (``columns.is_blind``).
 
     Raises
     ------
@@ -35,7 +37,7 @@ def replay(data: bytes | memoryview, run: Run, costs: CostTable) -> State:
     devices = tuple(device.name for device in run.cluster.devices)
     if not isinstance(header, Header) or (header.jobs, header.devices) != (jobs, devices):
         raise JournalError("the journal belongs to another run")
-    state = State(run, costs)
+    state = State(run, costs, blind=blind)
     for record in records:
         match record:
             case Step():

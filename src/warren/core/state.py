@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.core.columns import read_only_columns
+from warren.core.columns import Shown
 from warren.core.groups import Group, containing, is_of
 from warren.core.phase import Phase
 from warren.core.races import Races
@@ -48,10 +48,10 @@ class State:
     ``queues[d]`` holds assignments whose COMP has not ended, head first; ``syncing[d]`` those
     whose COMP has ended and whose synchronisation has not. ``groups[j]`` maps the first round of
     each outstanding round or stretch to its count of finished shards. ``races``: tasks that run
-    twice.
+    twice. ``blind``: the policy knows neither the future nor how many rounds a job has.
     """
 
-    def __init__(self, run: Run, costs: CostTable) -> None:
+    def __init__(self, run: Run, costs: CostTable, *, blind: bool = False) -> None:
         jobs, devices = run.workload.jobs, run.cluster.devices
         self.run, self.costs, self.now_ns = run, costs, 0
         self.phase_J = np.zeros(len(jobs), dtype=np.int8)
@@ -62,7 +62,8 @@ class State:
         self.open_J = np.zeros(len(jobs), dtype=np.bool_)
         self.arrived_J = np.zeros(len(jobs), dtype=np.bool_)
         self.done_J = np.zeros(len(jobs), dtype=np.bool_)
-        self.rounds_J = np.array([job.rounds or -1 for job in jobs], dtype=np.int64)
+        known = [-1 if blind else job.rounds or -1 for job in jobs]
+        self.rounds_J = np.array(known, dtype=np.int64)
         self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
         self.arrival_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
         self.weight_J = np.array([job.weight for job in jobs], dtype=np.float64)
@@ -74,14 +75,7 @@ class State:
         self.races = Races()
         self.planned = False
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
-        self._view = {
-            "cluster": run.cluster,
-            "costs": costs,
-            "grain": run.grain,
-            "seed": run.seed,
-            "jobs": jobs,
-            **read_only_columns(self),
-        }
+        self._shown = Shown(self, run, costs, blind=blind)
 
     def apply(self, event: AnyEvent) -> None:
         """Let one event change the state.
@@ -157,7 +151,7 @@ class State:
 
     def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
         """What a policy may see now."""
-        return View(now_ns=self.now_ns, changes=changes, **self._view)  # type: ignore[arg-type]
+        return View(now_ns=self.now_ns, changes=changes, **self._shown.columns)
 
     # Handlers of the transition table.
 
@@ -165,6 +159,7 @@ class State:
         job = event.job
         self.phase_J[job] = Phase.ACTIVE
         self.arrived_J[job] = True
+        self._shown.show(job)
         self.open_J[job] = not self.planned
         if self.reason_J[job] == Reason.NOT_ARRIVED:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
@@ -249,6 +244,7 @@ class State:
     def _end(self, job: int, phase: Phase) -> None:
         self.phase_J[job] = phase
         self.done_J[job] = True
+        self._shown.show(job)
         self.open_J[job] = False
         if phase != Phase.FINISHED:
             self._forget_races(job)

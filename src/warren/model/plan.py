@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from warren.model.costs import IntArray
+
+ENDLESS: Final = 2**40
+"""Rounds of a stretch that goes on until its job ends, whenever that is."""
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -16,7 +20,9 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     The device runs, for each round from ``round`` to ``round + rounds - 1``, the tasks
     ``shards`` in the order given, each as soon as the device's COMP lane is free and the
     previous round's barrier has passed. With ``rounds`` > 1 (a stretch) the same decision must
-    assign every shard of the job for the same rounds, each shard to one device.
+    assign every shard of the job for the same rounds, each shard to one device. What a job that
+    ends earlier leaves of its assignments is void; of a policy that does not know the number of
+    rounds, an assignment may go beyond the last.
     """
 
     device: int

@@ -7,6 +7,8 @@ into its memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +23,11 @@ from warren.model.run import Grain
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, T device types.
 
-    Jobs that have not arrived are hidden from online policies: their ``arrived_J`` is False and
-    their columns must not be read (an offline policy declares ``offline`` and may).
+    A policy that is neither ``offline`` nor ``needs_rounds`` sees no future: jobs are sorted by
+    arrival, and all that has J for its axis, ``jobs`` and ``costs`` included, ends with the last
+    that has arrived; the number of rounds is never told (``rounds_J`` -1, ``Job.rounds`` None). An
+    online policy that needs rounds may make estimates of all jobs when it begins, but must not
+    let jobs decide anything before ``arrived_J`` is True.
 
     ``rounds_J`` is -1 where the number of rounds is unknown. ``round_J`` counts barriers that
     have passed. ``next_round_J``/``next_shard_J`` name the first task not assigned yet; a job
@@ -34,7 +39,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     costs: CostTable
     grain: Grain
     seed: int
-    jobs: tuple[Job, ...]
+    jobs: Sequence[Job]
     type_D: IntArray
     queued_D: IntArray
     """Assignments on each device whose COMP has not ended; 0 means idle."""

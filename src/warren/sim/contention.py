@@ -156,5 +156,5 @@ class ContendedPort(CopyingPort):
         each = zip(leg.parts, spans, leg.busy, leg.comp, strict=True)
         for (part, start, _), (comp_end, part_end), busy, comp in each:
             self._comm_free_D[part.device] = part_end
-            self._finish_part(part, start, comp_end, part_end, busy + comp)
+            self._finish_part((part, start, busy + comp), comp_end, part_end, end)
         self._finish_rounds(leg.parts[0][0], end)

@@ -46,6 +46,7 @@ class SimPort:
         "_comm_free_D",
         "_costs",
         "_emit",
+        "_held",
         "_lanes",
         "_last_job_D",
         "_left_J",
@@ -56,8 +57,10 @@ class SimPort:
         "_rounds_J",
         "_run",
         "_scale_J",
+        "_short",
         "_switch_JT",
         "_type_D",
+        "_void",
         "_waiting_J",
         "_wakes",
     )
@@ -83,6 +86,9 @@ class SimPort:
         self._barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
         self._waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
         self._parts_J: list[list[Part]] = [[] for _ in jobs]
+        self._void: set[int] = set()  # jobs with tasks in queues that will never be
+        self._held: dict[int, list[tuple[Assignment, int, int, int]]] = {}
+        self._short: dict[int, int] = {}  # where a job's stretch begins that its end cuts short
         self._now = 0
         self._wakes: set[int] = set()
         self._coming = Coming()
@@ -93,6 +99,8 @@ class SimPort:
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order. Called only with checked assignments."""
         for assignment in assignments:
+            if assignment.round + assignment.rounds > self._rounds_J[assignment.job]:
+                assignment = self._cut(assignment)
             queue = self._queue_D[assignment.device]
             queue.append(assignment)
             if len(queue) == 1:
@@ -122,6 +130,8 @@ class SimPort:
                 case CompDone():
                     self._free(event.device)
                 case RoundsDone():
+                    if event.finished and event.job in self._void:
+                        self._drop(event.job)
                     self._pass_barrier(event.job, event.rounds)
                 case JobArrived():
                     self._arrived_J[event.job] = True
@@ -135,6 +145,28 @@ class SimPort:
         from warren.sim.compiled import run_plan  # numba loads only when a plan is run
 
         return run_plan(plan, self._run, self._costs)
+
+    def _cut(self, one: Assignment) -> Assignment:
+        """A policy that does not know when the job ends has gone beyond; what is there is void."""
+        left = self._rounds_J[one.job] - one.round
+        if left > 0:
+            self._short[one.job] = one.round
+            return Assignment(one.device, one.job, one.round, left, one.shards)
+        self._void.add(one.job)
+        return one
+
+    def _drop(self, job: int) -> None:
+        """The job has ended; what is void waits for a barrier that will not come."""
+        self._void.remove(job)
+        end = self._rounds_J[job]
+        heads = {device: self._queue_D[device][0] for device in self._waiting_J[job]}
+        self._waiting_J[job] = [device for device, head in heads.items() if head.round < end]
+        for device, queue in enumerate(self._queue_D):
+            kept = deque(one for one in queue if one.job != job or one.round < end)
+            if len(kept) < len(queue):
+                self._queue_D[device] = kept
+                if kept and kept[0] is not queue[0]:
+                    self._start_or_wait(kept[0])
 
     def _free(self, device: int) -> None:
         queue = self._queue_D[device]
@@ -175,17 +207,23 @@ class SimPort:
         self._comm_free_D[device] = end
         if end > self._barrier_J[job]:
             self._barrier_J[job] = end
-        if head.rounds == 1:
-            self._finish_part(head, start, comp_end, end, comp_end - start)
+        part = head, start, comp_end - start
+        if self._short and self._short.get(job) == round_ and head.rounds == 1:
+            self._held.setdefault(job, []).append((head, start, comp_end, end))
+        elif head.rounds == 1:
+            self._finish_part(part, comp_end, end, end)
         else:
-            self._parts_J[job].append((head, start, comp_end - start))
+            self._parts_J[job].append(part)
         left = self._left_J[job] = self._left_J[job] - len(shards)
         if left == 0:
+            barrier = self._barrier_J[job]
             if head.rounds > 1:
                 parts, self._parts_J[job] = self._parts_J[job], []
-                self._run_rest(parts, self._barrier_J[job])
-            else:
-                self._finish_rounds(head, self._barrier_J[job])
+                self._run_rest(parts, barrier)
+                return
+            for one, start, comp_end, end in self._held.pop(job, ()) if self._held else ():
+                self._finish_part((one, start, comp_end - start), comp_end, end, barrier)
+            self._finish_rounds(head, barrier)
 
     def _switch_ns(self, job: int, device: int) -> int:
         """What the device, which goes to ``job`` now, spends on it; its first job costs nothing."""
@@ -197,12 +235,15 @@ class SimPort:
         last = round_ + rounds == self._rounds_J[job]
         self._emit(RoundsDone(barrier, job, round_, rounds, last))
 
-    def _finish_part(
-        self, part: Assignment, start: int, comp_end: int, end: int, busy: int
-    ) -> None:
-        device, job, round_, rounds, shards = (
-            part.device, part.job, part.round, part.rounds, part.shards,
-        )  # fmt: skip
+    def _finish_part(self, part: Part, comp_end: int, end: int, barrier: int) -> None:
+        """A part with all its COMP time ends; if its job cut it short that shows at the barrier."""
+        one, start, busy = part
+        device, job, round_, rounds, shards = one.device, one.job, one.round, one.rounds, one.shards
+        if self._short and self._short.get(job) == round_:
+            self._emit(CompDone(barrier, job, round_, rounds, shards, device))
+            times = start, comp_end, busy, end
+            self._emit(TasksDone(barrier, job, round_, rounds, shards, device, *times))
+            return
         self._emit(CompDone(comp_end, job, round_, rounds, shards, device))
         self._emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))
 
@@ -228,7 +269,7 @@ class SimPort:
             busy += repeat * (comp_end - barrier)
             comp_end, end = comp_end + skipped, end + skipped
             self._comm_free_D[part.device] = end
-            self._finish_part(part, start, comp_end, end, busy)
+            self._finish_part((part, start, busy), comp_end, end, last + skipped)
         self._finish_rounds(parts[0][0], last + skipped)
 
     def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:

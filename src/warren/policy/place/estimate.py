@@ -20,6 +20,12 @@ def gang_sizes_J(view: View) -> IntArray:
     return np.minimum(view.scale_J, fitting_J).astype(np.int64)
 
 
+def gang_size(view: View, job: int) -> int:
+    """``gang_sizes_J`` of one job."""
+    fitting_D = view.costs.fits_JT[job, view.type_D]
+    return min(view.scale_J.item(job), int(np.count_nonzero(fitting_D)))
+
+
 def round_ns_J(view: View) -> IntArray:
     """Time of one round of each job alone, a gang on its fastest devices, in nanoseconds.
 

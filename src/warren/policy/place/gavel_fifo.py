@@ -20,22 +20,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.place.estimate import fastest, gang_sizes_J, round_ns_J
+from warren.policy.place.estimate import fastest, gang_round_ns, gang_size
 from warren.policy.place.holding import Holder, Holdings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``head``: first job (in arrival order) not started; estimates that do not change."""
+    """``head``: first job (in arrival order) not started."""
 
     head: int
     holdings: Holdings
-    gang_J: IntArray
-    round_ns_J: IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +49,7 @@ class GavelFifo:
 
     def initial(self, view: View) -> Memory:
         """Nothing started, nothing held."""
-        return Memory(
-            head=0,
-            holdings=Holdings.none(view),
-            gang_J=gang_sizes_J(view),
-            round_ns_J=round_ns_J(view),
-        )
+        return Memory(head=0, holdings=Holdings.none(view))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Continue the gangs that moved on, release those that ended, start from the head."""
@@ -74,7 +66,7 @@ class GavelFifo:
         if not view.arrived_J[job]:
             return "has not arrived yet"
         free = int(np.count_nonzero(~memory.holdings.held_D))
-        need = int(memory.gang_J[job])
+        need = gang_size(view, job)
         if job > memory.head:
             ahead = view.jobs[memory.head].name
             return f"waits for its turn: {ahead} arrived earlier and starts first"
@@ -99,23 +91,19 @@ class _Step:
         before, holdings = self.before, self.holder.after()
         if holdings is before.holdings and self.head == before.head:
             return before
-        return Memory(
-            head=self.head,
-            holdings=holdings,
-            gang_J=before.gang_J,
-            round_ns_J=before.round_ns_J,
-        )
+        return Memory(head=self.head, holdings=holdings)
 
     def start_from_head(self) -> None:
-        view, gang_J = self.view, self.before.gang_J
+        view = self.view
         while self.head < len(view.jobs) and (view.arrived_J[self.head] or view.done_J[self.head]):
             job = self.head
             if not view.done_J[job]:
                 free = np.flatnonzero(~self.holder.held_D)
-                gang = fastest(view, job, free, int(gang_J[job]))
-                if len(gang) < gang_J[job]:
+                needed = gang_size(view, job)
+                gang = fastest(view, job, free, needed)
+                if len(gang) < needed:
                     break
-                self.holder.start(job, gang, int(self.before.round_ns_J[job]))
+                self.holder.start(job, gang, gang_round_ns(view, job, gang))
             self.head += 1
         self._reasons_for_arrivals()
 

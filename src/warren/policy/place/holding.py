@@ -16,11 +16,13 @@ import numpy as np
 
 from warren.model.costs import BoolArray
 from warren.model.events import JobArrived, RolledBack, RoundsDone
-from warren.model.plan import Assignment
+from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import shares
 
-HOLDERS: Final = frozenset({"gavel-fifo", "sched-allox", "sched-homo"})
+HOLDERS: Final = frozenset(
+    {"fifo", "gavel-fifo", "sched-allox", "sched-allox-unit", "sched-homo", "sched-homo-unit"}
+)
 """The policies that are made of this."""
 AHEAD: Final = 2
 """Stretches of a job that are handed out at most: the running one and the next."""
@@ -116,8 +118,8 @@ class Holder:
             return
         following, passed = int(view.next_round_J[job]), int(view.round_J[job])
         total = int(view.rounds_J[job])
-        remaining = total - following if total >= 0 else 2**40
-        whole = total >= 0 and view.grain.rounds != 1
+        remaining = (total if total >= 0 else ENDLESS) - following
+        whole = view.grain.rounds != 1
         stretch = remaining if whole else view.grain.rounds_for(held.round_ns, remaining)
         while remaining > 0 and following - passed < AHEAD * stretch:
             rounds = min(stretch, remaining)
