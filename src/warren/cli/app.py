@@ -258,12 +258,20 @@ def policies(
         str | None,
         typer.Argument(metavar="NAME", help="All about this one; also FILE.py:Class."),
     ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain",
+            metavar="CLUSTER",
+            help="What NAME makes of a cluster file, for example GPU groups.",
+        ),
+    ] = None,
     json_: Json = False,
 ) -> None:
     """List the policies and where they come from."""
     from warren.cli.commands.listing import policies_command
 
-    policies_command(name, json_)
+    policies_command(name, explain, json_)
 
 
 @app.command(epilog=examples("warren schema job > job.schema.json"))

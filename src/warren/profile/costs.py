@@ -110,6 +110,19 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     )
 
 
+def model_costs(cluster: Cluster, rows: Sequence[ProfileRow]) -> CostTable:
+    """T^c and T^s of one task of each row at its own batch; a row may fit no type."""
+    types = tuple(_types(cluster))
+    comp_ns_JT = np.full((len(rows), len(types)), NEVER_NS, dtype=np.int64)
+    sync_ns_JT = comp_ns_JT.copy()
+    for place, row in enumerate(rows):
+        for column, kind in enumerate(types):
+            if _misfit(row, kind) is None:
+                comp_ns_JT[place, column] = max(1, seconds_to_ns(row.comp_s[kind.name]))
+                sync_ns_JT[place, column] = _sync_ns(row, kind)
+    return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT != NEVER_NS)
+
+
 def _told(refused: Mapping[str, Sequence[Job]], name: str) -> Iterator[Problem]:
     """One line a reason, at the first job that it concerns."""
     for reason, jobs in refused.items():
@@ -175,16 +188,24 @@ def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple
     """
     any_fits, reasons = False, []
     for column, kind in enumerate(types):
-        if kind.name not in row.comp_s:
-            reasons.append(f"no time on {kind.name} (it has {', '.join(row.comp_s) or 'none'})")
-        elif kind.memory_bytes is not None and row.memory_bytes > kind.memory_bytes:
-            needs, has = row.memory_bytes / 1e9, kind.memory_bytes / 1e9
-            reasons.append(f"needs {needs:g} GB, {kind.name} has {has:g} GB")
+        reason = _misfit(row, kind)
+        if reason is not None:
+            reasons.append(reason)
         else:
             any_fits = True
             yield column, _comp_ns(job, row, kind), _sync_ns(row, kind)
     if not any_fits:
         raise ValueError(f"fits no device: profile {row.model}: {'; '.join(reasons)}")
+
+
+def _misfit(row: ProfileRow, kind: _Type) -> str | None:
+    """Why no task of this row may run on the type; None: it may."""
+    if kind.name not in row.comp_s:
+        return f"no time on {kind.name} (it has {', '.join(row.comp_s) or 'none'})"
+    if kind.memory_bytes is not None and row.memory_bytes > kind.memory_bytes:
+        needs, has = row.memory_bytes / 1e9, kind.memory_bytes / 1e9
+        return f"needs {needs:g} GB, {kind.name} has {has:g} GB"
+    return None
 
 
 def _comp_ns(job: Job, row: ProfileRow, kind: _Type) -> int:

@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from warren.cli.commands.inputs import answer, answers_alone, print_json
+from warren.cli.files import read
 from warren.cli.foreign import foreign, is_foreign
 from warren.model.errors import Problem, SpecError
 from warren.policy.place.registry import POLICIES, place_policy
@@ -16,8 +17,11 @@ KINDS: Final = ("job", "cluster", "run")
 
 
 @answers_alone()
-def policies_command(name: str | None, json_: bool) -> None:
-    """List all policies, or print one policy's text."""
+def policies_command(name: str | None, explain: str | None, json_: bool) -> None:
+    """List all policies, print one policy's text, or what it makes of a cluster."""
+    if explain is not None:
+        _explain(name, explain, json_)
+        return
     if name is not None:
         _show_one(name, json_)
         return
@@ -36,6 +40,36 @@ def _show_one(name: str, json_: bool) -> None:
     text = _text(policy)
     if json_:
         print_json({**_row(name, policy), "text": text})
+    else:
+        answer(text)
+
+
+def _explain(name: str | None, path: str, json_: bool) -> None:
+    """A policy that prepares something for a cluster says it by its own ``explain_cluster``:
+    of the cluster and the costs of every shipped model there, a text."""
+    if name is None:
+        raise SpecError(Problem(file="--explain", message="needs the NAME of a policy"))
+    policy = _policy(name)
+    explain_cluster = getattr(policy, "explain_cluster", None)
+    if explain_cluster is None:
+        message = f"{name} prepares nothing for a cluster; leave out --explain"
+        raise SpecError(Problem(file="--explain", message=message))
+    from warren.profile.costs import model_costs
+    from warren.profile.table import DEVICE_TYPES, TABLE
+    from warren.workload.load import load_cluster
+
+    cluster = load_cluster(path, read)
+    costs = model_costs(cluster, tuple(TABLE.values()))
+    if not costs.fits_JT.any():
+        allowed = ", ".join(DEVICE_TYPES)
+        message = f"no shipped model runs on any of its devices; there are times for: {allowed}"
+        raise SpecError(Problem(file=path, field="device_types", message=message))
+    try:
+        text = explain_cluster(cluster, costs)
+    except ValueError as error:
+        raise SpecError(Problem(file=path, message=f"{name}: {error}")) from None
+    if json_:
+        print_json({"name": name, "cluster": path, "text": text})
     else:
         answer(text)
 

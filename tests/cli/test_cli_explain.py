@@ -1,0 +1,58 @@
+"""``warren policies NAME --explain CLUSTER``: what a policy makes of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import CLUSTER, ROUND_ROBIN, Warren
+
+METHOD = """
+    def explain_cluster(self, cluster, costs):
+        from warren.policy.place.gpu_groups import cluster_text
+        return cluster_text(cluster, costs, groups=2)
+"""
+
+
+@pytest.fixture
+def grouping(tmp_path: Path) -> str:
+    """A policy that groups the GPUs of a cluster."""
+    source = Path(ROUND_ROBIN.rpartition(":")[0]).read_text()
+    (tmp_path / "groups.py").write_text(f"{source.rstrip()}\n{METHOD}")
+    return f"{tmp_path}/groups.py:RoundRobin"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Two V100 and a K80."""
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    return tmp_path / "cluster.yaml"
+
+
+def test_groups_of_the_cluster_are_told(warren: Warren, grouping: str, cluster: Path) -> None:
+    found = warren("policies", grouping, "--explain", cluster)
+    assert found.code == 0
+    assert found.out.startswith("3 GPUs in 2 groups:\n  group 0: 1 V100 + 1 K80\n  group 1: 1 V100")
+    assert "eq. 4" in found.out
+    assert "No grouping has less." in found.out
+    as_json = warren("policies", grouping, "--explain", cluster, "--json").json
+    assert as_json["text"] == found.out.rstrip("\n")
+
+
+def test_what_cannot_be_explained_is_one_line(
+    warren: Warren, grouping: str, cluster: Path, tmp_path: Path
+) -> None:
+    def complaint(*arguments: str | Path) -> str:
+        found = warren("policies", *arguments)
+        assert (found.code, found.out, len(found.err)) == (2, "", 1)
+        return found.complaint
+
+    assert "needs the NAME of a policy" in complaint("--explain", cluster)
+    assert "srtf prepares nothing for a cluster" in complaint("srtf", "--explain", cluster)
+    assert "no such file" in complaint(grouping, "--explain", tmp_path / "none.yaml")
+    small = tmp_path / "small.yaml"
+    small.write_text("format: 1\nhosts: [{name: a, devices: {V100: 1}}]\n")
+    assert "2 groups of 1 GPUs; allowed" in complaint(grouping, "--explain", small)
+    other = tmp_path / "other.yaml"
+    other.write_text("format: 1\nhosts: [{name: a, devices: {H200: 2}}]\n")
+    assert "there are times for: K80, M60" in complaint(grouping, "--explain", other)
