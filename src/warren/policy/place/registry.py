@@ -12,12 +12,18 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 
 POLICIES: Final[Mapping[str, str]] = {
+    "fifo": "warren.policy.place.fifo:Fifo",
     "gavel-fifo": "warren.policy.place.gavel_fifo:GavelFifo",
+    "gittins": "warren.policy.place.gittins:Gittins",
     "hare": "warren.policy.place.hare:Hare",
     "hare-published": "warren.policy.place.hare_published:HarePublished",
+    "hlas": "warren.policy.place.hlas:Hlas",
+    "las-2d": "warren.policy.place.las_2d:Las2d",
     "plain": "warren.policy.place.plain:Plain",
     "sched-allox": "warren.policy.place.sched_allox:SchedAllox",
+    "sched-allox-unit": "warren.policy.place.unit_sizes:SchedAlloxUnit",
     "sched-homo": "warren.policy.place.sched_homo:SchedHomo",
+    "sched-homo-unit": "warren.policy.place.unit_sizes:SchedHomoUnit",
     "srtf": "warren.policy.place.srtf:Srtf",
 }
 

@@ -40,18 +40,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``waiting`` in order of arrival; ``job_D`` the last job of each device, ``end_ns_D`` its end.
+    """``waiting``: jobs in order of arrival, each with its run time on its best device (divided by
+    the weight, if ``weighted``); ``job_D`` the last job of each device, ``end_ns_D`` its end, as it
+    was expected when the job started."""
 
-    The ends are those expected when the jobs started. ``round_ns_JT`` is the time of a round on
-    one device, ``best_J`` the run time on the best one (divided by the weight, if ``weighted``).
-    """
-
-    waiting: tuple[int, ...]
+    waiting: tuple[tuple[int, float], ...]
     holdings: Holdings
     job_D: IntArray
     end_ns_D: IntArray
-    round_ns_JT: IntArray
-    best_J: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +73,24 @@ class SchedAllox:
 
     def initial(self, view: View) -> Memory:
         """Nobody waits, nothing is held."""
-        fits_JT, rounds_JT = view.costs.fits_JT, view.rounds_J[:, None]
-        comp_JT = np.where(fits_JT, view.costs.comp_ns_JT, 0)
-        round_JT = view.scale_J[:, None] * comp_JT + np.where(fits_JT, view.costs.sync_ns_JT, 0)
-        here_JT = fits_JT & (np.bincount(view.type_D, minlength=fits_JT.shape[1]) > 0)
-        best_J = np.where(here_JT, rounds_JT * round_JT, np.inf).min(axis=1, initial=np.inf)
         return Memory(
             waiting=(),
             holdings=Holdings.none(view),
             job_D=np.full(len(view.type_D), -1, dtype=np.int64),
             end_ns_D=np.zeros(len(view.type_D), dtype=np.int64),
-            round_ns_JT=round_JT,
-            best_J=best_J / view.weight_J if self.weighted else best_J,
         )
+
+    def rounds(self, view: View, jobs: IntArray) -> IntArray:
+        """How many rounds jobs have, as far as this policy knows."""
+        return view.rounds_J[jobs]
+
+    def best_ns(self, view: View, job: int) -> float:
+        """Run time on the best device that there is; infinite if none fits."""
+        jobs = np.array([job])
+        here_T = np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1]) > 0
+        run_ns_JT = np.where(here_T, _run_ns_JT(self, view, jobs), np.inf)
+        weight = view.weight_J.item(job) if self.weighted else 1.0
+        return float(run_ns_JT.min()) / weight
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Continue what runs; match anew if a job came or went and a device is free."""
@@ -108,7 +109,8 @@ class SchedAllox:
             return f"runs on {memory.holdings.names(view, job)} alone until it ends"
         if not view.arrived_J[job]:
             return "has not arrived yet"
-        shorter = sum(1 for other in memory.waiting if memory.best_J[other] < memory.best_J[job])
+        best_ns = dict(memory.waiting).get(job, np.inf)
+        shorter = sum(1 for _, other_ns in memory.waiting if other_ns < best_ns)
         free = int(np.count_nonzero(~memory.holdings.held_D))
         return (
             f"waits for a device that suits it: {shorter} of {len(memory.waiting)} waiting jobs "
@@ -124,7 +126,7 @@ class _Step:
     view: View
     before: Memory
     holder: Holder
-    waiting: list[int] = field(init=False)
+    waiting: list[tuple[int, float]] = field(init=False)
     job_D: IntArray = field(init=False)
     end_ns_D: IntArray = field(init=False)
 
@@ -145,12 +147,15 @@ class _Step:
         """Arrivals join the others, who has ended leaves; whether anybody did."""
         changed = False
         for event in self.view.changes:
-            if isinstance(event, JobArrived) and np.isfinite(self.before.best_J[event.job]):
-                self.waiting.append(event.job)
-                changed = True
-            elif isinstance(event, JobFailed | JobCancelled) and event.job in self.waiting:
-                self.waiting.remove(event.job)
-                changed = True
+            if isinstance(event, JobArrived):
+                best_ns = self.policy.best_ns(self.view, event.job)
+                if np.isfinite(best_ns):
+                    self.waiting.append((event.job, best_ns))
+                    changed = True
+            elif isinstance(event, JobFailed | JobCancelled):
+                left = [one for one in self.waiting if one[0] != event.job]
+                changed |= len(left) < len(self.waiting)
+                self.waiting = left
         return changed
 
     def match(self) -> None:
@@ -159,10 +164,8 @@ class _Step:
             return
         from warren.solve.matching import least_total_completion  # scipy loads only when used
 
-        view, before = self.view, self.before
-        jobs = self._shortest()
-        run_ns_JT = (view.rounds_J[jobs, None] * before.round_ns_JT[jobs]).astype(np.float64)
-        run_ns_JT = np.where(view.costs.fits_JT[jobs], np.maximum(run_ns_JT, 1.0), np.inf)
+        view, jobs = self.view, self._shortest()
+        run_ns_JT = _run_ns_JT(self.policy, view, jobs)
         found = least_total_completion(run_ns_JT, view.type_D, self._delay_ns_D())
         ahead_J = found.ahead_J
         if self.policy.weighted:
@@ -173,41 +176,61 @@ class _Step:
 
     def _shortest(self) -> IntArray:
         """The waiting jobs to match, in order of arrival."""
-        jobs = np.array(self.waiting, dtype=np.int64)
+        jobs = np.array([job for job, _ in self.waiting], dtype=np.int64)
         if len(jobs) <= self.policy.window:
             return jobs
-        nearest = np.argsort(self.before.best_J[jobs], kind="stable")[: self.policy.window]
+        best_ns = np.array([best_ns for _, best_ns in self.waiting])
+        nearest = np.argsort(best_ns, kind="stable")[: self.policy.window]
         return jobs[np.sort(nearest)]
 
     def _delay_ns_D(self) -> Floats:
         """Time until each device is free; a job that is late is expected to take a round more."""
         view, held = self.view, np.flatnonzero(self.holder.held_D)
         jobs = self.job_D[held]
-        round_ns = self.before.round_ns_JT[jobs, view.type_D[held]]
+        round_ns = _round_ns(view, jobs, view.type_D[held])
         left_ns = self.end_ns_D[held] - view.now_ns
-        most_ns = (view.rounds_J[jobs] - view.round_J[jobs]) * round_ns
-        left_ns = np.minimum(np.where(left_ns > 0, left_ns, round_ns), most_ns)
+        left_ns = np.where(left_ns > 0, left_ns, round_ns)
+        if self.policy.needs_rounds:
+            left_ns = np.minimum(left_ns, (view.rounds_J[jobs] - view.round_J[jobs]) * round_ns)
         delay_ns_D = np.zeros(len(view.type_D))
         delay_ns_D[held] = np.maximum(left_ns, 1)
         return delay_ns_D
 
     def _start(self, jobs: IntArray, devices: IntArray) -> None:
         view = self.view
-        round_ns = self.before.round_ns_JT[jobs, view.type_D[devices]]
+        round_ns = _round_ns(view, jobs, view.type_D[devices])
         for job, device, turn in zip(
             jobs.tolist(), devices.tolist(), round_ns.tolist(), strict=True
         ):
             self.holder.start(job, [device], turn)
         self.job_D, self.end_ns_D = self.job_D.copy(), self.end_ns_D.copy()
         self.job_D[devices] = jobs
-        self.end_ns_D[devices] = view.now_ns + view.rounds_J[jobs] * round_ns
+        self.end_ns_D[devices] = view.now_ns + self.policy.rounds(view, jobs) * round_ns
         started = set(jobs.tolist())
-        self.waiting = [job for job in self.waiting if job not in started]
+        self.waiting = [one for one in self.waiting if one[0] not in started]
 
     def reasons(self) -> dict[int, Reason]:
         """Of arrivals that wait."""
         came = {event.job for event in self.view.changes if isinstance(event, JobArrived)}
-        return {job: Reason.WAITING_FOR_DEVICES for job in self.waiting if job in came}
+        return {job: Reason.WAITING_FOR_DEVICES for job, _ in self.waiting if job in came}
+
+
+def _round_ns(view: View, jobs: IntArray, kinds: IntArray) -> IntArray:
+    """Time of a round of each job alone on a device of this type, which fits it."""
+    comp_ns, sync_ns = view.costs.comp_ns_JT[jobs, kinds], view.costs.sync_ns_JT[jobs, kinds]
+    return view.scale_J[jobs] * comp_ns + sync_ns
+
+
+def _run_ns_JT(policy: SchedAllox, view: View, jobs: IntArray) -> Floats:
+    """Run time of these jobs alone on a device of each type; infinite where they do not fit."""
+    fits_JT = view.costs.fits_JT[jobs]
+    comp_ns_JT, sync_ns_JT = (
+        np.where(fits_JT, time_JT[jobs], 0)
+        for time_JT in (view.costs.comp_ns_JT, view.costs.sync_ns_JT)
+    )
+    round_ns_JT = view.scale_J[jobs, None] * comp_ns_JT + sync_ns_JT
+    run_ns_JT = (policy.rounds(view, jobs)[:, None] * round_ns_JT).astype(np.float64)
+    return np.where(fits_JT, np.maximum(run_ns_JT, 1.0), np.inf)
 
 
 def _places(device_J: IntArray, key_J: Floats) -> IntArray:

@@ -25,30 +25,24 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.place.estimate import gang_round_ns, gang_sizes_J
+from warren.policy.place.drawing import drawn
+from warren.policy.place.estimate import gang_round_ns, gang_size
 from warren.policy.place.holding import Holder, Holdings
-
-_DRAWS: Final = 0x40E0
-"""Which stream of the run's seed the choice of devices is drawn from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``waiting``: (rank, job), first in line first. ``rank_J``: gang times run time by weight."""
+    """``waiting``: (rank, job), first in line first."""
 
     waiting: tuple[tuple[float, int], ...]
     holdings: Holdings
-    gang_J: IntArray
-    rank_J: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +51,8 @@ class SchedHomo:
 
     name: ClassVar[str] = "sched-homo"
     source: ClassVar[str] = "Hare (HPDC'22) 7.1; Zhang et al. (MobiHoc'20)"
+    first_are: ClassVar[str] = "have more weight for their GPU time"
+    """Of the jobs ahead, for a sentence."""
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
@@ -65,13 +61,16 @@ class SchedHomo:
 
     def initial(self, view: View) -> Memory:
         """Nobody waits, nothing is held."""
-        gang_J = gang_sizes_J(view)
-        rank_J = gang_J * view.rounds_J * blind_round_ns_J(view, gang_J) / view.weight_J
-        return Memory(waiting=(), holdings=Holdings.none(view), gang_J=gang_J, rank_J=rank_J)
+        return Memory(waiting=(), holdings=Holdings.none(view))
+
+    def rank(self, view: View, job: int, gang: int) -> float:
+        """Gang size times run time, by weight: who has less starts first."""
+        rounds = view.rounds_J.item(job)
+        return gang * rounds * blind_round_ns(view, job, gang) / view.weight_J.item(job)
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Continue the gangs that moved on, then start jobs from the front of the line."""
-        step = _Step(view, memory)
+        step = _Step(self, view, memory)
         step.holder.release_ended()
         step.holder.go_on()
         step.queue_up()
@@ -84,36 +83,33 @@ class SchedHomo:
             return f"runs as a gang on {memory.holdings.names(view, job)} until it ends"
         if not view.arrived_J[job]:
             return "has not arrived yet"
-        here = (float(memory.rank_J[job]), job)
-        ahead = sum(1 for other in memory.waiting if other < here)
+        ahead = next((place for place, one in enumerate(memory.waiting) if one[1] == job), 0)
         if ahead:
-            return f"waits for its turn: {ahead} jobs have more weight for their GPU time"
+            return f"waits for its turn: {ahead} jobs {self.first_are}"
         free = int(np.count_nonzero(~memory.holdings.held_D))
-        return f"is first in line and needs {memory.gang_J[job]} devices; {free} are free"
+        return f"is first in line and needs {gang_size(view, job)} devices; {free} are free"
 
 
-def blind_round_ns_J(view: View, gang_J: IntArray) -> npt.NDArray[np.float64]:
-    """Time of one round of each job if all its devices were alike, in ns: the mean over them.
+def blind_round_ns(view: View, job: int, gang: int) -> float:
+    """Time of one round of a job if all its devices were alike, in ns: the mean over them.
 
     Each member of the gang runs its share of the tasks, then one synchronisation.
     """
-    fits_JD = view.costs.fits_JT.astype(np.float64)
-    count_T = np.bincount(view.type_D, minlength=fits_JD.shape[1])
-    count_JT = fits_JD * count_T
-    devices_J = np.maximum(count_JT.sum(axis=1), 1)
-    mean_J = [
-        (np.where(view.costs.fits_JT, time_JT, 0) * count_JT).sum(axis=1) / devices_J
+    fits_T = view.costs.fits_JT[job]
+    count_T = fits_T * np.bincount(view.type_D, minlength=len(fits_T))
+    devices = max(int(count_T.sum()), 1)
+    comp_ns, sync_ns = (
+        float((np.where(fits_T, time_JT[job], 0) * count_T).sum()) / devices
         for time_JT in (view.costs.comp_ns_JT, view.costs.sync_ns_JT)
-    ]
-    tasks_J = -(-view.scale_J // np.maximum(gang_J, 1))
-    round_J: npt.NDArray[np.float64] = tasks_J * mean_J[0] + mean_J[1]
-    return round_J
+    )
+    return -(-view.scale_J.item(job) // max(gang, 1)) * comp_ns + sync_ns
 
 
 @dataclass(slots=True)
 class _Step:
     """One decision in the making."""
 
+    policy: SchedHomo
     view: View
     before: Memory
     holder: Holder = field(init=False)
@@ -132,8 +128,9 @@ class _Step:
     def queue_up(self) -> None:
         """Arrivals take their place in the line; who has ended leaves it."""
         for event in self.view.changes:
-            if isinstance(event, JobArrived) and self.before.gang_J[event.job]:
-                insort(self.waiting, (float(self.before.rank_J[event.job]), event.job))
+            if isinstance(event, JobArrived) and (gang := gang_size(self.view, event.job)):
+                rank = self.policy.rank(self.view, event.job, gang)
+                insort(self.waiting, (rank, event.job))
         if any(isinstance(event, JobFailed | JobCancelled) for event in self.view.changes):
             self.waiting = [one for one in self.waiting if not self.view.done_J[one[1]]]
 
@@ -148,15 +145,9 @@ class _Step:
         del self.waiting[:started]
 
     def _gang(self, job: int) -> list[int]:
-        """Free devices that fit, drawn blindly, in order of index; none if they are too few."""
-        view, need = self.view, int(self.before.gang_J[job])
+        """Devices for it; none if too few are free."""
         free = np.flatnonzero(~self.holder.held_D)
-        free = free[view.costs.fits_JT[job, view.type_D[free]]]
-        if len(free) < need:
-            return []
-        draws = np.random.default_rng([view.seed, _DRAWS, job])
-        chosen: list[int] = sorted(draws.choice(free, size=need, replace=False).tolist())
-        return chosen
+        return drawn(self.view, job, free, gang_size(self.view, job))
 
     def reasons(self) -> dict[int, Reason]:
         """Of arrivals that wait, of who is first in line now and of who was."""

@@ -1,0 +1,26 @@
+"""Devices for those who cannot tell them apart: drawn from the free ones, by the run's seed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.view import View
+
+_DRAWS: Final = 0x40E0
+"""Which stream of the run's seed the choice of devices is drawn from."""
+
+
+def drawn(view: View, job: int, free: IntArray, need: int) -> list[int]:
+    """``need`` of the ``free`` devices that fit, in order of index; none if they are too few.
+
+    A job draws again for every round that it starts anew with.
+    """
+    free = free[view.costs.fits_JT[job, view.type_D[free]]]
+    if len(free) < max(need, 1):
+        return []
+    first = view.next_round_J.item(job)
+    draws = np.random.default_rng([view.seed, _DRAWS, job, *([first] if first else [])])
+    return sorted(draws.choice(free, size=need, replace=False).tolist())

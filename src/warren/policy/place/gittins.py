@@ -1,0 +1,189 @@
+"""Gittins: the job with the least expected effort to its end goes first, as others like it ended.
+
+What
+    How many rounds a job has left is expected from those that ended jobs of the same model had,
+    given the rounds it has run (``solve.gittins``); times the work of a round on the mean device
+    that is its rank. Jobs are taken in this order, and tasks of the first take the free devices
+    that end its round soonest, one that is as slow as the slowest of them before faster ones.
+    What is expected is learned: from the ends of this run's own jobs.
+Source
+    None for training jobs: Warren's. The index is Gittins's (see ``solve.gittins``); the placement
+    is that of ``srtf`` here. It uses what HLAS and HLAS-P leave unused: which jobs are alike, the
+    whole distribution of their sizes, and single devices instead of fixed groups.
+Differs
+    Of a model that nothing is known of, all ended jobs tell, in rounds; before any has ended, a job
+    is expected to need as much again as it has had, which is least attained service. ``age``: a job
+    that has waited so long since its arrival goes first, oldest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import numpy as np
+
+from warren.model.decision import Decision, Reason
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
+from warren.model.plan import ENDLESS, Assignment
+from warren.model.view import View
+from warren.policy.place.estimate import gang_round_ns, gang_size, no_faster, shares
+from warren.policy.place.line import Entry, Line, entries, put, take
+from warren.solve.gittins import least_effort
+
+_MOST: Final = 256
+"""Ended jobs of one kind that are remembered, the latest."""
+_ALL: Final = ""
+"""The kind that every job is of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """``line``: jobs whose round may start, by rank; ``rounds_of``: of ended jobs, by kind."""
+
+    line: Line | None = None
+    rounds_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gittins:
+    """See the module's text."""
+
+    name: ClassVar[str] = "gittins"
+    source: ClassVar[str] = "Warren; Gittins (1979)"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
+    )
+
+    def initial(self, view: View) -> Memory:
+        """No job has ended."""
+        return Memory()
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """Learn from jobs that ended, then give free devices to the first of the line."""
+        step = _Step(view, memory.line, memory.rounds_of)
+        step.learn()
+        step.queue_up()
+        step.serve()
+        decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
+        return decision, Memory(line=step.line, rounds_of=step.rounds_of)
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: why this job is where it is."""
+        if view.next_round_J[job] > view.round_J[job]:
+            return f"all its tasks of round {view.round_J[job]} are running or queued"
+        here = (_rank(view, memory.rounds_of, job), job)
+        ahead = sum(1 for other in entries(memory.line) if other < here)
+        left = _left(view, memory.rounds_of, job)
+        return (
+            f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
+            f"{ahead} jobs have less work left"
+        )
+
+
+def _kind(view: View, job: int) -> str:
+    """Jobs of one kind are expected to be alike."""
+    one = view.jobs[job]
+    return one.model or one.app or _ALL
+
+
+def _left(view: View, rounds_of: Mapping[str, tuple[int, ...]], job: int) -> float:
+    """Rounds that the job is expected to need still, at the least effort for an ending."""
+    known = rounds_of.get(_kind(view, job)) or rounds_of.get(_ALL, ())
+    return least_effort(np.array(known, dtype=np.float64), float(view.round_J[job]))
+
+
+def _rank(view: View, rounds_of: Mapping[str, tuple[int, ...]], job: int) -> float:
+    """Work that the job is expected to need still, in ns of the mean device that fits it."""
+    fits_D = view.costs.fits_JT[job, view.type_D]
+    kinds = view.type_D[fits_D]
+    if not len(kinds):
+        return float("inf")
+    turn_ns = view.costs.comp_ns_JT[job, kinds] + view.costs.sync_ns_JT[job, kinds]
+    task_ns = 1.0 / float((1.0 / np.maximum(turn_ns, 1)).mean())
+    return _left(view, rounds_of, job) * view.scale_J.item(job) * task_ns
+
+
+@dataclass(slots=True)
+class _Step:
+    """One decision in the making. ``shard``: first task not placed yet, of rounds begun here."""
+
+    view: View
+    line: Line | None
+    rounds_of: Mapping[str, tuple[int, ...]]
+    assign: list[Assignment] = field(default_factory=list)
+    reasons: dict[int, Reason] = field(default_factory=dict)
+    shard: dict[int, int] = field(default_factory=dict)
+
+    def learn(self) -> None:
+        """Jobs that ended tell how many rounds their kind has."""
+        for event in self.view.changes:
+            if isinstance(event, RoundsDone) and event.finished:
+                rounds = event.round + event.rounds
+                learned = dict(self.rounds_of)
+                for kind in dict.fromkeys((_ALL, _kind(self.view, event.job))):
+                    learned[kind] = (*learned.get(kind, ())[1 - _MOST :], rounds)
+                self.rounds_of = learned
+
+    def queue_up(self) -> None:
+        """Who may begin a round now stands in the line."""
+        for event in self.view.changes:
+            if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
+                self.line = put(self.line, (_rank(self.view, self.rounds_of, event.job), event.job))
+                self.reasons[event.job] = Reason.WAITING_FOR_TURN
+
+    def _waits(self, job: int) -> bool:
+        """Whether tasks of a round that may start have no device."""
+        view = self.view
+        return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+
+    def serve(self) -> None:
+        """The first of the line take the free devices."""
+        idle_D = self.view.queued_D == 0
+        kept: list[Entry] = []
+        while self.line is not None and idle_D.any():
+            entry, self.line = take(self.line)
+            job = entry[1]
+            if not self._waits(job) or job in self.shard:
+                continue
+            given = self._give(job, idle_D.nonzero()[0])
+            idle_D[[one.device for one in given]] = False
+            self.assign += given
+            if given:
+                self.reasons.pop(job, None)
+            placed = sum(len(one.shards) for one in given)
+            self.shard[job] = placed
+            if placed < self.view.scale_J.item(job) - self.view.next_shard_J.item(job):
+                kept.append(entry)
+        for one in kept:
+            self.line = put(self.line, one)
+
+    def _give(self, job: int, free: np.typing.NDArray[np.int64]) -> list[Assignment]:
+        view = self.view
+        first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
+        scale = view.scale_J.item(job)
+        gang = no_faster(view, job, free, gang_size(view, job))
+        if not gang:
+            return []
+        round_ns = gang_round_ns(view, job, gang)
+        rounds = 1 if shard else view.grain.rounds_for(round_ns, ENDLESS)
+        if rounds == 1:
+            devices = no_faster(view, job, free, scale - shard)
+            return [
+                Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
+            ]
+        return [
+            Assignment(device, job, first, rounds, shards)
+            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
+        ]

@@ -1,0 +1,50 @@
+"""Groups of devices that are about equally fast for every job, as a policy uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warren.model.view import View
+from warren.policy.place.gpu_groups import gpu_groups, members
+
+KNOWN: int = 256
+"""At most so many jobs are looked at to make groups: more are of the same models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Groups:
+    """``devices``: of each group, ascending. ``count_T``: devices of each type."""
+
+    devices: tuple[tuple[int, ...], ...]
+    group_D: tuple[int, ...]
+    count_T: tuple[int, ...]
+
+    def round_ns(self, view: View, job: int) -> int:
+        r"""\bar T_n: tasks of a round over the mean speed of a group; see ``solve.grouping``."""
+        comp_ns_JT, sync_ns_JT, fits_JT = (
+            view.costs.comp_ns_JT, view.costs.sync_ns_JT, view.costs.fits_JT,
+        )  # fmt: skip
+        speed = 0.0
+        for kind, count in enumerate(self.count_T):
+            if count and fits_JT.item(job, kind):
+                turn_ns = comp_ns_JT.item(job, kind) + sync_ns_JT.item(job, kind)
+                speed += count / max(1, turn_ns)
+        return round(view.scale_J.item(job) * len(self.devices) / speed) if speed else 0
+
+    def idle(self, view: View) -> list[list[int]]:
+        """The devices of each group of which none has work."""
+        busy = {self.group_D[device] for device in view.queued_D.nonzero()[0].tolist()}
+        return [list(one) for group, one in enumerate(self.devices) if group not in busy]
+
+
+def make_groups(view: View, count: int) -> Groups:
+    """Groups for the jobs that are known; as many as there are devices, if ``count`` is more."""
+    known = view.costs.first(KNOWN)
+    found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
+    return Groups(
+        devices=tuple(tuple(one.tolist()) for one in members(found)),
+        group_D=tuple(found.group_D.tolist()),
+        count_T=tuple(np.bincount(view.type_D, minlength=known.fits_JT.shape[1]).tolist()),
+    )

@@ -1,0 +1,267 @@
+"""HLAS: jobs that have attained least go first, on groups of GPUs that are equally fast.
+
+What
+    Devices are put into groups that are about equally fast for every job. A job's attained service
+    is its rounds so far times its mean time of a round on a group. It sets the job's queue of K;
+    a group that is idle takes the highest queue that is not empty: the rest of a round that is
+    partly scheduled, else the first job of the queue.
+Source
+    Hare with HLAS (TCC'24), section IV, Algorithms 1-3, equations (4)-(6).
+Differs
+    Algorithm 1 loops over GPUs and Algorithm 3 lacks a break; as in the text, a group is what is
+    scheduled, once all its devices are idle, and it takes one job: a task on each device that fits
+    the job, fastest first, as far as the round has tasks. A queue is first in, first out by
+    arrival, so that a job which stays in its queue keeps its place. At a coarse grain a stretch
+    needs all its tasks placed at once: a job then takes as many idle groups as it has tasks for,
+    and several tasks a device where these are too few. The paper gives no thresholds: see
+    ``queues``. It gives no number of groups but that of its simulations, one for four GPUs. Groups
+    are made when the first job arrives, from the jobs that are known then. ``age`` is ours: a job
+    that has waited so long since its arrival goes before all queues, oldest first, so that no
+    stream of short jobs keeps it waiting for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+import numpy as np
+
+from warren.model.cluster import Cluster
+from warren.model.costs import CostTable
+from warren.model.decision import NOTHING, Decision, Reason
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
+from warren.model.plan import ENDLESS, Assignment
+from warren.model.units import parse_time_s, seconds_to_ns
+from warren.model.view import View
+from warren.policy.place.estimate import fastest, gang_round_ns, shares
+from warren.policy.place.gpu_groups import cluster_text, usual_groups
+from warren.policy.place.grouped import Groups, make_groups
+from warren.policy.place.line import Entry, Line, entries, put, take
+from warren.policy.place.queues import Queues, geometric, parse_queues
+
+_AGED: Final = -1.0
+"""Goes before all queues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """``line``: jobs whose next round may start, by queue and arrival; ``oldest``: the same by
+    arrival alone, if age counts; ``partly``: rounds of which some tasks are placed."""
+
+    groups: Groups | None = None
+    line: Line | None = None
+    oldest: Line | None = None
+    partly: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hlas:
+    """See the module's text."""
+
+    groups: int = 0
+    """0: one for four devices."""
+    thresholds: str = ""
+    """Attained service at which a job leaves each queue but the last: ``1 min, 10 min, 2 h``."""
+    age: str = ""
+    """``12 h``: who has waited longer since his arrival goes first; empty: nobody."""
+
+    name: ClassVar[str] = "hlas"
+    source: ClassVar[str] = "HLAS (TCC'24) IV, Algorithms 1-3"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
+    )
+
+    def __post_init__(self) -> None:
+        if self.groups < 0:
+            raise ValueError("groups is a count, 0 for one of four devices each")
+        parse_queues(self.thresholds)
+        self.age_ns()
+
+    def age_ns(self) -> int:
+        """How long a job waits at most before it goes first; 0: for ever."""
+        return seconds_to_ns(parse_time_s(self.age)) if self.age else 0
+
+    def initial(self, view: View) -> Memory:
+        """Nothing is known of any job, so nothing is grouped."""
+        return Memory()
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """Jobs that may go on take their places in the line; idle groups take from it."""
+        if memory.groups is None:
+            if not len(view.jobs):
+                return NOTHING, memory
+            count = self.groups or usual_groups(len(view.type_D))
+            memory = replace(memory, groups=make_groups(view, count))
+        assert memory.groups is not None
+        lines = memory.line, memory.oldest
+        step = _Step(self, view, memory.groups, *lines, list(memory.partly))
+        step.queue_up()
+        step.serve()
+        return step.decision(), step.memory()
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: why this job is where it is."""
+        if memory.groups is None or not view.open_J[job]:
+            return "waits for nothing: it has not arrived or has ended"
+        if view.next_round_J[job] > view.round_J[job]:
+            return f"all its tasks of round {view.round_J[job]} are running or queued"
+        queues = queues_of(self)
+        attained_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
+        here = (float(queues.of(attained_ns)), job)
+        ahead = sum(1 for other in entries(memory.line) if other < here)
+        return (
+            f"has attained {attained_ns / 1e9:.1f} s, queue {int(here[0]) + 1} of {len(queues)}; "
+            f"{ahead} jobs go first when one of {len(memory.groups.devices)} groups is idle"
+        )
+
+    def explain_cluster(self, cluster: Cluster, costs: CostTable) -> str:
+        """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
+        count = self.groups or usual_groups(len(cluster.devices))
+        return cluster_text(cluster, costs, min(count, len(cluster.devices)))
+
+
+def queues_of(policy: Hlas) -> Queues:
+    """As the user gave them, else geometric."""
+    return parse_queues(policy.thresholds) or geometric()
+
+
+@dataclass(slots=True)
+class _Step:
+    """One decision in the making. ``shard``: first task not placed yet, of rounds begun here."""
+
+    policy: Hlas
+    view: View
+    groups: Groups
+    line: Line | None
+    oldest: Line | None
+    partly: list[Entry]
+    assign: list[Assignment] = field(default_factory=list)
+    reasons: dict[int, Reason] = field(default_factory=dict)
+    shard: dict[int, int] = field(default_factory=dict)
+
+    def decision(self) -> Decision:
+        for one in self.assign:
+            self.reasons.pop(one.job, None)
+        return Decision(assign=tuple(self.assign), reasons=self.reasons)
+
+    def memory(self) -> Memory:
+        lines = {"line": self.line, "oldest": self.oldest}
+        return Memory(groups=self.groups, partly=tuple(self.partly), **lines)
+
+    def queue_up(self) -> None:
+        """Who may begin a round now stands in the line."""
+        view, queues = self.view, queues_of(self.policy)
+        for event in view.changes:
+            if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
+                job = event.job
+                attained_ns = view.round_J.item(job) * self.groups.round_ns(view, job)
+                self.line = put(self.line, (float(queues.of(attained_ns)), job))
+                if self.policy.age:
+                    self.oldest = put(self.oldest, (_AGED, job))
+                self.reasons[job] = Reason.WAITING_FOR_TURN
+        self.partly = [one for one in self.partly if self._waits(one[1])]
+
+    def _waits(self, job: int) -> bool:
+        """Whether tasks of a round that may start have no device."""
+        view = self.view
+        return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+
+    def _full(self, job: int) -> bool:
+        """Whether all tasks of its round have been placed here."""
+        return self.shard.get(job, 0) >= self.view.scale_J.item(job)
+
+    def serve(self) -> None:
+        """Every idle group takes what it can."""
+        idle, skipped = self.groups.idle(self.view), list[Entry]()
+        while idle:
+            entry = self._next(idle[0], skipped)
+            if entry is not None:
+                self._give(entry, idle)
+            for one in skipped:
+                self.line = put(self.line, one)
+            skipped, idle = [], idle[1:]
+
+    def _next(self, devices: list[int], skipped: list[Entry]) -> Entry | None:
+        """Who is next on idle devices; who fits none of them is skipped."""
+        aged = self._aged()
+        if aged is not None and self._fitting(aged[1], devices):
+            _, self.oldest = take(self.oldest)  # type: ignore[arg-type]
+            self.partly = [one for one in self.partly if one[1] != aged[1]]
+            return aged
+        for place, entry in enumerate(self.partly):
+            if self.line is not None and self.line.first[0] < entry[0]:
+                break
+            if not self._full(entry[1]) and self._fitting(entry[1], devices):
+                return self.partly.pop(place)
+        while self.line is not None:
+            entry, self.line = take(self.line)
+            job = entry[1]
+            if not self._waits(job) or job in self.shard:
+                continue
+            if self._fitting(job, devices):
+                return entry
+            skipped.append(entry)
+        return None
+
+    def _fitting(self, job: int, devices: list[int]) -> list[int]:
+        """Of these devices those that fit the job, fastest first."""
+        return fastest(self.view, job, np.array(devices, dtype=np.int64), len(devices))
+
+    def _aged(self) -> Entry | None:
+        """Who has waited longest, if that is too long."""
+        view = self.view
+        while self.oldest is not None:
+            job = self.oldest.first[1]
+            if self._waits(job) and not self._full(job):
+                old = view.now_ns - view.arrival_ns_J.item(job) >= self.policy.age_ns()
+                return self.oldest.first if old else None
+            _, self.oldest = take(self.oldest)
+        return None
+
+    def _give(self, entry: Entry, idle: list[list[int]]) -> None:
+        """Place tasks of a job on the first idle group, of a stretch on as many as it needs.
+
+        Takes the devices of groups that are idle no more.
+        """
+        view, job = self.view, entry[1]
+        first, scale = view.next_round_J.item(job), view.scale_J.item(job)
+        shard = self.shard.get(job, view.next_shard_J.item(job))
+        round_ns = self.groups.round_ns(view, job)
+        if shard == 0 and view.grain.rounds_for(round_ns, ENDLESS) > 1:
+            self._stretch(job, idle)
+            return
+        devices = self._fitting(job, idle[0])[: scale - shard]
+        for place, device in enumerate(devices, start=shard):
+            self.assign.append(Assignment(device, job, first, 1, (place,)))
+        self.shard[job] = shard + len(devices)
+        if self.shard[job] < scale:
+            self.partly = sorted([*self.partly, entry])
+            if entry[0] == _AGED:
+                self.oldest = put(self.oldest, entry)
+
+    def _stretch(self, job: int, idle: list[list[int]]) -> None:
+        view, scale, gang = self.view, self.view.scale_J.item(job), list[int]()
+        for devices in idle:
+            gang += self._fitting(job, devices)
+            devices.clear()
+            if len(gang) >= scale:
+                break
+        gang = gang[:scale]
+        rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), ENDLESS)
+        first = view.next_round_J.item(job)
+        self.assign += [
+            Assignment(device, job, first, rounds, shards)
+            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
+        ]
+        self.shard[job] = scale

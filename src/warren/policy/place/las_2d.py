@@ -1,0 +1,160 @@
+"""2D-LAS: jobs that have had least GPU time go first, as gangs, blind to what kind of GPU it was.
+
+What
+    A job's attained service is the number of its GPUs times the time it has held them. It sets the
+    job's queue; within a queue jobs go by arrival. The first job of the first queue takes as many
+    free devices as its scale, whatever their type, for one stretch of its rounds; then it is looked
+    at again. It waits until so many are free, and keeps those that are.
+Source
+    HLAS (TCC'24), sections IV-B and VI-D, "2D-LAS"; after Tiresias (Gu et al., NSDI'19), whose
+    discretised 2D-LAS this is.
+Differs
+    Tiresias looks again at fixed times and restarts a job from its checkpoint; here a job may be
+    preempted between stretches of rounds, for nothing. Devices are drawn from the free ones by the
+    run's seed, as for ``sched-homo``: the lowest index would favour the type that a cluster file
+    names first. A job of more tasks than fitting devices takes all of them. Thresholds: see
+    ``queues``; Tiresias takes two queues and tunes their threshold by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from warren.model.decision import Decision, Reason
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
+from warren.model.plan import ENDLESS, Assignment
+from warren.model.view import View
+from warren.policy.place.drawing import drawn
+from warren.policy.place.estimate import gang_round_ns, gang_size, shares
+from warren.policy.place.line import Line, entries, put, take
+from warren.policy.place.queues import Queues, geometric, parse_queues
+
+
+class Ran(NamedTuple):
+    """What a job has attained, and since when it holds so many devices (0: none)."""
+
+    attained_ns: int
+    since_ns: int = 0
+    devices: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """``line``: jobs that may go on, by queue and arrival; ``ran``: of jobs that have not ended."""
+
+    line: Line | None = None
+    ran: Mapping[int, Ran] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Las2d:
+    """See the module's text."""
+
+    thresholds: str = ""
+    """GPU time at which a job leaves each queue but the last: ``1 h, 10 h``."""
+
+    name: ClassVar[str] = "las-2d"
+    source: ClassVar[str] = "HLAS (TCC'24) VI-D; Tiresias (NSDI'19)"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
+    )
+
+    def __post_init__(self) -> None:
+        parse_queues(self.thresholds)
+
+    def initial(self, view: View) -> Memory:
+        """Nobody has had anything."""
+        return Memory()
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """Count what jobs have had, then give free devices to the first of the line."""
+        step = _Step(self._queues(), view, memory.line, dict(memory.ran))
+        step.queue_up()
+        step.serve()
+        decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
+        return decision, Memory(line=step.line, ran=step.ran)
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: why this job is where it is."""
+        if view.next_round_J[job] > view.round_J[job]:
+            return f"runs as a gang until round {view.next_round_J[job]}"
+        had_ns = memory.ran.get(job, Ran(0)).attained_ns
+        here = (float(self._queues().of(had_ns)), job)
+        ahead = sum(1 for other in entries(memory.line) if other < here)
+        return (
+            f"has had {had_ns / 1e9:.1f} s of GPU time and needs {gang_size(view, job)} devices; "
+            f"{ahead} jobs go first"
+        )
+
+    def _queues(self) -> Queues:
+        return parse_queues(self.thresholds) or geometric()
+
+
+@dataclass(slots=True)
+class _Step:
+    """One decision in the making."""
+
+    queues: Queues
+    view: View
+    line: Line | None
+    ran: dict[int, Ran]
+    assign: list[Assignment] = field(default_factory=list)
+    reasons: dict[int, Reason] = field(default_factory=dict)
+
+    def queue_up(self) -> None:
+        """Who may go on stands in the line again, by what he has had."""
+        view = self.view
+        for event in view.changes:
+            if isinstance(event, CompDone):
+                continue
+            job = getattr(event, "job", -1)
+            if view.done_J.item(job):
+                self.ran.pop(job, None)
+            elif self._waits(job):
+                had = self.ran.get(job, Ran(0))
+                had_ns = had.attained_ns + had.devices * (view.now_ns - had.since_ns)
+                self.ran[job] = Ran(had_ns)
+                self.line = put(self.line, (float(self.queues.of(had_ns)), job))
+                self.reasons[job] = Reason.WAITING_FOR_DEVICES
+
+    def _waits(self, job: int) -> bool:
+        view = self.view
+        return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+
+    def serve(self) -> None:
+        """The first of the line takes devices, until one finds too few."""
+        free = (self.view.queued_D == 0).nonzero()[0]
+        started: set[int] = set()
+        while self.line is not None and len(free):
+            (_, job), rest = take(self.line)
+            if self._waits(job) and job not in started:
+                gang = drawn(self.view, job, free, gang_size(self.view, job))
+                if not gang:
+                    break
+                self._start(job, gang)
+                started.add(job)
+                free = free[[device not in gang for device in free.tolist()]]
+            self.line = rest
+
+    def _start(self, job: int, gang: list[int]) -> None:
+        view = self.view
+        rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), ENDLESS)
+        first, cut = view.next_round_J.item(job), shares(view.scale_J.item(job), len(gang))
+        self.assign += [
+            Assignment(device, job, first, rounds, shards)
+            for device, shards in zip(gang, cut, strict=True)
+        ]
+        self.ran[job] = Ran(self.ran[job].attained_ns, view.now_ns, len(gang))
+        self.reasons.pop(job, None)

@@ -1,0 +1,68 @@
+"""Queues by attained service: what HLAS, HLAS-P and 2D-LAS have alike.
+
+A job belongs to the queue whose thresholds hold what it has attained so far; the first queue goes
+first. Where no thresholds are given they follow from the sizes of jobs that have ended: half of
+those that enter a queue end in it, so that a queue tells the short from the long wherever these
+are. Without any, each queue holds four times as much as the one before, from one second on: no
+size of jobs is taken for granted, and a job waits behind others of a quarter to four times its own
+attained service.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from warren.model.units import NS_PER_S, parse_time_s, seconds_to_ns
+
+QUEUES: Final = 16
+"""Without thresholds: from 1 s to 4**14 s, which is eight years."""
+_RATIO: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """``above_ns``: the least attained service of each queue after the first, ascending."""
+
+    above_ns: tuple[int, ...]
+
+    def of(self, attained_ns: float) -> int:
+        """The queue of a job that has attained so much; 0 goes first."""
+        return bisect_right(self.above_ns, attained_ns)
+
+    def __len__(self) -> int:
+        return len(self.above_ns) + 1
+
+
+def parse_queues(text: str) -> Queues | None:
+    """Thresholds as a user writes them, ``10 min, 2 h``; None for an empty text.
+
+    Raises
+    ------
+    ValueError
+        If one is no time, or they do not ascend from above zero.
+    """
+    if not text.strip():
+        return None
+    above_ns = tuple(seconds_to_ns(parse_time_s(part.strip())) for part in text.split(","))
+    if list(above_ns) != sorted(set(above_ns)) or above_ns[0] <= 0:
+        raise ValueError(f"thresholds are times that ascend from above zero, got {text!r}")
+    return Queues(above_ns)
+
+
+def geometric() -> Queues:
+    """Queues for jobs of which nothing is known."""
+    return Queues(tuple(NS_PER_S * _RATIO**k for k in range(QUEUES - 1)))
+
+
+def halving(sizes_ns: list[int]) -> Queues:
+    """Queues for jobs like those that have ended: half of those that enter one end in it."""
+    if not sizes_ns:
+        return geometric()
+    sizes_ns = sorted(sizes_ns)
+    above_ns, begin = [], 0
+    while len(sizes_ns) - begin > 1:
+        begin += (len(sizes_ns) - begin + 1) // 2
+        above_ns.append(sizes_ns[begin - 1] + 1)
+    return Queues(tuple(sorted(set(above_ns))))

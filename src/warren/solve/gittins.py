@@ -1,0 +1,35 @@
+"""Gittins' index of a job of unknown size, from the sizes of jobs like it.
+
+For a job of size S that has attained a, and every b > a::
+
+    left(a) = min over b of  E[min(S, b) - a | S > a] / P(S <= b | S > a)
+
+is the least expected effort for each ending: the reciprocal of the index of Gittins (1979), whose
+order has the least mean response time of one server that knows the distribution of sizes but no
+size (Aalto, Ayesta and Righter, Queueing Systems 63, 2009). With one known size it is what is left,
+with an exponential distribution its mean, with a heavy tail it grows with a: shortest remaining
+time, any order, and least attained service are its cases.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+
+
+def least_effort(sizes: npt.NDArray[np.float64], attained: float) -> float:
+    """``left(attained)`` over sizes that are all equally likely; shape (N,), any order.
+
+    Of n larger sizes at least the square root of n lie below b: how close to ``attained`` the next
+    few happen to be is chance. None larger than ``attained``: as much as has been attained, which
+    is the median of what is left under a tail that falls with the inverse of size.
+    """
+    over = np.sort(sizes[sizes > attained])
+    if not len(over):
+        return max(attained, 1.0)
+    count = len(over)
+    ends = np.arange(1, count + 1)
+    effort = np.cumsum(over) + (count - ends) * over - count * attained
+    return float((effort / ends)[isqrt(count) - 1 :].min())

@@ -1,0 +1,179 @@
+"""HLAS and what it is compared with: the paper's toys, starvation, thresholds, blind baselines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warren.core.history import History, read_history
+from warren.core.loop import Core
+from warren.model.costs import CostTable
+from warren.model.errors import SpecError
+from warren.model.events import JobArrived, RoundsDone
+from warren.model.run import Grain, Run
+from warren.policy.place.registry import place_policy
+from warren.sim.port import SimPort
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import worlds
+
+S = 10**9
+
+
+def history(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = {}) -> History:
+    journal = bytearray()
+    core = Core(
+        run=run, costs=costs, policy=place_policy(name, options), port=SimPort(run, costs),
+        sink=journal.extend, world="sim", check=True,
+    )  # fmt: skip
+    core.execute()
+    return read_history(bytes(journal))
+
+
+def jct_s(run: Run, costs: CostTable, name: str, **options: object) -> list[float]:
+    arrival = [job.arrival_ns for job in run.workload.jobs]
+    found: list[float] = ((history(run, costs, name, options).finish_ns_J - arrival) / S).tolist()
+    return found
+
+
+def fig_12() -> tuple[Run, CostTable]:
+    """Three jobs of 2, 3 and 4 rounds of one unit task on one GPU."""
+    jobs = [worlds.job(index, rounds=2 + index) for index in range(3)]
+    return worlds.run(worlds.cluster(["A"]), jobs), worlds.costs([[1.0]] * 3, [[0.0]] * 3)
+
+
+def test_fig_12_a_least_attained_service_gives_a_mean_jct_of_20_thirds() -> None:
+    assert jct_s(*fig_12(), "hlas", thresholds="1 s, 2 s, 3 s") == [4.0, 7.0, 9.0]
+
+
+def test_fig_12_b_known_sizes_give_16_thirds() -> None:
+    assert sum(jct_s(*fig_12(), "srtf")) == 16
+
+
+def test_fig_12_in_one_queue_jobs_go_by_arrival_each_to_its_end() -> None:
+    assert jct_s(*fig_12(), "hlas", thresholds="100 s") == [2.0, 5.0, 9.0]
+
+
+def test_a_group_takes_the_rest_of_a_round_before_another_job_of_the_queue() -> None:
+    # Four tasks on two groups of two, one of which is slower to come free.
+    jobs = [worlds.job(0), worlds.job(1, scale=4), worlds.job(2)]
+    run = worlds.run(worlds.cluster(["A"] * 4), jobs)
+    costs = worlds.costs([[3.0], [1.0], [1.0]], [[0.0]] * 3)
+    found = history(run, costs, "hlas", {"groups": 2})
+    # The first group holds job 0 until 3 s; the second takes two tasks of job 1, then the others.
+    assert found.finish_ns_J.tolist() == [3 * S, 2 * S, 3 * S]
+
+
+def test_a_job_is_demoted_by_rounds_times_the_mean_time_of_a_round_on_a_group() -> None:
+    """(1 / 2 s + 1 / 1 s) over one group: a round of three tasks counts 2 s wherever it runs."""
+    run = worlds.run(worlds.cluster(["A", "B"]), [worlds.job(0, scale=3)])
+    costs = worlds.costs([[2.0, 1.0]], [[0.0, 0.0]])
+    policy = place_policy("hlas", {"groups": 1})
+    core = Core(run=run, costs=costs, policy=policy, port=SimPort(run, costs), sink=len, world="s")
+    core.begin()
+    core.step(core.port.next_events())
+    assert core.memory.groups.round_ns(core.state.view(), 0) == pytest.approx(2 * S)  # type: ignore[attr-defined]
+
+
+def stream(short: int) -> tuple[Run, CostTable]:
+    """A job of ten rounds, and a short one every second that would always go first."""
+    jobs = [worlds.job(0, rounds=10)]
+    jobs += [worlds.job(k, arrival_ns=(k - 1) * S) for k in range(1, short + 1)]
+    jobs.sort(key=lambda one: one.arrival_ns)
+    return worlds.run(worlds.cluster(["A"]), jobs), worlds.costs(
+        [[1.0]] * len(jobs), [[0.0]] * len(jobs)
+    )
+
+
+def test_a_stream_of_short_jobs_starves_a_long_one_unless_age_counts() -> None:
+    run, costs = stream(60)
+    assert jct_s(run, costs, "hlas")[0] == 70
+    assert jct_s(run, costs, "hlas", age="20 s")[0] <= 20 + 10
+
+
+def test_a_job_that_fits_few_devices_is_passed_over_and_not_forgotten() -> None:
+    jobs = [worlds.job(0, rounds=2), worlds.job(1), worlds.job(2)]
+    run = worlds.run(worlds.cluster(["A", "B"]), jobs)
+    costs = worlds.costs([[np.inf, 1.0], [1.0, np.inf], [1.0, 1.0]], [[0.0, 0.0]] * 3)
+    assert jct_s(run, costs, "hlas", groups=2) == [2.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value", "what"),
+    [
+        ("hlas", "thresholds", "10 s, 1 s", "ascend"),
+        ("hlas", "age", "soon", "time"),
+        ("hlas", "groups", -1, "groups is a count"),
+        ("las-2d", "thresholds", "0 s", "ascend"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(
+    name: str, option: str, value: object, what: str
+) -> None:
+    with pytest.raises(SpecError, match=what):
+        place_policy(name, {option: value})
+
+
+def test_2d_las_counts_gpus_times_time_and_waits_for_a_whole_gang() -> None:
+    # Job 0 has two GPUs for 1 s, so has had 2 s; job 1 one for 1 s.
+    jobs = [worlds.job(0, scale=2, rounds=3), worlds.job(1, rounds=3)]
+    run = worlds.run(worlds.cluster(["A", "A"]), jobs)
+    costs = worlds.costs([[1.0], [1.0]], [[0.0], [0.0]])
+    timeline = history(run, costs, "las-2d", {"thresholds": "1500 ms"}).timeline
+    order = np.lexsort((timeline.job_R, timeline.start_ns_R))
+    # 0 until 1 s, then 1 (queue 0, one GPU of two) twice, then both in queue 1 by arrival.
+    assert timeline.job_R[order].tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 1]
+
+
+def test_of_unit_size_jobs_of_more_rounds_are_not_put_behind() -> None:
+    jobs = [worlds.job(0, rounds=5), worlds.job(1, rounds=1)]
+    run = worlds.run(worlds.cluster(["A"]), jobs)
+    costs = worlds.costs([[1.0], [1.0]], [[0.0], [0.0]])
+    for name in ("sched-homo", "sched-allox"):
+        assert jct_s(run, costs, name) == [6.0, 1.0]
+        assert jct_s(run, costs, f"{name}-unit")[0] == 5.0
+
+
+def test_fifo_never_lets_a_later_job_start_first() -> None:
+    for seed in range(10):
+        run, costs = worlds.random_world(seed)
+        timeline = history(run, costs, "fifo").timeline
+        start = np.full(len(run.workload.jobs), 2**62)
+        np.minimum.at(start, timeline.job_R, timeline.start_ns_R)
+        assert np.all(np.diff(start) >= 0)
+
+
+def test_gittins_learns_from_ends_which_jobs_are_short() -> None:
+    """Models alternate; after the first of each has ended the short ones go first."""
+    jobs = [worlds.job(k, rounds=9 if k % 2 else 1, model="ab"[k % 2]) for k in range(2)]
+    jobs += [worlds.job(k, rounds=9 if k % 2 else 1, model="ab"[k % 2], arrival_ns=20 * S)
+             for k in (3, 5, 2, 4)]  # fmt: skip
+    jobs = [worlds.job(i, rounds=one.rounds, model=one.model, arrival_ns=one.arrival_ns)
+            for i, one in enumerate(jobs)]  # fmt: skip
+    run = worlds.run(worlds.cluster(["A"]), jobs)
+    costs = worlds.costs([[1.0]] * 6, [[0.0]] * 6)
+    assert jct_s(run, costs, "gittins")[2:] == [11.0, 20.0, 1.0, 2.0]
+
+
+def test_what_gittins_remembers_of_a_kind_has_an_end() -> None:
+    run = worlds.run(worlds.cluster(["A"]), [worlds.job(k) for k in range(300)])
+    costs = worlds.costs([[1.0]] * 300, [[0.0]] * 300)
+    policy = place_policy("gittins")
+    core = Core(run=run, costs=costs, policy=policy, port=SimPort(run, costs), sink=len, world="s")
+    core.execute()
+    assert {len(one) for one in core.memory.rounds_of.values()} == {256}  # type: ignore[attr-defined]
+    assert {JobArrived, RoundsDone} <= policy.triggers
+
+
+def test_at_a_coarse_grain_a_job_takes_as_many_idle_groups_as_it_has_tasks_for() -> None:
+    run = worlds.run(
+        worlds.cluster(["A"] * 4),
+        [worlds.job(0, scale=4, rounds=6)],
+        grain=Grain(text="3", rounds=3),
+    )
+    costs = worlds.costs([[1.0]], [[0.0]])
+    assert jct_s(run, costs, "hlas", groups=2) == [6.0]
