@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -134,6 +135,8 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
         options=options or Options(),
         begin=begin,
     )
+    if policy.offline:  # a plan needs it; now, so that the other process has it too
+        import_module("warren.solve.kernel")
     with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
         parts.execute()
         record = parts.record(solve)
