@@ -11,14 +11,14 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from typing import Final, NoReturn
 
 import numpy as np
 
 from warren.cli.bounds import Columns, Solve, bound_of, columns_of, packed, why_none
-from warren.cli.signals import SIGNALS
+from warren.cli.signals import SIGNALS, held
 from warren.model.costs import CostTable
 from warren.model.run import Run
 from warren.report.record import Bound
@@ -38,24 +38,24 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
         yield bound_of
         return
     columns = packed(columns_of(run, costs, np.array(rounds, dtype=np.int64)))
-    try:
-        child, answer = _begin(columns)
-    except OSError:  # no more processes
-        yield bound_of
-        return
-    try:
-        yield lambda asked: (_read(answer) if asked == columns else None) or bound_of(asked)
-    finally:
-        os.close(answer)
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    with ExitStack() as stack:
+        solve: Solve = bound_of
+        with suppress(OSError), held():  # no more processes: it is solved here
+            child, answer = _begin(columns)
+            stack.callback(_end, child, answer)
+            solve = _asking(columns, answer)
+        yield solve
+
+
+def _asking(columns: Columns, answer: int) -> Solve:
+    """What waits for the process, where these columns are asked for and it answers."""
+    return lambda asked: (_read(answer) if asked == columns else None) or bound_of(asked)
 
 
 def _begin(columns: Columns) -> tuple[int, int]:
     """A process that solves; its id, and a pipe to read its answer from."""
     answer, told = os.pipe()
-    # A signal that came to the copy before it has its own way to end would end this run twice.
+    # A signal that the copy took as this process does would end this run twice.
     old = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         child = os.fork()
@@ -85,3 +85,10 @@ def _read(answer: int) -> Bound | None:
     """What the process found; None where it ended without an answer."""
     data = os.read(answer, _PIECE_BYTES)
     return Bound(**json.loads(data)) if data else None
+
+
+def _end(child: int, answer: int) -> None:
+    os.close(answer)
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
