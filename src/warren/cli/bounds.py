@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -13,8 +14,12 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.run import Run
 from warren.report.record import LIVE, Bound
 
+Columns = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
+"""What ``solve`` asks for, as a key: name, type, shape and content of each array."""
+Solve = Callable[[Columns], Bound]
 
-def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
+
+def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | None = None) -> Bound:
     """A bound valid for the durations that really held, or the reason why there is none.
 
     Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
@@ -22,22 +27,27 @@ def lower_bound(run: Run, costs: CostTable, history: History) -> Bound:
     holds for them, unless pads were drawn from measured jitter. A stop rule may end a job early:
     the rounds that ran are what counts.
     """
-    if run.truth.task_cv or run.truth.job_cv:
-        return _none("task times are drawn around the profile, so its bound does not hold")
-    if history.header.world == LIVE and run.cluster.emulate is None:
-        return _none("live task times without emulation are not known in advance")
-    if history.header.world == LIVE and run.cluster.emulate and run.cluster.emulate.jitter:
-        return _none("pads drawn from measured jitter may be shorter than the profile's times")
-    if history.header.world != LIVE and run.cluster.raises_times:
-        return _none("measured overheads are added to the profile, so its bound does not hold")
-    if run.cluster.engine == "plain" and history.header.world == LIVE:
-        return _none("the plain engine runs jobs one after the other, at its own speed")
-    if not run.workload.jobs:
-        return _none("there are no jobs")
+    reason = why_none(run, history.header.world)
+    if reason:
+        return _none(reason)
     if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
-    columns = columns_of(run, costs, _rounds_run(history))
-    return _of(tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items()))
+    return (solve or bound_of)(packed(columns_of(run, costs, _rounds_run(history))))
+
+
+def why_none(run: Run, world: str) -> str:
+    """Why no bound can hold, however the run goes in this world; empty if one can."""
+    if run.truth.task_cv or run.truth.job_cv:
+        return "task times are drawn around the profile, so its bound does not hold"
+    if world == LIVE and run.cluster.emulate is None:
+        return "live task times without emulation are not known in advance"
+    if world == LIVE and run.cluster.emulate and run.cluster.emulate.jitter:
+        return "pads drawn from measured jitter may be shorter than the profile's times"
+    if world != LIVE and run.cluster.raises_times:
+        return "measured overheads are added to the profile, so its bound does not hold"
+    if run.cluster.engine == "plain" and world == LIVE:
+        return "the plain engine runs jobs one after the other, at its own speed"
+    return "" if run.workload.jobs else "there are no jobs"
 
 
 def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]:
@@ -55,8 +65,13 @@ def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]
     }
 
 
+def packed(columns: dict[str, Any]) -> Columns:
+    """The columns as a key."""
+    return tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items())
+
+
 @lru_cache(maxsize=32)
-def _of(columns: tuple[tuple[str, str, tuple[int, ...], bytes], ...]) -> Bound:
+def bound_of(columns: Columns) -> Bound:
     """The bound of these columns; ``compare`` asks for the same ones once for each policy."""
     from warren.solve.bounds import lower_bounds
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.cli.bounds import lower_bound
+from warren.cli.ahead import bound_ahead
+from warren.cli.bounds import Solve, lower_bound
 from warren.cli.export import hash_of, input_files, result_files
 from warren.cli.files import DISK_ERRORS, refused, unwritable
 from warren.cli.output import OutputDir
@@ -40,6 +42,8 @@ class Options:
     compiled: bool = True
     check: bool = False
     attend: Attend | None = None
+    ahead: bool = False
+    """Whether the lower bound of a simulation may be computed beside it, by another process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +105,14 @@ class _Parts:
             self.core.observe = _attentive(observe)
             self.core.execute()
 
-    def record(self) -> Record:
+    def record(self, solve: Solve | None = None) -> Record:
         """What the journal tells so far."""
         history = read_history(self.journal.journal_bytes())
         extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
         overruns = getattr(self.port, "overruns", None)
         if overruns is not None:
             extra["overruns"] = float(overruns.total())
-        bound = lower_bound(self.run, self.costs, history)
+        bound = lower_bound(self.run, self.costs, history, solve)
         return Record(run=self.run, history=history, costs=self.costs, extra=extra, bound=bound)
 
 
@@ -131,8 +135,11 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
         options=options or Options(),
         begin=begin,
     )
-    parts.execute()
-    record = parts.record()
+    if policy.offline:  # a plan needs it; now, so that the other process has it too
+        import_module("warren.solve.kernel")
+    with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
+        parts.execute()
+        record = parts.record(solve)
     if out is not None:
         out.write(result_files(record))
         out.whole = True

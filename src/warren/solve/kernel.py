@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
+import numpy as np
+
 
 @contextmanager
 def _hidden(module: str) -> Iterator[None]:
@@ -24,9 +26,11 @@ def _hidden(module: str) -> Iterator[None]:
 
 with _hidden("scipy"):  # numba looks at its version only
     from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
-    from numba import njit
+    from numba import njit, types
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
     from numba.core.codegen import JITCodeLibrary
+    from numba.core.typing.typeof import typeof_impl
+    from numba.np.numpy_support import from_dtype, map_layout
 
 
 class _Library(JITCodeLibrary):
@@ -91,6 +95,23 @@ class _MachineCode(FunctionCache):
         if found is None:
             _get_ready_to_compile()
         return found
+
+
+_usual_type_of: Final[Any] = typeof_impl.dispatch(np.ndarray)
+
+
+@typeof_impl.register(np.ndarray)
+def _type_of(value: Any, context: Any) -> Any:
+    """The type of an array.
+
+    numba asks each whether it is a masked one: numpy then loads its package for these, which takes
+    as long as to load three kernels.
+    """
+    plain = type(value) is np.ndarray and value.dtype.kind in "biuf" and value.dtype.isnative
+    if not plain:
+        return _usual_type_of(value, context)
+    dtype, layout = from_dtype(value.dtype), map_layout(value)
+    return types.Array(dtype, value.ndim, layout, readonly=not value.flags.writeable)
 
 
 def _nothing() -> None:

@@ -235,23 +235,32 @@ def _start_stretch(instance: Instance, gangs: Gangs, state: _State, job: int, no
     """All shards start, spread evenly over a gang."""
     members, scale = gangs.gang_J[job], instance.scale_J[job]
     _choose(instance, state, job, members)
-    period_ns = 0
+    period_ns = shard = 0
     for member in range(members):
-        tasks = (member + 1) * scale // members - member * scale // members
+        stop = _shards_of(member + 1, scale, members)
         kind = instance.type_D[state.chosen_N[member]]
-        turn_ns = tasks * instance.comp_ns_JT[job, kind] + instance.sync_ns_JT[job, kind]
+        turn_ns = (stop - shard) * instance.comp_ns_JT[job, kind] + instance.sync_ns_JT[job, kind]
         period_ns = max(period_ns, turn_ns)
+        shard = stop
     rounds = _rounds_for(instance, gangs, state, job, period_ns)
     state.rounds_J[job] = rounds
+    shard = 0
     for member in range(members):
         device = state.chosen_N[member]
-        shard, stop = member * scale // members, (member + 1) * scale // members
+        stop = _shards_of(member + 1, scale, members)
         comp_ns = (stop - shard) * instance.comp_ns_JT[job, instance.type_D[device]]
         push(state.agenda, now + (rounds - 1) * period_ns + comp_ns, -device - 1)
         for part in range(shard, stop):
             _write_row(state, job, part, device)
+        shard = stop
     state.left_J[job] = 0
     push(state.agenda, now + rounds * period_ns, job)
+
+
+@inlined
+def _shards_of(first: int, scale: int, members: int) -> int:
+    """How many shards the first members of a gang have; most gangs have a member a shard."""
+    return first if members == scale else first * scale // members
 
 
 @inlined

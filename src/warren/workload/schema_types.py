@@ -37,10 +37,18 @@ T = TypeVar("T", int, float)
 
 
 class Spec(BaseModel):
-    """Base of all schemas: unknown keys refused, types strict, values finite."""
+    """Base of all schemas: unknown keys refused, types strict, values finite.
+
+    Only the schema that a file is checked with is built, with those inside it, and only then.
+    """
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=()
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        defer_build=True,
     )
 
 

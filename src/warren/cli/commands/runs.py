@@ -39,7 +39,8 @@ def simulate_command(
         with named_after(run_file, run):
             _show_resolved(run, out, json_)
         return
-    options = Options(compiled=not events, check=check, attend=simulation_view(run))
+    view = simulation_view(run)
+    options = Options(compiled=not events, check=check, attend=view, ahead=True)
     with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
         record = simulate(run, folder, options)
     finish(record, out, json_)

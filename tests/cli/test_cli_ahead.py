@@ -1,0 +1,103 @@
+"""The bound computed beside a simulation: the same bound, and no process left, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warren.cli import ahead
+from warren.cli.ahead import bound_ahead
+from warren.cli.bounds import Columns, bound_of, columns_of, packed
+from warren.report.record import Bound
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import worlds
+
+RUN, COSTS = worlds.random_world(3)
+ROUNDS_J = np.array([job.rounds for job in RUN.workload.jobs])
+ASKED = packed(columns_of(RUN, COSTS, ROUNDS_J))
+HERE = os.getpid()
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+def refuse_here(columns: Columns) -> Bound:
+    """In place of ``bound_of``: solves in another process only."""
+    assert os.getpid() != HERE
+    return bound_of(columns)
+
+
+def no_process_is_left() -> bool:
+    """Whether this process has no child, not even one that has ended."""
+    try:
+        return os.waitpid(-1, os.WNOHANG) is None
+    except ChildProcessError:
+        return True
+
+
+def test_the_answer_is_the_bound_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = bound_of(ASKED)
+    assert expected.weighted_jct_s
+    monkeypatch.setattr(ahead, "bound_of", refuse_here)
+    with bound_ahead(RUN, COSTS, "sim") as solve:
+        assert solve(ASKED) == expected
+    assert no_process_is_left()
+
+
+def test_other_rounds_are_solved_for_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = packed(columns_of(RUN, COSTS, np.maximum(ROUNDS_J - 1, 1)))
+    here = Bound(weighted_jct_s=1.0, makespan_s=1.0)
+    with bound_ahead(RUN, COSTS, "sim") as solve:
+        monkeypatch.setattr(ahead, "bound_of", lambda _: here)
+        assert solve(fewer) is here
+
+
+def test_a_process_that_fails_is_replaced_by_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_here(columns: Columns) -> Bound:
+        if os.getpid() != HERE:
+            raise MemoryError
+        return bound_of(columns)
+
+    monkeypatch.setattr(ahead, "bound_of", only_here)
+    with bound_ahead(RUN, COSTS, "sim") as solve:
+        assert solve(ASKED) == bound_of(ASKED)
+    assert no_process_is_left()
+
+
+def test_a_run_that_breaks_off_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "bound_of", lambda _: time.sleep(600))
+    with pytest.raises(KeyboardInterrupt), bound_ahead(RUN, COSTS, "sim"):
+        raise KeyboardInterrupt
+    assert no_process_is_left()
+
+
+@pytest.mark.parametrize("why", ["one core", "no room", "unknown rounds", "drawn times"])
+def test_without_another_process_it_is_solved_here(
+    monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    run = RUN
+
+    def fork() -> int:
+        if why == "no room":
+            raise BlockingIOError
+        raise AssertionError("another process")
+
+    monkeypatch.setattr(os, "fork", fork)
+    if why == "one core":
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    if why == "unknown rounds":
+        jobs = tuple(replace(job, rounds=None) for job in run.workload.jobs)
+        run = replace(run, workload=replace(run.workload, jobs=jobs))
+    if why == "drawn times":
+        run = replace(run, truth=replace(run.truth, task_cv=0.1))
+    with bound_ahead(run, COSTS, "sim") as solve:
+        assert solve(ASKED) == bound_of(ASKED)
