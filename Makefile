@@ -4,6 +4,9 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 KERNELS := $(VENV)/.compiled
+LOADED  := $(VENV)/.loaded
+QUICK   := examples/quickstart/run.yaml
+KEEP    := env -u PYTHONDONTWRITEBYTECODE
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -16,10 +19,10 @@ help: ## this list
 install: $(KERNELS) ## only the set-up
 
 demo: $(KERNELS) ## train real jobs on four emulated devices under two schedulers and compare
-	@$(BIN)/python examples/demo.py
+	@$(KEEP) $(BIN)/python examples/demo.py
 
 test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped tests and why
-	@$(MAKE) --no-print-directory -j 2 check $(KERNELS)
+	@$(MAKE) --no-print-directory -j 2 check $(LOADED)
 	@echo "pytest: two processes, one file each at a time; what starts processes of its own in one"
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
@@ -29,13 +32,13 @@ check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "mypy --strict" && $(BIN)/mypy
 
 bench: $(KERNELS) ## every program in benchmarks/
-	@scripts/run_all benchmarks $(BIN)/python
+	@$(KEEP) scripts/run_all benchmarks $(BIN)/python
 
 experiments: $(KERNELS) ## every program in experiments/; the long proofs
-	@scripts/run_all experiments $(BIN)/python
+	@$(KEEP) scripts/run_all experiments $(BIN)/python
 
 clean: ## remove caches, builds and outputs; the environment stays
-	@rm -f $(KERNELS)
+	@rm -f $(KERNELS) $(LOADED)
 	@rm -rf build dist out demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests examples benchmarks experiments scripts -depth -name __pycache__ -exec rm -rf {} +
 
@@ -43,10 +46,20 @@ $(STAMP): pyproject.toml constraints.txt scripts/install
 	@scripts/install $(VENV)
 	@touch $@
 
-# Compiled once, beside the checks: two workers that start to test would each compile them. Modules
-# too: where Python may not keep their bytecode (PYTHONDONTWRITEBYTECODE), every start would make it.
+# Compiled once, and kept where Python may not keep bytecode by itself (PYTHONDONTWRITEBYTECODE):
+# else every start would make it again. Libraries are compiled as they are loaded, not when they are
+# installed: most of their modules never are.
 $(KERNELS): $(STAMP) $(shell find src -name '*.py')
 	@echo "Compiling modules and the simulator's kernels (once)"
-	@$(BIN)/python -m compileall -q src
-	@$(BIN)/warren simulate examples/quickstart/run.yaml --place hare >/dev/null 2>&1 || true
+	@$(KEEP) $(BIN)/python -m compileall -q src
+	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare >/dev/null 2>&1 || true
+	@touch $@
+
+# Beside the checks, what only tests need: two workers that start to test would each make it. What
+# fails here will fail there, and be told.
+$(LOADED): $(KERNELS)
+	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare --set grain='4 rounds' >/dev/null 2>&1 || true
+	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare-published >/dev/null 2>&1 || true
+	@$(KEEP) PYTHONPATH=tests/solve $(BIN)/python tests/sim/kernel_cases.py >/dev/null 2>&1 || true
+	@$(KEEP) $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@

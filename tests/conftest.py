@@ -48,8 +48,9 @@ def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, "processes left behind: " + "; ".join(process.command for process in left)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name the group of live tests, which only xdist's ``--dist loadgroup`` looks at."""
+    """Name the group of live tests before xdist's ``--dist loadgroup`` looks for it."""
     for item in items:
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.xdist_group("live"))

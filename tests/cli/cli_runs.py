@@ -27,11 +27,11 @@ emulate: {time_scale: 0.001}
 JOBS = f"""\
 format: 1
 jobs:
-  - {{name: a, app: {CHECKOUT}/examples/apps/cancer.py:Cancer, model: graphsage, scale: 2,
+  - {{name: a, app: {CHECKOUT}/tests/cli/drawn_apps.py:Sides, model: graphsage, scale: 2,
       rounds: 6, batch: 16, weight: 2.0}}
-  - {{name: b, app: {CHECKOUT}/examples/apps/diabetes.py:Diabetes, model: fastgcn, scale: 3,
+  - {{name: b, app: {CHECKOUT}/tests/cli/drawn_apps.py:Line, model: fastgcn, scale: 3,
       rounds: 8, batch: 64, arrival: 1 s, user: ana}}
-  - {{name: c, app: {CHECKOUT}/examples/apps/digits.py:Digits, model: resnet50, scale: 1,
+  - {{name: c, app: {CHECKOUT}/tests/cli/drawn_apps.py:Largest, model: resnet50, scale: 1,
       rounds: 9, batch: 32, arrival: 2 s, seed: 7, evaluate: {{every: 3}}}}
 """
 RUN = """\

@@ -20,15 +20,15 @@ from warren.workload.load import load_cluster, load_run
 
 pytestmark = pytest.mark.live
 
-APPS = f"{CHECKOUT}/examples/apps"
+APPS = f"{CHECKOUT}/tests/cli/drawn_apps.py"
 CLUSTER = """\
 hosts: [{name: h, devices: {CPU: 2}}]
 engine: local
 """
 JOBS = f"""\
-- {{name: a, app: {APPS}/cancer.py:Cancer, scale: 2, rounds: 6, batch: 16}}
-- {{name: b, app: {APPS}/diabetes.py:Diabetes, rounds: 8, batch: 64}}
-- {{name: c, app: {APPS}/diabetes.py:Diabetes, model: my-net, rounds: 2, batch: 64}}
+- {{name: a, app: {APPS}:Sides, scale: 2, rounds: 6, batch: 16}}
+- {{name: b, app: {APPS}:Line, rounds: 8, batch: 64}}
+- {{name: c, app: {APPS}:Line, model: my-net, rounds: 2, batch: 64}}
 """
 
 

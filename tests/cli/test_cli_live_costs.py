@@ -24,7 +24,7 @@ UNMEASURED = f"""\
 jobs:
   - {{name: a, app: mine.py:Boom, scale: 1, rounds: 3}}
   - {{name: b, app: mine.py:NoApp, scale: 1, rounds: 3}}
-  - {{name: c, app: {CHECKOUT}/examples/apps/cancer.py:Cancer, rounds: 3, params: {{colour: red}}}}
+  - {{name: c, app: {CHECKOUT}/tests/cli/drawn_apps.py:Sides, rounds: 3, params: {{colour: red}}}}
 """
 
 
@@ -50,7 +50,7 @@ def test_an_app_that_fails_while_measured_is_told_with_its_cause(
 
 
 def test_the_plain_engine_measures_nothing(warren: Warren, tmp_path: Path) -> None:
-    jobs = f"jobs: [{{name: a, app: {CHECKOUT}/examples/apps/cancer.py:Cancer, rounds: 3}}]"
+    jobs = f"jobs: [{{name: a, app: {CHECKOUT}/tests/cli/drawn_apps.py:Sides, rounds: 3}}]"
     path = write_run(tmp_path / "in", jobs=jobs)
     out = tmp_path / "out"
     found = warren("run", path, "--out", out, "--set", "cluster.engine=plain")
