@@ -208,6 +208,8 @@ class State:
             if groups[first].done != self.scale_J.item(job):
                 raise self.invalid(event, f"only {groups[first].done} shards are done")
             del groups[first]
+        elif event.finished and groups[first].done == self.scale_J.item(job):
+            del groups[first]  # nothing is queued of a stretch that its job's end has cut
         self.round_J[job] = end
         if event.finished:
             self._end(job, Phase.FINISHED)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from warren.model.costs import IntArray
 from warren.model.view import View
 from warren.policy.place.gpu_groups import gpu_groups, members
 
@@ -18,7 +19,7 @@ class Groups:
     """``devices``: of each group, ascending. ``count_T``: devices of each type."""
 
     devices: tuple[tuple[int, ...], ...]
-    group_D: tuple[int, ...]
+    group_D: IntArray
     count_T: tuple[int, ...]
 
     def round_ns(self, view: View, job: int) -> int:
@@ -35,8 +36,8 @@ class Groups:
 
     def idle(self, view: View) -> list[list[int]]:
         """The devices of each group of which none has work."""
-        busy = {self.group_D[device] for device in view.queued_D.nonzero()[0].tolist()}
-        return [list(one) for group, one in enumerate(self.devices) if group not in busy]
+        work_G = np.bincount(self.group_D, weights=view.queued_D)
+        return [list(self.devices[group]) for group in (work_G == 0).nonzero()[0].tolist()]
 
 
 def make_groups(view: View, count: int) -> Groups:
@@ -45,6 +46,6 @@ def make_groups(view: View, count: int) -> Groups:
     found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
     return Groups(
         devices=tuple(tuple(one.tolist()) for one in members(found)),
-        group_D=tuple(found.group_D.tolist()),
+        group_D=found.group_D,
         count_T=tuple(np.bincount(view.type_D, minlength=known.fits_JT.shape[1]).tolist()),
     )

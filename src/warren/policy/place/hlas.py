@@ -46,7 +46,7 @@ from warren.policy.place.estimate import fastest, gang_round_ns, shares
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, make_groups
 from warren.policy.place.line import Entry, Line, entries, put, take
-from warren.policy.place.queues import Queues, geometric, parse_queues
+from warren.policy.place.queues import parse_queues, queues_of
 
 _AGED: Final = -1.0
 """Goes before all queues."""
@@ -116,7 +116,7 @@ class Hlas:
             return "waits for nothing: it has not arrived or has ended"
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
-        queues = queues_of(self)
+        queues = queues_of(self.thresholds)
         attained_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
         here = (float(queues.of(attained_ns)), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
@@ -129,11 +129,6 @@ class Hlas:
         """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
         count = self.groups or usual_groups(len(cluster.devices))
         return cluster_text(cluster, costs, min(count, len(cluster.devices)))
-
-
-def queues_of(policy: Hlas) -> Queues:
-    """As the user gave them, else geometric."""
-    return parse_queues(policy.thresholds) or geometric()
 
 
 @dataclass(slots=True)
@@ -161,7 +156,7 @@ class _Step:
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""
-        view, queues = self.view, queues_of(self.policy)
+        view, queues = self.view, queues_of(self.policy.thresholds)
         for event in view.changes:
             if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
                 job = event.job
@@ -183,8 +178,10 @@ class _Step:
 
     def serve(self) -> None:
         """Every idle group takes what it can."""
+        if self.line is None and not self.partly:
+            return
         idle, skipped = self.groups.idle(self.view), list[Entry]()
-        while idle:
+        while idle and (self.line is not None or self.partly):
             entry = self._next(idle[0], skipped)
             if entry is not None:
                 self._give(entry, idle)

@@ -37,7 +37,7 @@ from warren.model.view import View
 from warren.policy.place.drawing import drawn
 from warren.policy.place.estimate import gang_round_ns, gang_size, shares
 from warren.policy.place.line import Line, entries, put, take
-from warren.policy.place.queues import Queues, geometric, parse_queues
+from warren.policy.place.queues import Queues, parse_queues, queues_of
 
 
 class Ran(NamedTuple):
@@ -80,7 +80,7 @@ class Las2d:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Count what jobs have had, then give free devices to the first of the line."""
-        step = _Step(self._queues(), view, memory.line, dict(memory.ran))
+        step = _Step(queues_of(self.thresholds), view, memory.line, dict(memory.ran))
         step.queue_up()
         step.serve()
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
@@ -91,15 +91,12 @@ class Las2d:
         if view.next_round_J[job] > view.round_J[job]:
             return f"runs as a gang until round {view.next_round_J[job]}"
         had_ns = memory.ran.get(job, Ran(0)).attained_ns
-        here = (float(self._queues().of(had_ns)), job)
+        here = (float(queues_of(self.thresholds).of(had_ns)), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
         return (
             f"has had {had_ns / 1e9:.1f} s of GPU time and needs {gang_size(view, job)} devices; "
             f"{ahead} jobs go first"
         )
-
-    def _queues(self) -> Queues:
-        return parse_queues(self.thresholds) or geometric()
 
 
 @dataclass(slots=True)

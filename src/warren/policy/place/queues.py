@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from warren.model.units import NS_PER_S, parse_time_s, seconds_to_ns
@@ -49,6 +50,12 @@ def parse_queues(text: str) -> Queues | None:
     if list(above_ns) != sorted(set(above_ns)) or above_ns[0] <= 0:
         raise ValueError(f"thresholds are times that ascend from above zero, got {text!r}")
     return Queues(above_ns)
+
+
+@lru_cache(maxsize=64)
+def queues_of(text: str) -> Queues:
+    """The thresholds that a user gave, else those for jobs of which nothing is known."""
+    return parse_queues(text) or geometric()
 
 
 def geometric() -> Queues:
