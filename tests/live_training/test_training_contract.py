@@ -79,7 +79,7 @@ def test_a_trainer_and_the_plain_loop_refuse(message: str) -> None:
 @pytest.mark.parametrize(
     ("job", "answer", "message"),
     [
-        (a_job(rounds=None), {}, "needs rounds or a stop rule"),
+        (a_job(rounds=None), {}, "never ends; it needs rounds, a stop rule"),
         (a_job(stop=Stop(metric="f1", reaches=1.0)), {"a": 1.0}, "gives no 'f1'; it gives: a"),
         (a_job(evaluate=Evaluate(every=1)), [1], "must give a dict of numbers, not list"),
         (a_job(evaluate=Evaluate(every=1)), {"a": "b"}, "must give a dict of numbers: could not"),
@@ -91,6 +91,18 @@ def test_what_evaluate_gives_is_checked(job: Job, answer: Any, message: str) -> 
         serve(lambda: app, job)
     with pytest.raises(SpecError, match=message):
         train(app, job)
+
+
+def test_whether_an_app_has_finished_is_true_or_false() -> None:
+    app = _with(evaluate=lambda self, model: {"a": 1.0}, finished=lambda self, metrics: 1)
+    with pytest.raises(SpecError, match=r"finished\(\): must give True or False, not int"):
+        train(app, a_job(evaluate=Evaluate(every=1)))
+
+
+def test_an_app_that_says_when_it_has_finished_must_be_asked() -> None:
+    app = _with(finished=lambda self, metrics: True)
+    with pytest.raises(SpecError, match=r"never ends; it needs .* evaluate and an app with"):
+        train(app, a_job(rounds=None))
 
 
 def test_a_job_that_evaluates_needs_an_app_that_can() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -219,6 +220,26 @@ def test_a_stop_rule_ends_the_job_at_the_evaluation_where_it_holds() -> None:
         assert store.digest() == train(Points(), job).digest
         with pytest.raises(ValueError, match="no task 0 is awaited"):
             store.add(0, TaskRunner(Points(), job).run(whole(store), first, 0))
+
+
+class Enough(Points):
+    """Ends when its weight has grown so far."""
+
+    target = 0.0
+
+    def finished(self, metrics: Mapping[str, float]) -> bool:
+        return metrics["weight"] >= self.target
+
+
+def test_a_job_of_no_stated_rounds_ends_when_its_app_says_so() -> None:
+    plain = train(Points(), a_job(rounds=20, evaluate=Evaluate(every=2)))
+    Enough.target = sorted(one["weight"] for one in plain.metrics.values())[5]
+    first = min(done for done, one in plain.metrics.items() if one["weight"] >= Enough.target)
+    for rounds in (None, 20):
+        job = a_job(rounds=rounds, evaluate=Evaluate(every=2))
+        store, outcomes = serve(Enough, job)
+        assert store.version == len(outcomes) == first
+        assert store.digest() == train(Enough(), job).digest
 
 
 def test_a_stop_rule_without_evaluate_is_looked_at_every_round() -> None:

@@ -83,6 +83,14 @@ class TorchApp:
         """Named numbers about the model (in eval mode, without gradients), inside the barrier."""
         return {}
 
+    def finished(self, metrics: Mapping[str, float]) -> bool:
+        """Whether the job ends here, asked after each evaluation with what it gave.
+
+        For a job that no one knows the length of (no ``rounds``) and no single metric ends; its
+        answer may depend on ``metrics`` alone, since a server that was lost asks again.
+        """
+        return False
+
 
 def declared(app: type[TorchApp]) -> dict[str, Any]:
     """Parameters an app declares, with their defaults (``inspect.Parameter.empty``: required)."""

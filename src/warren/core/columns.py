@@ -39,6 +39,7 @@ class Shown:
     def __init__(self, state: object, run: Run, costs: CostTable, *, blind: bool) -> None:
         self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
         self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
+        self._told: dict[int, Job] = {}
         self._count = 0
         self.columns: dict[str, Any] = {
             "cluster": run.cluster,
@@ -61,17 +62,17 @@ class Shown:
         self._count = count
         for name, column in self._columns_J.items():
             self.columns[name] = column[:count]
-        self.columns["jobs"] = _Jobs(self._jobs, count)
+        self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
         self.columns["costs"] = self._costs.first(count)
 
 
 class _Jobs(Sequence[Job]):
     """The first jobs of a workload, without their numbers of rounds."""
 
-    __slots__ = ("_count", "_jobs")
+    __slots__ = ("_count", "_jobs", "_told")
 
-    def __init__(self, jobs: tuple[Job, ...], count: int) -> None:
-        self._jobs, self._count = jobs, count
+    def __init__(self, jobs: tuple[Job, ...], told: dict[int, Job], count: int) -> None:
+        self._jobs, self._told, self._count = jobs, told, count
 
     def __len__(self) -> int:
         return self._count
@@ -85,9 +86,13 @@ class _Jobs(Sequence[Job]):
     def __getitem__(self, at: int | slice) -> Job | tuple[Job, ...]:
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(self._count)))
-        if not -self._count <= at < self._count:
+        at = at + self._count if at < 0 else at
+        if not 0 <= at < self._count:
             raise IndexError(f"job {at} of {self._count} that have arrived")
-        return replace(self._jobs[at % self._count], rounds=None)
+        found = self._told.get(at)
+        if found is None:
+            found = self._told[at] = replace(self._jobs[at], rounds=None)
+        return found
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

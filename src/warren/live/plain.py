@@ -19,6 +19,7 @@ from warren.live.training.contract import (
     check_job,
     checked_loss,
     checked_metrics,
+    ends,
 )
 from warren.live.training.layout import digest
 from warren.live.training.seeding import reseed
@@ -75,7 +76,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
             model.eval()
             with torch.no_grad():
                 metrics[done] = checked_metrics(app.evaluate(model), job)
-        stopped = job.stop and done in metrics and job.stop.holds(metrics[done])
+        stopped = done in metrics and ends(app, job, metrics[done])
         if stopped or done == job.rounds:
             break
     state = {name: value.clone() for name, value in model.state_dict().items()}

@@ -23,8 +23,10 @@ def refuse(job: Job, field: str, message: str) -> SpecError:
 
 def check_job(app: TorchApp, job: Job) -> None:
     """Refuse a job that could not end, or that evaluates an app that cannot be evaluated."""
-    if job.rounds is None and job.stop is None:
-        raise refuse(job, "rounds", f"job {job.name!r} needs rounds or a stop rule, or never ends")
+    asks = type(app).finished is not TorchApp.finished and job.evaluate is not None
+    if job.rounds is None and job.stop is None and not asks:
+        ends = "rounds, a stop rule, or evaluate and an app with finished()"
+        raise refuse(job, "rounds", f"job {job.name!r} never ends; it needs {ends}")
     evaluates = job.evaluate is not None or job.stop is not None
     if evaluates and type(app).evaluate is TorchApp.evaluate:
         raise refuse(job, "evaluate", f"job {job.name!r} evaluates, but the app has no evaluate()")
@@ -155,6 +157,16 @@ def checked_metrics(metrics: object, job: Job) -> dict[str, float]:
         message = f"gives no {job.stop.metric!r}; it gives: {', '.join(values) or 'nothing'}"
         raise refuse(job, "stop.metric", f"evaluate() {message}")
     return values
+
+
+def ends(app: TorchApp, job: Job, metrics: Mapping[str, float]) -> bool:
+    """Whether an evaluation ends the job: by its stop rule, or because its app says so."""
+    if job.stop is not None and job.stop.holds(metrics):
+        return True
+    answer = app.finished(metrics)
+    if not isinstance(answer, bool):
+        raise refuse(job, "finished()", f"must give True or False, not {_kind(answer)}")
+    return answer
 
 
 def _needs_argument(method: Any) -> bool:

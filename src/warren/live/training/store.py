@@ -11,7 +11,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.training import checkpoint
 from warren.live.training.archive import Archive
 from warren.live.training.blocks import Ranges
-from warren.live.training.contract import build_model, check_job, refuse
+from warren.live.training.contract import build_model, check_job, ends, refuse
 from warren.live.training.layout import Buffer, digest
 from warren.live.training.replica import Replica
 from warren.live.training.result import (
@@ -210,8 +210,7 @@ class ParameterStore:
         if evaluation_due(self._job, self.version):
             self._need_whole()
             metrics = self._replica.evaluate(self._replica.model)
-        stop = self._job.stop
-        stopped = metrics is not None and stop is not None and stop.holds(metrics)
+        stopped = metrics is not None and ends(self._replica.app, self._job, metrics)
         self.finished = self.version == self._job.rounds or stopped
         loss, self._loss = self._loss, None
         return RoundOutcome(

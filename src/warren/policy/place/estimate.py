@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -24,6 +25,21 @@ def gang_size(view: View, job: int) -> int:
     """``gang_sizes_J`` of one job."""
     fitting_D = view.costs.fits_JT[job, view.type_D]
     return min(view.scale_J.item(job), int(np.count_nonzero(fitting_D)))
+
+
+def cluster_speed(view: View, job: int, count_T: Sequence[int]) -> float:
+    """Tasks of a job a ns on so many devices of each type: the sum of s_nm = 1 / (T^c + T^s)."""
+    costs, speed = view.costs, 0.0
+    for kind, count in enumerate(count_T):
+        if count and costs.fits_JT.item(job, kind):
+            turn_ns = costs.comp_ns_JT.item(job, kind) + costs.sync_ns_JT.item(job, kind)
+            speed += count / max(1, turn_ns)
+    return speed
+
+
+def counts_T(view: View) -> tuple[int, ...]:
+    """Devices of each type."""
+    return tuple(np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1]).tolist())
 
 
 def round_ns_J(view: View) -> IntArray:

@@ -19,7 +19,7 @@ Differs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -36,7 +36,14 @@ from warren.model.events import (
 )
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
-from warren.policy.place.estimate import gang_round_ns, gang_size, no_faster, shares
+from warren.policy.place.estimate import (
+    cluster_speed,
+    counts_T,
+    gang_round_ns,
+    gang_size,
+    no_faster,
+    shares,
+)
 from warren.policy.place.line import Entry, Line, entries, put, take
 from warren.solve.gittins import least_effort
 
@@ -48,8 +55,12 @@ _ALL: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``line``: jobs whose round may start, by rank; ``rounds_of``: of ended jobs, by kind."""
+    """``line``: jobs whose round may start, by rank; ``rounds_of``: of ended jobs, by kind.
 
+    ``count_T``: devices of each type.
+    """
+
+    count_T: tuple[int, ...]
     line: Line | None = None
     rounds_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -68,22 +79,22 @@ class Gittins:
 
     def initial(self, view: View) -> Memory:
         """No job has ended."""
-        return Memory()
+        return Memory(count_T=counts_T(view))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
-        step = _Step(view, memory.line, memory.rounds_of)
+        step = _Step(view, memory)
         step.learn()
         step.queue_up()
         step.serve()
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
-        return decision, Memory(line=step.line, rounds_of=step.rounds_of)
+        return decision, step.memory
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
-        here = (_rank(view, memory.rounds_of, job), job)
+        here = (_rank(view, memory, job), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
         left = _left(view, memory.rounds_of, job)
         return (
@@ -104,15 +115,15 @@ def _left(view: View, rounds_of: Mapping[str, tuple[int, ...]], job: int) -> flo
     return least_effort(np.array(known, dtype=np.float64), float(view.round_J[job]))
 
 
-def _rank(view: View, rounds_of: Mapping[str, tuple[int, ...]], job: int) -> float:
+def _rank(view: View, memory: Memory, job: int) -> float:
     """Work that the job is expected to need still, in ns of the mean device that fits it."""
-    fits_D = view.costs.fits_JT[job, view.type_D]
-    kinds = view.type_D[fits_D]
-    if not len(kinds):
+    fitting = sum(
+        n for n, fits in zip(memory.count_T, view.costs.fits_JT[job], strict=True) if fits
+    )
+    if not fitting:
         return float("inf")
-    turn_ns = view.costs.comp_ns_JT[job, kinds] + view.costs.sync_ns_JT[job, kinds]
-    task_ns = 1.0 / float((1.0 / np.maximum(turn_ns, 1)).mean())
-    return _left(view, rounds_of, job) * view.scale_J.item(job) * task_ns
+    task_ns = fitting / cluster_speed(view, job, memory.count_T)
+    return _left(view, memory.rounds_of, job) * view.scale_J.item(job) * task_ns
 
 
 @dataclass(slots=True)
@@ -120,8 +131,7 @@ class _Step:
     """One decision in the making. ``shard``: first task not placed yet, of rounds begun here."""
 
     view: View
-    line: Line | None
-    rounds_of: Mapping[str, tuple[int, ...]]
+    memory: Memory
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
     shard: dict[int, int] = field(default_factory=dict)
@@ -130,18 +140,21 @@ class _Step:
         """Jobs that ended tell how many rounds their kind has."""
         for event in self.view.changes:
             if isinstance(event, RoundsDone) and event.finished:
-                rounds = event.round + event.rounds
-                learned = dict(self.rounds_of)
+                learned = dict(self.memory.rounds_of)
                 for kind in dict.fromkeys((_ALL, _kind(self.view, event.job))):
-                    learned[kind] = (*learned.get(kind, ())[1 - _MOST :], rounds)
-                self.rounds_of = learned
+                    latest = learned.get(kind, ())[1 - _MOST :]
+                    learned[kind] = (*latest, event.round + event.rounds)
+                self.memory = replace(self.memory, rounds_of=learned)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""
-        for event in self.view.changes:
+        view, memory, line = self.view, self.memory, self.memory.line
+        for event in view.changes:
             if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
-                self.line = put(self.line, (_rank(self.view, self.rounds_of, event.job), event.job))
+                line = put(line, (_rank(view, memory, event.job), event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
+        if line is not memory.line:
+            self.memory = replace(memory, line=line)
 
     def _waits(self, job: int) -> bool:
         """Whether tasks of a round that may start have no device."""
@@ -151,9 +164,9 @@ class _Step:
     def serve(self) -> None:
         """The first of the line take the free devices."""
         idle_D = self.view.queued_D == 0
-        kept: list[Entry] = []
-        while self.line is not None and idle_D.any():
-            entry, self.line = take(self.line)
+        line, kept = self.memory.line, list[Entry]()
+        while line is not None and idle_D.any():
+            entry, line = take(line)
             job = entry[1]
             if not self._waits(job) or job in self.shard:
                 continue
@@ -162,12 +175,13 @@ class _Step:
             self.assign += given
             if given:
                 self.reasons.pop(job, None)
-            placed = sum(len(one.shards) for one in given)
-            self.shard[job] = placed
+            placed = self.shard[job] = sum(len(one.shards) for one in given)
             if placed < self.view.scale_J.item(job) - self.view.next_shard_J.item(job):
                 kept.append(entry)
         for one in kept:
-            self.line = put(self.line, one)
+            line = put(line, one)
+        if line is not self.memory.line:
+            self.memory = replace(self.memory, line=line)
 
     def _give(self, job: int, free: np.typing.NDArray[np.int64]) -> list[Assignment]:
         view = self.view

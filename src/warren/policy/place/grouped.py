@@ -8,6 +8,7 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.view import View
+from warren.policy.place.estimate import cluster_speed, counts_T
 from warren.policy.place.gpu_groups import gpu_groups, members
 
 KNOWN: int = 256
@@ -24,14 +25,7 @@ class Groups:
 
     def round_ns(self, view: View, job: int) -> int:
         r"""\bar T_n: tasks of a round over the mean speed of a group; see ``solve.grouping``."""
-        comp_ns_JT, sync_ns_JT, fits_JT = (
-            view.costs.comp_ns_JT, view.costs.sync_ns_JT, view.costs.fits_JT,
-        )  # fmt: skip
-        speed = 0.0
-        for kind, count in enumerate(self.count_T):
-            if count and fits_JT.item(job, kind):
-                turn_ns = comp_ns_JT.item(job, kind) + sync_ns_JT.item(job, kind)
-                speed += count / max(1, turn_ns)
+        speed = cluster_speed(view, job, self.count_T)
         return round(view.scale_J.item(job) * len(self.devices) / speed) if speed else 0
 
     def idle(self, view: View) -> list[list[int]]:
@@ -47,5 +41,5 @@ def make_groups(view: View, count: int) -> Groups:
     return Groups(
         devices=tuple(tuple(one.tolist()) for one in members(found)),
         group_D=found.group_D,
-        count_T=tuple(np.bincount(view.type_D, minlength=known.fits_JT.shape[1]).tolist()),
+        count_T=counts_T(view),
     )
