@@ -52,6 +52,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/install
 $(KERNELS): $(STAMP) $(shell find src -name '*.py')
 	@echo "Compiling modules and the simulator's kernels (once)"
 	@$(KEEP) $(BIN)/python -m compileall -q src
+	@$(KEEP) $(BIN)/warren --help >/dev/null
 	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare >/dev/null 2>&1 || true
 	@touch $@
 
