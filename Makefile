@@ -24,7 +24,7 @@ demo: $(KERNELS) ## train real jobs on four emulated devices under two scheduler
 test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped tests and why
 	@$(MAKE) --no-print-directory -j 2 check $(LOADED)
 	@echo "pytest: two processes, one file each at a time; what starts processes of its own in one"
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "ruff check" && $(BIN)/ruff check .
@@ -52,6 +52,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/install
 $(KERNELS): $(STAMP) $(shell find src -name '*.py')
 	@echo "Compiling modules and the simulator's kernels (once)"
 	@$(KEEP) $(BIN)/python -m compileall -q src
+	@$(KEEP) $(BIN)/warren --help >/dev/null
 	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare >/dev/null 2>&1 || true
 	@touch $@
 

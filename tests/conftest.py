@@ -48,25 +48,20 @@ def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, "processes left behind: " + "; ".join(process.command for process in left)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name the group of live tests before xdist's ``--dist loadgroup`` looks for it."""
-    for item in items:
-        if item.get_closest_marker("live"):
-            item.add_marker(pytest.mark.xdist_group("live"))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """One file at a time a worker, and all live tests in one: they would fight for the cores."""
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    from xdist.scheduler import LoadGroupScheduling
+    """One file at a time a worker, and all live ones in one worker: they would fight for the cores.
 
-    class FilesAndLive(LoadGroupScheduling):
+    Not by the marks ``xdist_group``, which the pinned xdist loses on its way from the workers.
+    """
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FilesAndLive(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            scope = super()._split_scope(nodeid)
-            return nodeid.split("::", 1)[0] if scope == nodeid else scope
+            file = nodeid.partition("::")[0]
+            return "live" if processes.are_started_by(config.rootpath / file) else file
 
     return FilesAndLive(config, log)  # type: ignore[arg-type]
 

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Set
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,12 @@ class Process(NamedTuple):
     pid: int
     started: int
     command: str
+
+
+@cache
+def are_started_by(tests: Path) -> bool:
+    """Whether a file of tests has some that are marked ``live``."""
+    return "pytest.mark.live" in tests.read_text()
 
 
 def adopt_orphans() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import processes
 import pytest
@@ -28,3 +29,13 @@ def test_a_process_that_has_ended_is_not_reported() -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
     assert processes.wait_until_gone(before, timeout_s=10.0) == []
     assert child.wait() == 0
+
+
+def test_a_file_is_known_to_start_processes_where_one_of_its_tests_does(
+    request: pytest.FixtureRequest,
+) -> None:
+    """All such files run in one worker. At most those that are in this session are seen."""
+    live = {item.path for item in request.session.items if item.get_closest_marker("live")}
+    assert live
+    assert all(map(processes.are_started_by, live))
+    assert not processes.are_started_by(Path(__file__).with_name("worlds.py"))

@@ -153,10 +153,14 @@ def test_the_plain_engine_cut_off_keeps_the_jobs_it_finished(
 
 
 def test_a_disk_that_fills_up_ends_the_run_in_clear_lines(long: str, tmp_path: Path) -> None:
-    """A limit on the size of files stands in for a full disk."""
-    out = tmp_path / "out"
+    """A limit on the size of files stands in for a full disk.
+
+    It holds for memory that processes share, too: no job may need so much.
+    """
+    jobs, out = Path(long).with_name("jobs.yaml"), tmp_path / "out"
+    jobs.write_text(jobs.read_text().replace("rounds: 9,", "rounds: 9, params: {hidden: 4},"))
     code, _, err, _ = Command(tmp_path, "run", long, "--out", out, limit=30_000).end()
-    assert code == 2
+    assert code == 2, err
     assert err[-2].startswith("cut off; the journal of what ran is in ")
     assert err[-1].startswith(f"warren: {out}")
     assert err[-1].endswith("File too large")

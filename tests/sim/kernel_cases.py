@@ -64,4 +64,4 @@ def _add(told: Any, answer: Any) -> None:
 
 
 if __name__ == "__main__":
-    print(digest(1))
+    print(digest(6))
