@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import _common
+import _hlas
 import _motivation
 import _pictures
 import hare_switching
@@ -71,7 +72,7 @@ def main() -> None:
         for row in part["rows"]
     }
     text.append(_by("hare_figures", found, commits))
-    text += hare_switching.section()
+    text += [*hare_switching.section(), *_hlas.section()]
     PAGE.write_text("\n".join(text))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
