@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
-COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "trace")
+COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "predict",
+            "trace")  # fmt: skip
 PARTS = ("trace inspect", "trace convert")
 
 
@@ -38,6 +39,7 @@ PARTS = ("trace inspect", "trace convert")
         ("policies foo.py:Bar", ["foo.py:Bar", "no such file"]),
         ("report", ["DIR is missing"]),
         ("check", ["JOB.yaml is missing"]),
+        ("predict", ["CURVE.csv is missing"]),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_what_is_allowed(
