@@ -13,7 +13,7 @@ from typing import Final
 import _common
 
 from warren.cli.files import read
-from warren.predict.curve import Curve, part_of, until
+from warren.predict.curve import Curve, first, part_of
 from warren.predict.reading import log_curve, table_curve
 from warren.workload.text import decoded, unpacked
 
@@ -48,7 +48,7 @@ class Real:
 
     def seen(self, share: float) -> Curve:
         """The first so many of its points, as ``warren predict --observe`` counts them."""
-        return until(self.curve, float(self.curve.steps[part_of(len(self.curve), share) - 1]))
+        return first(self.curve, part_of(len(self.curve), share))
 
     @property
     def end(self) -> float:

@@ -116,10 +116,10 @@ def test_a_picture_shows_points_mean_and_band(
     ("options", "told"),
     [
         (("--at", "50"), "--at: step 50 lies before the last one observed, 100; give a later one"),
-        (("--at", "soon"), "--at: 'soon' is neither a step nor a percentage of the last one"),
+        (("--at", "soon"), "--at: 'soon' is neither a step nor a percentage, such"),
         (("--at", "nan"), "--at: 'nan' is neither"),
         (("--observe", "-3"), "--observe: '-3' is neither"),
-        (("--observe", "1%"), "--observe: 1% leaves 1 of 100 points; from step 2 on it is two"),
+        (("--observe", "1%"), "--observe: 1% leaves 1 of 100 points; from step 2 on it is 2"),
         (("--target", "nan"), "--target: nan is not a finite number"),
         (("--columns", "a"), "--columns: 'a' is not STEP,VALUE, for example round,loss"),
         (("--columns", "a,b"), ":1: no column 'a'"),

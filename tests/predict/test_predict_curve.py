@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warren.predict.curve import binned, curve_of, direction_of, noise_of, shift_of, until
+from warren.predict.curve import (
+    binned,
+    curve_of,
+    direction_of,
+    limit_of,
+    noise_of,
+    part_of,
+    shift_of,
+    until,
+)
 
 
 def test_points_come_in_any_order_and_a_step_with_several_values_gets_their_mean() -> None:
@@ -33,8 +42,25 @@ def test_a_part_keeps_the_points_up_to_a_step() -> None:
     curve = curve_of([1, 2, 3, 4], [1, 2, 3, 4])
     assert until(curve, 3).steps.tolist() == [1, 2, 3]
     assert len(until(curve, 3.5)) == 3
-    with pytest.raises(ValueError, match="leaves 1 of 4 points; from step 2 on it is two"):
+    with pytest.raises(ValueError, match="leaves 1 of 4 points; from step 2 on it is 2"):
         until(curve, 1.9)
+
+
+def test_a_share_of_points_hides_no_fewer_than_the_rest() -> None:
+    assert [part_of(20, share) for share in (0.1, 0.3, 0.5)] == [2, 6, 10]
+    assert [part_of(100, share / 100) for share in range(101)] == list(range(101))
+    assert part_of(29, 0.1) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "way", "limit"),
+    [([0.1, 0.9], 1, 1), ([0.1, 1.5], 1, 100), ([10, 90], 1, 100), ([10, 190], 1, None),
+     ([-0.1, 0.5], 1, None), ([9, 2], -1, 0), ([9, -2], -1, None), ([2, 2], 0, None)],
+)  # fmt: skip
+def test_accuracies_end_at_1_or_100_and_losses_at_0(
+    values: list[float], way: int, limit: float | None
+) -> None:
+    assert limit_of(curve_of([1, 2], values), way) == limit
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from warren.predict.curve import FloatArray, curve_of
-from warren.predict.forecast import Departure, Settings, forecast
+from warren.predict.departure import Departure
+from warren.predict.forecast import Settings, forecast
 
 STEPS = np.arange(1.0, 101.0)
-FAITHFUL = replace(Settings(), departure=Departure(0.0, 0.0, 1.0))
+FAITHFUL = replace(Settings(), departure=Departure(0.0, 0.0, 0.0))
 """For runs that never depart from the families."""
 KNOWN: dict[str, Callable[[FloatArray], FloatArray]] = {
     "pow4": lambda x: 0.9 - (0.5 * x + 2) ** -0.7,
@@ -36,23 +37,25 @@ def test_a_curve_of_a_family_is_continued(name: str, way: int) -> None:
     found = forecast(curve_of(STEPS, values), [200.0, 300.0], 1, FAITHFUL)
     truth = way * KNOWN[name](np.array([200.0, 300.0]))
     assert found.direction == way
-    assert np.abs(found.mean - truth) == pytest.approx(0, abs=0.02 * np.ptp(values))
+    # Six families of at least 0 each: what rises longer than the truth adds, nothing takes away.
+    assert np.all(np.abs(found.mean - truth) <= np.array([0.05, 0.08]) * np.ptp(values))
 
 
 def test_a_weighted_sum_of_families_is_continued() -> None:
     both = lambda x: 0.4 * KNOWN["exp4"](x) + 0.6 * KNOWN["MMF"](x)  # noqa: E731
     found = forecast(curve_of(STEPS, both(STEPS)), [200.0], 1, FAITHFUL)
-    assert found.mean[0] == pytest.approx(both(200.0), abs=0.01)
+    assert found.mean[0] == pytest.approx(both(200.0), abs=0.03)
+    assert found.mean[0] > both(100.0)
 
 
-def test_the_interval_holds_the_truth_in_about_80_of_100_noisy_curves() -> None:
+def test_the_interval_holds_the_truth_in_about_four_of_five_noisy_curves() -> None:
     hits = 0
-    for seed in range(60):
+    for seed in range(30):
         curve = curve_of(STEPS, accuracy(STEPS, 0.02, seed))
         found = forecast(curve, [200.0], seed, FAITHFUL)
         value = accuracy(np.array([200.0]), 0.02, 1000 + seed)[0]
         hits += bool(found.low[0] <= value <= found.high[0])
-    assert 40 <= hits <= 57
+    assert 18 <= hits <= 29
 
 
 @pytest.mark.parametrize("scale", [0.001, 1024.0, 1e9])
@@ -69,19 +72,24 @@ def test_the_unit_of_steps_does_not_matter(scale: float) -> None:
 def test_the_unit_of_values_does_not_matter() -> None:
     values = accuracy(STEPS)
     one = forecast(curve_of(STEPS, values), [200.0], 1)
-    other = forecast(curve_of(STEPS, 128 * values - 64), [200.0], 1)
-    assert (other.mean[0] + 64) / 128 == pytest.approx(one.mean[0], abs=0.005)
+    percent = forecast(curve_of(STEPS, 100 * values), [200.0], 1)
+    assert percent.mean[0] / 100 == pytest.approx(one.mean[0], abs=0.005)
+    free = forecast(curve_of(STEPS, 1000 * values), [200.0], 1)
+    moved = forecast(curve_of(STEPS, 1000 * values - 5000), [200.0], 1)
+    assert moved.mean[0] + 5000 == pytest.approx(free.mean[0], abs=5)
 
 
 def test_loss_is_accuracy_upside_down() -> None:
     values = accuracy(STEPS)
     up = forecast(curve_of(STEPS, values), [200.0], 1)
-    down = forecast(curve_of(STEPS, -values), [200.0], 1)
+    down = forecast(curve_of(STEPS, 1 - values), [200.0], 1)
     assert (up.direction, down.direction) == (1, -1)
-    assert -down.mean[0] == up.mean[0]
-    assert -down.values == pytest.approx(up.values)
-    assert -down.low[0] == pytest.approx(up.high[0])
-    assert down.reaches(-0.87)[0] == up.reaches(0.87)[0]
+    assert 1 - down.mean[0] == pytest.approx(up.mean[0], abs=0.005)
+    assert 1 - down.low[0] == pytest.approx(up.high[0], abs=0.01)
+    assert down.reaches(0.13)[0] == pytest.approx(up.reaches(0.87)[0], abs=0.03)
+    below_0 = forecast(curve_of(STEPS, -1000 * values), [200.0], 1)
+    above_100 = forecast(curve_of(STEPS, 1000 * values), [200.0], 1)
+    assert np.array_equal(-below_0.values, above_100.values)
 
 
 def test_epochs_counted_from_0_are_those_counted_from_1() -> None:
@@ -92,12 +100,23 @@ def test_epochs_counted_from_0_are_those_counted_from_1() -> None:
 
 
 def test_the_interval_widens_with_the_distance_and_begins_with_the_noise() -> None:
-    at = np.array([100.0, 105.0, 150.0, 300.0, 1000.0])
-    found = forecast(curve_of(STEPS, accuracy(STEPS)), at, 1)
+    at = np.array([100.0, 110.0, 150.0, 300.0, 1000.0])
+    found = forecast(curve_of(STEPS, 1000 * accuracy(STEPS)), at, 1)
     width = found.high - found.low
     assert np.all(np.diff(width) > 0)
-    assert width[0] == pytest.approx(2 * 1.28 * 0.01, rel=0.5)
+    assert width[0] == pytest.approx(2 * 1.28 * 10, rel=0.5)
     assert np.all((found.low < found.mean) & (found.mean < found.high))
+
+
+def test_no_accuracy_is_predicted_above_1_and_no_loss_below_0() -> None:
+    found = forecast(curve_of(STEPS, np.linspace(0.3, 0.9, 100)), [110.0, 1000.0], 1)
+    assert found.values.max() <= 1
+    assert np.all(found.mean < 1)
+    found = forecast(curve_of(STEPS, np.linspace(9, 0.5, 100)), [110.0, 1000.0], 1)
+    assert found.values.min() >= 0
+    assert np.all(found.mean > 0)
+    found = forecast(curve_of(STEPS, np.linspace(30, 900, 100)), [1000.0], 1)
+    assert found.high[0] > 1000
 
 
 def test_means_never_fall_along_a_rising_curve() -> None:

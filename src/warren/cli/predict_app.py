@@ -32,7 +32,7 @@ def predict(
     observe: Annotated[
         str,
         typer.Option(
-            "--observe", metavar="STEP|N%", help="Look at no later points; N% of the last step."
+            "--observe", metavar="STEP|N%", help="Look at no later points; N% of the points."
         ),
     ] = "100%",
     target: Annotated[

@@ -62,11 +62,21 @@ def until(curve: Curve, step: float) -> Curve:
     ValueError
         If fewer than two are left.
     """
-    kept = int(np.searchsorted(curve.steps, step, side="right"))
-    if kept < LEAST_POINTS:
+    return first(curve, int(np.searchsorted(curve.steps, step, side="right")))
+
+
+def first(curve: Curve, points: int) -> Curve:
+    """So many points from the start, or all.
+
+    Raises
+    ------
+    ValueError
+        If fewer than two are left.
+    """
+    if points < LEAST_POINTS:
         second = curve.steps[LEAST_POINTS - 1]
-        raise ValueError(f"leaves {kept} of {len(curve)} points; from step {second:g} on it is two")
-    return Curve(curve.steps[:kept], curve.values[:kept])
+        raise ValueError(f"leaves {points} of {len(curve)} points; from step {second:g} on it is 2")
+    return Curve(curve.steps[:points], curve.values[:points])
 
 
 def part_of(points: int, share: float) -> int:
@@ -90,6 +100,20 @@ def direction_of(curve: Curve) -> int:
     log = np.log(curve.steps + shift_of(curve))
     slope = float(np.dot(log - log.mean(), curve.values - curve.values.mean()))
     return 1 if slope >= 0 else -1
+
+
+def limit_of(curve: Curve, direction: int) -> float | None:
+    """What no value can pass: 1 or 100 for accuracies that rise, 0 for losses and errors that fall.
+
+    A curve that rises within 0 to 1 counts as an accuracy, as JPAS takes all (section 4.1), one
+    within 0 to 100 as one in percent. None where values beyond these say that there is no limit.
+    """
+    low, high = float(curve.values.min()), float(curve.values.max())
+    if low < 0 or direction == 0:
+        return None
+    if direction < 0:
+        return 0.0
+    return 1.0 if high <= 1 else 100.0 if high <= 100 else None
 
 
 def noise_of(curve: Curve) -> float:

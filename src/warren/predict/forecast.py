@@ -1,12 +1,10 @@
 """What a curve will have come to at a later step: mean, interval, chance to reach a target.
 
 The posterior of `warren.predict.sampling` says which sums of families agree with what was seen. It
-knows nothing of what is to come that is in no family: learning rates that are cut, schedules that
-end, overfitting. Therefore a *departure* is added to each sampled curve, nothing at the last point
-and more the further on, and the noise of single evaluations to that.
+knows nothing of what is in no family: learning rates that are cut, schedules that end, overfitting.
+`warren.predict.departure` adds that, and the noise of a single evaluation comes on top.
 
-*Differs.* JPAS predicts with the mean of the sampled curves alone (12). `Departure` has its
-constants from real curves; docs/decisions/0018 says how they were chosen and checked.
+*Differs.* JPAS predicts with the mean of the sampled curves alone (12).
 """
 
 from __future__ import annotations
@@ -22,42 +20,36 @@ from warren.predict.curve import (
     FloatArray,
     binned,
     direction_of,
+    limit_of,
     noise_of,
     shift_of,
 )
+from warren.predict.departure import Departure, departed, normal_quantiles
 from warren.predict.likelihood import Points, trusted
 from warren.predict.sampling import Posterior, Prior, sampled
 
-LOW, HIGH = 0.1, 0.9
+LOW: Final = 0.1
+HIGH: Final = 0.9
 _LEAST_NOISE: Final = 0.003
 """In units of the rise that was seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """How real runs depart from sums of families, in units of the rise seen in the sampled fit.
-
-    At h times the progress seen, a departure is Student-t with ``freedom`` degrees, centre
-    ``drift`` and width ``spread``, times ``1 - h^-speed``; above 0 is further in the curve's
-    direction.
-    """
-
-    drift: float
-    spread: float
-    speed: float
-    freedom: float = 4.0
+_EVEN: Final = 0.5
+"""A bin of n points weighs n to this power: neighbours err alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the predictor takes for granted; the defaults are those of decision 0018.
+    """What is taken for granted of all curves; docs/decisions/0018 says where the defaults come
+    from.
 
-    ``even``: a bin of n points weighs n^even. ``rise``: prior mean of a family's gain.
+    ``rise``: how much each family is expected to add until ten times the progress seen, in units
+    of the rise seen; ``departure``: how real runs depart from sums of families.
     """
 
-    departure: Departure = Departure(0.1, 0.15, 1.0)
-    even: float = 0.5
-    rise: float = 1.0
+    rise: float = 0.1
+    departure: Departure = Departure()
+
+
+DEFAULT: Final = Settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +74,16 @@ class Forecast:
         reaches what it equals.
         """
         if self.direction == 0:
-            return (self.values == target).mean(axis=0)
-        return (self.direction * (self.values - target) >= 0).mean(axis=0)
+            return np.asarray((self.values == target).mean(axis=0))
+        return np.asarray((self.direction * (self.values - target) >= 0).mean(axis=0))
 
 
 def forecast(
-    curve: Curve, at: Sequence[float] | FloatArray, seed: int, settings: Settings = Settings()
+    curve: Curve, at: Sequence[float] | FloatArray, seed: int, settings: Settings = DEFAULT
 ) -> Forecast:
     """Predict a curve's values at later steps.
+
+    A sample is one path through all of them, off it by the same noise at each.
 
     Raises
     ------
@@ -106,52 +100,60 @@ def forecast(
     if direction == 0:
         same = np.full(len(at_a), curve.values[0])
         return Forecast(at_a, same, same, same, same[None, :], 0)
-    scaled = _Scaled.of(curve, direction)
-    posterior = scaled.posterior(seed, settings)
-    horizon = (at_a + scaled.shift) / scaled.last
-    rising, centre = _departed(posterior, horizon, scaled, seed, settings.departure)
-    values = scaled.back(rising)
+    scaled = Scaled.of(curve, direction)
+    posterior = scaled.posterior(seed, settings.rise)
+    random = np.random.Generator(np.random.PCG64([seed, 1]))
+    horizon = scaled.horizon(at_a)
+    paths, mean = departed(posterior, horizon, scaled.limit, settings.departure, random)
+    noisy = paths + scaled.noise * normal_quantiles(len(paths), random)[:, None]
+    values = scaled.back(noisy if scaled.limit is None else np.minimum(noisy, scaled.limit))
     low, high = np.quantile(values, [LOW, HIGH], axis=0)
-    return Forecast(at_a, scaled.back(centre), low, high, values, direction)
+    return Forecast(at_a, scaled.back(mean), low, high, values, direction)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scaled:
-    """A curve in progress, upside down if it falls, from 0, in units of its rise."""
+class Scaled:
+    """A curve in progress, from 0 at its first value, rising, in units of the rise seen.
+
+    ``last``: the step that is progress 1, ``shift`` added to it; ``noise`` of one value and
+    ``limit`` of all in the units of ``points``; a value is ``zero + unit * y``.
+    """
 
     points: Points
     shift: float
     last: float
     noise: float
+    limit: float | None
     zero: float
     unit: float
 
     @staticmethod
-    def of(curve: Curve, direction: int, even: float = 0.5) -> _Scaled:
+    def of(curve: Curve, direction: int) -> Scaled:
+        """Scale a curve that is not constant."""
         shift = shift_of(curve)
         last = float(curve.steps[-1]) + shift
         zero = float(curve.values[0])
         bins = binned((curve.steps + shift) / last, direction * (curve.values - zero))
-        unit = direction * float(np.ptp(bins.y))
-        points = Points(bins.z, bins.y / abs(unit), bins.count**even)
-        return _Scaled(trusted(points), shift, last, noise_of(curve) / abs(unit), zero, unit)
+        rise = float(np.ptp(bins.y))
+        limit = limit_of(curve, direction)
+        return Scaled(
+            points=trusted(Points(bins.z, bins.y / rise, bins.count**_EVEN)),
+            shift=shift,
+            last=last,
+            noise=noise_of(curve) / rise,
+            limit=None if limit is None else direction * (limit - zero) / rise,
+            zero=zero,
+            unit=direction * rise,
+        )
 
-    def posterior(self, seed: int, settings: Settings) -> Posterior:
-        prior = Prior(settings.rise, max(self.noise, _LEAST_NOISE))
-        return sampled(self.points, prior, seed)
+    def posterior(self, seed: int, rise: float) -> Posterior:
+        """Samples of sums of families, in progress and in units of the rise seen."""
+        return sampled(self.points, Prior(rise, max(self.noise, _LEAST_NOISE)), seed)
 
-    def back(self, rising: FloatArray) -> FloatArray:
-        return self.zero + self.unit * rising
+    def horizon(self, at: FloatArray) -> FloatArray:
+        """Steps as progress; that of the last point is exactly 1."""
+        return (at + self.shift) / self.last
 
-
-def _departed(
-    posterior: Posterior, horizon: FloatArray, scaled: _Scaled, seed: int, departure: Departure
-) -> tuple[FloatArray, FloatArray]:
-    """Sampled values (s, a) with departures and noise, and their expected values (a,)."""
-    fit = posterior.values(horizon)
-    random = np.random.Generator(np.random.PCG64([seed, 1]))
-    how_far = 1.0 - horizon**-departure.speed
-    drawn = random.standard_t(departure.freedom, len(fit))
-    noise = scaled.noise * random.standard_normal(fit.shape)
-    away = departure.drift + departure.spread * drawn[:, None]
-    return fit + away * how_far + noise, fit.mean(axis=0) + departure.drift * how_far
+    def back(self, y: FloatArray) -> FloatArray:
+        """Scaled values in the curve's own units."""
+        return self.zero + self.unit * y

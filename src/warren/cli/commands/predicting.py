@@ -13,7 +13,7 @@ import numpy as np
 from warren.cli.commands.inputs import answer, answers_alone, print_json, say
 from warren.cli.files import read, refused
 from warren.model.errors import Problem, SpecError
-from warren.predict.curve import Curve, until
+from warren.predict.curve import Curve, first, part_of, until
 from warren.predict.forecast import Forecast, forecast
 from warren.predict.reading import log_curve, table_curve
 from warren.workload.text import decoded, fetch, unpacked
@@ -44,7 +44,7 @@ def predict_command(asked: Asked, json_: bool) -> None:
     whole = _curve(asked)
     last = float(whole.steps[-1])
     at = _step("--at", asked.at, last)
-    seen = _observed(asked, whole, last)
+    seen = _observed(asked, whole)
     if at < seen.steps[-1]:
         message = (
             f"step {at:g} lies before the last one observed, {seen.steps[-1]:g}; "
@@ -115,9 +115,11 @@ def _curve(asked: Asked) -> Curve:
     return table_curve(asked.file, text, (names[0], names[1]))
 
 
-def _observed(asked: Asked, whole: Curve, last: float) -> Curve:
+def _observed(asked: Asked, whole: Curve) -> Curve:
+    """The points up to a step, or so many percent of them."""
+    number, percent = _number("--observe", asked.observe)
     try:
-        return until(whole, _step("--observe", asked.observe, last))
+        return first(whole, part_of(len(whole), number / 100)) if percent else until(whole, number)
     except ValueError as error:
         message = f"{asked.observe} {error}"
         raise SpecError(Problem(file=asked.file, field="--observe", message=message)) from None
@@ -125,14 +127,20 @@ def _observed(asked: Asked, whole: Curve, last: float) -> Curve:
 
 def _step(option: str, text: str, last: float) -> float:
     """A step as typed: a number, or a percentage of the last step."""
+    number, percent = _number(option, text)
+    return last * number / 100 if percent else number
+
+
+def _number(option: str, text: str) -> tuple[float, bool]:
+    """A number as typed, and whether it is a percentage."""
     try:
         number = float(text.strip().removesuffix("%"))
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or number < 0:
-        message = f"{text!r} is neither a step nor a percentage of the last one, such as 30%"
+        message = f"{text!r} is neither a step nor a percentage, such as 30%"
         raise SpecError(Problem(file=option, message=message))
-    return last * number / 100 if text.strip().endswith("%") else number
+    return number, text.strip().endswith("%")
 
 
 def _picture(plot: str | None) -> Path | None:
