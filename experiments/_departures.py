@@ -62,7 +62,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of one candidate on all cases: ``score``, and whether the interval ``held`` the last value."""
+    """Of one candidate, for each case: ``score``, and whether the last value was ``held``."""
 
     settings: Settings
     score: Array
@@ -91,7 +91,9 @@ def scored(cases: Sequence[Case], seed: int) -> list[Scores]:
     for rise in RISES:
         kept = [_Kept(case, seed, rise) for case in cases]
         for departure in DEPARTURES:
-            told = [_told(one, case, departure, seed) for one, case in zip(kept, cases, strict=True)]
+            told = [
+                _told(one, case, departure, seed) for one, case in zip(kept, cases, strict=True)
+            ]
             score, held = (np.array(column) for column in zip(*told, strict=True))
             found.append(Scores(Settings(rise, departure), score, held))
         print(f"rise {rise:g} done", flush=True)

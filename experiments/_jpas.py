@@ -25,7 +25,7 @@ THIN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A family as Table 1 should print it. ``low``, ``high``: bounds that keep it a rising curve."""
+    """A family as Table 1 should print it; ``low`` and ``high``: bounds within which it rises."""
 
     name: str
     curve: Callable[..., Array]
@@ -74,7 +74,7 @@ def fitted(family: Printed, x: Array, y: Array, random: np.random.Generator) -> 
 
 @dataclass(frozen=True, slots=True)
 class AsAccuracy:
-    """A curve as the paper takes it: epochs ``x`` from 1, ``y`` an accuracy; a loss is 1 - v/v_1."""
+    """A curve as the paper takes it: epochs ``x`` from 1, accuracies ``y``; a loss is 1 - v/v_1."""
 
     x: Array
     y: Array

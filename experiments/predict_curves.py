@@ -1,9 +1,9 @@
 """Real learning curves: our prediction of the last value against simpler and heavier ones.
 
 `last` repeats the last value seen, `single` takes the family of the least squared error, `plain`
-samples JPAS's full model with emcee (64 walkers x 1,500 steps). `calibrated` chooses the settings of
-`warren.predict`; `shipped` predicts with them, `held_out` with those chosen without the curve's data
-set or task. `seconds` times predictions of each kind beside each other, in processor seconds.
+samples JPAS's full model with emcee (64 walkers x 1,500 steps). `calibrated` chooses the settings
+of `warren.predict`; `shipped` predicts with them, `held_out` with those chosen without the curve's
+data set or task. `seconds` times a prediction of each kind, in processor seconds.
 """
 
 from __future__ import annotations

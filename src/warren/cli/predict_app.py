@@ -55,7 +55,9 @@ def predict(
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf (an old one goes)."),
+        typer.Option(
+            "--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf (an old one goes)."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the sampling.")] = 1,
     json_: Json = False,

@@ -10,7 +10,7 @@ knows nothing of what is in no family: learning rates that are cut, schedules th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -38,15 +38,14 @@ _EVEN: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is taken for granted of all curves; docs/decisions/0018 says where the defaults come
-    from.
+    """What is taken for granted of all curves; docs/decisions/0018 tells of the defaults.
 
     ``rise``: how much each family is expected to add until ten times the progress seen, in units
     of the rise seen; ``departure``: how real runs depart from sums of families.
     """
 
     rise: float = 0.1
-    departure: Departure = Departure()
+    departure: Departure = field(default_factory=Departure)
 
 
 DEFAULT: Final = Settings()

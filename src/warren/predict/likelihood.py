@@ -93,4 +93,6 @@ def trusted(points: Points) -> Points:
     usual = _TRUSTED * 1.4826 * float(np.median(off))
     if usual <= 0:
         return points
-    return Points(points.z, points.y, points.weight * np.minimum(1.0, usual / np.maximum(off, usual)))
+    return Points(
+        points.z, points.y, points.weight * np.minimum(1.0, usual / np.maximum(off, usual))
+    )

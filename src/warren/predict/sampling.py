@@ -47,7 +47,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """Samples of curves: ``shape`` (s, k) rows of grids, ``gain`` (s, k), ``level``, ``noise`` (s,).
+    """Samples of curves: ``shape`` rows of grids, ``gain`` (s, k); ``level``, ``noise`` (s,).
 
     ``z_1`` is the progress of the first point, from which shapes rise.
     """
