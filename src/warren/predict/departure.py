@@ -32,8 +32,8 @@ class Departure:
     cut divides what is left; ``wobble``: deviation of that logarithm after the first e-fold.
     """
 
-    rate: float = 0.5
-    cut: float = 0.8
+    rate: float = 0.75
+    cut: float = 0.5
     wobble: float = 0.2
 
 
