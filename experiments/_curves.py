@@ -65,8 +65,10 @@ SOURCES: Final = (
     Source("pollux imagenet", "pollux/imagenet/*", "accuracy", ("progress", "metric")),
     Source("gluon cifar10", "gluon/cifar10/*", "accuracy",
            _GLUON.format(r"\S+", _NUMBER, r"\S+")),
-    Source("gluon cifar10", "gluon/cifar10/*", "training accuracy",
+    Source("gluon cifar10", "gluon/cifar10/*[!p].log", "training accuracy",
            _GLUON.format(_NUMBER, r"\S+", r"\S+")),
+    Source("gluon cifar10", "gluon/cifar10/*mixup.log", "training RMSE",  # what `train=` is there
+           _GLUON.format(_NUMBER, r"\S+", r"\S+"), None),
     Source("gluon cifar10", "gluon/cifar10/*", "training loss",
            _GLUON.format(r"\S+", r"\S+", _NUMBER), None),
     Source("gluon imagenet", "gluon/imagenet/*", "error",

@@ -18,7 +18,7 @@ import _common
 import _departures
 import _jpas
 import numpy as np
-from _curves import OBSERVED, Real, real_curves
+from _curves import FOLDER, OBSERVED, Real, real_curves
 from _parts import ask, make_parts
 
 from warren.predict.curve import Curve
@@ -35,10 +35,36 @@ Predict: TypeAlias = Callable[[Real, Curve, float], Mapping[str, float]]
 def main() -> None:
     """Make the parts asked for."""
     asked = ask(__doc__, list(MAKE))
-    make_parts("predict_curves", asked, MAKE, seed=SEED, stated={"observed": OBSERVED})
+    stated = {"observed": OBSERVED}
+    make_parts("predict_curves", asked, MAKE, seed=SEED, stated=stated, cannot=_cannot)
 
 
-def _rows(predict: Predict, curves: Iterable[Real]) -> Iterator[dict[str, Any]]:
+def _cannot(part: str) -> str:
+    return "" if FOLDER.is_dir() else "the public curves are not here; WARREN_DATA names them"
+
+
+def _curves(scratch: Path) -> Mapping[str, Any]:
+    """What the curves are: the other parts have columns in this order, share by share of each."""
+    found = [
+        {"dataset": real.dataset, "curve": real.name, "what": real.what, "unit": real.unit,
+         "points": len(real.curve), "end": real.end, "range": float(np.ptp(real.curve.values))}
+        for real in real_curves()
+    ]  # fmt: skip
+    return _columns(found)
+
+
+def _columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Rows as columns; figures in six digits."""
+    listed = list(rows)
+    return {
+        name: [
+            float(f"{row[name]:.6g}") if type(row[name]) is float else row[name] for row in listed
+        ]
+        for name in listed[0]
+    }
+
+
+def _rows(predict: Predict, curves: Iterable[Real]) -> Iterator[dict[str, float]]:
     """One row a curve and share observed; ``seconds`` of one core."""
     for real in curves:
         for share in OBSERVED:
@@ -46,18 +72,7 @@ def _rows(predict: Predict, curves: Iterable[Real]) -> Iterator[dict[str, Any]]:
             started = time.process_time()
             told = predict(real, seen, float(real.curve.steps[-1]))
             took = time.process_time() - started
-            yield {
-                "dataset": real.dataset,
-                "curve": real.name,
-                "what": real.what,
-                "observed": share,
-                "points": len(seen),
-                "end": real.end,
-                "range": float(np.ptp(real.curve.values)),
-                "unit": real.unit,
-                **told,
-                "seconds": round(took, 4),
-            }
+            yield {**told, "seconds": round(took, 4)}
 
 
 def _last(real: Real, seen: Curve, at: float) -> Mapping[str, float]:
@@ -88,7 +103,7 @@ def _shipped(real: Real, seen: Curve, at: float) -> Mapping[str, float]:
 
 def _part(predict: Predict) -> Callable[[Path], Mapping[str, Any]]:
     def make(scratch: Path) -> Mapping[str, Any]:
-        return {"rows": list(_rows(predict, real_curves()))}
+        return _columns(_rows(predict, real_curves()))
 
     return make
 
@@ -106,14 +121,14 @@ def _held_out(scratch: Path) -> Mapping[str, Any]:
     """Rows with the settings chosen without the data set, and without the task."""
     made = _common.earlier("predict_curves")["calibrated"]
 
-    def rows(name: str, group: Callable[[str], str]) -> list[dict[str, Any]]:
+    def columns(name: str, group: Callable[[str], str]) -> dict[str, list[Any]]:
         settings = {key: _settings(one) for key, one in made[name].items()}
-        return list(_rows(
+        return _columns(_rows(
             lambda real, seen, at: _ours(seen, at, settings[group(real.dataset)]), real_curves()
         ))  # fmt: skip
 
-    by_task = rows("without_task", _departures.TASKS.__getitem__)
-    return {"rows": rows("without_dataset", str), "rows_by_task": by_task}
+    by_task = columns("without_task", _departures.TASKS.__getitem__)
+    return {"by_dataset": columns("without_dataset", str), "by_task": by_task}
 
 
 def _settings(found: Mapping[str, Any]) -> Settings:
@@ -130,7 +145,7 @@ def _seconds(scratch: Path) -> Mapping[str, Any]:
 
 
 MAKE: Final = {
-    "last": _part(_last), "single": _part(_single), "plain": _part(_plain),
+    "curves": _curves, "last": _part(_last), "single": _part(_single), "plain": _part(_plain),
     "calibrated": _calibrated, "shipped": _part(_shipped), "held_out": _held_out,
     "seconds": _seconds,
 }  # fmt: skip
