@@ -96,7 +96,7 @@ def test_every_example_of_the_help_works(
     for command in ("", *COMMANDS, *PARTS):
         text = warren(*command.split(), "--help").out.split("Example")[1]
         for example in re.findall(r"^  warren (.*)", text, re.MULTILINE):
-            arguments = shlex.split(example.partition(">")[0])
+            arguments = shlex.split(example.partition(" > ")[0])
             if arguments[0] == "check":
                 continue  # starts processes; tests/cli/test_cli_live.py tries it
             if "--resume" in arguments:
