@@ -115,6 +115,9 @@ def test_no_accuracy_is_predicted_above_1_and_no_loss_below_0() -> None:
     found = forecast(curve_of(STEPS, np.linspace(9, 0.5, 100)), [110.0, 1000.0], 1)
     assert found.values.min() >= 0
     assert np.all(found.mean > 0)
+    found = forecast(curve_of(STEPS, np.exp(-STEPS)), [110.0, 1000.0], 1)
+    assert found.low.min() >= 0
+    assert np.all(found.mean >= 0)
     found = forecast(curve_of(STEPS, np.linspace(30, 900, 100)), [1000.0], 1)
     assert found.high[0] > 1000
 

@@ -52,6 +52,7 @@ def departed(
     paths = posterior.values(horizon)
     left: FloatArray = np.ones_like(paths)
     if limit is not None:
+        now = np.minimum(now, limit)
         paths = now + _below(paths - now, np.maximum(limit - now, _LEAST_ROOM))
         left = np.maximum(limit - paths, 0.0)
     far = np.log(np.maximum(horizon, 1.0))

@@ -105,7 +105,7 @@ def forecast(
     horizon = scaled.horizon(at_a)
     paths, mean = departed(posterior, horizon, scaled.limit, settings.departure, random)
     noisy = paths + scaled.noise * normal_quantiles(len(paths), random)[:, None]
-    values = scaled.back(noisy if scaled.limit is None else np.minimum(noisy, scaled.limit))
+    values = scaled.back(noisy)
     low, high = np.quantile(values, [LOW, HIGH], axis=0)
     return Forecast(at_a, scaled.back(mean), low, high, values, direction)
 
@@ -115,7 +115,8 @@ class Scaled:
     """A curve in progress, from 0 at its first value, rising, in units of the rise seen.
 
     ``last``: the step that is progress 1, ``shift`` added to it; ``noise`` of one value and
-    ``limit`` of all in the units of ``points``; a value is ``zero + unit * y``.
+    ``limit`` of all in the units of ``points``, ``bound`` in their own; a value is
+    ``zero + unit * y``.
     """
 
     points: Points
@@ -123,6 +124,7 @@ class Scaled:
     last: float
     noise: float
     limit: float | None
+    bound: float | None
     zero: float
     unit: float
 
@@ -134,13 +136,14 @@ class Scaled:
         zero = float(curve.values[0])
         bins = binned((curve.steps + shift) / last, direction * (curve.values - zero))
         rise = float(np.ptp(bins.y))
-        limit = limit_of(curve, direction)
+        bound = limit_of(curve, direction)
         return Scaled(
             points=trusted(Points(bins.z, bins.y / rise, bins.count**_EVEN)),
             shift=shift,
             last=last,
             noise=noise_of(curve) / rise,
-            limit=None if limit is None else direction * (limit - zero) / rise,
+            limit=None if bound is None else direction * (bound - zero) / rise,
+            bound=bound,
             zero=zero,
             unit=direction * rise,
         )
@@ -154,5 +157,8 @@ class Scaled:
         return (at + self.shift) / self.last
 
     def back(self, y: FloatArray) -> FloatArray:
-        """Scaled values in the curve's own units."""
-        return self.zero + self.unit * y
+        """Scaled values in the curve's own units, none past the limit."""
+        values = self.zero + self.unit * y
+        if self.bound is None:
+            return values
+        return np.minimum(values, self.bound) if self.unit > 0 else np.maximum(values, self.bound)
