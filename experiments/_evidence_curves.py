@@ -35,7 +35,7 @@ def curves(result: Mapping[str, Any]) -> str:
         "points, *held* how many last values lie in the 80 % interval. The constants of `warren "
         "predict` were chosen on the same curves; the last two rows are predictions with those "
         "chosen without the curve's data set, and without all data sets of its task "
-        f"([decision 0018](decisions/0018-prediction-of-curves.md)).\n\n"
+        f"([decision 0019](decisions/0019-prediction-of-curves.md)).\n\n"
         + table(head, rows)
         + "\n\n"
         + _seconds(parts["seconds"])

@@ -6,7 +6,7 @@ a part of what is left to the curve's limit. Besides, a run does somewhat better
 promised: the part left *wobbles*, more the further on. Both are 0 at the last point seen.
 
 The three constants were chosen on real curves, `experiments/_departures.py` and
-docs/decisions/0018 say how, and what leaving out each data set gives.
+docs/decisions/0019 say how, and what leaving out each data set gives.
 """
 
 from __future__ import annotations

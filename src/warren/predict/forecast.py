@@ -38,7 +38,7 @@ _EVEN: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is taken for granted of all curves; docs/decisions/0018 tells of the defaults.
+    """What is taken for granted of all curves; docs/decisions/0019 tells of the defaults.
 
     ``rise``: how much each family is expected to add until ten times the progress seen, in units
     of the rise seen; ``departure``: how real runs depart from sums of families.
