@@ -8,6 +8,7 @@ from typing import Any
 
 import _common
 import _evidence_bounds
+import _evidence_curves
 import _evidence_live
 from _evidence_live import table
 
@@ -163,6 +164,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "real_traces": _real_traces,
     "tiny": _evidence_bounds.tiny,
     "bounds": _evidence_bounds.bounds,
+    "predict_curves": _evidence_curves.curves,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
-COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "trace")
+COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "predict",
+            "trace")  # fmt: skip
 PARTS = ("trace inspect", "trace convert")
 
 
@@ -38,6 +39,7 @@ PARTS = ("trace inspect", "trace convert")
         ("policies foo.py:Bar", ["foo.py:Bar", "no such file"]),
         ("report", ["DIR is missing"]),
         ("check", ["JOB.yaml is missing"]),
+        ("predict", ["CURVE.csv is missing"]),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_what_is_allowed(
@@ -94,7 +96,7 @@ def test_every_example_of_the_help_works(
     for command in ("", *COMMANDS, *PARTS):
         text = warren(*command.split(), "--help").out.split("Example")[1]
         for example in re.findall(r"^  warren (.*)", text, re.MULTILINE):
-            arguments = shlex.split(example.partition(">")[0])
+            arguments = shlex.split(example.partition(" > ")[0])
             if arguments[0] == "check":
                 continue  # starts processes; tests/cli/test_cli_live.py tries it
             if "--resume" in arguments:

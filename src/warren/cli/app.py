@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from warren import __version__
+from warren.cli import predict_app
 from warren.cli.options import Json, examples
 from warren.cli.trace_app import trace_app
 
@@ -287,4 +288,5 @@ def schema(
     schema_command(kind)
 
 
+app.command(epilog=predict_app.EXAMPLES)(predict_app.predict)
 app.add_typer(trace_app)
