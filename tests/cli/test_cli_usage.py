@@ -35,7 +35,7 @@ PARTS = ("trace inspect", "trace convert")
         ("compare x --seeds many", ["--seeds", "integer"]),
         ("schema", ["job|cluster|run is missing"]),
         ("schema foo", ["'foo'", "job, cluster, run"]),
-        ("policies foo", ["'foo'", "gavel-fifo, hare"]),
+        ("policies foo", ["'foo'", "gavel-fifo, gittins, hare"]),
         ("policies foo.py:Bar", ["foo.py:Bar", "no such file"]),
         ("report", ["DIR is missing"]),
         ("check", ["JOB.yaml is missing"]),
