@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from warren.core.history import History, read_history
+from warren.core.journal import Step, decode
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.events import JobArrived, RoundsDone
-from warren.model.run import Grain, Run
+from warren.model.run import Grain, Run, Truth
 from warren.policy.place.registry import place_policy
+from warren.sim.copies import sim_port
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -24,14 +27,24 @@ import worlds
 S = 10**9
 
 
-def history(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = {}) -> History:
+def simulate(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = {}) -> bytes:
     journal = bytearray()
     core = Core(
-        run=run, costs=costs, policy=place_policy(name, options), port=SimPort(run, costs),
+        run=run, costs=costs, policy=place_policy(name, options), port=sim_port(run, costs),
         sink=journal.extend, world="sim", check=True,
     )  # fmt: skip
     core.execute()
-    return read_history(bytes(journal))
+    return bytes(journal)
+
+
+def history(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = {}) -> History:
+    return read_history(simulate(run, costs, name, options))
+
+
+def turns(run: Run, costs: CostTable, name: str, **options: object) -> list[int]:
+    """The job of each assignment, in the order they were decided."""
+    steps = (one for one in decode(simulate(run, costs, name, options)) if isinstance(one, Step))
+    return [one.job for step in steps for one in step.assign]
 
 
 def jct_s(run: Run, costs: CostTable, name: str, **options: object) -> list[float]:
@@ -127,6 +140,22 @@ def test_2d_las_counts_gpus_times_time_and_waits_for_a_whole_gang() -> None:
     order = np.lexsort((timeline.job_R, timeline.start_ns_R))
     # 0 until 1 s, then 1 (queue 0, one GPU of two) twice, then both in queue 1 by arrival.
     assert timeline.job_R[order].tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 1]
+
+
+def test_2d_las_demotes_a_job_once_it_has_had_as_much_as_a_queue_holds() -> None:
+    jobs = [worlds.job(k, rounds=6) for k in range(3)]
+    run = worlds.run(worlds.cluster(["A"]), jobs)
+    costs = worlds.costs([[1.0]] * 3, [[0.0]] * 3)
+    by_queue = [job for _ in range(2) for job in range(3) for _ in range(3)]
+    assert turns(run, costs, "las-2d", thresholds="3 s, 6 s") == by_queue
+
+
+def test_2d_las_takes_no_wake_up_for_a_job() -> None:
+    """Late tasks are looked at by wake-ups, which come together with what a policy is asked at."""
+    for seed in range(12):
+        run, costs = worlds.random_world(seed, jobs=8, truth=Truth(task_cv=0.8, seed=seed))
+        run = replace(run, scheduler=replace(run.scheduler, copies_after=1.0))
+        assert (history(run, costs, "las-2d").finish_ns_J > 0).all()
 
 
 def test_of_unit_size_jobs_of_more_rounds_are_not_put_behind() -> None:

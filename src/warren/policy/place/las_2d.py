@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from warren.model.decision import Decision, Reason
 from warren.model.events import (
@@ -38,6 +38,9 @@ from warren.policy.place.drawing import drawn
 from warren.policy.place.estimate import gang_round_ns, gang_size, shares
 from warren.policy.place.line import Line, entries, put, take
 from warren.policy.place.queues import Queues, parse_queues, queues_of
+
+_TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
+"""After these a job may go on, or never again."""
 
 
 class Ran(NamedTuple):
@@ -114,9 +117,10 @@ class _Step:
         """Who may go on stands in the line again, by what he has had."""
         view = self.view
         for event in view.changes:
-            if isinstance(event, CompDone):
+            # Others of the instant tell nothing of who may go on, and would put a job in line twice.
+            if not isinstance(event, _TURNS):
                 continue
-            job = getattr(event, "job", -1)
+            job = event.job
             if view.done_J.item(job):
                 self.ran.pop(job, None)
             elif self._waits(job):
