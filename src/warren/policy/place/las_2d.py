@@ -127,8 +127,11 @@ class _Step:
                 had = self.ran.get(job, Ran(0))
                 had_ns = had.attained_ns + had.devices * (view.now_ns - had.since_ns)
                 self.ran[job] = Ran(had_ns)
-                self.line = put(self.line, (float(self.queues.of(had_ns)), job))
+                self.line = put(self.line, (self._queue(job), job))
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
+
+    def _queue(self, job: int) -> float:
+        return float(self.queues.of(self.ran[job].attained_ns))
 
     def _waits(self, job: int) -> bool:
         view = self.view
@@ -139,8 +142,8 @@ class _Step:
         free = (self.view.queued_D == 0).nonzero()[0]
         started: set[int] = set()
         while self.line is not None and len(free):
-            (_, job), rest = take(self.line)
-            if self._waits(job) and job not in started:
+            (queue, job), rest = take(self.line)
+            if self._waits(job) and job not in started and queue == self._queue(job):
                 gang = drawn(self.view, job, free, gang_size(self.view, job))
                 if not gang:
                     break
