@@ -16,8 +16,8 @@ Differs
     and several tasks a device where these are too few. The paper gives no thresholds: see
     ``queues``. It gives no number of groups but that of its simulations, one for four GPUs. Groups
     are made when the first job arrives, from the jobs that are known then. ``age`` is ours: a job
-    that has waited so long since its arrival goes before all queues, oldest first, so that no
-    stream of short jobs keeps it waiting for ever.
+    whose arrival is so long ago stands in a queue before all others, so that no stream of short
+    jobs keeps it waiting for ever. Weights count for nothing: the paper's aim is the mean JCT.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _AGED: Final = -1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``line``: jobs whose next round may start, by queue and arrival; ``oldest``: the same by
-    arrival alone, if age counts; ``partly``: rounds of which some tasks are placed."""
+    """``line``: jobs whose next round may start, by queue and arrival; ``young``: jobs that have
+    not waited too long yet, if age counts; ``partly``: rounds of which some tasks are placed."""
 
     groups: Groups | None = None
     line: Line | None = None
-    oldest: Line | None = None
+    young: Line | None = None
     partly: tuple[Entry, ...] = ()
 
 
@@ -104,7 +104,7 @@ class Hlas:
             count = self.groups or usual_groups(len(view.type_D))
             memory = replace(memory, groups=make_groups(view, count))
         assert memory.groups is not None
-        lines = memory.line, memory.oldest
+        lines = memory.line, memory.young
         step = _Step(self, view, memory.groups, *lines, list(memory.partly))
         step.queue_up()
         step.serve()
@@ -116,14 +116,21 @@ class Hlas:
             return "waits for nothing: it has not arrived or has ended"
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
-        queues = queues_of(self.thresholds)
         attained_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
-        here = (float(queues.of(attained_ns)), job)
-        ahead = sum(1 for other in entries(memory.line) if other < here)
+        queue, count = self.queue(view, memory.groups, job), len(queues_of(self.thresholds))
+        ahead = len({other for key, other in entries(memory.line) if (key, other) < (queue, job)})
+        stands = f"queue {int(queue) + 1} of {count}" if queue != _AGED else "before all queues"
         return (
-            f"has attained {attained_ns / 1e9:.1f} s, queue {int(here[0]) + 1} of {len(queues)}; "
+            f"has attained {attained_ns / 1e9:.1f} s, {stands}; "
             f"{ahead} jobs go first when one of {len(memory.groups.devices)} groups is idle"
         )
+
+    def queue(self, view: View, groups: Groups, job: int) -> float:
+        """The queue that a job belongs to now; 0 goes first, but for who has waited too long."""
+        if self.age and view.now_ns - view.arrival_ns_J.item(job) >= self.age_ns():
+            return _AGED
+        attained_ns = view.round_J.item(job) * groups.round_ns(view, job)
+        return float(queues_of(self.thresholds).of(attained_ns))
 
     def explain_cluster(self, cluster: Cluster, costs: CostTable) -> str:
         """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
@@ -139,7 +146,7 @@ class _Step:
     view: View
     groups: Groups
     line: Line | None
-    oldest: Line | None
+    young: Line | None
     partly: list[Entry]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
@@ -151,80 +158,70 @@ class _Step:
         return Decision(assign=tuple(self.assign), reasons=self.reasons)
 
     def memory(self) -> Memory:
-        lines = {"line": self.line, "oldest": self.oldest}
+        lines = {"line": self.line, "young": self.young}
         return Memory(groups=self.groups, partly=tuple(self.partly), **lines)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""
-        view, queues = self.view, queues_of(self.policy.thresholds)
+        view = self.view
+        begun = [job for _, job in self.partly if self._waits(job) and view.next_shard_J.item(job)]
         for event in view.changes:
             if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
-                job = event.job
-                attained_ns = view.round_J.item(job) * self.groups.round_ns(view, job)
-                self.line = put(self.line, (float(queues.of(attained_ns)), job))
-                if self.policy.age:
-                    self.oldest = put(self.oldest, (_AGED, job))
-                self.reasons[job] = Reason.WAITING_FOR_TURN
-        self.partly = [one for one in self.partly if self._waits(one[1])]
+                self.line = put(self.line, (self._queue(event.job), event.job))
+                self.reasons[event.job] = Reason.WAITING_FOR_TURN
+            if self.policy.age and isinstance(event, JobArrived):
+                self.young = put(self.young, (0.0, event.job))
+        while self.young is not None and self._queue(self.young.first[1]) == _AGED:
+            (_, job), self.young = take(self.young)
+            if self._waits(job) and job not in begun:
+                self.line = put(self.line, (_AGED, job))
+        self.partly = sorted((self._queue(job), job) for job in begun)
+
+    def _queue(self, job: int) -> float:
+        return self.policy.queue(self.view, self.groups, job)
 
     def _waits(self, job: int) -> bool:
         """Whether tasks of a round that may start have no device."""
         view = self.view
         return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
 
-    def _full(self, job: int) -> bool:
-        """Whether all tasks of its round have been placed here."""
-        return self.shard.get(job, 0) >= self.view.scale_J.item(job)
-
     def serve(self) -> None:
         """Every idle group takes what it can."""
         if self.line is None and not self.partly:
             return
-        idle, skipped = self.groups.idle(self.view), list[Entry]()
+        idle = self.groups.idle(self.view)
         while idle and (self.line is not None or self.partly):
-            entry = self._next(idle[0], skipped)
+            entry = self._next(idle[0]) if idle[0] else None
             if entry is not None:
                 self._give(entry, idle)
-            for one in skipped:
-                self.line = put(self.line, one)
-            skipped, idle = [], idle[1:]
+            idle = idle[1:]
 
-    def _next(self, devices: list[int], skipped: list[Entry]) -> Entry | None:
-        """Who is next on idle devices; who fits none of them is skipped."""
-        aged = self._aged()
-        if aged is not None and self._fitting(aged[1], devices):
-            _, self.oldest = take(self.oldest)  # type: ignore[arg-type]
-            self.partly = [one for one in self.partly if one[1] != aged[1]]
-            return aged
-        for place, entry in enumerate(self.partly):
-            if self.line is not None and self.line.first[0] < entry[0]:
-                break
-            if not self._full(entry[1]) and self._fitting(entry[1], devices):
-                return self.partly.pop(place)
-        while self.line is not None:
+    def _next(self, devices: list[int]) -> Entry | None:
+        """Who is next on idle devices; who fits none of them is passed over."""
+        partly = next((one for one in self.partly if self._fitting(one[1], devices)), None)
+        found, passed = partly, list[Entry]()
+        while self.line is not None and (partly is None or self.line.first[0] < partly[0]):
             entry, self.line = take(self.line)
-            job = entry[1]
-            if not self._waits(job) or job in self.shard:
+            if not self._stands(entry):
                 continue
-            if self._fitting(job, devices):
-                return entry
-            skipped.append(entry)
-        return None
+            if self._fitting(entry[1], devices):
+                found = entry
+                break
+            passed.append(entry)
+        for one in passed:
+            self.line = put(self.line, one)
+        if found is not None and found is partly:
+            self.partly.remove(found)
+        return found
+
+    def _stands(self, entry: Entry) -> bool:
+        """Whether a job stands there still: not if it has ended, been placed or changed queues."""
+        queue, job = entry
+        return self._waits(job) and job not in self.shard and queue == self._queue(job)
 
     def _fitting(self, job: int, devices: list[int]) -> list[int]:
         """Of these devices those that fit the job, fastest first."""
         return fastest(self.view, job, np.array(devices, dtype=np.int64), len(devices))
-
-    def _aged(self) -> Entry | None:
-        """Who has waited longest, if that is too long."""
-        view = self.view
-        while self.oldest is not None:
-            job = self.oldest.first[1]
-            if self._waits(job) and not self._full(job):
-                old = view.now_ns - view.arrival_ns_J.item(job) >= self.policy.age_ns()
-                return self.oldest.first if old else None
-            _, self.oldest = take(self.oldest)
-        return None
 
     def _give(self, entry: Entry, idle: list[list[int]]) -> None:
         """Place tasks of a job on the first idle group, of a stretch on as many as it needs.
@@ -244,14 +241,13 @@ class _Step:
         self.shard[job] = shard + len(devices)
         if self.shard[job] < scale:
             self.partly = sorted([*self.partly, entry])
-            if entry[0] == _AGED:
-                self.oldest = put(self.oldest, entry)
 
     def _stretch(self, job: int, idle: list[list[int]]) -> None:
         view, scale, gang = self.view, self.view.scale_J.item(job), list[int]()
         for devices in idle:
-            gang += self._fitting(job, devices)
-            devices.clear()
+            if fitting := self._fitting(job, devices):
+                gang += fitting
+                devices.clear()
             if len(gang) >= scale:
                 break
         gang = gang[:scale]
