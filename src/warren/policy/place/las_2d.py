@@ -117,7 +117,7 @@ class _Step:
         """Who may go on stands in the line again, by what he has had."""
         view = self.view
         for event in view.changes:
-            # Others of the instant tell nothing of who may go on, and would put a job in line twice.
+            # Other events of the instant would put a job in line twice.
             if not isinstance(event, _TURNS):
                 continue
             job = event.job
