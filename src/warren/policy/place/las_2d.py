@@ -13,7 +13,8 @@ Differs
     preempted between stretches of rounds, for nothing. Devices are drawn from the free ones by the
     run's seed, as for ``sched-homo``: the lowest index would favour the type that a cluster file
     names first. A job of more tasks than fitting devices takes all of them. Thresholds: see
-    ``queues``; Tiresias takes two queues and tunes their threshold by hand.
+    ``queues``; Tiresias takes two queues and tunes their threshold by hand. Weights count for
+    nothing.
 """
 
 from __future__ import annotations
