@@ -17,7 +17,7 @@ from warren.core.journal import Step, decode
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Decision
-from warren.model.events import CompDone, JobArrived, RoundsDone
+from warren.model.events import CompDone, JobArrived, JobFailed, RoundsDone
 from warren.model.job import Workload
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.run import Grain, Run
@@ -140,6 +140,26 @@ def test_a_job_to_come_is_explained_without_asking_a_blind_policy() -> None:
     )
     core.ask_first()
     assert core.explain(1) == "has not arrived yet"
+
+
+@pytest.mark.parametrize("place", BLIND)
+def test_a_job_that_fails_before_it_arrives_shows_none_of_those_to_come(place: str) -> None:
+    jobs = [worlds.job(k, rounds=2, arrival_ns=9 * S * k) for k in range(4)]
+    run = worlds.run(worlds.cluster(["A"]), jobs)
+    costs = worlds.costs([[1.0]] * 4, [[0.0]] * 4)
+    port = SimPort(run, costs)
+    core = Core(
+        run=run, costs=costs, policy=place_policy(place), port=port, sink=len, world="sim",
+        check=True,
+    )  # fmt: skip
+    core.begin()
+    core.step(port.next_events())
+    core.step((JobFailed(S // 2, 2, "it broke"),))
+    assert len(core.state.view().jobs) == 1
+    assert core.explain(2) == "has not arrived yet"
+    while events := port.next_events():
+        core.step(tuple(one for one in events if one != JobArrived(18 * S, 2)))
+    assert core.state.done_J.all()
 
 
 def past(journal: bytes, until_ns: int) -> list[Step]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.costs import CostTable
+from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
@@ -40,6 +41,7 @@ class Shown:
         self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
         self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
         self._told: dict[int, Job] = {}
+        self._never: set[int] = set()
         self._count = 0
         self.columns: dict[str, Any] = {
             "cluster": run.cluster,
@@ -57,6 +59,17 @@ class Shown:
         """This job is known from now on."""
         if self._blind and job >= self._count:
             self._end_at(job + 1)
+
+    def keep_back(self, job: int) -> None:
+        """This job has ended before it arrived: to show it would show what arrives before it."""
+        if self._blind and job >= self._count:
+            self._never.add(job)
+
+    def told(self, events: tuple[AnyEvent, ...]) -> tuple[AnyEvent, ...]:
+        """Without those of jobs that are not known."""
+        if not self._never:
+            return events
+        return tuple(event for event in events if getattr(event, "job", -1) < self._count)
 
     def _end_at(self, count: int) -> None:
         self._count = count

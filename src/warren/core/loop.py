@@ -179,8 +179,8 @@ class Core:
             check_invariants(self.state)
         if self.feeder is not None:
             self._feed(events)
-        elif not self._triggers.isdisjoint(map(type, events)):
-            self._act(events, self._answer(events))
+        elif not self._triggers.isdisjoint(map(type, told := self.state.told(events))):
+            self._act(events, self._answer(told))
         else:
             self._write(Step(events))
         if self.observe is not None:

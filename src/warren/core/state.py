@@ -76,6 +76,7 @@ class State:
         self.planned = False
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
         self._shown = Shown(self, run, costs, blind=blind)
+        self.told = self._shown.told
 
     def apply(self, event: AnyEvent) -> None:
         """Let one event change the state.
@@ -246,7 +247,7 @@ class State:
     def _end(self, job: int, phase: Phase) -> None:
         self.phase_J[job] = phase
         self.done_J[job] = True
-        self._shown.show(job)
+        self._shown.keep_back(job)
         self.open_J[job] = False
         if phase != Phase.FINISHED:
             self._forget_races(job)
