@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, TypeAdapter, ValidationError
@@ -32,12 +33,18 @@ def check(
     for key in at:
         value = value[key]
     try:
-        result: T = TypeAdapter(kind).validate_python(value)
+        result: T = _adapter(kind).validate_python(value)  # type: ignore[arg-type]  # all are hashable
     except ValidationError as error:
         found = error.errors(include_url=False)
         problems += limited(document, [_problem(kind, document, at, one) for one in found])
         return None
     return result
+
+
+@cache
+def _adapter(kind: Kind) -> TypeAdapter[Any]:
+    """What checks a kind of value; to build it takes long, and schemas are built when first used."""
+    return TypeAdapter(kind)
 
 
 def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:

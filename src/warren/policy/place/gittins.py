@@ -12,9 +12,9 @@ Source
     whole distribution of their sizes, and single devices instead of fixed groups.
 Differs
     Of a model that nothing is known of, all ended jobs tell, in rounds; before any has ended, a job
-    is expected to need as much again as it has had, which is least attained service. A job is ranked
-    when it takes its place in the line; what ends while it waits counts from its next turn on.
-    Weights count for nothing.
+    is expected to need as much again as it has had, which is least attained service. A job is
+    ranked when it takes its place in the line; what ends while it waits counts from its next turn
+    on. Weights count for nothing.
 """
 
 from __future__ import annotations
