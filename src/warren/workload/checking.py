@@ -43,7 +43,7 @@ def check(
 
 @cache
 def _adapter(kind: Kind) -> TypeAdapter[Any]:
-    """What checks a kind of value; to build it takes long, and schemas are built when first used."""
+    """What checks a kind of value, built when the first is checked: that takes long."""
     return TypeAdapter(kind)
 
 
