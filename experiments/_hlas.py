@@ -16,7 +16,7 @@ HEAD: Final = """## HLAS (TCC'24), online
 Nobody knows when jobs come or how long they run (decision 0018). Run file
 `experiments/hlas/mix.yaml` with what a figure varies; means of the mean JCT over {seeds} seeds.
 The paper states neither its rounds nor the pace of its arrivals. `hlas` has a group for four GPUs,
-as in the paper's Fig. 25; `hlas, single GPUs` as many groups as GPUs, which is Algorithm 1 to the
+as in the paper's Fig. 25; `hlas of single GPUs` as many groups as GPUs, which is Algorithm 1 to the
 letter.
 """
 WHY: Final = (

@@ -23,7 +23,7 @@ from _parts import Asked, Make, ask, make_parts
 
 RUN: Final = Path(__file__).parent / "hlas" / "mix.yaml"
 SEEDS: Final = 5
-SINGLE: Final = "hlas, single GPUs"
+SINGLE: Final = "hlas of single GPUs"
 """HLAS with as many groups as GPUs."""
 PLACES: Final = (
     "hlas", SINGLE, "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit", "gittins",
