@@ -33,6 +33,16 @@ def earlier(name: str) -> dict[str, Any]:
     return found
 
 
+def commits(parts: Mapping[str, Any]) -> str:
+    """The commits that the rows of some parts were made at."""
+    found = {
+        row.get("commit", part["made_by"]["commit"])
+        for part in parts.values()
+        for row in part["rows"]
+    }
+    return ", ".join(sorted(found))
+
+
 def made_by() -> dict[str, Any]:
     """Commit, processor, cores and versions."""
     git = ["git", "-C", str(ROOT)]

@@ -37,7 +37,7 @@ def section() -> list[str]:
         title = f"Fig. {name}" if name.isdigit() else "How fast the jobs come"
         text += [f"### {title}", "", _cells(part), ""]
     by = found["made_by"]
-    commits = ", ".join(sorted({part["made_by"]["commit"] for part in parts.values()}))
+    commits = _common.commits(parts)
     text.append(
         f"`.venv/bin/python experiments/hlas_figures.py`, commit {commits}, {by['processor']}, "
         f"{by['cores']} cores, Python {by['python']}. Each part can be made alone: `--part 22`.\n"

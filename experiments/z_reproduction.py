@@ -66,23 +66,18 @@ def main() -> None:
     for name, title in OTHER.items():
         if name in parts:
             text += [f"### {title}", "", cells(parts[name]), ""]
-    commits = {
-        row.get("commit", part["made_by"]["commit"])
-        for part in parts.values()
-        for row in part["rows"]
-    }
-    text.append(_by("hare_figures", found, commits))
+    text.append(_by("hare_figures", found, _common.commits(parts)))
     text += [*hare_switching.section(), *_hlas.section()]
     PAGE.write_text("\n".join(text))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 
 
-def _by(name: str, found: Mapping[str, Any], commits: set[str] | None = None) -> str:
+def _by(name: str, found: Mapping[str, Any], commits: str = "") -> str:
     by = found["made_by"]
     each = " Each part can be made alone: `--part 14`." if commits else ""
     return (
         f"`.venv/bin/python experiments/{name}.py`, commit "
-        f"{', '.join(sorted(commits or {by['commit']}))}, {by['processor']}, {by['cores']} cores, "
+        f"{commits or by['commit']}, {by['processor']}, {by['cores']} cores, "
         f"Python {by['python']}.{each}\n"
     )
 
