@@ -21,6 +21,11 @@ def gang_sizes_J(view: View) -> IntArray:
     return np.minimum(view.scale_J, fitting_J).astype(np.int64)
 
 
+def may_start(view: View, job: int) -> bool:
+    """Whether a round of the job may start of which some task has no device."""
+    return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+
+
 def gang_size(view: View, job: int) -> int:
     """``gang_sizes_J`` of one job."""
     fitting_D = view.costs.fits_JT[job, view.type_D]

@@ -42,6 +42,7 @@ from warren.policy.place.estimate import (
     counts_T,
     gang_round_ns,
     gang_size,
+    may_start,
     no_faster,
     shares,
 )
@@ -151,16 +152,13 @@ class _Step:
         """Who may begin a round now stands in the line."""
         view, memory, line = self.view, self.memory, self.memory.line
         for event in view.changes:
-            if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
+            if isinstance(event, JobArrived | RolledBack | RoundsDone) and may_start(
+                self.view, event.job
+            ):
                 line = put(line, (_rank(view, memory, event.job), event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
         if line is not memory.line:
             self.memory = replace(memory, line=line)
-
-    def _waits(self, job: int) -> bool:
-        """Whether tasks of a round that may start have no device."""
-        view = self.view
-        return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
 
     def serve(self) -> None:
         """The first of the line take the free devices."""
@@ -169,7 +167,7 @@ class _Step:
         while line is not None and idle_D.any():
             entry, line = take(line)
             job = entry[1]
-            if not self._waits(job) or job in self.shard:
+            if not may_start(self.view, job) or job in self.shard:
                 continue
             given = self._give(job, idle_D.nonzero()[0])
             idle_D[[one.device for one in given]] = False

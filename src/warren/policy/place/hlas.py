@@ -42,7 +42,7 @@ from warren.model.events import (
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
-from warren.policy.place.estimate import fastest, gang_round_ns, shares
+from warren.policy.place.estimate import fastest, gang_round_ns, may_start, shares
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, make_groups
 from warren.policy.place.line import Entry, Line, entries, put, take
@@ -164,26 +164,27 @@ class _Step:
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""
         view = self.view
-        begun = [job for _, job in self.partly if self._waits(job) and view.next_shard_J.item(job)]
+        begun = [
+            job
+            for _, job in self.partly
+            if may_start(self.view, job) and view.next_shard_J.item(job)
+        ]
         for event in view.changes:
-            if isinstance(event, JobArrived | RolledBack | RoundsDone) and self._waits(event.job):
+            if isinstance(event, JobArrived | RolledBack | RoundsDone) and may_start(
+                self.view, event.job
+            ):
                 self.line = put(self.line, (self._queue(event.job), event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
             if self.policy.age and isinstance(event, JobArrived):
                 self.young = put(self.young, (0.0, event.job))
         while self.young is not None and self._queue(self.young.first[1]) == _AGED:
             (_, job), self.young = take(self.young)
-            if self._waits(job) and job not in begun:
+            if may_start(self.view, job) and job not in begun:
                 self.line = put(self.line, (_AGED, job))
         self.partly = sorted((self._queue(job), job) for job in begun)
 
     def _queue(self, job: int) -> float:
         return self.policy.queue(self.view, self.groups, job)
-
-    def _waits(self, job: int) -> bool:
-        """Whether tasks of a round that may start have no device."""
-        view = self.view
-        return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
 
     def serve(self) -> None:
         """Every idle group takes what it can."""
@@ -217,7 +218,7 @@ class _Step:
     def _stands(self, entry: Entry) -> bool:
         """Whether a job stands there still: not if it has ended, been placed or changed queues."""
         queue, job = entry
-        return self._waits(job) and job not in self.shard and queue == self._queue(job)
+        return may_start(self.view, job) and job not in self.shard and queue == self._queue(job)
 
     def _fitting(self, job: int, devices: list[int]) -> list[int]:
         """Of these devices those that fit the job, fastest first."""

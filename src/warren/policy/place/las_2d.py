@@ -36,7 +36,7 @@ from warren.model.events import (
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.drawing import drawn
-from warren.policy.place.estimate import gang_round_ns, gang_size, shares
+from warren.policy.place.estimate import gang_round_ns, gang_size, may_start, shares
 from warren.policy.place.line import Line, entries, put, take
 from warren.policy.place.queues import Queues, parse_queues, queues_of
 
@@ -124,7 +124,7 @@ class _Step:
             job = event.job
             if view.done_J.item(job):
                 self.ran.pop(job, None)
-            elif self._waits(job):
+            elif may_start(self.view, job):
                 had = self.ran.get(job, Ran(0))
                 had_ns = had.attained_ns + had.devices * (view.now_ns - had.since_ns)
                 self.ran[job] = Ran(had_ns)
@@ -134,17 +134,13 @@ class _Step:
     def _queue(self, job: int) -> float:
         return float(self.queues.of(self.ran[job].attained_ns))
 
-    def _waits(self, job: int) -> bool:
-        view = self.view
-        return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
-
     def serve(self) -> None:
         """The first of the line takes devices, until one finds too few."""
         free = (self.view.queued_D == 0).nonzero()[0]
         started: set[int] = set()
         while self.line is not None and len(free):
             (queue, job), rest = take(self.line)
-            if self._waits(job) and job not in started and queue == self._queue(job):
+            if may_start(self.view, job) and job not in started and queue == self._queue(job):
                 gang = drawn(self.view, job, free, gang_size(self.view, job))
                 if not gang:
                     break

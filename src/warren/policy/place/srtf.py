@@ -43,6 +43,7 @@ from warren.model.view import View
 from warren.policy.place.estimate import (
     gang_round_ns,
     gang_sizes_J,
+    may_start,
     no_faster,
     round_ns_J,
     shares,
@@ -164,7 +165,7 @@ def _made_ready(view: View, memory: Memory) -> list[int]:
     ready = [
         job
         for job in sorted({event.job for event in view.changes if isinstance(event, _MAKES_READY)})
-        if view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+        if may_start(view, job)
     ]
     if len(ready) > 1:
         ready.sort(key=lambda job: _left_ns(view, memory, job))
