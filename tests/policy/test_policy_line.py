@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.policy.place.line import Line, entries, put, take
-from warren.policy.place.queues import Queues, geometric, halving, parse_queues
+from warren.policy.place.queues import Queues, geometric, parse_queues
 
 ENTRIES = st.lists(st.tuples(st.floats(0, 9).map(round).map(float), st.integers(0, 50)))
 S = 10**9
@@ -68,11 +68,3 @@ def test_without_thresholds_each_queue_holds_four_times_as_much_as_the_one_befor
     above = geometric().above_ns
     assert above[0] == S
     assert all(late == 4 * early for early, late in pairwise(above))
-
-
-def test_half_of_the_past_jobs_that_enter_a_queue_end_in_it() -> None:
-    sizes = [2**k * S for k in range(16)]
-    queues = halving(sizes)
-    ended = [sum(queues.of(size) == k for size in sizes) for k in range(len(queues))]
-    assert ended == [8, 4, 2, 1, 1]
-    assert halving([]) == geometric()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from warren.model.costs import IntArray
+from warren.model.events import JobArrived, RolledBack, RoundsDone
 from warren.model.units import NEVER_NS
 from warren.model.view import View
 
@@ -19,6 +20,10 @@ def gang_sizes_J(view: View) -> IntArray:
     count_T = np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1])
     fitting_J = view.costs.fits_JT @ count_T
     return np.minimum(view.scale_J, fitting_J).astype(np.int64)
+
+
+MAKES_READY: Final = (RoundsDone, JobArrived, RolledBack)
+"""Events after which a round of their job may start that could not before."""
 
 
 def may_start(view: View, job: int) -> bool:

@@ -38,6 +38,7 @@ from warren.model.events import (
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import (
+    MAKES_READY,
     cluster_speed,
     counts_T,
     gang_round_ns,
@@ -152,9 +153,7 @@ class _Step:
         """Who may begin a round now stands in the line."""
         view, memory, line = self.view, self.memory, self.memory.line
         for event in view.changes:
-            if isinstance(event, JobArrived | RolledBack | RoundsDone) and may_start(
-                self.view, event.job
-            ):
+            if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 line = put(line, (_rank(view, memory, event.job), event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
         if line is not memory.line:

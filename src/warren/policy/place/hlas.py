@@ -42,7 +42,7 @@ from warren.model.events import (
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
-from warren.policy.place.estimate import fastest, gang_round_ns, may_start, shares
+from warren.policy.place.estimate import MAKES_READY, fastest, gang_round_ns, may_start, shares
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, make_groups
 from warren.policy.place.line import Entry, Line, entries, put, take
@@ -164,22 +164,17 @@ class _Step:
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""
         view = self.view
-        begun = [
-            job
-            for _, job in self.partly
-            if may_start(self.view, job) and view.next_shard_J.item(job)
-        ]
+        partly = (job for _, job in self.partly if may_start(view, job))
+        begun = [job for job in partly if view.next_shard_J.item(job)]
         for event in view.changes:
-            if isinstance(event, JobArrived | RolledBack | RoundsDone) and may_start(
-                self.view, event.job
-            ):
+            if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 self.line = put(self.line, (self._queue(event.job), event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
             if self.policy.age and isinstance(event, JobArrived):
                 self.young = put(self.young, (0.0, event.job))
         while self.young is not None and self._queue(self.young.first[1]) == _AGED:
             (_, job), self.young = take(self.young)
-            if may_start(self.view, job) and job not in begun:
+            if may_start(view, job) and job not in begun:
                 self.line = put(self.line, (_AGED, job))
         self.partly = sorted((self._queue(job), job) for job in begun)
 

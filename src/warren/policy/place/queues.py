@@ -1,11 +1,9 @@
 """Queues by attained service: what HLAS, HLAS-P and 2D-LAS have alike.
 
 A job belongs to the queue whose thresholds hold what it has attained so far; the first queue goes
-first. Where no thresholds are given they follow from the sizes of jobs that have ended: half of
-those that enter a queue end in it, so that a queue tells the short from the long wherever these
-are. Without any, each queue holds four times as much as the one before, from one second on: no
-size of jobs is taken for granted, and a job waits behind others of a quarter to four times its own
-attained service.
+first. Where no thresholds are given, each queue holds four times as much as the one before, from
+one second on: no size of jobs is taken for granted, and a job waits behind others of a quarter to
+four times its own attained service.
 """
 
 from __future__ import annotations
@@ -61,15 +59,3 @@ def queues_of(text: str) -> Queues:
 def geometric() -> Queues:
     """Queues for jobs of which nothing is known."""
     return Queues(tuple(NS_PER_S * _RATIO**k for k in range(QUEUES - 1)))
-
-
-def halving(sizes_ns: list[int]) -> Queues:
-    """Queues for jobs like those that have ended: half of those that enter one end in it."""
-    if not sizes_ns:
-        return geometric()
-    sizes_ns = sorted(sizes_ns)
-    above_ns, begin = [], 0
-    while len(sizes_ns) - begin > 1:
-        begin += (len(sizes_ns) - begin + 1) // 2
-        above_ns.append(sizes_ns[begin - 1] + 1)
-    return Queues(tuple(sorted(set(above_ns))))

@@ -41,6 +41,7 @@ from warren.model.events import (
 from warren.model.plan import Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import (
+    MAKES_READY,
     gang_round_ns,
     gang_sizes_J,
     may_start,
@@ -50,7 +51,6 @@ from warren.policy.place.estimate import (
 )
 
 _ROUND_TO_START: Final = (JobArrived, RolledBack)
-_MAKES_READY: Final = (RoundsDone, *_ROUND_TO_START)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def _made_ready(view: View, memory: Memory) -> list[int]:
     """Jobs that became ready with the last events, least remaining time first, then by index."""
     ready = [
         job
-        for job in sorted({event.job for event in view.changes if isinstance(event, _MAKES_READY)})
+        for job in sorted({event.job for event in view.changes if isinstance(event, MAKES_READY)})
         if may_start(view, job)
     ]
     if len(ready) > 1:
