@@ -103,6 +103,9 @@ def test_an_app_that_says_when_it_has_finished_must_be_asked() -> None:
     app = _with(finished=lambda self, metrics: True)
     with pytest.raises(SpecError, match=r"never ends; it needs .* evaluate and an app with"):
         train(app, a_job(rounds=None))
+    for start in (ParameterStore, train):
+        with pytest.raises(SpecError, match=r"finished\(\): of job .* set evaluate: \{every: N\}"):
+            start(app, a_job(rounds=3))
 
 
 def test_a_job_that_evaluates_needs_an_app_that_can() -> None:

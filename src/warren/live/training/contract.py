@@ -23,11 +23,14 @@ def refuse(job: Job, field: str, message: str) -> SpecError:
 
 def check_job(app: TorchApp, job: Job) -> None:
     """Refuse a job that could not end, or that evaluates an app that cannot be evaluated."""
-    asks = type(app).finished is not TorchApp.finished and job.evaluate is not None
-    if job.rounds is None and job.stop is None and not asks:
+    evaluates = job.evaluate is not None or job.stop is not None
+    says = type(app).finished is not TorchApp.finished
+    if job.rounds is None and job.stop is None and not (says and evaluates):
         ends = "rounds, a stop rule, or evaluate and an app with finished()"
         raise refuse(job, "rounds", f"job {job.name!r} never ends; it needs {ends}")
-    evaluates = job.evaluate is not None or job.stop is not None
+    if says and not evaluates:
+        message = f"of job {job.name!r} is asked after each evaluation; set evaluate: {{every: N}}"
+        raise refuse(job, "finished()", message)
     if evaluates and type(app).evaluate is TorchApp.evaluate:
         raise refuse(job, "evaluate", f"job {job.name!r} evaluates, but the app has no evaluate()")
 
