@@ -48,6 +48,10 @@ class TraceSpec(Spec):
     leave_out: list[Line] = Field(
         default_factory=list, description="Philly, Helios: virtual clusters."
     )
+    models: list[Line] = Field(
+        default_factory=list,
+        description="Where only a run time is known: each job trains one of these, drawn evenly.",
+    )
 
 
 class GeneratorSpec(Spec):

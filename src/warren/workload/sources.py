@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from warren.model.costs import ProfileRow
+from warren.model.errors import Problem, SpecError
 from warren.workload.document import Path
 from warren.workload.generators.gavel_mix import gavel_mix
 from warren.workload.generators.ground import Ground
@@ -66,9 +68,18 @@ class Sources:
             throughputs_file=self._joined(spec.throughputs or ""),
             throughputs=table,
             gang=spec.gang,
+            models=self._models(spec.models),
         )
         name = detected(file, content) if spec.format == "auto" else spec.format
         return read_trace(name, request)
+
+    def _models(self, names: Sequence[str]) -> tuple[ProfileRow, ...]:
+        rows = self.ground.rows
+        if unknown := [name for name in names if name not in rows]:
+            message = f"no profile row {unknown[0]!r}; there are {', '.join(rows)}"
+            problem = Problem(file=self.ground.file, field="workload.trace.models", message=message)
+            raise SpecError(problem)
+        return tuple(rows[name] for name in names)
 
     def _joined(self, named: str) -> str:
         return posixpath.join(self.folder, named)

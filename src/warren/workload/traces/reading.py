@@ -12,6 +12,7 @@ from warren.model.units import seconds_to_ns
 from warren.workload.build_jobs import job_seed
 from warren.workload.schema_job import MAX_SCALE
 from warren.workload.traces.format import Format
+from warren.workload.traces.modelled import modelled
 from warren.workload.traces.registry import trace_format
 from warren.workload.traces.request import NO_DURATION, NoJob, Row, Trace, TraceRequest
 from warren.workload.traces.unused import Unused
@@ -69,9 +70,10 @@ def jobs_of(rows: Iterable[Row], name: str, form: Format, request: TraceRequest)
     """Jobs in the order of the rows, and one cost row for all that cost the same.
 
     A row with steps and prices is so many rounds of that cost; one with a run time T alone is
-    ceil(T / ``round_s``) rounds of ``round_s``; one with steps alone costs what its model does.
+    ceil(T / ``round_s``) rounds of ``round_s``, or what ``modelled`` makes of it; one with steps
+    alone costs what its model does.
     """
-    rows = list(rows)
+    rows = [modelled(row, request) for row in rows]
     costs = _Costs(name=name, form=form, request=request)
     first_ns = min((row.submitted_ns for row in rows), default=0)
     jobs = []

@@ -17,7 +17,8 @@ class TraceRequest:
     """A trace's text, the cluster's device types, and what to take of it.
 
     ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
-    missing. ``throughputs_field`` names the option in messages.
+    missing. ``throughputs_field`` names the option in messages. ``models``: costs of the models
+    that jobs of which only a run time is known are said to train; empty: no model.
     """
 
     file: str
@@ -33,6 +34,7 @@ class TraceRequest:
     throughputs_field: str = "workload.trace.throughputs"
     gang: bool = False
     look: bool = False
+    models: tuple[ProfileRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
