@@ -75,12 +75,33 @@ def bars(name: str, label: str, values: Mapping[str, Mapping[str, float]]) -> No
     _finish(figure, axes, name)
 
 
-def _finish(figure: Any, axes: Any, name: str) -> None:
+ONLINE: Final[Mapping[str, str]] = {
+    "gittins": "#000000", "hlas": "#0072b2", "hlas-p": "#009e73", "hlas-l": "#d55e00",
+    "las-2d": "#e69f00", "sched-homo-unit": "#56b4e9", "sched-allox-unit": "#cc79a7",
+    "fifo": "#b0b0b0",
+}  # fmt: skip
+
+
+def curves(name: str, varies: str, label: str, values: Mapping[str, Mapping[str, float]]) -> None:
+    """A line a policy over the cells; a form of a policy is dashed, in the policy's colour."""
+    figure, axes = pyplot.subplots(figsize=(7, 3.4), layout="constrained")
+    for place, by in values.items():
+        plain, cells = place.partition(" of ")[0], [float(cell) for cell in by]
+        dashed = "-" if plain == place else "--"
+        axes.plot(cells, list(by.values()), dashed, marker="o", markersize=3, label=place,
+                  color=ONLINE[plain])  # fmt: skip
+    axes.set_xlabel(varies)
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    _finish(figure, axes, name, columns=4)
+
+
+def _finish(figure: Any, axes: Any, name: str, columns: int | None = None) -> None:
     """The legend above the bars, where it hides none."""
     axes.spines[["top", "right"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", fontsize=8, frameon=False,
-                  ncols=len(labels))  # fmt: skip
+                  ncols=columns or len(labels))  # fmt: skip
     _save(figure, name)
 
 

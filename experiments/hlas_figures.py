@@ -1,10 +1,12 @@
-"""The online simulations of the HLAS paper: mean JCT in the cells of its Figs. 22 to 24.
+"""The online simulations of the HLAS paper: mean JCT in the cells of its Figs. 22 to 27.
 
-*Cells.* ``hlas/mix.yaml`` with what a figure varies, five seeds each: another seed draws other
-jobs and arrivals. The paper prints neither its rounds nor its pace of arrivals, so its seconds
-cannot be compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of hlas
-alone; as many groups as GPUs is Algorithm 1 to the letter, which loops over GPUs. *load*: how fast
-the jobs come, which the paper does not say.
+*Cells.* A run file with what a figure varies, several seeds each: another seed draws other jobs and
+arrivals. The paper prints neither its rounds nor its pace of arrivals, so its seconds cannot be
+compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of hlas alone; as many
+groups as GPUs is Algorithm 1 to the letter, which loops over GPUs. *load*: how fast the jobs come,
+which the paper does not say. *25*: what decisions cost when all jobs arrive at once. *26*, *27*:
+GPUs and jobs again, where jobs show losses and resemble those of a history. *philly*: GPUs, with
+the arrivals, GPUs and run times of the Philly trace.
 
 ``--part 22`` (or another) makes one part and keeps the results of the others; ``--place gittins``
 makes the rows of one policy again and keeps those of the others.
@@ -21,72 +23,95 @@ from typing import Any, Final
 import _common
 from _parts import Asked, Make, ask, make_parts
 
-RUN: Final = Path(__file__).parent / "hlas" / "mix.yaml"
-SEEDS: Final = 5
-SINGLE: Final = "hlas of single GPUs"
-"""HLAS with as many groups as GPUs."""
-PLACES: Final = (
-    "hlas", SINGLE, "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit", "gittins",
+RUNS: Final = Path(__file__).parent / "hlas"
+SINGLE: Final = " of single GPUs"
+"""HLAS and its kin with as many groups as GPUs."""
+BLIND: Final = (
+    "hlas", "hlas" + SINGLE, "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit", "gittins",
 )  # fmt: skip
+PREDICTING: Final = ("hlas-p", "hlas-p" + SINGLE, "hlas-l", "hlas-l" + SINGLE)
+PLACES: Final = (*BLIND, *PREDICTING)
 GPUS: Final = 160
+GPUS_KEY: Final = "cluster.hosts.devices"
+JOBS_KEY: Final = "workload.jobs"
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What varies: a key of the run file and its values."""
+    """What varies: a key of the run file and its values; what else is set, and for whom."""
 
     varies: str
     key: str
     values: Sequence[object]
+    run: str = "mix"
+    places: Sequence[str] = BLIND
+    sets: Sequence[str] = ()
+    seeds: int = 5
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "22": Figure("GPUs", "cluster.hosts.devices", (100, 120, 140, 160, 180)),
-    "23": Figure("jobs", "workload.jobs", (100, 150, 200, 250, 300)),
+    "22": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180)),
+    "23": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300)),
     "load": Figure("load", "workload.load", (0.5, 2)),
-    "24": Figure("groups", "policy.groups", (10, 20, 40, 80, 160)),
-}
+    "24": Figure("groups", "policy.groups", (10, 20, 40, 80, 160), places=("hlas",)),
+    "25": Figure(
+        "jobs", JOBS_KEY, (100, 200, 400, 800, 1600, 3200),
+        places=("hlas", "las-2d", "gittins"), sets=("workload.load=null",), seeds=1,
+    ),
+    "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PLACES),
+    "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PLACES),
+    "philly": Figure("GPUs", GPUS_KEY, (256, 512, 1024), run="philly", places=PLACES, seeds=2),
+}  # fmt: skip
 
 
 def main() -> None:
     """Make the parts asked for and save."""
     asked = ask(__doc__, list(FIGURES), PLACES)
     make_parts(
-        "hlas_figures", asked, parts_of(asked), seed=1, stated={"seeds": SEEDS}, finish=saved,
-        cannot=lambda part: (
-            "it has hlas alone" if part == "24" and "hlas" not in asked.places else ""
-        ),
+        "hlas_figures", asked, parts_of(asked), seed=1, stated={}, finish=saved,
+        cannot=lambda part: cannot(part, asked),
     )  # fmt: skip
+
+
+def cannot(part: str, asked: Asked) -> str:
+    """Why a part cannot be made; empty if it can."""
+    places = FIGURES[part].places
+    if not set(places) & set(asked.places):
+        return f"it has {', '.join(places)} alone"
+    if part == "philly" and not _common.DATA.is_dir():
+        return f"no traces at {_common.DATA} (set WARREN_DATA)"
+    return ""
 
 
 def parts_of(asked: Asked) -> dict[str, Make]:
     """How each part is made, with the policies asked for."""
-    return {
-        name: _part(figure, ("hlas",) if name == "24" else tuple(asked.places))
-        for name, figure in FIGURES.items()
-    }
+    return {name: _part(figure, asked) for name, figure in FIGURES.items()}
 
 
-def _part(figure: Figure, places: tuple[str, ...]) -> Make:
+def _part(figure: Figure, asked: Asked) -> Make:
+    places = [place for place in figure.places if place in asked.places]
     return lambda scratch: {
         "varies": figure.varies,
+        "seeds": figure.seeds,
         "rows": [row for value in figure.values for row in cell(figure, value, places)],
     }
 
 
-def cell(figure: Figure, value: object, places: tuple[str, ...]) -> list[Row]:
+def cell(figure: Figure, value: object, places: Sequence[str]) -> list[Row]:
     """One row a policy: means over the seeds."""
-    sets = (f"{figure.key}={value}",)
-    gpus = value if figure.key == "cluster.hosts.devices" else GPUS
+    sets = (f"{figure.key}={value}", *figure.sets)
+    gpus = value if figure.key == GPUS_KEY else GPUS
     rows = []
     for place in places:
-        name, more = ("hlas", (f"policy.groups={gpus}",)) if place == SINGLE else (place, ())
+        name, single = place.removesuffix(SINGLE), place.endswith(SINGLE)
+        more = (f"policy.groups={gpus}",) if single else ()
         overrides = [word for one in (*sets, *more) for word in ("--set", one)]
         found = _common.warren_json(
-            "compare", str(RUN), "--place", name, "--seeds", str(SEEDS), *overrides
-        )
+            "compare", str(RUNS / f"{figure.run}.yaml"), "--place", name,
+            "--seeds", str(figure.seeds), *overrides,
+        )  # fmt: skip
         row = {"cell": str(value), "place": place, **_means(found)}
         print(f"{figure.varies} {value}: {place}: mean JCT {row['mean_jct_s']:.1f} s", flush=True)
         rows.append(row)
