@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from warren.core.observed import Observations
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
 from warren.model.job import Job
@@ -40,6 +41,7 @@ class Shown:
     def __init__(self, state: object, run: Run, costs: CostTable, *, blind: bool) -> None:
         self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
         self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
+        self.observed = Observations(self._jobs)
         self._told: dict[int, Job] = {}
         self._never: set[int] = set()
         self._count = 0
@@ -51,6 +53,7 @@ class Shown:
             **self._columns_J,
             "jobs": self._jobs,
             "costs": costs,
+            "progress": self.observed,
         }
         if blind:
             self._end_at(0)
@@ -77,6 +80,7 @@ class Shown:
             self.columns[name] = column[:count]
         self.columns["jobs"] = _Jobs(self._jobs, self._told, count)
         self.columns["costs"] = self._costs.first(count)
+        self.columns["progress"] = self.observed.first(count)
 
 
 class _Jobs(Sequence[Job]):

@@ -170,15 +170,13 @@ class State:
 
         Gives these jobs. Those that have arrived are rolled back, each by its event.
         """
-        early = [job for job, groups in enumerate(self.groups) if groups and self._pending(job)]
+        pending = np.flatnonzero(self.phase_J == Phase.PENDING).tolist()
+        early = [job for job in pending if self.groups[job]]
         for job in early:
             self._drop_queued(job)
         for lost in self.races.forget_lost(list(self.races.lost)):
             self._leave(lost)
         return early
-
-    def _pending(self, job: int) -> bool:
-        return bool(self.phase_J[job] == Phase.PENDING)
 
     def _comp_done(self, event: CompDone) -> None:
         queue = self.queues[event.device]
@@ -212,6 +210,7 @@ class State:
         elif event.finished and groups[first].done == self.scale_J.item(job):
             del groups[first]  # nothing is queued of a stretch that its job's end has cut
         self.round_J[job] = end
+        self._shown.observed.note(event)
         if event.finished:
             self._end(job, Phase.FINISHED)
 
@@ -242,6 +241,7 @@ class State:
         self.round_J[job] = self.next_round_J[job] = event.round
         self.next_shard_J[job] = 0
         self.open_J[job] = not self.planned
+        self._shown.observed.go_back(job, event.round)
         self.reason_J[job] = Reason.WAITING_FOR_TURN
 
     def _end(self, job: int, phase: Phase) -> None:

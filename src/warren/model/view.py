@@ -17,6 +17,7 @@ from warren.model.cluster import Cluster
 from warren.model.costs import BoolArray, CostTable, IntArray
 from warren.model.events import AnyEvent
 from warren.model.job import Job
+from warren.model.progress import Observed
 from warren.model.run import Grain
 
 
@@ -53,5 +54,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     next_shard_J: IntArray
     arrival_ns_J: IntArray
     weight_J: npt.NDArray[np.float64]
+    progress: Observed
+    """``progress.of(job)``: what the metric of the job's stop rule has come to so far."""
     changes: tuple[AnyEvent, ...]
     """Events applied since the last call, in order; empty on the first."""

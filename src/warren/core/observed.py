@@ -1,0 +1,122 @@
+"""What jobs' metrics have come to: the values that ``RoundsDone`` carries, kept in growing buffers.
+
+Only the metric that ends a job is kept, and of jobs without ``stop`` nothing. Where the job is
+evaluated that is what the evaluations found; else, for a metric named ``loss``, the mean loss that
+rounds report. Both in one curve would not be one curve. Values that are not finite are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import IntArray
+from warren.model.events import RoundsDone
+from warren.model.job import Job
+from warren.model.progress import NO_PROGRESS, FloatArray, Observed, Progress
+
+_FIRST_ROOM: Final = 16
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Observations:
+    """The points of every job that has any; ``Observed`` for a policy that knows all jobs."""
+
+    __slots__ = ("_jobs", "_points")
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+        self._points: dict[int, _Points] = {}
+
+    def note(self, event: RoundsDone) -> None:
+        """Keep the value that these rounds ended with, if they tell one. O(1), amortised."""
+        job = self._jobs[event.job]
+        if job.stop is None:
+            return
+        value = dict(event.metrics).get(job.stop.metric)
+        if value is None and job.evaluate is None and job.stop.metric == "loss":
+            value = event.loss
+        if value is None or not math.isfinite(value):
+            return
+        points = self._points.get(event.job)
+        if points is None:
+            points = self._points[event.job] = _Points()
+        points.add(event.round + event.rounds, value)
+
+    def go_back(self, job: int, round_no: int) -> None:
+        """The job goes on after so many rounds; what was observed later is gone."""
+        points = self._points.get(job)
+        if points is not None:
+            points.cut(round_no)
+
+    def of(self, job: int) -> Progress:
+        """See ``Observed``; O(1), nothing is copied."""
+        points = self._points.get(job)
+        if points is not None:
+            return points.shown()
+        if not 0 <= job < len(self._jobs):
+            raise IndexError(f"job {job} of {len(self._jobs)}")
+        return NO_PROGRESS
+
+    def first(self, count: int) -> Observed:
+        """Only the first so many jobs: those that have arrived."""
+        return _First(self, count)
+
+
+class _First:
+    """What a blind policy sees of observations."""
+
+    __slots__ = ("_all", "_count")
+
+    def __init__(self, of_all: Observations, count: int) -> None:
+        self._all, self._count = of_all, count
+
+    def of(self, job: int) -> Progress:
+        """See ``Observed``."""
+        if not 0 <= job < self._count:
+            raise IndexError(f"job {job} of {self._count} that have arrived")
+        return self._all.of(job)
+
+
+class _Points:
+    """One job's points: buffers that double when they are full, and read-only sight of them."""
+
+    __slots__ = ("_count", "_rounds", "_seen_rounds", "_seen_values", "_shown", "_values")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._keep(np.empty(_FIRST_ROOM, dtype=np.int64), np.empty(_FIRST_ROOM))
+
+    def _keep(self, rounds: IntArray, values: FloatArray) -> None:
+        self._rounds, self._values = rounds, values
+        # A plain view could be made writeable again through its flags or its base.
+        self._seen_rounds: IntArray = np.asarray(rounds.data.toreadonly())
+        self._seen_values: FloatArray = np.asarray(values.data.toreadonly())
+        self._shown: Progress | None = None
+
+    def add(self, rounds: int, value: float) -> None:
+        count = self._count
+        if count == len(self._rounds):
+            self._keep(_doubled(self._rounds), _doubled(self._values))
+        self._rounds[count] = rounds
+        self._values[count] = value
+        self._count, self._shown = count + 1, None
+
+    def cut(self, rounds: int) -> None:
+        # What is shown must not change under a policy that still holds it.
+        self._count = int(np.searchsorted(self._rounds[: self._count], rounds, side="right"))
+        self._keep(self._rounds.copy(), self._values.copy())
+
+    def shown(self) -> Progress:
+        if self._shown is None:
+            count = self._count
+            self._shown = Progress(self._seen_rounds[:count], self._seen_values[:count])
+        return self._shown
+
+
+def _doubled(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    return np.concatenate([array, np.empty_like(array)])
