@@ -100,7 +100,10 @@ def switchings(types: list[str]) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-TRUTHS = st.fixed_dictionaries({"task_cv": CVS, "job_cv": CVS, "seed": SEEDS})
+TRUTHS = st.fixed_dictionaries(
+    {"task_cv": CVS, "job_cv": CVS, "seed": SEEDS},
+    optional={"losses": some(st.fixed_dictionaries({"noise": st.floats(0, 1)}))},
+)
 GRAINS = st.sampled_from([1, "1", "3 rounds", "60 s", "1.5 h", "7 ns"])
 
 

@@ -49,16 +49,25 @@ class Grain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """Hidden curves of a simulation; ``noise`` of single values, in parts of a curve's span."""
+
+    noise: float = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
     """Hidden truth of a simulation: task times differ from the profile by seeded noise.
 
     ``task_cv`` is the coefficient of variation of one task's time, ``job_cv`` that of a factor
     shared by all tasks of a job on one device type (a wrong profile). Zero: the profile is true.
+    ``losses``: jobs with a stop rule show values on their way to it; None: they show none.
     """
 
     task_cv: float = 0.0
     job_cv: float = 0.0
     seed: int = 0
+    losses: Losses | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

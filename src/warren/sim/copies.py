@@ -116,9 +116,8 @@ class CopyingPort(SimPort):
         barrier = max(one.time_ns for one in self._done_of(job, round_))
         self._barrier_J[job] = barrier
         if self._left_J[job] == 0:
-            last = round_ + 1 == self._rounds_J[job]
             self._remove(RoundsDone, job, round_, None)
-            self._emit(RoundsDone(barrier, job, round_, 1, last))
+            self._emit(self._passed(barrier, job, round_, 1))
 
     def _pass_barrier(self, job: int, rounds: int) -> None:
         round_ = self._round_J[job]

@@ -18,6 +18,7 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.coming import Coming
 from warren.sim.lanes import Lanes, check_simulable
+from warren.sim.losses import HiddenCurves
 
 Part = tuple[Assignment, int, int]
 """A stretch on one device: its assignment, its start, its COMP time in the first round."""
@@ -45,6 +46,7 @@ class SimPort:
         "_coming",
         "_comm_free_D",
         "_costs",
+        "_curves",
         "_emit",
         "_held",
         "_lanes",
@@ -72,6 +74,8 @@ class SimPort:
         self._run = run
         self._costs = costs
         self._lanes = Lanes(run, costs)
+        losses = run.truth.losses
+        self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None
         self._type_D = run.cluster.type_of_device
         switch_ns_JT = costs.switch_ns_JT
         self._switch_JT = [] if switch_ns_JT is None else switch_ns_JT.tolist()
@@ -231,9 +235,12 @@ class SimPort:
         return 0 if last in (-1, job) else int(self._switch_JT[job][self._type_D[device]])
 
     def _finish_rounds(self, one: Assignment, barrier: int) -> None:
-        job, round_, rounds = one.job, one.round, one.rounds
+        self._emit(self._passed(barrier, one.job, one.round, one.rounds))
+
+    def _passed(self, barrier: int, job: int, round_: int, rounds: int) -> RoundsDone:
         last = round_ + rounds == self._rounds_J[job]
-        self._emit(RoundsDone(barrier, job, round_, rounds, last))
+        shown = () if self._curves is None else self._curves.metrics(job, round_, rounds)
+        return RoundsDone(barrier, job, round_, rounds, last, None, shown)
 
     def _finish_part(self, part: Part, comp_end: int, end: int, barrier: int) -> None:
         """A part with all its COMP time ends; if its job cut it short that shows at the barrier."""

@@ -31,12 +31,17 @@ def factor_ppm(key: int, first: int, second: int, cv_ppm: int) -> int:
     deviation 65536 to within 1e-9, so it is close to a normal draw cut at six deviations.
     Cutting at ``FLOOR_PPM`` raises the mean a little where ``cv_ppm`` is above some 300,000.
     """
+    return max(FLOOR_PPM, PPM + (cv_ppm * deviation(key, first, second) >> 16))
+
+
+def deviation(key: int, first: int, second: int) -> int:
+    """A nearly normal draw of mean 0, in 65536ths of its standard deviation."""
     drawn = draw_bits(key, first, second)
     total = 0
     for counter in (1, 2, 3):
         bits = more_bits(drawn, counter)
         total += (bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)
-    return max(FLOOR_PPM, PPM + (cv_ppm * (total - _MEAN) >> 16))
+    return total - _MEAN
 
 
 def scaled(time_ns: int, ppm: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warren.model.costs import ProfileRow
-from warren.model.run import Scheduler, Truth
+from warren.model.run import Losses, Scheduler, Truth
 from warren.workload.schema_run import ProfileSpec, RunSpec
 
 
@@ -43,5 +43,10 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
 
 def build_truth(spec: RunSpec) -> Truth:
     """The hidden truth of a simulation."""
-    truth = spec.truth
-    return Truth(task_cv=truth.task_cv, job_cv=truth.job_cv, seed=truth.seed)
+    truth, losses = spec.truth, spec.truth.losses
+    return Truth(
+        task_cv=truth.task_cv,
+        job_cv=truth.job_cv,
+        seed=truth.seed,
+        losses=Losses(noise=losses.noise) if losses else None,
+    )

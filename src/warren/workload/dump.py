@@ -45,7 +45,7 @@ def _lines(run: Run) -> Iterator[str]:
     if options:
         yield f"policy: {_json(options)}"
     if run.truth != Truth():
-        yield f"truth: {_json(asdict(run.truth))}"
+        yield f"truth: {_json(_stated(asdict(run.truth)))}"
     yield from _cluster(run.cluster)
     if run.profiles:
         yield "profiles:"

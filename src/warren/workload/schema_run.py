@@ -90,6 +90,14 @@ class SchedulerSpec(Spec):
     )
 
 
+class LossesSpec(Spec):
+    """Hidden curves that jobs with a stop rule follow."""
+
+    noise: float = Field(
+        0.01, ge=0, le=1, description="Of single values, in parts of the way from start to target."
+    )
+
+
 class TruthSpec(Spec):
     """Hidden truth of a simulation."""
 
@@ -99,7 +107,10 @@ class TruthSpec(Spec):
     job_cv: float = Field(
         0.0, ge=0, le=10, description="Of a factor shared by a job's tasks on one device type."
     )
-    seed: Seed = Field(default=0, description="Of the noise.")
+    seed: Seed = Field(default=0, description="Of the noise, and of the curves.")
+    losses: LossesSpec | None = Field(
+        None, description="Jobs with a stop rule show values on their way; default: none."
+    )
 
 
 class RunSpec(Spec):
