@@ -29,6 +29,7 @@ from warren.workload.load import load_cluster, load_run, run_from_dict
         ),
         ("hare-mix, jobs: 9, load: 0", "workload.load: must be more than 0.0, got 0"),
         ("hare-mix, jobs: 9, scales: []", "workload.scales: needs at least 1 item"),
+        ("hare-mix, jobs: 9, searches: 101", "workload.searches: must be at most 100.0, got 101"),
         ("hare-mix, jobs: 9, load: 1e-6, rounds_factor: 1e6", "s is outside the range of times"),
         ("gavel-mix, jobs: 9", "workload.throughputs: is required"),
         (

@@ -79,6 +79,13 @@ class HareMixSpec(GeneratorSpec):
     batch_factor: Factor = Field(
         1.0, description="Multiplies the batch of every task, and divides the rounds."
     )
+    targets: bool = Field(
+        default=False,
+        description="Give every job evaluate and stop: {metric: loss, falls_to: 0.1}.",
+    )
+    searches: float = Field(
+        0.0, ge=0, le=100, description="Percent of the jobs that belong to searches of eight."
+    )
 
 
 class GavelMixSpec(GeneratorSpec):

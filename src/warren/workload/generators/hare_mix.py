@@ -14,6 +14,9 @@ it is played. The substitute is a Poisson process, played so that ``load`` is of
 capacity: the jobs' work, in seconds of the whole cluster, arrives evenly over that / ``load``. The
 burstiness of Google's arrivals is lost.
 
+*Targets, searches.* With ``targets`` every job has a stop rule. ``searches`` puts so many percent
+of the jobs into searches, see ``warren.workload.generators.searches``.
+
 *Batch factor.* A factor of 2 doubles a task's batch and halves the rounds: the same items are
 trained, which is how Fig. 19 can show no change for most policies.
 """
@@ -21,12 +24,12 @@ trained, which is how Fig. 19 can show no change for most policies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
+from warren.model.job import Evaluate, Job, Stop
 from warren.workload.build_jobs import job_seed
 from warren.workload.generators.draws import (
     arrivals_ns,
@@ -36,12 +39,15 @@ from warren.workload.generators.draws import (
     window_s,
 )
 from warren.workload.generators.ground import Ground
+from warren.workload.generators.searches import searches
 from warren.workload.generators.shapes import parts_of
 from warren.workload.schema_workload import HareMixSpec
 from warren.workload.traces.request import Trace
 
 _SHARE: Final = 25.0
 _WEIGHTS: Final = 4
+TARGET: Final = Stop(metric="loss", falls_to=0.1)
+"""With ``targets``, of every job; what losses are on the way is drawn by the simulator."""
 _ORDER, _ROUNDS, _SCALES, _OF_WEIGHTS, _ARRIVALS = range(5)
 
 
@@ -71,6 +77,7 @@ class _Drawn:
     scale: int
     weight: int
     batch: int
+    search: str = ""
 
 
 def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
@@ -83,7 +90,7 @@ def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
     """
     seed = ground.run_seed if spec.seed is None else spec.seed
     try:
-        drawn = _drawn(spec, seed, ground)
+        drawn = _searching(_drawn(spec, seed, ground), spec.searches, seed)
         kinds = dict.fromkeys((one.model, one.batch) for one in drawn)
         task_s = {kind: _task_s(*kind, ground) for kind in kinds}
         work_s = [task_s[one.model, one.batch] * one.scale * one.rounds for one in drawn]
@@ -94,7 +101,7 @@ def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
     tasks = sum(one.scale * one.rounds for one in drawn)
     pace = "all at time 0" if spec.load is None else f"load {spec.load:g}, over {length_s:.0f} s"
     note = f"hare-mix, seed {seed}: {len(drawn)} jobs, {tasks} tasks, {pace}"
-    return Trace(jobs=tuple(_jobs(drawn, times_ns, ground)), profiles=(), notes=(note,))
+    return Trace(jobs=tuple(_jobs(spec, drawn, times_ns, ground)), profiles=(), notes=(note,))
 
 
 def _drawn(spec: HareMixSpec, seed: int, ground: Ground) -> list[_Drawn]:
@@ -124,15 +131,27 @@ def _drawn(spec: HareMixSpec, seed: int, ground: Ground) -> list[_Drawn]:
     return result
 
 
+def _searching(drawn: list[_Drawn], percent: float, seed: int) -> list[_Drawn]:
+    """Some jobs in searches: all alike but for their rounds."""
+    for search in searches(len(drawn), percent, seed):
+        like = drawn[search.first]
+        for job, part in enumerate(search.parts, search.first):
+            rounds = max(1, round(like.rounds * part))
+            drawn[job] = replace(like, rounds=rounds, search=search.name)
+    return drawn
+
+
 def _counts(spec: HareMixSpec) -> dict[str, int]:
     """Jobs a domain, as the shares say."""
     return parts_of(spec.jobs, {domain: spec.shares.get(domain, _SHARE) for domain in DOMAINS})
 
 
-def _jobs(drawn: list[_Drawn], times_ns: list[int], ground: Ground) -> Iterator[Job]:
+def _jobs(
+    spec: HareMixSpec, drawn: list[_Drawn], times_ns: list[int], ground: Ground
+) -> Iterator[Job]:
     width = len(str(len(drawn) - 1))
     for index, one in enumerate(drawn):
-        name = f"{index:0{width}}-{one.model}"
+        name = "-".join(filter(None, (f"{index:0{width}}", one.model, one.search)))
         yield Job(
             index=index,
             name=name,
@@ -142,7 +161,11 @@ def _jobs(drawn: list[_Drawn], times_ns: list[int], ground: Ground) -> Iterator[
             model=one.model,
             weight=float(one.weight),
             arrival_ns=times_ns[index],
+            user=one.search,
+            group=one.search,
             seed=job_seed(ground.run_seed, name),
+            evaluate=Evaluate(every=1) if spec.targets else None,
+            stop=TARGET if spec.targets else None,
         )
 
 
