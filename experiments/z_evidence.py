@@ -10,6 +10,7 @@ import _common
 import _evidence_bounds
 import _evidence_curves
 import _evidence_live
+import _evidence_rounds
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -165,6 +166,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "tiny": _evidence_bounds.tiny,
     "bounds": _evidence_bounds.bounds,
     "predict_curves": _evidence_curves.curves,
+    "remaining_rounds": _evidence_rounds.rounds,
 }
 
 if __name__ == "__main__":

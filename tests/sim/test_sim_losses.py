@@ -86,7 +86,13 @@ def test_draws_belong_to_seed_and_job_alone() -> None:
 def test_the_numbers_are_these_on_every_machine() -> None:
     stop = Stop(metric="loss", falls_to=0.1)
     curves = HiddenCurves([job_of(k, 100, stop) for k in range(4)], Losses(), 1)
-    assert [curve_of(curves, job).value(50).hex() for job in range(4)] == []
+    powers = [curve_of(curves, job).power for job in range(4)]
+    values = [curves.metrics(job, 49, 1)[0][1].hex() for job in range(4)]
+    assert powers == [0, 0, 0, 8]
+    assert values == [
+        "0x1.4f965301b3cd7p-1", "0x1.93ac8e4936918p-2",
+        "0x1.f855aa26764d2p-3", "0x1.203cda6b53541p-2",
+    ]  # fmt: skip
 
 
 @given(

@@ -1,0 +1,96 @@
+"""The loss fit of Optimus: ``l(k) = 1 / (a k + b) + c`` with a, b, c of at least 0, k in rounds.
+
+*Source.* Optimus (EuroSys'18), section 3.1; HLAS cites it as [19] for job sizes.
+
+*Differs.* Optimus fits losses that it has divided by the largest, by non-negative least squares.
+For a given c the reciprocal of l - c is linear in k, so that a and b follow in closed form; points
+are weighted by (l - c)^4, which makes errors of the reciprocal errors of the loss. c is the best of
+a grid from 0 to the least loss, which is made finer around its best point. l is measured from what
+no value can pass (``Shortfall.beyond``), so that a metric that rises can be fitted. Outliers: each
+value is the median of the five around it, which leaves monotone curves as they are. Many points
+become 48 bins (``warren.predict.curve.binned``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warren.model.progress import FloatArray
+from warren.predict.curve import binned
+from warren.predict.short import Shortfall
+
+_GRID: Final = 33
+_FINER: Final = 6
+_TINY: Final = 1e-9
+_MOST_POINTS: Final = 1024
+"""Of more, every second, third, ... counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """``l(k) = scale (1 / (a k / last + b) + c)``; the job ends where l is ``target``."""
+
+    a: float
+    b: float
+    c: float
+    scale: float
+    last: float
+    target: float
+
+    def rounds_at_target(self) -> float:
+        """Rounds from the job's start; infinite if the curve levels out before."""
+        left = self.target / self.scale - self.c
+        if left <= 0 or self.a <= 0:
+            return math.inf
+        return (1 / left - self.b) / self.a * self.last
+
+
+def fit(short: Shortfall) -> Fit:
+    """The best fit to three or more points, none of them at the target yet."""
+    step = -(-len(short.short_P) // _MOST_POINTS)
+    loss = _smoothed(short.short_P[::-step][::-1]) + short.beyond
+    bins = binned(short.rounds_P[::-step][::-1].astype(float), loss)
+    last, scale = float(bins.z[-1]), float(bins.y.max())
+    k, y = bins.z / last, bins.y / scale
+    low, high = 0.0, float(y.min()) * (1 - _TINY)
+    for _ in range(_FINER):
+        grid = np.linspace(low, high, _GRID)
+        a, b, error = _linear(k, y, bins.count, grid)
+        best = int(np.argmin(error))
+        low, high = grid[max(0, best - 1)], grid[min(_GRID - 1, best + 1)]
+    return Fit(float(a[best]), float(b[best]), float(grid[best]), scale, last, short.beyond)
+
+
+def _linear(
+    k: FloatArray, y: FloatArray, count: FloatArray, grid: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Non-negative a and b for each c, and the squared error of the losses."""
+    left = y - grid[:, None]
+    weight, reciprocal = count * left**4, 1 / left
+    total = weight.sum(axis=1)
+    mean_k = (weight @ k) / total
+    mean_r = (weight * reciprocal).sum(axis=1) / total
+    square = weight @ k**2
+    product = (weight * reciprocal) @ k
+    spread = square - total * mean_k**2
+    slope = (product - total * mean_k * mean_r) / np.maximum(spread, _TINY * square)
+    through = product / square  # with b = 0
+    a = np.maximum(slope, 0.0)
+    b = mean_r - a * mean_k
+    a, b = np.where(b < 0, through, a), np.maximum(b, 0.0)
+    fitted = 1 / np.maximum(a[:, None] * k + b[:, None], _TINY)
+    error = (count * (fitted - left) ** 2).sum(axis=1)
+    return a, b, error
+
+
+def _smoothed(values: FloatArray) -> FloatArray:
+    if len(values) < 5:
+        return values
+    windows = np.lib.stride_tricks.sliding_window_view(values, 5)
+    result = values.copy()
+    result[2:-2] = np.median(windows, axis=1)
+    return result
