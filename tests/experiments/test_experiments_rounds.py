@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from warren.model.progress import Progress
 from warren.predict.rounds import CAUTION, Caution, sure_rounds
@@ -39,21 +38,18 @@ def test_on_files_that_were_not_chosen_on_at_most_five_percent_are_too_many() ->
     assert np.mean((sure > left)[other]) <= _remaining.LIMIT
 
 
-def case(left: int, rounds: int = 100, slope: float = -0.1, target: float = 0.0) -> _remaining.Case:
-    k = np.arange(1, rounds + 1)
-    progress = Progress(k, 1 + 0.1 * rounds + slope * k)
-    return _remaining.Case(0, 0.5, 1.0, progress, target, left)
+def case(left: int) -> _remaining.Case:
+    """After 100 rounds at 1, 0.1 less in each: the trend is 10.5 rounds to a target of -0.05."""
+    k = np.arange(1, 101)
+    return _remaining.Case(0, 0.5, 1.0, Progress(k, 11 - 0.1 * k), -0.05, left)
 
 
 def test_the_rule_takes_the_most_of_the_true_rounds_that_is_seldom_too_many() -> None:
-    # All stand at 1, fall by 0.1 a round and aim at 0: the trend is 10 rounds of the 100 run.
-    every = [case(left) for left in [10] * 24 + [6]]
-    choose = _remaining.chooser(every)
+    choose = _remaining.chooser([case(left) for left in [10] * 24 + [6]])
     found, worth = choose(np.ones(25, dtype=bool))
-    assert (found.trend, found.ahead) == (1.0, 0.1)
-    assert worth == pytest.approx(1.0)
-    found, _ = choose(np.arange(25) >= 5)
-    assert int(min(found.trend * 10, found.ahead * 100)) == 6
+    assert (found.trend, found.ahead, worth) == (1.0, 0.1, 1.0)
+    found, _ = choose(np.arange(25) >= 5)  # one of 20 is more than seldom
+    assert int(min(found.trend * 10.5, found.ahead * 100)) == 6
 
 
 def test_cases_are_targets_that_are_first_reached_after_what_is_seen() -> None:

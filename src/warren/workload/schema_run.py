@@ -142,7 +142,7 @@ class RunSpec(Spec):
         str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
-        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0),
+        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None),
         description="Noise of a simulation; default: none.",
     )
     seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
