@@ -74,8 +74,8 @@ def _by_seen(result: Mapping[str, Any], sure: Array, left: Array, among: NDArray
             rows.append(_row(f"{100 * share:.0f} %", sure[these], left[these]))
     head = ["seen", "cases", "too many, of all", "of those above 0", "above 0", "mean", "median"]
     return (
-        "By how much of a curve is seen, files not chosen on. Many CIFAR-10 runs jump right after half "
-        "of their epochs: what seemed far is reached at once.\n\n" + table(head, rows)
+        "By how much of a curve is seen, files not chosen on. Many CIFAR-10 runs jump right after "
+        "half of their epochs: what seemed far is reached at once.\n\n" + table(head, rows)
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from workload_files import reader
 
 from warren.model.errors import SpecError
-from warren.model.job import Evaluate, Job, Stop
+from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.costs import cost_table
 from warren.profile.table import TABLE
@@ -296,45 +295,3 @@ def test_generated_like_gavels_trace_has_its_sizes_and_run_times(data_dir: Path)
         for job in run.workload.jobs
     ]
     assert np.allclose(run_h, np.round(run_h), atol=0.01)
-
-
-def test_targets_are_added_to_the_jobs_that_would_be_drawn_anyway() -> None:
-    run, plain = mix(targets=True), mix()
-    stop = Stop(metric="loss", falls_to=0.1)
-    bare = [replace(job, stop=None, evaluate=None) for job in run.workload.jobs]
-    assert bare == list(plain.workload.jobs)
-    assert {(job.stop, job.evaluate) for job in run.workload.jobs} == {(stop, Evaluate(every=1))}
-    assert load_run("x.yaml", reader({"x.yaml": dump_run(run)})) == run
-
-
-def test_searches_are_eight_alike_that_follow_one_another_and_one_runs_longest() -> None:
-    run, plain = mix(searches=30), mix()
-    groups: dict[str, list[Job]] = {}
-    for job, before in zip(run.workload.jobs, plain.workload.jobs, strict=True):
-        if job.group:
-            groups.setdefault(job.group, []).append(job)
-        else:
-            assert replace(job, arrival_ns=0) == replace(before, arrival_ns=0)
-    assert [len(jobs) for jobs in groups.values()] == [8] * 8  # 60 of 200 jobs: 7.5 searches
-    places = set()
-    for name, jobs in groups.items():
-        assert [job.index for job in jobs] == list(range(jobs[0].index, jobs[0].index + 8))
-        assert {job.name.split("-", 1)[1] for job in jobs} == {f"{jobs[0].model}-{name}"}
-        for what in ("model", "user", "scale", "batch", "weight"):
-            assert len({getattr(job, what) for job in jobs}) == 1
-        rounds = [job.rounds or 0 for job in jobs]
-        leader = plain.workload.jobs[jobs[0].index].rounds or 0
-        assert rounds.count(leader) == 1
-        assert max(rounds) == leader
-        others = [one / leader for one in rounds if one != leader]
-        assert min(others) > 0.19
-        assert max(others) < 0.61
-        places.add(rounds.index(leader))
-    assert len(places) > 3
-    assert offered(run) == pytest.approx(run.workload.jobs[-1].arrival_ns / 1e9, rel=0.1)
-
-
-def test_all_or_none_of_the_jobs_may_belong_to_searches() -> None:
-    assert drawn(mix(searches=0)) == drawn(mix())
-    assert all(job.group for job in mix(searches=100).workload.jobs)
-    assert not any(job.group for job in mix(jobs=7, searches=100).workload.jobs)
