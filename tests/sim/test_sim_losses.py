@@ -79,8 +79,21 @@ def test_draws_belong_to_seed_and_job_alone() -> None:
     found = {job: curve_of(one, job) for job in range(40)}
     assert found == backwards
     assert len({(curve.span, curve.bend) for curve in found.values()}) == 40
-    assert {curve.power for curve in found.values()} >= {0, 1, 8}
+    assert {curve.power for curve in found.values()} == {0, 1, 2, 4}
     assert curve_of(HiddenCurves(jobs, Losses(), 2), 0) != found[0]
+
+
+def test_a_loss_starts_at_several_times_its_target_and_would_level_out_between_it_and_zero() -> (
+    None
+):
+    jobs = [job_of(k, 500, Stop(metric="loss", falls_to=0.1)) for k in range(100)]
+    curves = HiddenCurves(jobs, Losses(), 4)
+    for curve in (curve_of(curves, job) for job in range(100)):
+        assert 0.39 < curve.value(0) < 1.31
+        # What its shape has left at the end of what it had at 0 is what lies beyond the target.
+        x = curve.end / curve.bend
+        left = (1 + x) ** (-curve.power / 2) if curve.power else (1 + x / 64) ** -64
+        assert 0.02 - 1e-9 < curve.span * left / (1 - left) < 0.08 + 1e-9
 
 
 def test_the_numbers_are_these_on_every_machine() -> None:
@@ -88,10 +101,10 @@ def test_the_numbers_are_these_on_every_machine() -> None:
     curves = HiddenCurves([job_of(k, 100, stop) for k in range(4)], Losses(), 1)
     powers = [curve_of(curves, job).power for job in range(4)]
     values = [curves.metrics(job, 49, 1)[0][1].hex() for job in range(4)]
-    assert powers == [0, 0, 0, 8]
+    assert powers == [0, 0, 1, 4]
     assert values == [
-        "0x1.4f965301b3cd7p-1", "0x1.93ac8e4936918p-2",
-        "0x1.f855aa26764d2p-3", "0x1.203cda6b53541p-2",
+        "0x1.9c50672da3b3fp-3", "0x1.e467018bb76f9p-3",
+        "0x1.eac31b375b396p-4", "0x1.68315a27134e6p-3",
     ]  # fmt: skip
 
 

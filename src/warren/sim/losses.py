@@ -3,10 +3,13 @@
 No policy is told them; it sees one value after each evaluation. A job's curve without noise falls
 (or rises) from a start to the target of its rule and is there at its last round, not before. With
 ``x = rounds / s`` its distance from the target is ``span (g(x) - g(X)) / (1 - g(X))``, X at the
-last round, so that its asymptote lies beyond the target; g is one of two families::
+last round; g is one of four shapes, each as likely as the others::
 
-    power        (1 + x)^(-k/4), k drawn of 1..8
+    power        (1 + x)^-1/2, (1 + x)^-1, (1 + x)^-2
     exponential  (1 + x/64)^-64, nearly exp(-x)
+
+A loss starts at 4 to 13 times its target, and where it would level out is 0.2 to 0.8 of the
+target. A metric that rises starts at 0.1 to 0.7 of its target and bends as a loss does.
 
 Only sums, products, quotients and square roots: every machine agrees to the bit, as for times.
 
@@ -36,6 +39,7 @@ Metrics = tuple[tuple[str, float], ...]
 _SHORT: Final = 2.0**-40
 """Of its span a curve is at least short of the target before its end."""
 _SD: Final = 65536
+_POWERS: Final = (0, 1, 2, 4)
 _NO_UNIT: Final = 1e-6
 """A target nearer to 0 says nothing of the size of what is measured."""
 
@@ -44,8 +48,8 @@ _NO_UNIT: Final = 1e-6
 class HiddenCurve:
     """One job's: ``target + sign * excess``. ``end`` counts the rounds of the group's leader.
 
-    ``pace`` is what the job makes of the leader's progress: 1 for the leader itself. ``power`` is k
-    of the power family, 0 for the exponential one; ``bend`` is s, in rounds.
+    ``pace`` is what the job makes of the leader's progress: 1 for the leader itself. ``power``:
+    twice the power of the shape, 0 for the exponential one; ``bend`` is s, in rounds.
     """
 
     target: float
@@ -80,8 +84,7 @@ class HiddenCurve:
     def _shape(self, rounds: int) -> float:
         x = rounds / self.bend
         if self.power:
-            root = math.sqrt(math.sqrt(1.0 / (1.0 + x)))
-            return math.prod([root] * self.power)
+            return math.prod([math.sqrt(1.0 / (1.0 + x))] * self.power)
         result = 1.0 / (1.0 + x / 64.0)
         for _ in range(6):
             result *= result
@@ -131,28 +134,32 @@ class HiddenCurves:
     def _drawn(self, job: Job, stop: Stop) -> HiddenCurve:
         leader = self._leader.get(job.group, job)
         of_leader = stream_key(self._seed, LOSS, leader.index)
-        family, bend, start = (_uniform(of_leader, counter) for counter in range(3))
+        shape, size, start, beyond = (_uniform(of_leader, counter) for counter in range(4))
         target = stop.reaches if stop.falls_to is None else stop.falls_to
         assert target is not None, "a stop rule has a target"
-        end = leader.rounds or 0
-        power = int(family * 16) % 16 - 7  # one half each: 1..8, or none
         unit = abs(target) if abs(target) > _NO_UNIT else 1.0
-        own = _uniform(stream_key(self._seed, LOSS, job.index), 3)
+        end, power = leader.rounds or 0, _POWERS[int(shape * 4)]
+        times, deep = 3.0 + 9.0 * size, 0.2 + 0.6 * beyond
+        own = _uniform(stream_key(self._seed, LOSS, job.index), 4)
         return HiddenCurve(
             target=target,
             sign=1.0 if stop.reaches is None else -1.0,
-            span=unit * (4.0 + 36.0 * start if stop.reaches is None else 0.3 + 0.6 * start),
+            span=unit * (times if stop.reaches is None else 0.3 + 0.6 * start),
             end=end,
-            power=max(0, power),
-            bend=end * (_bend_of_power(bend) if power > 0 else 1.0 / (1.0 + 4.0 * bend)),
+            power=power,
+            bend=end / _x_at(power, deep / (times + deep)),
             pace=1.0 if leader is job else 0.5 + 0.4 * own,
         )
 
 
-def _bend_of_power(drawn: float) -> float:
-    """From 1/128 to 1/2 of all rounds, each of six halvings alike."""
-    halvings = int(drawn * 6)
-    return (0.25 + 0.25 * (drawn * 6 - halvings)) / (1 << halvings)
+def _x_at(power: int, left: float) -> float:
+    """Where a shape has come down to so much of 1."""
+    if power:
+        return {1: 1.0 / (left * left), 2: 1.0 / left, 4: math.sqrt(1.0 / left)}[power] - 1.0
+    root = 1.0 / left
+    for _ in range(6):
+        root = math.sqrt(root)
+    return 64.0 * (root - 1.0)
 
 
 def _uniform(key: int, counter: int) -> float:
