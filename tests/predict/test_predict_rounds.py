@@ -69,8 +69,8 @@ def test_a_loss_that_has_levelled_out_above_its_target_never_gets_there_by_the_f
 
 def test_the_fitted_coefficients_are_never_negative() -> None:
     k = np.arange(1, 30)
-    for values in (1 + 0.1 * k, 5 - 0.1 * k, np.full(29, 2.0), 3 + np.sin(k)):
-        found = fit(shortfall(progress(k, values), 0.5))
+    for values in (1 + 0.1 * k, 5 - 0.1 * k, np.full(29, 2.0), 3 + np.sin(k), 1 / (k - 0.9)):
+        found = fit(shortfall(progress(k, values), 0.01))
         assert min(found.a, found.b, found.c) >= 0
 
 
@@ -149,6 +149,16 @@ def test_the_trend_is_a_straight_line_where_the_curve_is_one() -> None:
     k = np.arange(1, 101) * 10
     assert trend_rounds(progress(k, 50 - 0.01 * k), 38.0, 2.0) == pytest.approx(200)
     assert sure_rounds(progress(k, 50 - 0.01 * k), 38.0, Caution(ahead=1.0)) in (199, 200)
+
+
+@pytest.mark.parametrize(("early", "late"), [(1.0, 0.01), (0.01, 1.0)])
+def test_the_trend_goes_by_what_is_latest_and_by_the_fastest_of_it(
+    early: float, late: float
+) -> None:
+    k = np.arange(1, 201)
+    values = 300 - np.where(k <= 100, early * k, early * 100 + late * (k - 100))
+    found = trend_rounds(progress(k, values), float(values[-1]) - 5.0, 0.0)
+    assert found == pytest.approx(5 / late, rel=0.05)
 
 
 def test_noise_is_found_whatever_the_distance_of_points() -> None:

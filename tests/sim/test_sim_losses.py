@@ -71,6 +71,15 @@ def test_noise_is_as_large_as_stated_and_no_two_jobs_or_rounds_share_it() -> Non
     assert abs(np.corrcoef(off[0][:200], off[1][:200])[0, 1]) < 0.25
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_noise_beyond_the_target_is_mirrored_before_the_end_and_kept_at_it(sign: float) -> None:
+    curve = HiddenCurve(target=0.5, sign=sign, span=2.0, end=10, power=2, bend=1.0)
+    back = -2 * curve.excess(9) / curve.span
+    assert curve.shown(9, back) == pytest.approx(curve.value(9))
+    assert curve.shown(9, back / 4) == pytest.approx(0.5 + sign * curve.excess(9) / 2)
+    assert curve.shown(10, 0.1) == curve.shown(10, -0.1) == pytest.approx(0.5 - sign * 0.2)
+
+
 def test_draws_belong_to_seed_and_job_alone() -> None:
     stop = Stop(metric="loss", falls_to=0.1)
     jobs = [job_of(k, 30, stop) for k in range(40)]
