@@ -59,9 +59,7 @@ class State:
         self.round_J = np.zeros(len(jobs), dtype=np.int64)
         self.next_round_J = np.zeros(len(jobs), dtype=np.int64)
         self.next_shard_J = np.zeros(len(jobs), dtype=np.int64)
-        self.open_J = np.zeros(len(jobs), dtype=np.bool_)
-        self.arrived_J = np.zeros(len(jobs), dtype=np.bool_)
-        self.done_J = np.zeros(len(jobs), dtype=np.bool_)
+        self.open_J, self.arrived_J, self.done_J = (np.zeros(len(jobs), np.bool_) for _ in range(3))
         known = [-1 if blind else job.rounds or -1 for job in jobs]
         self.rounds_J = np.array(known, dtype=np.int64)
         self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
