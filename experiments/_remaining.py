@@ -44,7 +44,7 @@ class Case:
 
 
 def cases(curves: Sequence[Real]) -> list[Case]:
-    """All of them; targets that a curve has reached before, or has again, are left out."""
+    """All of them, without targets that what is seen has reached, and each target once."""
     found = []
     for number, real in enumerate(curves):
         values = real.curve.values
