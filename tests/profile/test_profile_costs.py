@@ -12,9 +12,10 @@ from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
 from warren.model.job import Job, Workload
+from warren.model.past import NO_PAST
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
-from warren.profile.costs import cost_table, measured_key, missing
+from warren.profile.costs import cost_table, measured_key, missing, past_of
 
 MINE = ProfileRow(
     model="mine",
@@ -190,3 +191,22 @@ def test_the_bytes_of_every_jobs_model_stand_beside_its_times() -> None:
     costs = cost_table(run_of({"model": "mine"}, {"model": "free"}, rows=(MINE, free)))
     assert costs.model_bytes_J is not None
     assert costs.model_bytes_J.tolist() == [100_000_000, NEVER_NS]
+
+
+def test_jobs_of_the_history_are_priced_as_the_runs_own_are() -> None:
+    one = run_of({"model": "mine"}, {"model": "mine", "batch": 96, "rounds": 50})
+    run = replace(run_of({"model": "mine"}), history=one.workload)
+    past = past_of(run)
+    assert past.jobs == one.workload.jobs
+    assert past.costs.comp_ns_JT.tolist() == cost_table(one).comp_ns_JT.tolist()
+    assert past.costs.sync_ns_JT.tolist() == cost_table(one).sync_ns_JT.tolist()
+    assert past_of(one) is NO_PAST
+
+
+def test_a_job_of_the_history_without_costs_is_named_as_such() -> None:
+    ended = run_of({"model": "mein"}, {"app": "x.py:X", "source": "old.csv:7"}).workload
+    with pytest.raises(SpecError) as error:
+        past_of(replace(run_of({"model": "mine"}), history=ended))
+    first, second = str(error.value).splitlines()
+    assert first.startswith("run.yaml: job of the history j0: model 'mein' has no profile row;")
+    assert second.startswith("old.csv:7: job of the history j1: has no model and was not measured")

@@ -22,6 +22,7 @@ from warren.core.state import State
 from warren.model.costs import CostTable, ProfileRow
 from warren.model.errors import JournalError, WarrenError
 from warren.model.events import AnyEvent
+from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
 
@@ -47,7 +48,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class CutOff:
     """What a run that was cut off left: its journal, and the costs it was scheduled with."""
 
     journal: bytes
@@ -73,6 +74,7 @@ class _Parts:
 
     run: Run
     costs: CostTable
+    past: Past
     policy: Timed
     port: Any
     world: str
@@ -86,6 +88,7 @@ class _Parts:
         self.core = Core(
             run=self.run,
             costs=self.costs,
+            past=self.past,
             policy=self.policy,  # type: ignore[arg-type]
             port=self.port,
             sink=self.journal.journal,
@@ -119,7 +122,7 @@ class _Parts:
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
     from warren.cost.switch import with_switching
-    from warren.profile.costs import cost_table
+    from warren.profile.costs import cost_table, past_of
     from warren.sim.copies import sim_port
 
     begin = perf_counter()
@@ -128,6 +131,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
     parts = _Parts(
         run=run,
         costs=costs,
+        past=past_of(run),
         policy=policy,
         port=sim_port(run, costs),
         world=SIMULATED,
@@ -148,9 +152,9 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
 
 
 def run_live(
-    run: Run, out: OutputDir, options: Options | None = None, past: Past | None = None
+    run: Run, out: OutputDir, options: Options | None = None, cut_off: CutOff | None = None
 ) -> Record:
-    """Train for real and return the record; with ``past``, go on where it was cut off.
+    """Train for real and return the record; with ``cut_off``, go on from there.
 
     However it ends once it has begun, no process stays, and ``out`` is kept with its journal and
     the tables of what ran.
@@ -162,16 +166,18 @@ def run_live(
     InfeasibleDecision
         If the policy breaks a rule, or decides otherwise than it did.
     """
-    from warren.profile.costs import cost_table
+    from warren.profile.costs import cost_table, past_of
 
     begin = perf_counter()
-    costs = cost_table(run, _live_rows(run)) if past is None else past.costs
+    costs = cost_table(run, _live_rows(run)) if cut_off is None else cut_off.costs
+    past = past_of(run)
     policy = Timed(_live_policy(run))
     port = _live_port(run, costs, out)
     inputs = input_files(run, costs)
     parts = _Parts(
         run=run,
         costs=costs,
+        past=past,
         policy=policy,
         port=port,
         world=LIVE,
@@ -180,7 +186,7 @@ def run_live(
         begin=begin,
         inputs=hash_of(inputs),
     )
-    size = None if past is None else _catch_up(parts, past, out)
+    size = None if cut_off is None else _catch_up(parts, cut_off, out)
     if not parts.core.begun:
         parts.core.ask_first()
     try:
@@ -199,12 +205,12 @@ def run_live(
     return record
 
 
-def _catch_up(parts: _Parts, past: Past, out: OutputDir) -> int:
+def _catch_up(parts: _Parts, cut_off: CutOff, out: OutputDir) -> int:
     """Lead the core and the port to where the journal ends; gives the bytes of it that stay."""
     from warren.core.resume import catch_up
 
     try:
-        restart, size = catch_up(parts.core, past.journal)
+        restart, size = catch_up(parts.core, cut_off.journal)
     except JournalError as error:
         raise refused(out.path / "journal", str(error)) from None
     parts.port.resume(restart)

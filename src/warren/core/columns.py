@@ -18,6 +18,7 @@ from warren.core.observed import Observations
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
 from warren.model.job import Job
+from warren.model.past import Past
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 
@@ -38,7 +39,9 @@ def is_blind(policy: AnyPolicy) -> bool:
 class Shown:
     """The columns of a view, by name; ``state`` has them under the same names."""
 
-    def __init__(self, state: object, run: Run, costs: CostTable, *, blind: bool) -> None:
+    def __init__(
+        self, state: object, run: Run, costs: CostTable, *, past: Past, blind: bool
+    ) -> None:
         self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
         self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
         self.observed = Observations(self._jobs)
@@ -49,6 +52,7 @@ class Shown:
             "cluster": run.cluster,
             "grain": run.grain,
             "seed": run.seed,
+            "past": past,
             **{name: _read_only(getattr(state, name)) for name in _OF_DEVICES},
             **self._columns_J,
             "jobs": self._jobs,

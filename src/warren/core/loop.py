@@ -39,6 +39,7 @@ from warren.model.events import (
     TaskDropped,
     Woken,
 )
+from warren.model.past import NO_PAST, Past
 from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
@@ -53,7 +54,7 @@ IDLE_WAKES: Final = 100_000
 class Core:
     """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step.
     ``inputs`` (a hash of what the run was made from) and ``numerics`` (the class it computes in)
-    stand in the journal's header.
+    stand in the journal's header. ``past``: the jobs of before that policies are told of.
     """
 
     run: Run
@@ -62,6 +63,7 @@ class Core:
     port: Port
     sink: Sink
     world: str
+    past: Past = NO_PAST
     inputs: str = ""
     numerics: str = ""
     observe: Observer | None = None
@@ -82,7 +84,7 @@ class Core:
         check_policy(self.policy)
         # What was assigned is gone, or a device is free: no policy can mean to sleep on.
         self._triggers = frozenset(self.policy.triggers) | {RolledBack, TaskDropped}
-        self.state = State(self.run, self.costs, blind=is_blind(self.policy))
+        self.state = State(self.run, self.costs, past=self.past, blind=is_blind(self.policy))
         if self.run.scheduler.copies_after is not None:
             self.copier = Copier(self.run.scheduler.copies_after, self.state)
 
@@ -223,8 +225,7 @@ class Core:
         idle = not decision.assign and all(isinstance(event, Woken) for event in events)
         self._idle_wakes = self._idle_wakes + 1 if idle else 0
         if self._idle_wakes >= IDLE_WAKES:
-            self._idle_wakes = 0
-            state = self.state
+            state, self._idle_wakes = self.state, 0
             busy = state.queued_D.any() or any(state.syncing)
             if not busy and bool((state.arrived_J | state.done_J).all()):
                 self._refuse_unfinished()
@@ -246,8 +247,7 @@ class Core:
         assignments = plan_assignments(plan)
         refuse_cycle(self.policy.name, assignments, self.state.scale_J)
         self.state.adopt_plan()
-        devices = len(self.run.cluster.devices)
-        self.feeder = Feeder(assignments, devices, self.state.scale_J)
+        self.feeder = Feeder(assignments, len(self.run.cluster.devices), self.state.scale_J)
         self._feed(())
         return False
 

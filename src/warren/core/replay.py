@@ -16,10 +16,18 @@ from warren.core.rules import check_copy
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError
+from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
 
 
-def replay(data: bytes | memoryview, run: Run, costs: CostTable, *, blind: bool = False) -> State:
+def replay(
+    data: bytes | memoryview,
+    run: Run,
+    costs: CostTable,
+    *,
+    past: Past = NO_PAST,
+    blind: bool = False,
+) -> State:
     """The state after the last whole record of a journal of this run.
 
     ``blind``: its policy knew no number of rounds (``columns.is_blind``).
@@ -37,7 +45,7 @@ def replay(data: bytes | memoryview, run: Run, costs: CostTable, *, blind: bool 
     devices = tuple(device.name for device in run.cluster.devices)
     if not isinstance(header, Header) or (header.jobs, header.devices) != (jobs, devices):
         raise JournalError("the journal belongs to another run")
-    state = State(run, costs, blind=blind)
+    state = State(run, costs, past=past, blind=blind)
     for record in records:
         match record:
             case Step():

@@ -34,6 +34,7 @@ from warren.model.events import (
     TasksLost,
     Woken,
 )
+from warren.model.past import NO_PAST, Past
 from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
@@ -51,7 +52,9 @@ class State:
     twice. ``blind``: the policy knows neither the future nor how many rounds a job has.
     """
 
-    def __init__(self, run: Run, costs: CostTable, *, blind: bool = False) -> None:
+    def __init__(
+        self, run: Run, costs: CostTable, *, past: Past = NO_PAST, blind: bool = False
+    ) -> None:
         jobs, devices = run.workload.jobs, run.cluster.devices
         self.run, self.costs, self.now_ns = run, costs, 0
         self.phase_J = np.zeros(len(jobs), dtype=np.int8)
@@ -73,7 +76,7 @@ class State:
         self.races = Races()
         self.planned = False
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
-        self._shown = Shown(self, run, costs, blind=blind)
+        self._shown = Shown(self, run, costs, past=past, blind=blind)
         self.told = self._shown.told
 
     def apply(self, event: AnyEvent) -> None:
@@ -168,8 +171,8 @@ class State:
 
         Gives these jobs. Those that have arrived are rolled back, each by its event.
         """
-        pending = np.flatnonzero(self.phase_J == Phase.PENDING).tolist()
-        early = [job for job in pending if self.groups[job]]
+        pending_J = self.phase_J == Phase.PENDING
+        early = [job for job, groups in enumerate(self.groups) if groups and pending_J[job]]
         for job in early:
             self._drop_queued(job)
         for lost in self.races.forget_lost(list(self.races.lost)):

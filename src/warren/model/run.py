@@ -77,6 +77,8 @@ class Run:
     name: str
     cluster: Cluster
     workload: Workload
+    history: Workload | None = None
+    """Jobs that have ended before, all with ``rounds``; None: nothing is known of any."""
     scheduler: Scheduler = field(default_factory=Scheduler)
     profiles: tuple[ProfileRow, ...] = ()
     grain: Grain = field(default_factory=Grain)

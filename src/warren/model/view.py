@@ -17,6 +17,7 @@ from warren.model.cluster import Cluster
 from warren.model.costs import BoolArray, CostTable, IntArray
 from warren.model.events import AnyEvent
 from warren.model.job import Job
+from warren.model.past import Past
 from warren.model.progress import Observed
 from warren.model.run import Grain
 
@@ -41,6 +42,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     grain: Grain
     seed: int
     jobs: Sequence[Job]
+    past: Past
+    """Jobs that had ended before this run, their rounds included: no secret to any policy."""
     type_D: IntArray
     queued_D: IntArray
     """Assignments on each device whose COMP has not ended; 0 means idle."""

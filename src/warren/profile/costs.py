@@ -23,6 +23,7 @@ from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
+from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, seconds_to_ns
 from warren.profile.table import REFERENCE_NIC_BPS, TABLE
@@ -68,10 +69,31 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     SpecError
         If a job has no row, fits no device type, or would take longer than time can count.
     """
+    return _table(run, run.workload.jobs, measured, "job")
+
+
+def past_of(run: Run) -> Past:
+    """The jobs of the run's history, priced as its own are; what was measured counts by `profiles`.
+
+    Raises
+    ------
+    SpecError
+        As `cost_table` does.
+    """
+    if run.history is None:
+        return NO_PAST
+    jobs = run.history.jobs
+    return Past(jobs=jobs, costs=_table(run, jobs, _NONE, "job of the history"))
+
+
+def _table(
+    run: Run, jobs: Sequence[Job], measured: Mapping[str, ProfileRow], what: str
+) -> CostTable:
+    """``cost_table`` of these jobs, one a row; messages call them ``what``."""
     types = tuple(_types(run.cluster))
     rows = {**TABLE, **{row.model: row for row in run.profiles}}
     own = {row.model: row for row in run.profiles}
-    shape = (len(run.workload.jobs), len(types))
+    shape = (len(jobs), len(types))
     comp_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     model_bytes_J = np.zeros(shape[0], dtype=np.int64)
@@ -79,7 +101,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
     overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
     turn_ns_JT = np.zeros(shape, dtype=np.int64)
     seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
-    for job in run.workload.jobs:
+    for job in jobs:
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
         try:
             if key not in seen:
@@ -99,7 +121,7 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
                 overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
             turn_ns_JT[job.index, column] = seconds_to_ns(row.switch_s.get(types[column].name, 0.0))
     if refused:
-        raise SpecError(_told(refused, run.name))
+        raise SpecError(_told(refused, run.name, what))
     return CostTable(
         comp_ns_JT=comp_ns_JT,
         sync_ns_JT=sync_ns_JT,
@@ -123,11 +145,11 @@ def model_costs(cluster: Cluster, rows: Sequence[ProfileRow]) -> CostTable:
     return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT != NEVER_NS)
 
 
-def _told(refused: Mapping[str, Sequence[Job]], name: str) -> Iterator[Problem]:
+def _told(refused: Mapping[str, Sequence[Job]], name: str, what: str) -> Iterator[Problem]:
     """One line a reason, at the first job that it concerns."""
     for reason, jobs in refused.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-        field = f"job {jobs[0].name}{others}"
+        field = f"{what} {jobs[0].name}{others}"
         yield Problem(file=jobs[0].source or name, field=field, message=reason)
 
 

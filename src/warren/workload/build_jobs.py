@@ -21,12 +21,14 @@ class JobContext:
     """What a job's defaults depend on.
 
     ``batches`` gives the batch of a model's profile row; ``app_folder`` is put before the paths
-    of apps, which are relative to the file that names them.
+    of apps, which are relative to the file that names them. ``same_names``: jobs may have
+    equal names, as those of a history that recur.
     """
 
     run_seed: int = 0
     batches: Mapping[str, int] = field(default_factory=dict)
     app_folder: str = ""
+    same_names: bool = False
 
 
 def job_seed(run_seed: int, name: str) -> int:
@@ -46,7 +48,8 @@ def build_jobs(
 
     ``at`` is where the list of jobs stands in the document.
     """
-    problems += _same_names(specs, document, at)
+    if not context.same_names:
+        problems += _same_names(specs, document, at)
     jobs = []
     for index, spec in enumerate(specs):
         batch = _batch(spec, context)

@@ -44,6 +44,8 @@ class Document:
     overridden: list[Path] = field(default_factory=list)
     columns: Mapping[str, str] | None = None
     """Of a table: the column that holds a field."""
+    notes: tuple[str, ...] = ()
+    """Remarks on what was left aside."""
 
     def line(self, path: Path) -> int | None:
         """The line of a field, or of the nearest thing around it; None where there is none."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from warren.model.cluster import Cluster, Emulate, Host, Local
 from warren.model.costs import ProfileRow
-from warren.model.job import Job
+from warren.model.job import Job, Workload
 from warren.model.overheads import Overheads
 from warren.model.run import Run, Truth
 from warren.model.switching import Switching
@@ -51,11 +51,17 @@ def _lines(run: Run) -> Iterator[str]:
         yield "profiles:"
         for row in run.profiles:
             yield f"  {_json(row.model)}: {_json(_profile(row))}"
-    yield "workload:"
-    if run.workload.notes:
-        yield f"  notes: {_json(list(run.workload.notes))}"
+    yield from _jobs("workload", run.workload)
+    if run.history is not None:
+        yield from _jobs("history", run.history)
+
+
+def _jobs(key: str, workload: Workload) -> Iterator[str]:
+    yield f"{key}:"
+    if workload.notes:
+        yield f"  notes: {_json(list(workload.notes))}"
     yield "  jobs:"
-    for job in run.workload.jobs:
+    for job in workload.jobs:
         yield f"  - {_json(_job(job))}"
 
 

@@ -21,8 +21,8 @@ _RUN_KEYS: Final = frozenset({"cluster", "workload"})
 _JOB_KEYS: Final = frozenset({"app", "model"})
 
 
-def documents(path: str, content: bytes) -> Document:
-    """A jobs file as a document: CSV by its name, else YAML.
+def documents(path: str, content: bytes, ended: bool = False) -> Document:
+    """A jobs file as a document: CSV by its name, else YAML. ``ended``: of jobs that have ended.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def documents(path: str, content: bytes) -> Document:
         If it cannot be read as such.
     """
     if path.endswith(".csv"):
-        return parse_jobs_csv(path, content)
+        return parse_jobs_csv(path, content, ended)
     return parse_document(path, content)
 
 

@@ -131,6 +131,9 @@ class RunSpec(Spec):
     workload: Workload = Field(
         description="{jobs: ...}, {trace: ...}, {generate: ...}, a jobs file, or a list of jobs."
     )
+    history: Workload | None = Field(
+        None, description="Jobs that have ended before, like workload; all with rounds."
+    )
     scheduler: Annotated[SchedulerSpec, BeforeValidator(_scheduler)] = Field(
         SchedulerSpec(), description="The policies, by name."
     )

@@ -40,7 +40,7 @@ class Sources:
         if isinstance(workload, HareMixSpec):
             return hare_mix(workload, self.ground)
         if isinstance(workload, GavelMixSpec):
-            content = self.content(("workload", "throughputs"), workload.throughputs)
+            content = self.content((self.ground.field, "throughputs"), workload.throughputs)
             if content is None:
                 return None
             return gavel_mix(workload, self.ground, self._joined(workload.throughputs), content)
@@ -48,7 +48,7 @@ class Sources:
         return None if workload.trace is None else self._trace(workload.trace)
 
     def _trace(self, spec: TraceSpec) -> Trace | None:
-        at: Path = ("workload", "trace")
+        at: Path = (self.ground.field, "trace")
         content = self.content((*at, "path"), spec.path)
         table: bytes | None = None
         if spec.throughputs is not None:
@@ -67,6 +67,7 @@ class Sources:
             leave_out=tuple(spec.leave_out),
             throughputs_file=self._joined(spec.throughputs or ""),
             throughputs=table,
+            throughputs_field=f"{self.ground.field}.trace.throughputs",
             gang=spec.gang,
             models=self._models(spec.models),
         )

@@ -9,7 +9,7 @@ from typing import Any
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import named_after, say
 from warren.cli.commands.runs import finish, say_what_is_left
-from warren.cli.compose import Options, Past, run_live
+from warren.cli.compose import CutOff, Options, run_live
 from warren.cli.export import (
     load_costs,
     load_folders_run,
@@ -72,8 +72,8 @@ def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = Fals
             from warren.cli.screen import live_view
 
             attend = live_view(run, path, history)
-        past = Past(journal=files["journal"], costs=costs)
-        return run_live(run, folder, Options(check=check, attend=attend), past)
+        cut_off = CutOff(journal=files["journal"], costs=costs)
+        return run_live(run, folder, Options(check=check, attend=attend), cut_off)
 
 
 def _history(path: str, journal: bytes, run: Run) -> History | None:

@@ -139,9 +139,10 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
 def _check_plan(run: Run) -> None:
     """Refuse a policy or costs that are wrong, before anything is said or made."""
     from warren.cli.policies import choose
-    from warren.profile.costs import cost_table, missing
+    from warren.profile.costs import cost_table, missing, past_of
 
     choose(run)
+    past_of(run)
     if not missing(run):
         cost_table(run)
 

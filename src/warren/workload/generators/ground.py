@@ -12,12 +12,14 @@ from warren.model.costs import ProfileRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """``rows``: costs by model, the run file's before the shipped. ``file`` stands in messages."""
+    """``rows``: costs by model, the run file's before the shipped. ``file`` and ``field`` stand
+    in messages."""
 
     cluster: Cluster
     rows: Mapping[str, ProfileRow]
     run_seed: int
     file: str
+    field: str = "workload"
 
     def devices(self, memory_bytes: int = 0) -> Mapping[str, int]:
         """Number of devices by type, without types of less memory."""
