@@ -86,6 +86,20 @@ class HareMixSpec(GeneratorSpec):
     searches: float = Field(
         0.0, ge=0, le=100, description="Percent of the jobs that belong to searches of eight."
     )
+    repeats: int = Field(
+        0, ge=0, le=_MAX_JOBS, description="Jobs are runs of so many kinds; 0: each is its own."
+    )
+    kinds_seed: Seed = Field(0, description="Of the kinds, so that other jobs may share them.")
+    spread: float = Field(
+        0.3, ge=0, le=3, description="Of a kind: standard deviation of the logarithm of rounds."
+    )
+
+    @model_validator(mode="after")
+    def _of_kinds(self) -> HareMixSpec:
+        stated = sorted({"kinds_seed", "spread"} & self.model_fields_set)
+        if stated and not self.repeats:
+            raise ValueError(f"{stated[0]} needs repeats: it is of recurring kinds")
+        return self
 
 
 class GavelMixSpec(GeneratorSpec):

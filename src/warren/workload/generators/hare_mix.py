@@ -19,11 +19,13 @@ of the jobs into searches, see ``warren.workload.generators.searches``.
 
 *Batch factor.* A factor of 2 doubles a task's batch and halves the rounds: the same items are
 trained, which is how Fig. 19 can show no change for most policies.
+
+*Repeats.* With ``repeats`` jobs are runs of so many recurring kinds (see ``recurring``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,6 +33,7 @@ from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Evaluate, Job, Stop
 from warren.workload.build_jobs import job_seed
+from warren.workload.generators.domains import places
 from warren.workload.generators.draws import (
     arrivals_ns,
     integers,
@@ -39,12 +42,11 @@ from warren.workload.generators.draws import (
     window_s,
 )
 from warren.workload.generators.ground import Ground
+from warren.workload.generators.recurring import Kind, factors, kinds, turns
 from warren.workload.generators.searches import searches
-from warren.workload.generators.shapes import parts_of
 from warren.workload.schema_workload import HareMixSpec
 from warren.workload.traces.request import Trace
 
-_SHARE: Final = 25.0
 _WEIGHTS: Final = 4
 TARGET: Final = Stop(metric="loss", falls_to=0.1)
 """With ``targets``, of every job; what losses are on the way is drawn by the simulator."""
@@ -52,29 +54,11 @@ _ORDER, _ROUNDS, _SCALES, _OF_WEIGHTS, _ARRIVALS = range(5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Domain:
-    """Models of one domain, and the least and most rounds of its jobs."""
-
-    models: tuple[str, ...]
-    rounds: tuple[int, int]
-
-
-DOMAINS: Final[Mapping[str, Domain]] = {
-    "cv": Domain(models=("vgg19", "resnet50", "inception-v3"), rounds=(300, 900)),
-    "nlp": Domain(models=("bert-base", "transformer"), rounds=(500, 1500)),
-    "speech": Domain(models=("deepspeech",), rounds=(300, 900)),
-    "rec": Domain(models=("fastgcn", "graphsage"), rounds=(200, 600)),
-}
-"""The four domains of Table 2."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
-    """One job before it has a name and an arrival."""
+    """One job before it has a number and an arrival."""
 
-    model: str
+    kind: Kind
     rounds: int
-    scale: int
     weight: int
     batch: int
     search: str = ""
@@ -91,42 +75,29 @@ def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
     seed = ground.run_seed if spec.seed is None else spec.seed
     try:
         drawn = _searching(_drawn(spec, seed, ground), spec.searches, seed)
-        kinds = dict.fromkeys((one.model, one.batch) for one in drawn)
-        task_s = {kind: _task_s(*kind, ground) for kind in kinds}
-        work_s = [task_s[one.model, one.batch] * one.scale * one.rounds for one in drawn]
+        rows = dict.fromkeys((one.kind.model, one.batch) for one in drawn)
+        task_s = {row: _task_s(*row, ground) for row in rows}
+        work_s = [task_s[one.kind.model, one.batch] * one.kind.scale * one.rounds for one in drawn]
         length_s = window_s(work_s, spec.load)
     except ValueError as error:
-        raise SpecError(Problem(file=ground.file, field="workload", message=str(error))) from None
+        problem = Problem(file=ground.file, field=ground.field, message=str(error))
+        raise SpecError(problem) from None
     times_ns = arrivals_ns(seed, _ARRIVALS, spec.jobs, length_s)
-    tasks = sum(one.scale * one.rounds for one in drawn)
+    tasks = sum(one.kind.scale * one.rounds for one in drawn)
     pace = "all at time 0" if spec.load is None else f"load {spec.load:g}, over {length_s:.0f} s"
     note = f"hare-mix, seed {seed}: {len(drawn)} jobs, {tasks} tasks, {pace}"
     return Trace(jobs=tuple(_jobs(spec, drawn, times_ns, ground)), profiles=(), notes=(note,))
 
 
 def _drawn(spec: HareMixSpec, seed: int, ground: Ground) -> list[_Drawn]:
-    kinds = [
-        (domain, DOMAINS[domain].models[turn % len(DOMAINS[domain].models)])
-        for domain, count in _counts(spec).items()
-        for turn in range(count)
-    ]
-    scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
+    found = _recurring(spec, seed) if spec.repeats else _single(spec, seed)
     weights = integers(seed, _OF_WEIGHTS, spec.jobs, _WEIGHTS)
-    parts = integers(seed, _ROUNDS, spec.jobs, 2**31)
     result = []
-    for job, place in enumerate(shuffled(seed, _ORDER, spec.jobs)):
-        domain, model = kinds[place]
-        least, most = DOMAINS[domain].rounds
-        rounds = least + parts[job] * (most - least + 1) // 2**31
-        reference = _row(model, ground).batch or 1
+    for (kind, factor), weight in zip(found, weights, strict=True):
+        reference = _row(kind.model, ground).batch or 1
         batch = max(1, round(reference * spec.batch_factor))
-        one = _Drawn(
-            model=model,
-            rounds=max(1, round(rounds * spec.rounds_factor * reference / batch)),
-            scale=spec.scales[scales[job]],
-            weight=1 + weights[job],
-            batch=batch,
-        )
+        rounds = kind.rounds * factor * spec.rounds_factor * reference / batch
+        one = _Drawn(kind=kind, rounds=max(1, round(rounds)), weight=1 + weight, batch=batch)
         result.append(one)
     return result
 
@@ -141,9 +112,24 @@ def _searching(drawn: list[_Drawn], percent: float, seed: int) -> list[_Drawn]:
     return drawn
 
 
-def _counts(spec: HareMixSpec) -> dict[str, int]:
-    """Jobs a domain, as the shares say."""
-    return parts_of(spec.jobs, {domain: spec.shares.get(domain, _SHARE) for domain in DOMAINS})
+def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
+    """Each job is of a kind of its own."""
+    listed = places(spec.jobs, spec.shares)
+    scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
+    parts = integers(seed, _ROUNDS, spec.jobs, 2**31)
+    for job, place in enumerate(shuffled(seed, _ORDER, spec.jobs)):
+        domain, model = listed[place]
+        rounds = domain.drawn_rounds(parts[job])
+        scale = spec.scales[scales[job]]
+        yield Kind(stem=model, user="", model=model, scale=scale, rounds=rounds), 1.0
+
+
+def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
+    """Each job is a run of one of the kinds."""
+    known = kinds(spec.repeats, spec.kinds_seed, spec.shares, spec.scales)
+    of_jobs = turns(seed, spec.jobs, len(known))
+    for number, factor in zip(of_jobs, factors(seed, spec.jobs, spec.spread), strict=True):
+        yield known[number], factor
 
 
 def _jobs(
@@ -151,17 +137,18 @@ def _jobs(
 ) -> Iterator[Job]:
     width = len(str(len(drawn) - 1))
     for index, one in enumerate(drawn):
-        name = "-".join(filter(None, (f"{index:0{width}}", one.model, one.search)))
+        stem = one.kind.stem if spec.repeats or not one.search else f"{one.kind.stem}-{one.search}"
+        name = f"{index:0{width}}-{stem}"
         yield Job(
             index=index,
             name=name,
-            scale=one.scale,
+            scale=one.kind.scale,
             rounds=one.rounds,
             batch=one.batch,
-            model=one.model,
+            model=one.kind.model,
             weight=float(one.weight),
             arrival_ns=times_ns[index],
-            user=one.search,
+            user=one.kind.user or one.search,
             group=one.search,
             seed=job_seed(ground.run_seed, name),
             evaluate=Evaluate(every=1) if spec.targets else None,
