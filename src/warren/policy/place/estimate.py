@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import CostTable, IntArray
 from warren.model.events import JobArrived, RolledBack, RoundsDone
 from warren.model.units import NEVER_NS
 from warren.model.view import View
@@ -37,9 +37,9 @@ def gang_size(view: View, job: int) -> int:
     return min(view.scale_J.item(job), int(np.count_nonzero(fitting_D)))
 
 
-def cluster_speed(view: View, job: int, count_T: Sequence[int]) -> float:
+def cluster_speed(costs: CostTable, job: int, count_T: Sequence[int]) -> float:
     """Tasks of a job a ns on so many devices of each type: the sum of s_nm = 1 / (T^c + T^s)."""
-    costs, speed = view.costs, 0.0
+    speed = 0.0
     for kind, count in enumerate(count_T):
         if count and costs.fits_JT.item(job, kind):
             turn_ns = costs.comp_ns_JT.item(job, kind) + costs.sync_ns_JT.item(job, kind)

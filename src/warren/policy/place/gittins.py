@@ -1,17 +1,17 @@
 """Gittins: the job with the least expected effort to its end goes first, as others like it ended.
 
 What
-    How many rounds a job has left is expected from those that ended jobs of the same model had,
+    How many rounds a job has left is expected from those that ended jobs like it had (``kinds``),
     given the rounds it has run (``solve.gittins``); times the work of a round on the mean device
     that is its rank. Jobs are taken in this order, and tasks of the first take the free devices
     that end its round soonest, one that is as slow as the slowest of them before faster ones.
-    What is expected is learned: from the ends of this run's own jobs.
+    What is expected is learned: from the jobs of the past, and from the ends of this run's own.
 Source
     None for training jobs: Warren's. The index is Gittins's (see ``solve.gittins``); the placement
     is that of ``srtf`` here. It uses what HLAS and HLAS-P leave unused: which jobs are alike, the
     whole distribution of their sizes, and single devices instead of fixed groups.
 Differs
-    Of a model that nothing is known of, all ended jobs tell, in rounds; before any has ended, a job
+    Of a model that nothing is known of, all ended jobs tell, in rounds; if none is known, a job
     is expected to need as much again as it has had, which is least attained service. A job is
     ranked when it takes its place in the line; what ends while it waits counts from its next turn
     on. Weights count for nothing.
@@ -19,9 +19,8 @@ Differs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,25 +46,21 @@ from warren.policy.place.estimate import (
     no_faster,
     shares,
 )
+from warren.policy.place.kinds import Known, learned, learned_from, rounds_of_like
 from warren.policy.place.line import Entry, Line, entries, put, take
 from warren.solve.gittins import least_effort
-
-_MOST: Final = 256
-"""Ended jobs of one kind that are remembered, the latest."""
-_ALL: Final = ""
-"""The kind that every job is of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``line``: jobs whose round may start, by rank; ``rounds_of``: of ended jobs, by kind.
+    """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs.
 
     ``count_T``: devices of each type.
     """
 
     count_T: tuple[int, ...]
     line: Line | None = None
-    rounds_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +76,8 @@ class Gittins:
     )
 
     def initial(self, view: View) -> Memory:
-        """No job has ended."""
-        return Memory(count_T=counts_T(view))
+        """Of this run no job has ended; the past may tell of others."""
+        return Memory(count_T=counts_T(view), known=learned_from(view.past))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
@@ -99,23 +94,17 @@ class Gittins:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
         here = (_rank(view, memory, job), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
-        left = _left(view, memory.rounds_of, job)
+        left = _left(view, memory.known, job)
         return (
             f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
             f"{ahead} jobs have less work left"
         )
 
 
-def _kind(view: View, job: int) -> str:
-    """Jobs of one kind are expected to be alike."""
-    one = view.jobs[job]
-    return one.model or one.app or _ALL
-
-
-def _left(view: View, rounds_of: Mapping[str, tuple[int, ...]], job: int) -> float:
+def _left(view: View, known: Known, job: int) -> float:
     """Rounds that the job is expected to need still, at the least effort for an ending."""
-    known = rounds_of.get(_kind(view, job)) or rounds_of.get(_ALL, ())
-    return least_effort(np.array(known, dtype=np.float64), float(view.round_J[job]))
+    rounds = rounds_of_like(known, view.jobs[job])
+    return least_effort(np.array(rounds, dtype=np.float64), float(view.round_J[job]))
 
 
 def _rank(view: View, memory: Memory, job: int) -> float:
@@ -125,8 +114,8 @@ def _rank(view: View, memory: Memory, job: int) -> float:
     )
     if not fitting:
         return float("inf")
-    task_ns = fitting / cluster_speed(view, job, memory.count_T)
-    return _left(view, memory.rounds_of, job) * view.scale_J.item(job) * task_ns
+    task_ns = fitting / cluster_speed(view.costs, job, memory.count_T)
+    return _left(view, memory.known, job) * view.scale_J.item(job) * task_ns
 
 
 @dataclass(slots=True)
@@ -143,11 +132,9 @@ class _Step:
         """Jobs that ended tell how many rounds their kind has."""
         for event in self.view.changes:
             if isinstance(event, RoundsDone) and event.finished:
-                learned = dict(self.memory.rounds_of)
-                for kind in dict.fromkeys((_ALL, _kind(self.view, event.job))):
-                    latest = learned.get(kind, ())[1 - _MOST :]
-                    learned[kind] = (*latest, event.round + event.rounds)
-                self.memory = replace(self.memory, rounds_of=learned)
+                job, rounds = self.view.jobs[event.job], event.round + event.rounds
+                known = learned(self.memory.known, job, rounds)
+                self.memory = replace(self.memory, known=known)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""

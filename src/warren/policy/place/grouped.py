@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import CostTable, IntArray
 from warren.model.view import View
 from warren.policy.place.estimate import cluster_speed, counts_T
 from warren.policy.place.gpu_groups import gpu_groups, members
 
 KNOWN: int = 256
 """At most so many jobs are looked at to make groups: more are of the same models."""
+
+
+def mean_round_ns(
+    costs: CostTable, job: int, scale: int, count_T: Sequence[int], groups: int
+) -> int:
+    r"""\bar T_n: tasks of a round over the mean speed of a group; see ``solve.grouping``."""
+    speed = cluster_speed(costs, job, count_T)
+    return round(scale * groups / speed) if speed else 0
+
+
+def attained_ns(view: View, groups: int) -> list[int]:
+    """What jobs of the past had attained when they ended, as HLAS counts it on so many groups."""
+    past, count_T = view.past, counts_T(view)
+    return [
+        (job.rounds or 0) * mean_round_ns(past.costs, row, job.scale, count_T, groups)
+        for row, job in enumerate(past.jobs)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,9 +42,9 @@ class Groups:
     count_T: tuple[int, ...]
 
     def round_ns(self, view: View, job: int) -> int:
-        r"""\bar T_n: tasks of a round over the mean speed of a group; see ``solve.grouping``."""
-        speed = cluster_speed(view, job, self.count_T)
-        return round(view.scale_J.item(job) * len(self.devices) / speed) if speed else 0
+        """``mean_round_ns`` of a job of the view."""
+        scale = view.scale_J.item(job)
+        return mean_round_ns(view.costs, job, scale, self.count_T, len(self.devices))
 
     def idle(self, view: View) -> list[list[int]]:
         """The devices of each group of which none has work."""

@@ -44,9 +44,9 @@ from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
 from warren.policy.place.estimate import MAKES_READY, fastest, gang_round_ns, may_start, shares
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
-from warren.policy.place.grouped import Groups, make_groups
+from warren.policy.place.grouped import Groups, attained_ns, make_groups
 from warren.policy.place.line import Entry, Line, entries, put, take
-from warren.policy.place.queues import parse_queues, queues_of
+from warren.policy.place.queues import Queues, parse_queues, queues_of
 
 _AGED: Final = -1.0
 """Goes before all queues."""
@@ -54,9 +54,11 @@ _AGED: Final = -1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``line``: jobs whose next round may start, by queue and arrival; ``young``: jobs that have
-    not waited too long yet, if age counts; ``partly``: rounds of which some tasks are placed."""
+    """``queues``: by attained service; ``line``: jobs whose next round may start, by queue and
+    arrival; ``young``: jobs that have not waited too long yet, if age counts; ``partly``: rounds of
+    which some tasks are placed."""
 
+    queues: Queues
     groups: Groups | None = None
     line: Line | None = None
     young: Line | None = None
@@ -93,19 +95,20 @@ class Hlas:
         return seconds_to_ns(parse_time_s(self.age)) if self.age else 0
 
     def initial(self, view: View) -> Memory:
-        """Nothing is known of any job, so nothing is grouped."""
-        return Memory()
+        """Nothing is known of any job yet, so nothing is grouped; the past may give thresholds."""
+        ended_ns = attained_ns(view, self._count(len(view.type_D)))
+        return Memory(queues=queues_of(self.thresholds, ended_ns))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Jobs that may go on take their places in the line; idle groups take from it."""
         if memory.groups is None:
             if not len(view.jobs):
                 return NOTHING, memory
-            count = self.groups or usual_groups(len(view.type_D))
-            memory = replace(memory, groups=make_groups(view, count))
+            groups = make_groups(view, self._count(len(view.type_D)))
+            memory = replace(memory, groups=groups)
         assert memory.groups is not None
         lines = memory.line, memory.young
-        step = _Step(self, view, memory.groups, *lines, list(memory.partly))
+        step = _Step(self, view, memory, memory.groups, *lines, list(memory.partly))
         step.queue_up()
         step.serve()
         return step.decision(), step.memory()
@@ -116,26 +119,30 @@ class Hlas:
             return "waits for nothing: it has not arrived or has ended"
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
-        attained_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
-        queue, count = self.queue(view, memory.groups, job), len(queues_of(self.thresholds))
+        had_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
+        queue, count = self.queue(view, memory, job), len(memory.queues)
         ahead = len({other for key, other in entries(memory.line) if (key, other) < (queue, job)})
         stands = f"queue {int(queue) + 1} of {count}" if queue != _AGED else "before all queues"
         return (
-            f"has attained {attained_ns / 1e9:.1f} s, {stands}; "
+            f"has attained {had_ns / 1e9:.1f} s, {stands}; "
             f"{ahead} jobs go first when one of {len(memory.groups.devices)} groups is idle"
         )
 
-    def queue(self, view: View, groups: Groups, job: int) -> float:
+    def queue(self, view: View, memory: Memory, job: int) -> float:
         """The queue that a job belongs to now; 0 goes first, but for who has waited too long."""
         if self.age and view.now_ns - view.arrival_ns_J.item(job) >= self.age_ns():
             return _AGED
-        attained_ns = view.round_J.item(job) * groups.round_ns(view, job)
-        return float(queues_of(self.thresholds).of(attained_ns))
+        assert memory.groups is not None, "a job has arrived, so there are groups"
+        had_ns = view.round_J.item(job) * memory.groups.round_ns(view, job)
+        return float(memory.queues.of(had_ns))
 
     def explain_cluster(self, cluster: Cluster, costs: CostTable) -> str:
         """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
-        count = self.groups or usual_groups(len(cluster.devices))
-        return cluster_text(cluster, costs, min(count, len(cluster.devices)))
+        return cluster_text(cluster, costs, self._count(len(cluster.devices)))
+
+    def _count(self, devices: int) -> int:
+        """Groups of so many devices."""
+        return min(self.groups or usual_groups(devices), devices)
 
 
 @dataclass(slots=True)
@@ -144,6 +151,7 @@ class _Step:
 
     policy: Hlas
     view: View
+    before: Memory
     groups: Groups
     line: Line | None
     young: Line | None
@@ -158,8 +166,8 @@ class _Step:
         return Decision(assign=tuple(self.assign), reasons=self.reasons)
 
     def memory(self) -> Memory:
-        lines = {"line": self.line, "young": self.young}
-        return Memory(groups=self.groups, partly=tuple(self.partly), **lines)
+        partly = tuple(self.partly)
+        return replace(self.before, line=self.line, young=self.young, partly=partly)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line."""
@@ -179,7 +187,7 @@ class _Step:
         self.partly = sorted((self._queue(job), job) for job in begun)
 
     def _queue(self, job: int) -> float:
-        return self.policy.queue(self.view, self.groups, job)
+        return self.policy.queue(self.view, self.before, job)
 
     def serve(self) -> None:
         """Every idle group takes what it can."""

@@ -20,8 +20,10 @@ Differs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from warren.model.decision import Decision, Reason
 from warren.model.events import (
@@ -36,7 +38,7 @@ from warren.model.events import (
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.drawing import drawn
-from warren.policy.place.estimate import gang_round_ns, gang_size, may_start, shares
+from warren.policy.place.estimate import counts_T, gang_round_ns, gang_size, may_start, shares
 from warren.policy.place.line import Line, entries, put, take
 from warren.policy.place.queues import Queues, parse_queues, queues_of
 
@@ -54,8 +56,10 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``line``: jobs that may go on, by queue and arrival; ``ran``: of jobs that have not ended."""
+    """``queues``: by attained service; ``line``: jobs that may go on, by queue and arrival;
+    ``ran``: of jobs that have not ended."""
 
+    queues: Queues
     line: Line | None = None
     ran: Mapping[int, Ran] = field(default_factory=dict)
 
@@ -79,28 +83,41 @@ class Las2d:
         parse_queues(self.thresholds)
 
     def initial(self, view: View) -> Memory:
-        """Nobody has had anything."""
-        return Memory()
+        """Nobody has had anything; the past may give thresholds."""
+        return Memory(queues=queues_of(self.thresholds, gpu_time_ns(view)))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Count what jobs have had, then give free devices to the first of the line."""
-        step = _Step(queues_of(self.thresholds), view, memory.line, dict(memory.ran))
+        step = _Step(memory.queues, view, memory.line, dict(memory.ran))
         step.queue_up()
         step.serve()
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
-        return decision, Memory(line=step.line, ran=step.ran)
+        return decision, replace(memory, line=step.line, ran=step.ran)
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if view.next_round_J[job] > view.round_J[job]:
             return f"runs as a gang until round {view.next_round_J[job]}"
         had_ns = memory.ran.get(job, Ran(0)).attained_ns
-        here = (float(queues_of(self.thresholds).of(had_ns)), job)
+        here = (float(memory.queues.of(had_ns)), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
         return (
             f"has had {had_ns / 1e9:.1f} s of GPU time and needs {gang_size(view, job)} devices; "
             f"{ahead} jobs go first"
         )
+
+
+def gpu_time_ns(view: View) -> list[int]:
+    """GPU time of jobs of the past: their tasks, each on the mean device that fits it."""
+    if not view.past.jobs:
+        return []
+    costs, count_T = view.past.costs, np.array(counts_T(view))
+    turn_ns_JT = np.where(costs.fits_JT, costs.comp_ns_JT + costs.sync_ns_JT, 0)
+    task_ns_J = (turn_ns_JT @ count_T) / np.maximum(costs.fits_JT @ count_T, 1)
+    return [
+        round((job.rounds or 0) * job.scale * task_ns)
+        for job, task_ns in zip(view.past.jobs, task_ns_J.tolist(), strict=True)
+    ]
 
 
 @dataclass(slots=True)
