@@ -69,10 +69,7 @@ def test_of_the_table_of_a_run_the_jobs_that_finished_count_with_the_rounds_they
     assert run.history is not None
     first = run.history.jobs[0]
     assert (first.model, first.batch, first.scale, first.user) == ("vgg19", 8, 4, "ana")
-    assert run.history.notes == (
-        "d/out/jobs.csv: 1 jobs not used: failed",
-        "d/out/jobs.csv: 1 jobs not used: unfinished",
-    )
+    assert run.history.notes == ("d/out/jobs.csv: jobs left out: 1 failed, 1 unfinished",)
 
 
 def test_every_column_of_a_runs_table_is_known_and_none_of_it_is_a_jobs_twice() -> None:

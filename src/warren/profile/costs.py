@@ -73,12 +73,12 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
 
 
 def past_of(run: Run) -> Past:
-    """The jobs of the run's history, priced as its own are; what was measured counts by `profiles`.
+    """The jobs of the run's history, priced as its own; measured rows are those of its profiles.
 
     Raises
     ------
     SpecError
-        As `cost_table` does.
+        As ``cost_table`` does.
     """
     if run.history is None:
         return NO_PAST

@@ -81,8 +81,8 @@ class Given:
         return None, ()
 
     def _from_file(self, path: Path, named: str, spec: object) -> Trace | None:
-        ended = self.key == HISTORY
-        document = self.files.follow(path, named, partial(documents, ended=ended))
+        parse = partial(documents, ended=self.key == HISTORY)
+        document = self.files.follow(path, named, parse)
         if document is None:
             return None
         jobs = jobs_of(document, self._context(posixpath.dirname(named)), self.files.problems)

@@ -69,9 +69,8 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
         places.append((line, cells_at))
     if problems:
         raise SpecError(problems)
-    notes = tuple(
-        f"{file}: {count} jobs not used: {status}" for status, count in sorted(others.items())
-    )
+    told = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
+    notes = (f"{file}: jobs left out: {told}",) if told else ()
     return Document(file=file, data=jobs, place=(1, places), columns=_COLUMN_OF, notes=notes)
 
 

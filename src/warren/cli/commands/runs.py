@@ -158,7 +158,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
         print_json(values)
     else:
         scale = needed_time_scale(record, OVERRUN_SHARE)
-        for line in summary_lines(values, record.run.workload.notes, scale):
+        for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
     if out:
         say(f"report: {out}/report.html")
@@ -166,6 +166,12 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
     if failed:
         say(f"{failed} of {values['jobs']} jobs did not finish; see {out or 'the summary'}")
         raise typer.Exit(1)
+
+
+def _notes(run: Run) -> tuple[str, ...]:
+    """What readers remarked on the jobs, and on those that ended before."""
+    past = () if run.history is None else run.history.notes
+    return (*run.workload.notes, *(f"history: {note}" for note in past))
 
 
 def _not_finished(values: dict[str, Any]) -> int:
