@@ -78,7 +78,9 @@ class Sources:
         rows = self.ground.rows
         if unknown := [name for name in names if name not in rows]:
             message = f"no profile row {unknown[0]!r}; there are {', '.join(rows)}"
-            problem = Problem(file=self.ground.file, field="workload.trace.models", message=message)
+            problem = Problem(
+                file=self.ground.file, field=f"{self.ground.field}.trace.models", message=message
+            )
             raise SpecError(problem)
         return tuple(rows[name] for name in names)
 
