@@ -1,4 +1,4 @@
-"""What all tests share: the real data, Hypothesis settings, and no process left behind."""
+"""What all tests share: the real data, Hypothesis settings, a history, no process left behind."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("the public traces are not here; WARREN_DATA=FOLDER names them")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test, nor a process it starts, writes to the history of whoever runs the tests."""
+    before = os.environ.get("WARREN_HISTORY")
+    os.environ["WARREN_HISTORY"] = str(tmp_path_factory.mktemp("history") / "history.db")
+    yield
+    del os.environ["WARREN_HISTORY"]
+    if before is not None:
+        os.environ["WARREN_HISTORY"] = before
 
 
 @pytest.fixture(autouse=True)

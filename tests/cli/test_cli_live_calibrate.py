@@ -33,8 +33,8 @@ JOBS = f"""\
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def _own_history_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "history.db"))
 
 
 def test_phases_come_to_rest_and_give_tasks_and_processor_times(tmp_path: Path) -> None:

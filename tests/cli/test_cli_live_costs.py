@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, Warren, write_run
 
+from warren.cli.database import Database
+
 pytestmark = pytest.mark.live
 
 APP = """\
@@ -29,8 +31,8 @@ jobs:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def _own_history_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "history.db"))
 
 
 def test_an_app_that_fails_while_measured_is_told_with_its_cause(
@@ -56,6 +58,7 @@ def test_the_plain_engine_measures_nothing(warren: Warren, tmp_path: Path) -> No
     found = warren("run", path, "--out", out, "--set", "cluster.engine=plain")
     assert found.code == 0, found.err
     assert not any("measuring" in line for line in found.err)
-    assert not (tmp_path / "cache").exists()
+    with Database(tmp_path / "history.db") as database:
+        assert database.profiles() == []
     assert warren("report", out, "--check").code == 0
     assert json.loads((out / "summary.json").read_text())["scheduler"]["place"] == "plain"

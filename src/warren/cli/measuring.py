@@ -1,39 +1,37 @@
-"""Costs of jobs without a profile row: three tasks on this machine, remembered between runs."""
+"""Costs of jobs without a profile row: a few tasks on this machine, remembered between runs."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from time import time
 from typing import Final
 
-from warren.cli.apps import app_path
 from warren.cli.commands.inputs import say
-from warren.cli.files import read, write_atomic
+from warren.cli.database import Database, default_file, known
+from warren.cli.remembering import source_hash
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.profile.cache import Measured, cache_key, decode_cache, encode_cache, measured_row
+from warren.profile.averages import as_measured, blank, with_measured
 from warren.profile.costs import measured_key, missing
+from warren.profile.measured import PROCESSOR, Measured, TaskKind, measured_row, task_kind
+from warren.profile.rows import Profile
 
-CACHE: Final = "costs.json"
+TASKS: Final = 3
 _NOTHING_S: Final = 1e-9
 _ADVICE: Final = "`warren check JOB.yaml` tries it alone"
 
 
-def cache_file() -> Path:
-    """Where measured costs are kept: ``$XDG_CACHE_HOME/warren/costs.json``."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "warren" / CACHE
-
-
 def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
-    """A row for each job that needs one, measured now or found in the cache.
+    """A row for each job that needs one, measured now or found in the history database.
 
     Every device of this engine runs on this machine's processor, so one measurement holds for
-    all device types; with emulation its real seconds become cluster seconds.
+    all device types; with emulation its real seconds become cluster seconds. A database that
+    cannot be used is told, and costs nothing but time.
 
     Raises
     ------
@@ -41,19 +39,52 @@ def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
         If an app's file cannot be read, or a job fails while it is measured.
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
-    path = cache_file()
-    known = _load(path)
-    keys = {job.index: _key(run, job) for job in jobs}
-    new = [job for job in jobs if keys[job.index] not in known]
+    found = profiles_of(run, jobs, _usable_file(), TASKS, " (no profile row)")
+    return {measured_key(job): row_of_run(run, job, found[job.index]) for job in jobs}
+
+
+def profiles_of(
+    run: Run, jobs: Sequence[Job], path: Path | None, tasks: int, why: str = ""
+) -> dict[int, Profile]:
+    """By job index its profile: from the database at ``path``, or measured now and kept there.
+
+    Jobs of one kind are measured once. ``path`` None: nothing is known, and nothing is kept.
+
+    Raises
+    ------
+    SpecError
+        As ``measured_rows``; or the database cannot be read, and nothing was measured.
+    """
+    kinds = _kinds(run, jobs)
+    there = {} if path is None else _known(known(path)[0])
+    old = [job for job in jobs if kinds[job.index].key in there]
+    if old:
+        _say_once(
+            f"costs of {_names(old)} are known, measured before; `warren profile list` shows them"
+        )
+    new = {kinds[job.index].key: job for job in jobs if kinds[job.index].key not in there}
     if new:
-        known.update({keys[index]: cost for index, cost in _measure(run, new).items()})
-        _store(path, known)
+        costs = measure_jobs(run, list(new.values()), tasks, why)
+        there |= _kept(
+            path, [(kinds[job.index], job, costs[job.index]) for job in new.values()], tasks
+        )
+    return {job.index: there[kinds[job.index].key] for job in jobs}
+
+
+@cache
+def _say_once(text: str) -> None:
+    """A line that would be the same for each of the runs that are compared."""
+    say(text)
+
+
+def row_of_run(run: Run, job: Job, profile: Profile) -> ProfileRow:
+    """A profile as a row for all device types of the run, in its cluster seconds."""
     scale = run.cluster.emulate.time_scale if run.cluster.emulate else 1.0
-    rows = {}
-    for job in jobs:
-        cost = _unscaled(known[keys[job.index]], scale)
-        rows[measured_key(job)] = measured_row(job, dict.fromkeys(run.cluster.type_names, cost))
-    return rows
+    cost = as_measured(profile)
+    assert cost is not None
+    sync_s = None if cost.sync_s is None else cost.sync_s / scale
+    cost = replace(cost, comp_s=cost.comp_s / scale, sync_s=sync_s)
+    return measured_row(job, dict.fromkeys(run.cluster.type_names, cost))
 
 
 def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
@@ -65,25 +96,19 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
 
 
-def _key(run: Run, job: Job) -> str:
-    from warren.live.training.numerics import numerics_class
+def measure_jobs(run: Run, jobs: Sequence[Job], tasks: int, why: str) -> dict[int, Measured]:
+    """By job index, what tasks of these jobs take on this machine.
 
-    assert job.app is not None
-    path = app_path(job.app, run.base)
-    try:
-        source = read(path)
-    except OSError as error:
-        message = f"{job.app}: cannot be read: {path}: {error}"
-        raise SpecError(_problem(run, job, message, "app")) from None
-    return cache_key(source, job, "this machine", numerics_class())
-
-
-def _measure(run: Run, jobs: Sequence[Job]) -> dict[int, Measured]:
+    Raises
+    ------
+    SpecError
+        If a job fails meanwhile.
+    """
     from warren.live.measure import measure
 
-    names = ", ".join(job.name for job in jobs)
-    say(f"measuring three tasks of {names} (no profile row)")
-    found, reasons = measure(run, [job.index for job in jobs])
+    count = "three" if tasks == TASKS else str(tasks)
+    say(f"measuring {count} tasks of {_names(jobs)}{why}")
+    found, reasons = measure(run, [job.index for job in jobs], tasks)
     if reasons:
         raise SpecError(
             failed_while_measured(run, job, reasons[job.index])
@@ -91,7 +116,12 @@ def _measure(run: Run, jobs: Sequence[Job]) -> dict[int, Measured]:
             if job.index in reasons
         )
     return {
-        index: Measured(comp_s=one.comp_s, model_bytes=one.model_bytes, sync_s=one.sync_s)
+        index: Measured(
+            comp_s=one.comp_s,
+            model_bytes=one.model_bytes,
+            memory_bytes=one.memory_bytes,
+            sync_s=one.sync_s,
+        )
         for index, one in found.items()
     }
 
@@ -101,33 +131,77 @@ def failed_while_measured(run: Run, job: Job, reason: str) -> Problem:
     return _problem(run, job, f"failed while its cost was measured: {reason}; {_ADVICE}")
 
 
+def _kinds(run: Run, jobs: Sequence[Job]) -> dict[int, TaskKind]:
+    from warren.live.calibrate import processor
+    from warren.live.training.numerics import numerics_class
+
+    numerics, machine = numerics_class(threads=1), processor()  # as in the processes that train
+    found = {}
+    for job in jobs:
+        assert job.app is not None
+        try:
+            source = source_hash(job.app, run.base)
+        except OSError as error:
+            message = f"{job.app}: cannot be read: {error}"
+            raise SpecError(_problem(run, job, message, "app")) from None
+        found[job.index] = task_kind(job, source, numerics, machine)
+    return found
+
+
 def _problem(run: Run, job: Job, message: str, field: str = "") -> Problem:
     name = ": ".join(part for part in (f"job {job.name}", field) if part)
     return Problem(file=job.source or run.name, field=name, message=message)
 
 
-def _unscaled(cost: Measured, time_scale: float) -> Measured:
-    sync_s = None if cost.sync_s is None else cost.sync_s / time_scale
-    return Measured(
-        comp_s=cost.comp_s / time_scale,
-        model_bytes=cost.model_bytes,
-        memory_bytes=cost.memory_bytes,
-        sync_s=sync_s,
-    )
+def _names(jobs: Sequence[Job]) -> str:
+    return ", ".join(job.name for job in jobs)
 
 
-def _load(path: Path) -> dict[str, Measured]:
-    """The cache; a damaged one counts as empty, since everything in it can be measured again."""
+def _usable_file() -> Path | None:
+    """The database, if it can be read; else that is told."""
     try:
-        return dict(decode_cache(path.read_bytes(), str(path)))
-    except (OSError, SpecError):
-        return {}
+        path = default_file()
+        known(path)
+    except (OSError, SpecError) as error:
+        say(f"measured costs are not kept: {error}")
+        return None
+    return path
 
 
-def _store(path: Path, known: Mapping[str, Measured]) -> None:
-    """Keep what was measured; a cache that cannot be written only costs time."""
+def _known(rows: Sequence[Profile]) -> dict[str, Profile]:
+    """By key, what this machine's processor takes."""
+    return {
+        row.key: row
+        for row in rows
+        if row.device_type == PROCESSOR and as_measured(row) is not None
+    }
+
+
+def _kept(
+    path: Path | None, found: Sequence[tuple[TaskKind, Job, Measured]], tasks: int
+) -> dict[str, Profile]:
+    """By key, the rows with what was found; written too, which costs only time if it cannot be."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, encode_cache(known))
-    except OSError as error:
+        if path is not None:
+            with Database(path) as database, database.transaction():
+                rows = _with(database.profiles(), found, tasks)
+                database.put(rows.values())
+                return rows
+    except SpecError as error:
         say(f"measured costs were not kept: {error}")
+    return _with((), found, tasks)
+
+
+def _with(
+    rows: Sequence[Profile], found: Sequence[tuple[TaskKind, Job, Measured]], tasks: int
+) -> dict[str, Profile]:
+    now = time()
+    old = {row.key: row for row in rows if row.device_type == PROCESSOR}
+    return {
+        kind.key: replace(
+            with_measured(old.get(kind.key) or blank(kind, PROCESSOR, now), cost, tasks, now),
+            job=job.name,
+            model=job.model,
+        )
+        for kind, job, cost in found
+    }

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from warren.live.controller import LivePort
+from warren.live.roles import TrainerRole
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed, TasksDone
 from warren.model.job import Checkpoint, Job, Workload
@@ -20,25 +21,32 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
 _WARM: Final = 1
-_TASKS: Final = 3
+_APART_MAX: Final = 16
+"""So many jobs have a trainer each; more would fill the memory that is to be measured."""
 _NEVER: Final = Checkpoint(every=10**12)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Medians of a job alone, in real seconds on this machine; bytes of its parameters."""
+    """Medians of a job alone, in real seconds on this machine; bytes of its parameters.
+
+    ``memory_bytes``: what its trainer has for itself, not shared with other processes; 0: unknown.
+    """
 
     comp_s: float
     sync_s: float
     model_bytes: int
+    memory_bytes: int = 0
 
 
-def measure(run: Run, jobs: Sequence[int]) -> tuple[Mapping[int, Taken], Mapping[int, str]]:
+def measure(
+    run: Run, jobs: Sequence[int], tasks: int = 3
+) -> tuple[Mapping[int, Taken], Mapping[int, str]]:
     """Median seconds of COMP and of synchronisation, after one warm task, of each job.
 
     Every job trains alone, one task a round, on one device of the real engine; what lies between
     the end of a task's COMP and the start of the next round's is its synchronisation: update out,
-    barrier, next state in.
+    barrier, next state in. Memory is the trainer's after the last task: what it frees it keeps.
 
     Returns
     -------
@@ -47,19 +55,23 @@ def measure(run: Run, jobs: Sequence[int]) -> tuple[Mapping[int, Taken], Mapping
     reasons
         Of the jobs that failed: job index to what was wrong, in one line.
     """
-    rounds = _WARM + _TASKS + 1
-    copies = tuple(
-        alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds)
-        for at, job in enumerate(jobs)
-    )
+    rounds = _WARM + tasks + 1
+    apart = len(jobs) <= _APART_MAX
+    copies = []
+    for at, job in enumerate(jobs):
+        copy = alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds)
+        copies.append(replace(copy, user=str(at)) if apart else copy)
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
-    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=copies))
+    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)))
     with tempfile.TemporaryDirectory(prefix="warren-measure-") as folder:
-        rows, failed = _train(by_itself, folder)
+        rows, failed, memory = _train(by_itself, folder)
         taken, reasons = {}, {}
         for at, (job, copy) in enumerate(zip(jobs, copies, strict=True)):
             if len(rows[at]) == rounds:
-                taken[job] = _taken(rows[at], model_bytes(folder, copy))
+                taken[job] = replace(
+                    _taken(rows[at], model_bytes(folder, copy)),
+                    memory_bytes=memory.get(at, 0) if apart else 0,
+                )
             else:
                 reasons[job] = failed.get(at, "it did not end")
         return taken, reasons
@@ -85,9 +97,11 @@ def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
     )
 
 
-def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]]:
+def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str], dict[int, int]]:
+    """Tasks, why jobs failed and the memory of their trainers, by job."""
     rows: list[list[TasksDone]] = [[] for _ in run.workload.jobs]
     failed: dict[int, str] = {}
+    memory: dict[int, int] = {}
     with LivePort(run, nothing_costs(run), folder) as port:
         port.submit(
             tuple(
@@ -101,9 +115,28 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
             for event in events:
                 if isinstance(event, TasksDone):
                     rows[event.job].append(event)
+                    if event.round + 1 == run.workload.jobs[event.job].rounds:
+                        memory[event.job] = _memory_bytes(port, run.workload.jobs[event.job])
                 elif isinstance(event, JobFailed):
                     failed[event.job] = event.reason
-    return rows, failed
+    return rows, failed, memory
+
+
+def _memory_bytes(port: LivePort, job: Job) -> int:
+    """Bytes that the trainer of the job's user wrote to and shares with no other process."""
+    for pid, role in port.processes().items():
+        if isinstance(role, TrainerRole) and role.user == job.user:
+            return _private_bytes(pid)
+    return 0
+
+
+def _private_bytes(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:  # gone, or not to be looked at
+        return 0
+    lines = (line.split() for line in text.splitlines())
+    return sum(1024 * int(line[1]) for line in lines if line[0] == "Private_Dirty:")
 
 
 def model_bytes(folder: str, job: Job) -> int:
@@ -115,7 +148,7 @@ def model_bytes(folder: str, job: Job) -> int:
 
 
 def _taken(rows: Sequence[TasksDone], size_bytes: int) -> Taken:
-    comp = [row.busy_ns for row in rows[_WARM : _WARM + _TASKS]]
+    comp = [row.busy_ns for row in rows[_WARM:-1]]
     gaps = [
         after.start_ns - before.comp_end_ns
         for before, after in zip(rows[_WARM:], rows[_WARM + 1 :], strict=False)

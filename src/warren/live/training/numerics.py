@@ -61,11 +61,14 @@ def pin() -> None:
     torch.backends.cudnn.deterministic = True
 
 
-def numerics_class() -> str:
-    """For example ``torch 2.13.0+cpu; x86_64 AVX512; 1 thread``; call it after ``pin()``."""
+def numerics_class(threads: int | None = None) -> str:
+    """For example ``torch 2.13.0+cpu; x86_64 AVX512; 1 thread``; call it after ``pin()``.
+
+    ``threads``: of a process that is pinned, asked in one that is not; None: of this one.
+    """
     import torch
 
-    threads = torch.get_num_threads()
+    threads = torch.get_num_threads() if threads is None else threads
     capability = torch.backends.cpu.get_cpu_capability()
     plural = "thread" if threads == 1 else "threads"
     return f"torch {torch.__version__}; {platform.machine()} {capability}; {threads} {plural}"

@@ -1,0 +1,224 @@
+"""The history database: one SQLite file whose transactions are on the disk once acknowledged.
+
+What its rows mean is in ``warren.profile.rows``. A process may be killed at any moment: what was
+acknowledged is there afterwards, and nothing is there by halves.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from warren.cli.files import refused
+from warren.profile.rows import (
+    APPLICATION_ID,
+    DDL,
+    VERSION,
+    EndedJob,
+    LiveRun,
+    Profile,
+    Row,
+    row_of,
+    select,
+    upsert,
+)
+
+VARIABLE: Final = "WARREN_HISTORY"
+BUSY_S: Final = 5.0
+"""How long to wait for another process that writes."""
+_PAUSE_S: Final = 0.01
+
+
+def default_file() -> Path:
+    """Where the database is: ``$WARREN_HISTORY``, else ``$XDG_STATE_HOME/warren/history.db``.
+
+    Raises
+    ------
+    OSError
+        If there is no home folder.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    state = os.environ.get("XDG_STATE_HOME")
+    try:
+        base = Path(state) if state and os.path.isabs(state) else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise OSError(f"there is no home folder; {VARIABLE} names the file") from None
+    return base / "warren" / "history.db"
+
+
+class Database:
+    """The open database; use as a context manager.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be opened, is none of Warren's, of a newer version, or damaged. So does
+        every method.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._told():
+            _make(path)
+            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        with self._told():
+            self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is read and written within is one: all of it is on the disk after it, or none.
+
+        It has the database for itself from its beginning.
+        """
+        with self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def profiles(self) -> list[Profile]:
+        """All of them, by key and device type."""
+        return self._all(Profile, "key, device_type")
+
+    def runs(self) -> list[LiveRun]:
+        """All of them, in the order in which they began."""
+        return self._all(LiveRun, "began_at, id")
+
+    def jobs(self) -> list[EndedJob]:
+        """All of them, in the order in which they ended."""
+        return self._all(EndedJob, "ended_at, run, position")
+
+    def put(self, rows: Iterable[Profile | LiveRun | EndedJob]) -> None:
+        """Write rows, in place of those with the same key; within a transaction."""
+        with self._told():
+            for row in rows:
+                values = [getattr(row, name) for name in type(row).__slots__]
+                self._db.execute(upsert(type(row)), values)
+
+    def forget(self, key: str) -> None:
+        """Remove the profiles of a key; within a transaction."""
+        with self._told():
+            self._db.execute("DELETE FROM profiles WHERE key = ?", (key,))
+
+    def check(self) -> str:
+        """What SQLite says of the file's integrity: ``ok``, or what is wrong."""
+        with self._told(), closing(self._db.execute("PRAGMA integrity_check")) as found:
+            return "; ".join(str(line) for (line,) in found)
+
+    def _all(self, kind: type[Row], order: str) -> list[Row]:
+        with self._told(), closing(self._db.execute(select(kind, order))) as found:
+            return [row_of(kind, values) for values in found]
+
+    def _prepare(self) -> None:
+        """Make it Warren's if it is new, and refuse it if it is another's."""
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("PRAGMA foreign_keys = ON")
+        if self._version() is None:
+            self._to_wal()
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._version() is None:  # another process may have been faster
+                for statement in DDL:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._db.execute(f"PRAGMA user_version = {VERSION}")
+            self._db.execute("COMMIT")
+
+    def _version(self) -> int | None:
+        """The version of its tables; None: it is empty."""
+        if self._db.in_transaction:
+            return self._known_version()
+        self._db.execute("BEGIN")  # all is read of one moment
+        version = self._known_version()
+        self._db.execute("COMMIT")
+        return version
+
+    def _known_version(self) -> int | None:
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if not (application or version or tables):
+            return None
+        if application != APPLICATION_ID:
+            raise refused(self.path, "is a database, but no history of Warren's")
+        if version != VERSION:
+            message = f"is of version {version}, this Warren knows {VERSION}; allowed: another file"
+            raise refused(self.path, message)
+        return int(version)
+
+    def _to_wal(self) -> None:
+        """WAL lasts; switching to it does not wait for others by itself."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL").fetchone()
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_S)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors of the library, of the disk and of a row in one clear line."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise refused(self.path, f"is no usable history database: {reason}") from None
+
+
+def _make(path: Path) -> None:
+    """A new file, and its folder, are the user's alone; their names last too."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists():
+        return
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def known(path: Path) -> tuple[Sequence[Profile], Sequence[EndedJob]]:
+    """What a database holds; a file that is not there holds nothing, and is not made.
+
+    Raises
+    ------
+    SpecError
+        As ``Database``.
+    """
+    try:
+        if not path.exists():
+            return (), ()
+    except OSError as error:
+        raise refused(path, f"cannot be read: {error.strerror or error}") from None
+    with Database(path) as database:
+        return database.profiles(), database.jobs()

@@ -1,0 +1,162 @@
+"""What a live run leaves in the history database, read off its folder when it has ended."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from warren.cli.apps import app_path
+from warren.cli.commands.inputs import say
+from warren.cli.database import Database, default_file
+from warren.cli.ended import Times, ended_jobs, is_padded, trained_bytes
+from warren.cli.export import load_costs, load_folders_run, load_history
+from warren.cli.files import read, read_dir
+from warren.cli.output import OutputDir
+from warren.cli.signals import held
+from warren.core.journal import MAGIC, Step, frames
+from warren.model.errors import WarrenError
+from warren.model.events import JobCancelled, JobFailed, TasksDone
+from warren.model.run import Run
+from warren.profile.averages import Took, blank, with_taken
+from warren.profile.measured import PROCESSOR, TaskKind, task_kind
+from warren.profile.rows import LiveRun, Profile
+from warren.report.record import Record
+from warren.report.times import TaskTimes, task_times
+
+_TELLING: Final = (TasksDone, JobFailed, JobCancelled)
+
+
+@contextmanager
+def remembered(run: Run, out: OutputDir, *, wanted: bool = True) -> Iterator[None]:
+    """A live run into this folder goes on within; however it ends, what ended is remembered.
+
+    That is one transaction. Whatever the database answers, the run does not fail by it: one line
+    says so. A run that left no folder leaves nothing here either.
+    """
+    began_at = time.time()
+    sources = _sources(run) if wanted else {}
+    try:
+        yield
+    finally:
+        if wanted and out.kept:
+            with held():
+                try:
+                    _remember(out.path, sources, began_at)
+                except (WarrenError, OSError) as error:
+                    say(f"the history was not kept: {error}")
+
+
+def source_hash(app: str, base: str) -> str:
+    """SHA-256 of an app's file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    return hashlib.sha256(read(app_path(app, base))).hexdigest()
+
+
+def _sources(run: Run) -> dict[str, str]:
+    """By app, as it is when the run begins; without those that cannot be read."""
+    found = {}
+    for app in dict.fromkeys(job.app for job in run.workload.jobs if job.app is not None):
+        try:
+            found[app] = source_hash(app, run.base)
+        except OSError:
+            continue
+    return found
+
+
+def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None:
+    name, files = str(folder), read_dir(str(folder))
+    number = _number(files.get("journal", b""))
+    if number is None:
+        return  # nothing had happened yet
+    run = load_folders_run(name, files)
+    history, costs = load_history(name, files["journal"], run), load_costs(name, files, run)
+    record = Record(run=run, history=history, costs=costs)
+    times = {} if is_padded(run) else _by_job(task_times(record))
+    with Database(default_file()) as database, database.transaction():
+        now = time.time()
+        before = {one.id: one for one in database.runs()}.get(number)
+        last_ns = int(history.timeline.end_ns_R.max(initial=0))
+        entry = LiveRun(id=number, name=run.name, began_at=began_at, until_ns=last_ns)
+        if before is not None:
+            entry = replace(entry, began_at=before.began_at)
+        database.put([entry])
+        database.put(ended_jobs(record, times, folder, entry, now))
+        if run.cluster.engine != "plain":
+            known = {(one.key, one.device_type): one for one in database.profiles()}
+            fresh = _after(times, -1 if before is None else before.until_ns)
+            database.put(_averages(record, fresh, known, sources, folder, now))
+
+
+def _number(journal: bytes) -> str | None:
+    """What a live run is known by: a hash of its journal up to the first task or failure.
+
+    That part stays when the run goes on, and no two runs agree in its times to the nanosecond.
+    None: there is nothing to remember yet.
+    """
+    if len(journal) <= len(MAGIC):
+        return None
+    for one, end in frames(journal):
+        if isinstance(one, Step) and any(isinstance(event, _TELLING) for event in one.events):
+            return hashlib.sha256(journal[:end]).hexdigest()
+    return None
+
+
+def _by_job(times: tuple[TaskTimes, ...]) -> Times:
+    found: dict[int, list[TaskTimes]] = {}
+    for one in times:
+        found.setdefault(one.job, []).append(one)
+    return found
+
+
+def _after(times: Times, after_ns: int) -> list[TaskTimes]:
+    """What the averages have not seen, in the order of its end."""
+    fresh = [one for of_job in times.values() for one in of_job if one.end_ns > after_ns]
+    return sorted(fresh, key=lambda one: one.end_ns)
+
+
+def _averages(
+    record: Record,
+    times: list[TaskTimes],
+    known: Mapping[tuple[str, str], Profile],
+    sources: Mapping[str, str],
+    folder: Path,
+    now: float,
+) -> list[Profile]:
+    """The rows of the run's kinds of tasks after these times."""
+    kinds = _kinds(record, sources)
+    took: dict[str, list[Took]] = {}
+    last: dict[str, int] = {}
+    for one in times:
+        if one.job in kinds:
+            key = kinds[one.job].key
+            took.setdefault(key, []).append(Took(one.tasks, one.comp_s, one.sync_s))
+            last[key] = one.job
+    rows = []
+    for key, seen in took.items():
+        row = known.get((key, PROCESSOR)) or blank(kinds[last[key]], PROCESSOR, now)
+        job = record.run.workload.jobs[last[key]]
+        size_bytes = row.model_bytes or trained_bytes(folder, job)
+        row = with_taken(row, seen, now)
+        rows.append(replace(row, job=job.name, model=job.model, model_bytes=size_bytes))
+    return rows
+
+
+def _kinds(record: Record, sources: Mapping[str, str]) -> dict[int, TaskKind]:
+    from warren.live.calibrate import processor
+
+    numerics, machine = record.history.header.numerics, processor()
+    return {
+        job.index: task_kind(job, sources[job.app], numerics, machine)
+        for job in record.run.workload.jobs
+        if job.app is not None and job.app in sources
+    }

@@ -1,0 +1,193 @@
+"""Ended jobs as the past of a run: jobs with known rounds, rows that price them, and a hash.
+
+A name stands for the same kind of work each time it recurs, so the jobs of a snapshot keep theirs;
+a jobs file needs names that differ (``with_own_names``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Final, Literal, cast
+
+from warren.model.costs import ProfileRow
+from warren.model.job import Job
+from warren.model.units import seconds_to_ns
+from warren.profile.measured import PROCESSOR
+from warren.profile.rows import EndedJob, Profile
+
+FINISHED: Final = "finished"
+_NAME_CHARS: Final = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Jobs that have ended, in order of their end, as they enter a run.
+
+    ``jobs``: no app, ``rounds`` as many as ran, ``cost`` a name of ``rows``, ``arrival_ns`` since
+    the earliest run of them began. ``digest``: SHA-256 of all that was read.
+    """
+
+    jobs: tuple[Job, ...]
+    rows: tuple[ProfileRow, ...]
+    digest: str
+
+
+def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
+    """The finished ones of these jobs; of others nobody knows how long they would have been.
+
+    Times between runs are real ones, those within a run its cluster seconds.
+
+    Raises
+    ------
+    ValueError
+        If the costs of a job are not what ``EndedJob`` says.
+    """
+    past = [one for one in ended if one.status == FINISHED and one.rounds > 0]
+    past.sort(key=lambda one: (one.ended_at, one.run, one.position))
+    first_s = min((one.began_at for one in past), default=0.0)
+    rows: dict[tuple[Any, ...], ProfileRow] = {}
+    jobs = []
+    for index, one in enumerate(past):
+        costs = _costs(one)
+        same = (one.costs, one.model_bytes)
+        if same not in rows:
+            rows[same] = _row(one, costs, f"history:{len(rows) + 1}:{one.name}")
+        jobs.append(_job(one, index, rows[same].model, one.began_at - first_s))
+    text = json.dumps([astuple(one) for one in past], separators=(",", ":"), allow_nan=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Snapshot(jobs=tuple(jobs), rows=tuple(rows.values()), digest=digest)
+
+
+def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """The jobs, the second of a name called ``NAME-2`` and so on, of at most 80 characters."""
+    taken = {job.name for job in jobs}
+    seen: dict[str, int] = {}
+    named = []
+    for job in jobs:
+        count = seen.get(job.name, 0) + 1
+        name = job.name if count == 1 else _numbered(job.name, count)
+        while count > 1 and name in taken:
+            count += 1
+            name = _numbered(job.name, count)
+        seen[job.name] = count
+        taken.add(name)
+        named.append(replace(job, name=name))
+    return tuple(named)
+
+
+def exported(profiles: Iterable[Profile], *, averages: bool = False) -> tuple[ProfileRow, ...]:
+    """Rows for ``profiles`` of a run, in order of name, in real seconds by device type.
+
+    The row that was updated last for a job's name is ``measured:NAME``, which the run's job of
+    that name is priced by; earlier ones have the beginning of their key after it. ``averages``:
+    the moving averages, where there are some, in place of times alone.
+    """
+    by_key: dict[str, list[Profile]] = {}
+    for one in profiles:
+        by_key.setdefault(one.key, []).append(one)
+    groups = sorted(by_key.values(), key=lambda group: (-_updated(group), group[0].key))
+    names: set[str] = set()
+    rows = []
+    for group in groups:
+        name = f"measured:{group[0].job}"
+        own = name if name not in names else f"{name}-{group[0].key[:8]}"
+        names.add(name)
+        if row := _exported(group, own, averages=averages):
+            rows.append(row)
+    return tuple(sorted(rows, key=lambda row: row.model))
+
+
+def _updated(group: Sequence[Profile]) -> float:
+    return max(one.updated_at for one in group)
+
+
+def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> ProfileRow | None:
+    comp_s, sync_s, source = {}, {}, {}
+    for one in sorted(group, key=lambda one: one.device_type):
+        mean = one.comp_avg_s is not None and (averages or one.comp_s is None)
+        comp, sync = (one.comp_avg_s, one.sync_avg_s) if mean else (one.comp_s, one.sync_s)
+        if comp is None:
+            continue
+        comp_s[one.device_type] = comp
+        if sync is not None:
+            sync_s[one.device_type] = sync
+        how = f"moving average, {one.avg_tasks} tasks" if mean else f"alone, {one.samples} tasks"
+        source[f"comp.{one.device_type}"] = f"{how}; {one.machine}"
+    if not comp_s:
+        return None
+    return ProfileRow(
+        model=name,
+        batch=group[0].batch,
+        model_bytes=max(one.model_bytes for one in group),
+        memory_bytes=max(one.memory_bytes for one in group),
+        comp_s=comp_s,
+        sync_s=sync_s,
+        source=source,
+    )
+
+
+def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> ProfileRow:
+    """An exported row on a cluster whose devices this machine's processor plays, in its seconds."""
+    comp_s, sync_s = row.comp_s.get(PROCESSOR), row.sync_s.get(PROCESSOR)
+    return replace(
+        row,
+        comp_s={} if comp_s is None else dict.fromkeys(types, comp_s / time_scale),
+        sync_s={} if sync_s is None else dict.fromkeys(types, sync_s / time_scale),
+    )
+
+
+def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        costs = json.loads(one.costs)
+        good = all(
+            0 < cost["comp_s"] < math.inf and 0 <= cost["sync_s"] < math.inf
+            for cost in costs.values()
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        good = False
+    if not good:
+        raise ValueError(f"table jobs: job {one.name} of run {one.run_name}: costs are damaged")
+    return cast("Mapping[str, Mapping[str, Any]]", costs)
+
+
+def _row(one: EndedJob, costs: Mapping[str, Mapping[str, Any]], name: str) -> ProfileRow:
+    source = {}
+    for kind, cost in sorted(costs.items()):
+        timed = cost.get("tasks", 0)
+        how = f"mean of {timed} tasks of" if timed else "as scheduled in"
+        source[f"comp.{kind}"] = f"{how} run {one.run_name}"
+    return ProfileRow(
+        model=name,
+        batch=0,
+        model_bytes=one.model_bytes,
+        memory_bytes=0,
+        comp_s={kind: cost["comp_s"] for kind, cost in sorted(costs.items())},
+        sync_s={kind: cost["sync_s"] for kind, cost in sorted(costs.items())},
+        source=source,
+    )
+
+
+def _job(one: EndedJob, index: int, cost: str, offset_s: float) -> Job:
+    return Job(
+        index=index,
+        name=one.name,
+        scale=one.scale,
+        rounds=one.rounds,
+        batch=one.batch,
+        model=one.model,
+        sync=cast("Literal['ps', 'ring']", one.sync),
+        weight=one.weight,
+        arrival_ns=seconds_to_ns(offset_s + one.arrival_s),
+        user=one.user,
+        group=one.group,
+        cost=cost,
+    )
+
+
+def _numbered(name: str, count: int) -> str:
+    mark = f"-{count}"
+    return name[: _NAME_CHARS - len(mark)] + mark

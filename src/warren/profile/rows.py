@@ -1,0 +1,171 @@
+"""The rows of the history database: what they hold, and their tables. Whoever opens it is in cli.
+
+Fields are columns of the same name and in the same order; their annotations say which values a
+column may hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+APPLICATION_ID: Final = 0x5752454E
+"""``PRAGMA application_id`` of such a database: WREN."""
+VERSION: Final = 1
+"""``PRAGMA user_version``: of the tables below. A newer one is refused, never touched."""
+
+DDL: Final = (
+    """CREATE TABLE profiles (
+        key TEXT NOT NULL, device_type TEXT NOT NULL,
+        app TEXT NOT NULL, source_sha256 TEXT NOT NULL, params TEXT NOT NULL,
+        batch INTEGER NOT NULL, sync TEXT NOT NULL, numerics TEXT NOT NULL, machine TEXT NOT NULL,
+        job TEXT NOT NULL, model TEXT,
+        model_bytes INTEGER NOT NULL, memory_bytes INTEGER NOT NULL,
+        comp_s REAL, sync_s REAL, samples INTEGER NOT NULL,
+        comp_avg_s REAL, sync_avg_s REAL, avg_tasks INTEGER NOT NULL,
+        updated_at REAL NOT NULL,
+        PRIMARY KEY (key, device_type))""",
+    """CREATE TABLE runs (
+        id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, began_at REAL NOT NULL,
+        until_ns INTEGER NOT NULL)""",
+    """CREATE TABLE jobs (
+        run TEXT NOT NULL REFERENCES runs (id), position INTEGER NOT NULL,
+        run_name TEXT NOT NULL, began_at REAL NOT NULL, arrival_s REAL NOT NULL,
+        name TEXT NOT NULL, "user" TEXT NOT NULL, "group" TEXT NOT NULL,
+        model TEXT, app TEXT, batch INTEGER NOT NULL, scale INTEGER NOT NULL, sync TEXT NOT NULL,
+        weight REAL NOT NULL, rounds INTEGER NOT NULL, status TEXT NOT NULL,
+        model_bytes INTEGER NOT NULL, costs TEXT NOT NULL, ended_at REAL NOT NULL,
+        PRIMARY KEY (run, position))""",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Of ``profiles``: what a kind of task costs on a device type, in real seconds.
+
+    The first columns are those of ``warren.profile.measured.TaskKind`` and its key. ``job`` and
+    ``model`` are those it was last seen with. ``comp_s`` and ``sync_s``: medians of ``samples``
+    tasks that ran alone; None: never measured so. ``*_avg_s``: moving averages over the
+    ``avg_tasks`` tasks of live runs. ``memory_bytes`` 0: not measured. ``updated_at``: Unix time.
+    """
+
+    key: str
+    device_type: str
+    app: str
+    source_sha256: str
+    params: str
+    batch: int
+    sync: str
+    numerics: str
+    machine: str
+    job: str
+    model: str | None
+    model_bytes: int
+    memory_bytes: int
+    comp_s: float | None
+    sync_s: float | None
+    samples: int
+    comp_avg_s: float | None
+    sync_avg_s: float | None
+    avg_tasks: int
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRun:
+    """Of ``runs``: one live run. What ended by cluster time ``until_ns`` is in the averages."""
+
+    id: str
+    name: str
+    began_at: float
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedJob:
+    """Of ``jobs``: a job of a live run that has finished, failed or was cancelled.
+
+    ``position`` is its index in the run. ``rounds`` is how many ran. ``costs`` is JSON:
+    by device type ``comp_s``, ``sync_s`` (means, in the run's cluster seconds) and ``tasks``, how
+    many were timed there; with 0 the times are those that the run was scheduled with.
+    ``began_at`` (of the run) and ``ended_at`` are Unix times.
+    """
+
+    run: str
+    position: int
+    run_name: str
+    began_at: float
+    arrival_s: float
+    name: str
+    user: str
+    group: str
+    model: str | None
+    app: str | None
+    batch: int
+    scale: int
+    sync: str
+    weight: float
+    rounds: int
+    status: str
+    model_bytes: int
+    costs: str
+    ended_at: float
+
+
+Row = TypeVar("Row", Profile, LiveRun, EndedJob)
+TABLES: Final[dict[type, str]] = {Profile: "profiles", LiveRun: "runs", EndedJob: "jobs"}
+_KEYS: Final[dict[type, tuple[str, ...]]] = {
+    Profile: ("key", "device_type"),
+    LiveRun: ("id",),
+    EndedJob: ("run", "position"),
+}
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (float,),
+    "str | None": (str, type(None)),
+    "float | None": (float, type(None)),
+}
+
+
+def upsert(kind: type) -> str:
+    """The statement that writes a row of this kind.
+
+    It takes the place of one with the same key, but for jobs: a job ends once.
+    """
+    names = [field.name for field in fields(kind)]
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in names)
+    again = "NOTHING" if kind is EndedJob else f"UPDATE SET {changes}"
+    return (
+        f"INSERT INTO {TABLES[kind]} ({', '.join(map(_quoted, names))}) "
+        f"VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT ({', '.join(_KEYS[kind])}) DO {again}"
+    )
+
+
+def select(kind: type, order: str) -> str:
+    """The statement that reads all rows of this kind, by these columns."""
+    names = ", ".join(_quoted(field.name) for field in fields(kind))
+    return f"SELECT {names} FROM {TABLES[kind]} ORDER BY {order}"
+
+
+def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
+    """A row as it was read.
+
+    Raises
+    ------
+    ValueError
+        If a value is none that the column may hold; the text names table and column.
+    """
+    columns = fields(kind)
+    for column, value in zip(columns, values, strict=True):
+        good = type(value) in _KINDS[str(column.type)]
+        if not good or (isinstance(value, int | float) and not 0 <= value < math.inf):
+            raise ValueError(f"table {TABLES[kind]}: column {column.name} holds {value!r}")
+    return kind(**{column.name: value for column, value in zip(columns, values, strict=True)})
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
