@@ -17,6 +17,7 @@ from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
 from warren.cli.output import OldDir, OutputDir, default_dir
+from warren.cli.remembering import remembered
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 
@@ -117,22 +118,31 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
     return load(out)
 
 
-def run(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
-    """Train a run for real and write its folder (``out/<name>-<policy>`` unless given)."""
+def run(
+    run: RunLike,
+    *,
+    out: str | Path | None = None,
+    place: str | None = None,
+    history: bool = True,
+) -> Result:
+    """Train a run for real and write its folder (``out/<name>-<policy>`` unless given).
+
+    ``history``: remember in the history database what ended and what tasks took.
+    """
     resolved = _resolve(run, place)
     check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
-    with OutputDir(path, durable=True) as folder:
+    with OutputDir(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
         run_live(resolved, folder)
     return load(path)
 
 
-def resume(folder: str | Path) -> Result:
-    """Go on with a run that was cut off, from its folder."""
+def resume(folder: str | Path, *, history: bool = True) -> Result:
+    """Go on with a run that was cut off, from its folder; ``history`` as for ``run``."""
     from warren.cli.commands.resuming import resume as go_on
 
     with OldDir(str(folder)) as opened:
-        go_on(str(folder), opened)
+        go_on(str(folder), opened, remember=history)
     return load(folder)
 
 

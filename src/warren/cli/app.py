@@ -9,6 +9,7 @@ import typer
 from warren import __version__
 from warren.cli import predict_app
 from warren.cli.options import Json, examples
+from warren.cli.profile_app import profile_app
 from warren.cli.trace_app import trace_app
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -126,6 +127,9 @@ def run(
     ] = None,
     dry_run: DryRun = False,
     check: Check = False,
+    no_history: Annotated[
+        bool, typer.Option("--no-history", help="Leave the history database alone.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Train for real under a scheduler.
@@ -135,7 +139,7 @@ def run(
     """
     from warren.cli.commands.runs import run_command
 
-    run_command(run_file, place, out, set_ or [], dry_run, check, json_, resume)
+    run_command(run_file, place, out, set_ or [], dry_run, check, json_, resume, not no_history)
 
 
 @app.command(
@@ -290,3 +294,4 @@ def schema(
 
 app.command(epilog=predict_app.EXAMPLES)(predict_app.predict)
 app.add_typer(trace_app)
+app.add_typer(profile_app)

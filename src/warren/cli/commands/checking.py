@@ -7,8 +7,7 @@ from pathlib import Path
 
 import typer
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, say
-from warren.cli.files import read
+from warren.cli.commands.inputs import answer, answers_alone, jobs_of, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 
@@ -33,15 +32,7 @@ def check_command(job_file: str, name: str | None, json_: bool) -> None:
 
 
 def _jobs(job_file: str, name: str | None) -> list[Job]:
-    from warren.profile.table import BATCHES
-    from warren.workload.load import load_jobs
-
-    known = load_jobs(job_file, read, batches=BATCHES).jobs
-    jobs = [job for job in known if name in (None, job.name)]
-    if not jobs:
-        some = ", ".join(job.name for job in known[:20])
-        message = f"no job {name!r} here; allowed: {some}" if known else "there are no jobs"
-        raise SpecError(Problem(file=job_file, field="--job", message=message))
+    jobs = jobs_of(job_file, name)
     without = [job.name for job in jobs if job.app is None]
     if without:
         message = f"no app to check in {', '.join(without)}"

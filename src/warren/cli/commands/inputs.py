@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from warren.cli.files import read
 from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
 from warren.model.run import Run
 
 
@@ -36,6 +37,26 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
         values[key.strip()] = value
     run = with_absolute_base(load_run(path, read, values, named=os.path.abspath(path), rows=TABLE))
     return run if place is None else placed(run, place, values)
+
+
+def jobs_of(path: str, name: str | None) -> list[Job]:
+    """The jobs of a jobs file; with a name, that job alone.
+
+    Raises
+    ------
+    SpecError
+        All that is wrong with the file, or that there is no such job.
+    """
+    from warren.profile.table import BATCHES
+    from warren.workload.load import load_jobs
+
+    every = load_jobs(path, read, batches=BATCHES).jobs
+    jobs = [job for job in every if name in (None, job.name)]
+    if not jobs:
+        some = ", ".join(job.name for job in every[:20])
+        message = f"no job {name!r} here; allowed: {some}" if every else "there are no jobs"
+        raise SpecError(Problem(file=path, field="--job", message=message))
+    return jobs
 
 
 def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:

@@ -19,6 +19,7 @@ from warren.cli.export import (
 )
 from warren.cli.files import read_dir, refused
 from warren.cli.output import OldDir
+from warren.cli.remembering import remembered
 from warren.core.history import History
 from warren.core.journal import MAGIC, Step, decode, frames
 from warren.model.errors import JournalError, Problem, SpecError
@@ -27,7 +28,9 @@ from warren.model.units import ns_to_seconds
 from warren.report.record import LIVE, Record
 
 
-def resume_command(path: str, given: Mapping[str, Any], check: bool, json_: bool) -> None:
+def resume_command(
+    path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool
+) -> None:
     """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
     wrong = [name for name, value in given.items() if value]
     if wrong:
@@ -36,15 +39,24 @@ def resume_command(path: str, given: Mapping[str, Any], check: bool, json_: bool
     folder = OldDir(path)
     try:
         with folder:
-            record = resume(path, folder, check=check, watch=True)
+            record = resume(path, folder, check=check, watch=True, remember=history)
     except BaseException as error:
         say_what_is_left(folder, error)
         raise
     finish(record, path, json_)
 
 
-def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = False) -> Record:
+def resume(
+    path: str,
+    folder: OldDir,
+    *,
+    check: bool = False,
+    watch: bool = False,
+    remember: bool = True,
+) -> Record:
     """Go on with the run of an open folder; ``watch``: show a person how it goes.
+
+    ``remember``: what ended, in the history database.
 
     Raises
     ------
@@ -62,7 +74,9 @@ def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = Fals
         say(f"{path}: every job has ended; nothing is left to run")
         record = load_record(path, files)
         folder.write(result_files(record))
-        return record
+        folder.keep()
+        with remembered(run, folder, wanted=remember):
+            return record
     if watch:
         _say_where(path, history, files["journal"])
     with named_after(f"{path}/run.yaml", run):
@@ -73,7 +87,8 @@ def resume(path: str, folder: OldDir, *, check: bool = False, watch: bool = Fals
 
             attend = live_view(run, path, history)
         cut_off = CutOff(journal=files["journal"], costs=costs)
-        return run_live(run, folder, Options(check=check, attend=attend), cut_off)
+        with remembered(run, folder, wanted=remember):
+            return run_live(run, folder, Options(check=check, attend=attend), cut_off)
 
 
 def _history(path: str, journal: bytes, run: Run) -> History | None:

@@ -56,13 +56,14 @@ def run_command(
     check: bool,
     json_: bool,
     resume: str | None,
+    history: bool,
 ) -> None:
     """Train one run file for real, or go on with a run that was cut off."""
     if resume is not None:
         from warren.cli.commands.resuming import resume_command
 
         given = {"RUN.yaml": run_file, "--place": place, "--out": out, "--set": overrides}
-        resume_command(resume, {**given, "--dry-run": dry_run}, check, json_)
+        resume_command(resume, {**given, "--dry-run": dry_run}, check, json_, history)
         return
     if run_file is None:
         message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
@@ -79,12 +80,13 @@ def run_command(
             return
         if run.cluster.engine != "plain":
             _check_plan(run)
+    from warren.cli.remembering import remembered
     from warren.cli.screen import live_view
 
     path = out or default_dir(run)
     folder = OutputDir(path, durable=True)
     try:
-        with named_after(run_file, run), folder:
+        with named_after(run_file, run), folder, remembered(run, folder, wanted=history):
             _say_start(run)
             record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
     except BaseException as error:

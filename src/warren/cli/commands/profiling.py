@@ -1,0 +1,230 @@
+"""``warren profile``: tasks are measured, and what was measured is shown, removed or handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from warren.cli.apps import check_apps
+from warren.cli.commands.inputs import (
+    answer,
+    answers_alone,
+    jobs_of,
+    named_after,
+    print_json,
+    say,
+    with_absolute_base,
+)
+from warren.cli.database import Database, default_file, known
+from warren.cli.files import read, refused, write_atomic
+from warren.model.cluster import Cluster
+from warren.model.costs import ProfileRow
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job, Workload
+from warren.model.run import Run
+from warren.profile.history import exported, on_types, snapshot, with_own_names
+from warren.profile.measured import PROCESSOR
+from warren.profile.rows import Profile
+
+_COMMANDS = "list, show, forget, export"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The options of ``warren profile export`` as typed."""
+
+    out: str | None
+    cluster: str | None
+    averages: bool
+    jobs: str | None
+
+
+@answers_alone()
+def measure_command(
+    job_file: str, cluster: str | None, name: str | None, tasks: int, db: str | None, json_: bool
+) -> None:
+    """Measure the jobs of a file, but for what is known."""
+    from warren.cli.measuring import profiles_of, row_of_run
+
+    run = _run(job_file, cluster, name)
+    with named_after(job_file, run):
+        check_apps(run)
+        jobs = run.workload.jobs
+        found = profiles_of(run, jobs, _file(db), tasks)
+        rows = {job.name: row_of_run(run, job, found[job.index]) for job in jobs}
+    if json_:
+        print_json([_measured(job, found[job.index], rows[job.name]) for job in jobs])
+        return
+    for job in jobs:
+        for line in _lines(job, found[job.index], rows[job.name]):
+            answer(line)
+
+
+@answers_alone()
+def list_command(db: str | None, json_: bool) -> None:
+    """All profiles, the latest first."""
+    rows = sorted(known(_file(db))[0], key=lambda row: (-row.updated_at, row.key))
+    if json_:
+        print_json([asdict(row) for row in rows])
+        return
+    if not rows:
+        say("nothing was measured yet")
+        return
+    answer(f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}  app, job")
+    for row in rows:
+        comp_s, sync_s = row.comp_s or row.comp_avg_s, row.sync_s
+        sync_s = row.sync_avg_s if row.comp_s is None else sync_s
+        answer(
+            f"{row.key[:12]}  {row.device_type:6}  {_time(comp_s):>10}  {_time(sync_s):>10}  "
+            f"{_size(row.memory_bytes):>8}  {row.app}, {row.job}"
+        )
+
+
+@answers_alone()
+def show_command(key: str, db: str | None, json_: bool) -> None:
+    """One key, every column."""
+    rows = _of_key(known(_file(db))[0], key)
+    if json_:
+        print_json([asdict(row) for row in rows])
+        return
+    for row in rows:
+        for name, value in asdict(row).items():
+            answer(f"{name:13}  {'-' if value is None else value}")
+
+
+@answers_alone()
+def forget_command(key: str, db: str | None, json_: bool) -> None:
+    """Remove one key."""
+    path = _file(db)
+    rows = _of_key(known(path)[0], key)
+    with Database(path) as database, database.transaction():
+        database.forget(rows[0].key)
+    say(f"forgotten: {rows[0].key[:12]}, {rows[0].app}, {rows[0].job}")
+    if json_:
+        print_json({"forgotten": rows[0].key})
+
+
+@answers_alone()
+def export_command(asked: Export, db: str | None, json_: bool) -> None:
+    """Profiles as a file of rows, or ended jobs as a jobs file."""
+    import yaml
+
+    from warren.workload.dump import dump_profiles
+
+    if asked.jobs is not None:
+        _export_jobs(asked, _file(db), json_)
+        return
+    rows = exported(known(_file(db))[0], averages=asked.averages)
+    if asked.cluster is not None:
+        cluster = _cluster(asked.cluster)
+        scale = cluster.emulate.time_scale if cluster.emulate else 1.0
+        rows = tuple(on_types(row, cluster.type_names, scale) for row in rows)
+    seconds = "real" if asked.cluster is None else f"{asked.cluster}'s"
+    text = dump_profiles(rows, f"Made by `warren profile export`, in {seconds} seconds.")
+    if asked.out is not None:
+        write_atomic(Path(asked.out), text)
+        say(f"written: {asked.out}, {len(rows)} rows")
+    if json_:
+        print_json(yaml.safe_load(text))
+    elif asked.out is None:
+        answer(text.rstrip("\n"))
+
+
+def _export_jobs(asked: Export, path: Path, json_: bool) -> None:
+    from warren.workload.dump import dump_profiles
+    from warren.workload.traces.convert import jobs_csv
+
+    if asked.out is not None or asked.cluster is not None or asked.averages:
+        message = "writes jobs; leave out --out, --cluster and --averages"
+        raise SpecError(Problem(file="--jobs", message=message))
+    to = Path(asked.jobs or "")
+    if to.suffix != ".csv":
+        raise refused(to, "allowed: a table of jobs, .csv")
+    try:
+        past = snapshot(known(path)[1])
+    except ValueError as error:
+        raise refused(path, str(error)) from None
+    costs = to.with_suffix(".profiles.yaml")
+    write_atomic(costs, dump_profiles(past.rows, f"Costs of {to.name}, jobs of live runs."))
+    write_atomic(to, jobs_csv(with_own_names(past.jobs)))
+    say(f"written: {to}, {len(past.jobs)} jobs; their costs, for `profiles:`, in {costs}")
+    if json_:
+        content = {"jobs": len(past.jobs), "to": str(to), "profiles": str(costs)}
+        print_json({**content, "digest": past.digest})
+
+
+def _file(db: str | None) -> Path:
+    try:
+        return default_file() if db is None else Path(db)
+    except OSError as error:
+        raise SpecError(Problem(file="--db", message=str(error))) from None
+
+
+def _run(job_file: str, cluster: str | None, name: str | None) -> Run:
+    """The jobs of a file on a cluster that this machine has, or plays."""
+    if not Path(job_file).exists():
+        message = f"no such file; allowed: a job file with --cluster, or {_COMMANDS}"
+        raise refused(Path(job_file), message)
+    chosen = jobs_of(job_file, name)
+    if cluster is None:
+        message = "is missing; allowed: a cluster file"
+        raise SpecError(Problem(file="profile", field="--cluster", message=message))
+    found = _cluster(cluster)
+    _check_types(cluster, found)
+    jobs = tuple(replace(job, index=index) for index, job in enumerate(chosen))
+    base = str(Path(job_file).parent)
+    run = Run(name=job_file, cluster=found, workload=Workload(jobs=jobs), base=base)
+    return with_absolute_base(run)
+
+
+def _cluster(path: str) -> Cluster:
+    from warren.workload.load import load_cluster
+
+    return load_cluster(path, read)
+
+
+def _check_types(path: str, cluster: Cluster) -> None:
+    """Refuse types that this machine lacks, unless they are played."""
+    absent = [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
+    if absent and cluster.emulate is None:
+        message = (
+            f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "
+            "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor"
+        )
+        raise SpecError(Problem(file=path, field="device_types", message=message))
+
+
+def _of_key(rows: Sequence[Profile], key: str) -> list[Profile]:
+    found = sorted({row.key for row in rows if key and row.key.startswith(key)})
+    if len(found) != 1:
+        some = ", ".join(one[:12] for one in (found or sorted({row.key for row in rows}))[:8])
+        what = "is the beginning of several keys" if found else "no such key"
+        message = f"{key!r}: {what}; allowed: {some}" if some else "nothing was measured yet"
+        raise SpecError(Problem(file="profile", field="KEY", message=message))
+    return [row for row in rows if row.key == found[0]]
+
+
+def _measured(job: Job, profile: Profile, row: ProfileRow) -> dict[str, Any]:
+    times = {"comp_s": dict(row.comp_s), "sync_s": dict(row.sync_s)}
+    sizes = {"model_bytes": row.model_bytes, "memory_bytes": row.memory_bytes}
+    return {"job": job.name, "key": profile.key, **times, **sizes, "profile": asdict(profile)}
+
+
+def _lines(job: Job, profile: Profile, row: ProfileRow) -> list[str]:
+    return [
+        f"{job.name}  {kind}  comp {_time(row.comp_s[kind])}  sync {_time(row.sync_s.get(kind))}  "
+        f"model {_size(row.model_bytes)}  memory {_size(row.memory_bytes)}  {profile.key[:12]}"
+        for kind in row.comp_s
+    ]
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds:.3f} s" if seconds >= 1 else f"{1000 * seconds:.3f} ms"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes else "-"

@@ -1,0 +1,174 @@
+"""``warren profile``: what is kept is shown, removed and handed on; nothing is measured here."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_runs import RUN, Warren, write_run
+
+from warren.cli.commands.profiling import _check_types
+from warren.cli.database import Database
+from warren.cli.files import read
+from warren.model.errors import SpecError
+from warren.workload.load import load_cluster, load_run
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))
+from profile_rows import BLANK, ended, rows
+
+FIRST = replace(BLANK, job="a", comp_s=0.5, sync_s=0.25, samples=3, model_bytes=4 * 10**6)
+SECOND = replace(
+    FIRST, key="f" * 64, job="b", comp_s=None, comp_avg_s=0.125, avg_tasks=9, updated_at=9.0
+)
+COMMANDS = ("list", "show x", "forget x", "export", "export --jobs past.csv")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "history.db"
+    with Database(path) as database, database.transaction():
+        database.put([*rows()[:3], ended(position=2, rounds=9), FIRST, SECOND])
+    return path
+
+
+def test_what_is_kept_is_listed_and_shown_the_latest_first(warren: Warren, db: Path) -> None:
+    found = warren("profile", "list", "--db", db)
+    assert [line.split()[0] for line in found.out.splitlines()] == ["key", "f" * 12, FIRST.key[:12]]
+    assert "125.000 ms" in found.out
+    assert warren("profile", "list", "--db", db, "--json").json == [asdict(SECOND), asdict(FIRST)]
+    shown = warren("profile", "show", FIRST.key[:6], "--db", db)
+    assert dict(line.split(None, 1) for line in shown.out.splitlines())["comp_s"] == "0.5"
+    one = warren("profile", "show", FIRST.key, "--db", db, "--json").json
+    assert one == [asdict(FIRST)]
+
+
+def test_a_key_that_is_forgotten_is_gone_and_no_other(warren: Warren, db: Path) -> None:
+    found = warren("profile", "forget", "fff", "--db", db, "--json")
+    assert (found.code, found.json) == (0, {"forgotten": "f" * 64})
+    assert warren("profile", "list", "--db", db, "--json").json == [asdict(FIRST)]
+    told = warren("profile", "forget", "fff", "--db", db).complaint
+    assert told == f"profile: KEY: 'fff': no such key; allowed: {FIRST.key[:12]}"
+
+
+def test_the_database_is_named_by_the_option_or_the_environment(
+    warren: Warren, db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARREN_HISTORY", str(db))
+    assert len(warren("profile", "list", "--json").json) == 2
+    assert warren("profile", "list", "--json", "--db", tmp_path / "none.db").json == []
+
+
+def test_exported_rows_price_jobs_of_a_run(warren: Warren, db: Path, tmp_path: Path) -> None:
+    jobs = "jobs: [{name: a, app: a.py:A, batch: 8, rounds: 3}]"
+    path = write_run(tmp_path / "in", jobs=jobs)
+    out = tmp_path / "in" / "rows.yaml"
+    cluster = tmp_path / "in" / "cluster.yaml"
+    found = warren("profile", "export", "--db", db, "--cluster", cluster, "--out", out, "--json")
+    assert found.code == 0, found.err
+    assert found.json == yaml.safe_load(out.read_text())
+    assert found.json["measured:a"]["comp"] == {"V100": 500.0, "K80": 500.0}  # time_scale 0.001
+    run = load_run(path, read, {"profiles": "rows.yaml"})
+    assert [row.model for row in run.profiles] == ["measured:a", "measured:b"]
+    told = warren("simulate", path, "--set", "profiles=rows.yaml", "--json")
+    assert told.code == 0, told.err
+    assert told.json["makespan_s"] == pytest.approx(3 * (500 + 250))
+    plain = warren("profile", "export", "--db", db)
+    assert yaml.safe_load(plain.out)["measured:b"]["comp"] == {"CPU": 0.125}
+
+
+def test_exported_jobs_are_a_workload_with_its_costs(
+    warren: Warren, db: Path, tmp_path: Path
+) -> None:
+    to = tmp_path / "in" / "past.csv"
+    path = write_run(tmp_path / "in", run=RUN.replace("jobs.yaml", "past.csv"),
+                     cluster="hosts: [{name: h, devices: {CPU: 2}}]")  # fmt: skip
+    found = warren("profile", "export", "--db", db, "--jobs", to, "--json")
+    assert (found.code, found.json["jobs"], found.json["to"]) == (0, 2, str(to))
+    assert len(found.json["digest"]) == 64
+    lines = to.read_text().splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["job", "a", "a-2"]
+    told = warren("simulate", path, "--set", "profiles=past.profiles.yaml", "--json")
+    assert told.code == 0, told.err
+    assert (told.json["jobs"], told.json["tasks"]) == (2, 2 * (5 + 9))
+    assert told.json["makespan_s"] >= 9 * 0.75
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_history_is_no_error_where_all_is_asked_for(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = warren("profile", *command.split(), "--db", tmp_path / "none.db", "--json")
+    if "x" in command.split():
+        assert found.complaint == "profile: KEY: nothing was measured yet"
+    else:
+        assert found.code == 0
+        assert isinstance(found.json, dict | list)
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_database_that_cannot_be_used_is_one_line(
+    warren: Warren, tmp_path: Path, command: str
+) -> None:
+    bad = tmp_path / "bad.db"
+    bad.write_bytes(b"x" * 5000)
+    found = warren("profile", *command.split(), "--db", bad)
+    assert (found.code, found.out) == (2, "")
+    assert found.complaint.startswith(f"{bad}: is no usable history database: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            "lst",
+            "lst: no such file; allowed: a job file with --cluster, or list, show, forget, exp",
+        ),
+        ("in/jobs.yaml", "profile: --cluster: is missing; allowed: a cluster file"),
+        ("in/jobs.yaml --cluster no.yaml", "no.yaml: cannot be read: no such file"),
+        (
+            "in/jobs.yaml --cluster in/cluster.yaml --job z",
+            "in/jobs.yaml: --job: no job 'z' here; ",
+        ),
+        ("in/jobs.yaml --cluster in/cluster.yaml --tasks 0", "profile measure: --tasks: "),
+        ("show", "profile show: KEY is missing; "),
+        ("export --jobs past.yaml", "past.yaml: allowed: a table of jobs, .csv"),
+        ("export --jobs past.csv --averages", "--jobs: writes jobs; leave out --out, --cluster "),
+    ],
+)
+def test_wrong_use_says_what_is_allowed(
+    warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, told: str
+) -> None:
+    write_run(tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    found = warren("profile", *arguments.split())
+    assert (found.code, found.out) == (2, "")
+    assert found.complaint.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("devices", "more", "absent"),
+    [
+        ("CPU: 2", "", ""),
+        ("CPU-big: 1, cpu: 1", "", ""),
+        ("V100: 1, CPU: 1, K80: 1", "", "V100, K80"),
+        ("V100: 1", "emulate: {time_scale: 1}", ""),
+    ],
+)
+def test_a_type_that_this_machine_lacks_is_refused_unless_it_is_played(
+    tmp_path: Path, devices: str, more: str, absent: str
+) -> None:
+    path = str(tmp_path / "c.yaml")
+    Path(path).write_text(f"hosts: [{{name: h, devices: {{{devices}}}}}]\n{more}\n")
+    cluster = load_cluster(path, read)
+    if not absent:
+        _check_types(path, cluster)
+        return
+    with pytest.raises(SpecError) as error:
+        _check_types(path, cluster)
+    start = f"{path}: device_types: this machine has no {absent}; allowed: CPU, "
+    assert str(error.value).startswith(start)
