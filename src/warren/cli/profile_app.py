@@ -78,8 +78,9 @@ def measure(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Measure a few tasks of each job; the word `measure` may be left out.
+    """Measure a few tasks of each job.
 
+    `warren profile JOB.yaml` is the same as `warren profile measure JOB.yaml`.
     What is known is not measured again: the same app, parameters, batch, numerics and machine.
     Device types that this machine lacks need `emulate` in the cluster.
     """
