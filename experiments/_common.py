@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 RESULTS = HERE / "results"
 DATA = Path(os.environ.get("WARREN_DATA", ROOT.parent / "shared" / "data"))
+
+_OWN = tempfile.TemporaryDirectory(prefix="warren-experiment-")
+# What is found does not hang on the history of whoever looks for it, and does not change that.
+os.environ.setdefault("WARREN_HISTORY", f"{_OWN.name}/history.db")
 
 
 def save(name: str, seed: int, content: Mapping[str, Any]) -> None:

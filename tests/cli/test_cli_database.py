@@ -162,6 +162,24 @@ def test_a_log_cut_off_anywhere_leaves_the_transactions_before_the_cut_and_no_ha
             left.unlink()
 
 
+def test_a_checkpoint_cut_off_anywhere_loses_nothing(path: Path, tmp_path: Path) -> None:
+    """The log is written into the file when the last writer leaves; until then it is whole."""
+    log, copy = path.with_name("history.db-wal"), tmp_path / "copy.db"
+    with Database(path) as database:
+        for number in range(5):
+            with database.transaction():
+                database.put(history_kill.entries(f"{number}", database.profiles()))
+        before, written = path.read_bytes(), log.read_bytes()
+    after, there = path.read_bytes(), {f"{number}" for number in range(5)}
+    assert len(after) > len(before)
+    for cut in range(0, len(after), 1000):
+        copy.write_bytes(after[:cut] + before[cut:])
+        copy.with_name("copy.db-wal").write_bytes(written)
+        assert history_kill.faults(copy, there) == []
+        for left in tmp_path.glob("copy.db*"):
+            left.unlink()
+
+
 def test_the_kill_program_sees_what_is_lost_and_what_is_there_by_halves(path: Path) -> None:
     with Database(path) as database, database.transaction():
         database.put(history_kill.entries("0", ()))

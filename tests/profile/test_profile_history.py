@@ -106,3 +106,4 @@ def test_exported_rows_price_the_job_that_was_measured_last_under_its_name() -> 
     played = on_types(rows[0], ("V100", "K80"), 0.5)
     assert played.comp_s == {"V100": 1.0, "K80": 1.0}
     assert math.isclose(played.sync_s["K80"], 0.5)
+    assert played.source["comp.V100"] == "alone, 3 tasks; m"

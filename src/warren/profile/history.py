@@ -133,8 +133,10 @@ def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> Profile
 def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> ProfileRow:
     """An exported row on a cluster whose devices this machine's processor plays, in its seconds."""
     comp_s, sync_s = row.comp_s.get(PROCESSOR), row.sync_s.get(PROCESSOR)
+    how = row.source.get(f"comp.{PROCESSOR}", "")
     return replace(
         row,
+        source={f"comp.{kind}": how for kind in types},
         comp_s={} if comp_s is None else dict.fromkeys(types, comp_s / time_scale),
         sync_s={} if sync_s is None else dict.fromkeys(types, sync_s / time_scale),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def measure_command(
     if json_:
         print_json([_measured(job, found[job.index], rows[job.name]) for job in jobs])
         return
+    if run.cluster.emulate is not None:
+        scale = run.cluster.emulate.time_scale
+        say(f"times are cluster seconds: those of this machine's processor / {scale:g}")
     for job in jobs:
         for line in _lines(job, found[job.index], rows[job.name]):
             answer(line)
@@ -90,7 +94,7 @@ def show_command(key: str, db: str | None, json_: bool) -> None:
         print_json([asdict(row) for row in rows])
         return
     for row in rows:
-        for name, value in asdict(row).items():
+        for name, value in {**asdict(row), "updated_at": _date(row.updated_at)}.items():
             answer(f"{name:13}  {'-' if value is None else value}")
 
 
@@ -220,6 +224,10 @@ def _lines(job: Job, profile: Profile, row: ProfileRow) -> list[str]:
     ]
 
 
+def _date(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(sep=" ", timespec="seconds")
+
+
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
@@ -227,4 +235,6 @@ def _time(seconds: float | None) -> str:
 
 
 def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:.1f} MB" if size_bytes else "-"
+    if not size_bytes:
+        return "-"
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
