@@ -33,7 +33,7 @@ def test_what_was_measured_is_not_measured_again_and_runs_add_to_it(
     command = ("profile", tmp_path / "in/jobs.yaml", "--cluster", tmp_path / "in/cluster.yaml")
     first = warren(*command, "--tasks", "5", "--json")
     assert first.code == 0, first.err
-    assert first.err == ["measuring 5 tasks of one, again"]  # two is of the same kind
+    assert first.err == ["measuring 5 tasks of one, two"]  # again is of the kind of two
     one, two, again = first.json
     assert two["key"] == again["key"] != one["key"]
     for row in first.json:

@@ -39,16 +39,17 @@ def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
         If an app's file cannot be read, or a job fails while it is measured.
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
-    found = profiles_of(run, jobs, _usable_file(), TASKS, " (no profile row)")
+    found = profiles_of(run, jobs, _usable_file(), TASKS)
     return {measured_key(job): row_of_run(run, job, found[job.index]) for job in jobs}
 
 
 def profiles_of(
-    run: Run, jobs: Sequence[Job], path: Path | None, tasks: int, why: str = ""
+    run: Run, jobs: Sequence[Job], path: Path | None, tasks: int, *, asked: bool = False
 ) -> dict[int, Profile]:
     """By job index its profile: from the database at ``path``, or measured now and kept there.
 
     Jobs of one kind are measured once. ``path`` None: nothing is known, and nothing is kept.
+    ``asked``: measuring is what was asked for, so averages of live runs will not do.
 
     Raises
     ------
@@ -56,15 +57,18 @@ def profiles_of(
         As ``measured_rows``; or the database cannot be read, and nothing was measured.
     """
     kinds = _kinds(run, jobs)
-    there = {} if path is None else _known(known(path)[0])
+    there = {} if path is None else _known(known(path)[0], alone=asked)
     old = [job for job in jobs if kinds[job.index].key in there]
     if old:
         _say_once(
             f"costs of {_names(old)} are known, measured before; `warren profile list` shows them"
         )
-    new = {kinds[job.index].key: job for job in jobs if kinds[job.index].key not in there}
+    new: dict[str, Job] = {}
+    for job in jobs:
+        if kinds[job.index].key not in there:
+            new.setdefault(kinds[job.index].key, job)
     if new:
-        costs = measure_jobs(run, list(new.values()), tasks, why)
+        costs = measure_jobs(run, list(new.values()), tasks, "" if asked else " (no profile row)")
         there |= _kept(
             path, [(kinds[job.index], job, costs[job.index]) for job in new.values()], tasks
         )
@@ -168,12 +172,13 @@ def _usable_file() -> Path | None:
     return path
 
 
-def _known(rows: Sequence[Profile]) -> dict[str, Profile]:
-    """By key, what this machine's processor takes."""
+def _known(rows: Sequence[Profile], *, alone: bool) -> dict[str, Profile]:
+    """By key, what this machine's processor takes; ``alone``: measured alone."""
     return {
         row.key: row
         for row in rows
-        if row.device_type == PROCESSOR and as_measured(row) is not None
+        if row.device_type == PROCESSOR
+        and (row.comp_s is not None if alone else as_measured(row) is not None)
     }
 
 

@@ -53,7 +53,7 @@ def measure_command(
     with named_after(job_file, run):
         check_apps(run)
         jobs = run.workload.jobs
-        found = profiles_of(run, jobs, _file(db), tasks)
+        found = profiles_of(run, jobs, _file(db), tasks, asked=True)
         rows = {job.name: row_of_run(run, job, found[job.index]) for job in jobs}
     if json_:
         print_json([_measured(job, found[job.index], rows[job.name]) for job in jobs])

@@ -1,0 +1,131 @@
+"""What is known is not measured again, and a database in the way costs nothing but time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from cli_runs import CHECKOUT, write_run
+
+from warren.cli import measuring
+from warren.cli.commands.inputs import run_of
+from warren.cli.database import Database, default_file
+from warren.cli.measuring import measured_rows, profiles_of
+from warren.live.training import numerics
+from warren.model.job import Job
+from warren.model.run import Run
+from warren.profile.averages import Took, blank, with_taken
+from warren.profile.measured import PROCESSOR, Measured
+
+APP = f"{CHECKOUT}/tests/cli/drawn_apps.py"
+JOBS = f"""\
+jobs:
+  - {{name: a, app: {APP}:Line}}
+  - {{name: b, app: {APP}:Line}}
+  - {{name: c, app: {APP}:Sides}}
+"""
+COST = Measured(comp_s=0.5, sync_s=0.25, model_bytes=40, memory_bytes=9)
+Asked = list[list[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Three jobs of two kinds, where a cluster second lasts 1 ms."""
+    return run_of(write_run(tmp_path / "in", jobs=JOBS), None, ())
+
+
+@pytest.fixture(autouse=True)
+def _own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "history.db"))
+    monkeypatch.setattr(numerics, "numerics_class", lambda threads: f"class of {threads}")
+    measuring._say_once.cache_clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """The names of the jobs that were measured, a list each time."""
+    return measured_by(monkeypatch, lambda: None)
+
+
+def measured_by(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> Asked:
+    asked: Asked = []
+
+    def measure_jobs(run: Run, jobs: Sequence[Job], tasks: int, why: str) -> dict[int, Measured]:
+        asked.append([job.name for job in jobs])
+        meanwhile()
+        return {job.index: COST for job in jobs}
+
+    monkeypatch.setattr(measuring, "measure_jobs", measure_jobs)
+    return asked
+
+
+def test_each_kind_is_measured_once_for_all_runs_and_that_is_told_once(
+    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = measured_rows(run)
+    assert first.keys() == {"measured:a", "measured:b", "measured:c"}
+    assert first["measured:a"].comp_s == {"V100": 500.0, "K80": 500.0}
+    assert first["measured:b"].sync_s == {"V100": 250.0, "K80": 250.0}
+    assert capsys.readouterr().err == ""
+    assert measured_rows(run) == measured_rows(run) == first
+    assert asked == [["a", "c"]]
+    told = "costs of a, b, c are known, measured before; `warren profile list` shows them\n"
+    assert capsys.readouterr().err == told
+
+
+def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
+    run: Run, asked: Asked
+) -> None:
+    kind = measuring._kinds(run, run.workload.jobs)[2]
+    row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
+    with Database(default_file()) as database, database.transaction():
+        database.put([row])
+    rows = measured_rows(run)
+    assert asked == [["a"]]
+    assert rows["measured:c"].comp_s["K80"] == 2000.0
+    found = profiles_of(run, run.workload.jobs, default_file(), 3, asked=True)
+    assert asked == [["a"], ["c"]]  # who asks for measuring gets it
+    assert (found[2].comp_s, found[2].comp_avg_s) == (0.5, 2.0)
+
+
+def test_what_a_run_adds_while_others_measure_is_not_lost(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = measuring._kinds(run, run.workload.jobs)[2]
+    row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
+
+    def meanwhile() -> None:
+        with Database(default_file()) as database, database.transaction():
+            database.put([row])
+
+    measured_by(monkeypatch, meanwhile)
+    measured_rows(run)
+    with Database(default_file()) as database:
+        (found,) = [one for one in database.profiles() if one.key == kind.key]
+    assert (found.comp_s, found.comp_avg_s, found.avg_tasks, found.job) == (0.5, 2.0, 4, "c")
+
+
+def test_a_database_that_cannot_be_read_is_told_and_all_is_measured(
+    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    default_file().write_bytes(b"x" * 5000)
+    assert measured_rows(run) == measured_rows(run)
+    assert asked == [["a", "c"]] * 2
+    lines = capsys.readouterr().err.splitlines()
+    start = f"measured costs are not kept: {default_file()}: is no usable history database: "
+    assert len(lines) == 2
+    assert all(line.startswith(start) for line in lines)
+    assert default_file().read_bytes() == b"x" * 5000
+
+
+def test_a_database_that_cannot_be_written_is_told_and_costs_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def meanwhile() -> None:
+        default_file().write_bytes(b"x" * 5000)
+
+    measured_by(monkeypatch, meanwhile)
+    assert measured_rows(run)["measured:a"].comp_s["V100"] == 500.0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"measured costs were not kept: {default_file()}: ")
