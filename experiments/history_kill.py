@@ -16,11 +16,13 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -144,8 +146,10 @@ def entries(run: str, known: Iterable[Profile]) -> list[LiveRun | EndedJob | Pro
 
 def faults(path: Path, told: set[str]) -> list[str]:
     """What is wrong with a database in which these runs were acknowledged."""
+    with closing(sqlite3.connect(path)) as plain:
+        verdict = plain.execute("PRAGMA integrity_check").fetchall()
+    found = [] if verdict == [("ok",)] else [f"not whole: {verdict}"]
     with Database(path) as database:
-        found = [] if database.check() == "ok" else [f"not whole: {database.check()}"]
         runs = {one.id for one in database.runs()}
         jobs = Counter(one.run for one in database.jobs())
         tasks = sum(one.avg_tasks for one in database.profiles())

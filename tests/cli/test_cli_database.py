@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warren.cli import database as opened
-from warren.cli.database import Database, default_file, known
+from warren.cli.database import Database, default_file, known_jobs, known_profiles
 from warren.model.errors import SpecError
 from warren.profile.rows import EndedJob, LiveRun, Profile
 
@@ -27,6 +27,10 @@ from profile_rows import BLANK, drawn, ended, rows
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "history.db"
+
+
+def known(path: Path) -> list[Profile | EndedJob]:
+    return [*known_profiles(path), *known_jobs(path)]
 
 
 def one_line(path: Path) -> str:
@@ -55,7 +59,7 @@ def test_rows_come_back_as_they_were_written(profiles: list[Profile], jobs: list
 
 
 def test_a_new_database_is_the_users_alone_and_reading_makes_none(path: Path) -> None:
-    assert known(path) == ((), ())
+    assert known(path) == []
     assert not path.parent.exists()
     with Database(path) as database:
         assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -157,7 +161,7 @@ def test_a_log_cut_off_anywhere_leaves_the_transactions_before_the_cut_and_no_ha
         copy.with_name("copy.db-wal").write_bytes(written[:cut])
         there = {f"{number}" for number, end in enumerate(ends) if end <= cut}
         assert history_kill.faults(copy, there) == []
-        assert {one.run for one in known(copy)[1]} == there
+        assert {one.run for one in known_jobs(copy)} == there
         for left in tmp_path.glob("copy.db*"):
             left.unlink()
 

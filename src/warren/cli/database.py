@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -127,11 +127,6 @@ class Database:
         with self._told():
             self._db.execute("DELETE FROM profiles WHERE key = ?", (key,))
 
-    def check(self) -> str:
-        """What SQLite says of the file's integrity: ``ok``, or what is wrong."""
-        with self._told(), closing(self._db.execute("PRAGMA integrity_check")) as found:
-            return "; ".join(str(line) for (line,) in found)
-
     def _all(self, kind: type[Row], order: str) -> list[Row]:
         with self._told(), closing(self._db.execute(select(kind, order))) as found:
             return [row_of(kind, values) for values in found]
@@ -207,18 +202,30 @@ def _make(path: Path) -> None:
         os.close(folder)
 
 
-def known(path: Path) -> tuple[Sequence[Profile], Sequence[EndedJob]]:
-    """What a database holds; a file that is not there holds nothing, and is not made.
+def known_profiles(path: Path) -> list[Profile]:
+    """The profiles of a database; a file that is not there holds none, and is not made.
 
     Raises
     ------
     SpecError
         As ``Database``.
     """
+    if not _is_there(path):
+        return []
+    with Database(path) as database:
+        return database.profiles()
+
+
+def known_jobs(path: Path) -> list[EndedJob]:
+    """The jobs of a database, as ``known_profiles``."""
+    if not _is_there(path):
+        return []
+    with Database(path) as database:
+        return database.jobs()
+
+
+def _is_there(path: Path) -> bool:
     try:
-        if not path.exists():
-            return (), ()
+        return path.exists()
     except OSError as error:
         raise refused(path, f"cannot be read: {error.strerror or error}") from None
-    with Database(path) as database:
-        return database.profiles(), database.jobs()

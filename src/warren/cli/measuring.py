@@ -10,7 +10,7 @@ from time import time
 from typing import Final
 
 from warren.cli.commands.inputs import say
-from warren.cli.database import Database, default_file, known
+from warren.cli.database import Database, default_file, known_profiles
 from warren.cli.remembering import source_hash
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
@@ -57,7 +57,7 @@ def profiles_of(
         As ``measured_rows``; or the database cannot be read, and nothing was measured.
     """
     kinds = _kinds(run, jobs)
-    there = {} if path is None else _known(known(path)[0], alone=asked)
+    there = {} if path is None else _known(known_profiles(path), alone=asked)
     old = [job for job in jobs if kinds[job.index].key in there]
     if old:
         _say_once(
@@ -165,7 +165,7 @@ def _usable_file() -> Path | None:
     """The database, if it can be read; else that is told."""
     try:
         path = default_file()
-        known(path)
+        known_profiles(path)
     except (OSError, SpecError) as error:
         say(f"measured costs are not kept: {error}")
         return None

@@ -18,7 +18,7 @@ from warren.cli.commands.inputs import (
     say,
     with_absolute_base,
 )
-from warren.cli.database import Database, default_file, known
+from warren.cli.database import Database, default_file, known_jobs, known_profiles
 from warren.cli.files import read, refused, write_atomic
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
@@ -69,7 +69,7 @@ def measure_command(
 @answers_alone()
 def list_command(db: str | None, json_: bool) -> None:
     """All profiles, the latest first."""
-    rows = sorted(known(_file(db))[0], key=lambda row: (-row.updated_at, row.key))
+    rows = sorted(known_profiles(_file(db)), key=lambda row: (-row.updated_at, row.key))
     if json_:
         print_json([asdict(row) for row in rows])
         return
@@ -89,7 +89,7 @@ def list_command(db: str | None, json_: bool) -> None:
 @answers_alone()
 def show_command(key: str, db: str | None, json_: bool) -> None:
     """One key, every column."""
-    rows = _of_key(known(_file(db))[0], key)
+    rows = _of_key(known_profiles(_file(db)), key)
     if json_:
         print_json([asdict(row) for row in rows])
         return
@@ -102,7 +102,7 @@ def show_command(key: str, db: str | None, json_: bool) -> None:
 def forget_command(key: str, db: str | None, json_: bool) -> None:
     """Remove one key."""
     path = _file(db)
-    rows = _of_key(known(path)[0], key)
+    rows = _of_key(known_profiles(path), key)
     with Database(path) as database, database.transaction():
         database.forget(rows[0].key)
     say(f"forgotten: {rows[0].key[:12]}, {rows[0].app}, {rows[0].job}")
@@ -120,7 +120,7 @@ def export_command(asked: Export, db: str | None, json_: bool) -> None:
     if asked.jobs is not None:
         _export_jobs(asked, _file(db), json_)
         return
-    rows = exported(known(_file(db))[0], averages=asked.averages)
+    rows = exported(known_profiles(_file(db)), averages=asked.averages)
     if asked.cluster is not None:
         cluster = _cluster(asked.cluster)
         scale = cluster.emulate.time_scale if cluster.emulate else 1.0
@@ -147,7 +147,7 @@ def _export_jobs(asked: Export, path: Path, json_: bool) -> None:
     if to.suffix != ".csv":
         raise refused(to, "allowed: a table of jobs, .csv")
     try:
-        past = snapshot(known(path)[1])
+        past = snapshot(known_jobs(path))
     except ValueError as error:
         raise refused(path, str(error)) from None
     costs = to.with_suffix(".profiles.yaml")
