@@ -116,7 +116,7 @@ class Database:
         return self._all(EndedJob, "ended_at, run, position")
 
     def put(self, rows: Iterable[Profile | LiveRun | EndedJob]) -> None:
-        """Write rows, in place of those with the same key; within a transaction."""
+        """Write rows as ``warren.profile.rows.upsert`` says; within a transaction."""
         with self._told():
             for row in rows:
                 values = [getattr(row, name) for name in type(row).__slots__]
