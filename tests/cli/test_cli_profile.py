@@ -10,7 +10,8 @@ import pytest
 import yaml
 from cli_runs import RUN, Warren, write_run
 
-from warren.cli.commands.profiling import _check_types
+from warren.cli.apps import check_apps
+from warren.cli.commands.profiling import _check_types, _run
 from warren.cli.database import Database
 from warren.cli.files import read
 from warren.model.errors import SpecError
@@ -172,3 +173,14 @@ def test_a_type_that_this_machine_lacks_is_refused_unless_it_is_played(
         _check_types(path, cluster)
     start = f"{path}: device_types: this machine has no {absent}; allowed: CPU, "
     assert str(error.value).startswith(start)
+
+
+def test_a_cluster_that_charges_switching_in_simulations_may_be_measured_for(
+    tmp_path: Path,
+) -> None:
+    write_run(tmp_path / "in")
+    cluster = tmp_path / "in" / "cluster.yaml"
+    cluster.write_text(f"{cluster.read_text()}switching: {{time: 1 s}}\n")
+    run = _run(str(tmp_path / "in" / "jobs.yaml"), str(cluster), "b")
+    check_apps(run)
+    assert [(job.index, job.name) for job in run.workload.jobs] == [(0, "b")]

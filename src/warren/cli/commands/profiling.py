@@ -175,7 +175,7 @@ def _run(job_file: str, cluster: str | None, name: str | None) -> Run:
     if cluster is None:
         message = "is missing; allowed: a cluster file"
         raise SpecError(Problem(file="profile", field="--cluster", message=message))
-    found = _cluster(cluster)
+    found = replace(_cluster(cluster), switching=None)  # which only simulations charge
     _check_types(cluster, found)
     jobs = tuple(replace(job, index=index) for index, job in enumerate(chosen))
     base = str(Path(job_file).parent)
