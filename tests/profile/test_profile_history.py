@@ -27,7 +27,7 @@ def test_jobs_keep_what_they_were_and_run_as_many_rounds_as_they_did() -> None:
         ("b", 7, 62_500_000_000),
     ]
     job = past.jobs[0]
-    assert (job.user, job.group, job.batch, job.scale, job.app) == ("ana", "g", 8, 2, None)
+    assert (job.user, job.group, job.batch, job.scale, job.app) == ("ana", "g", 8, 2, "a.py:A")
     assert past.jobs[0].cost == past.jobs[1].cost  # the same costs are one row
     assert len(past.rows) == 1
 

@@ -17,6 +17,7 @@ from warren.cli.compose import run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
 from warren.cli.output import OldDir, OutputDir, default_dir
+from warren.cli.recorded import recorded
 from warren.cli.remembering import remembered
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
@@ -176,11 +177,11 @@ def _resolve(run: RunLike, place: str | None) -> Run:
     if isinstance(run, Run):
         resolved = run
     elif isinstance(run, Mapping):
-        resolved = with_absolute_base(run_from_dict(run, ".", read, rows=TABLE))
+        resolved = with_absolute_base(run_from_dict(run, ".", read, rows=TABLE, recorded=recorded))
     else:
-        resolved = with_absolute_base(
-            load_run(str(run), read, named=os.path.abspath(run), rows=TABLE)
-        )
+        named = os.path.abspath(run)
+        loaded = load_run(str(run), read, named=named, rows=TABLE, recorded=recorded)
+        resolved = with_absolute_base(loaded)
     if place is not None:
         resolved = placed(resolved, place)
     return resolved

@@ -27,7 +27,7 @@ _NAME_CHARS: Final = 80
 class Snapshot:
     """Jobs that have ended, in order of their end, as they enter a run.
 
-    ``jobs``: no app, ``rounds`` as many as ran, ``cost`` a name of ``rows``, ``arrival_ns`` since
+    ``jobs``: ``rounds`` as many as ran, ``cost`` a name of ``rows``, ``arrival_ns`` since
     the earliest run of them began. ``digest``: SHA-256 of all that was read.
     """
 
@@ -63,7 +63,10 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
 
 
 def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """The jobs, the second of a name called ``NAME-2`` and so on, of at most 80 characters."""
+    """The jobs, the second of a name called ``NAME-2`` and so on, of at most 80 characters.
+
+    Without their apps, which lie where the run was: what is left can be simulated.
+    """
     taken = {job.name for job in jobs}
     seen: dict[str, int] = {}
     named = []
@@ -75,7 +78,7 @@ def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
             name = _numbered(job.name, count)
         seen[job.name] = count
         taken.add(name)
-        named.append(replace(job, name=name))
+        named.append(replace(job, name=name, app=None))
     return tuple(named)
 
 
@@ -180,6 +183,7 @@ def _job(one: EndedJob, index: int, cost: str, offset_s: float) -> Job:
         scale=one.scale,
         rounds=one.rounds,
         batch=one.batch,
+        app=one.app,
         model=one.model,
         sync=cast("Literal['ps', 'ring']", one.sync),
         weight=one.weight,

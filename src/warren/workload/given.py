@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final, TypeAlias
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
@@ -22,6 +23,10 @@ from warren.workload.sources import Sources
 from warren.workload.traces.request import Trace
 
 WORKLOAD, HISTORY = "workload", "history"
+DEFAULT: Final = "default"
+"""Names one's own history database."""
+Recorded: TypeAlias = Callable[[str], Trace]
+"""The jobs of a history database, with their costs; an empty path: of one's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +34,7 @@ class Given:
     """How the jobs under a ``key`` of a run file are found; what is wrong goes to ``files``.
 
     ``rows``: costs by model. ``batches``: of jobs that state none, by model. ``cluster`` None: it
-    is wrong, so nothing can be made for it.
+    is wrong, so nothing can be made for it. ``recorded`` None: no database can be read.
     """
 
     key: str
@@ -38,6 +43,7 @@ class Given:
     rows: Mapping[str, ProfileRow]
     batches: Mapping[str, int]
     run_seed: int
+    recorded: Recorded | None = None
 
     def jobs(self, spec: object) -> Trace | None:
         """The jobs, in their order; ``spec`` is the checked value of the key, None a wrong one."""
@@ -49,7 +55,23 @@ class Given:
         if isinstance(spec, WorkloadSpec) and isinstance(spec.jobs, list):
             found = self._inline(spec.jobs, (self.key, "jobs"))
             return found and replace(found, notes=tuple(spec.notes))
+        if isinstance(spec, WorkloadSpec) and spec.database is not None:
+            return self._recorded(spec.database)
         return self._made(spec)
+
+    def _recorded(self, named: str) -> Trace | None:
+        """The jobs of a database that a device type of the cluster can run; others are counted."""
+        read = self.recorded
+        if self.key != HISTORY or read is None:
+            message = "holds jobs that have ended: only a history may name it"
+            at = (self.key, "database")
+            self.files.problems.append(self.files.document.problem(at, message))
+            return None
+        if self.cluster is None:
+            return None
+        path = "" if named == DEFAULT else self.files.joined(named)
+        found = self.files.attempt(lambda: read(path))
+        return None if found is None else _that_fit(found, self.cluster.type_names)
 
     def _made(self, spec: object) -> Trace | None:
         """The jobs of a trace or of a generator."""
@@ -106,6 +128,17 @@ class Given:
             app_folder=folder,
             same_names=self.key == HISTORY,
         )
+
+
+def _that_fit(found: Trace, types: Sequence[str]) -> Trace:
+    rows = [row for row in found.profiles if not row.comp_s.keys().isdisjoint(types)]
+    names = {row.model for row in rows}
+    jobs = tuple(job for job in found.jobs if job.cost in names)
+    notes, others = found.notes, len(found.jobs) - len(jobs)
+    if others:
+        count = f"{others} {'job' if others == 1 else 'jobs'} of the history"
+        notes += (f"{count} not used: timed on other device types alone",)
+    return Trace(jobs=jobs, profiles=tuple(rows), notes=notes)
 
 
 def ended(found: Trace, file: str, problems: list[Problem]) -> Trace:

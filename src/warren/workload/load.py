@@ -18,6 +18,7 @@ from warren.model.run import Run
 from warren.workload.build_jobs import JobContext, sort_jobs
 from warren.workload.build_overheads import Nearby
 from warren.workload.document import Document, parse_document, parse_value
+from warren.workload.given import Recorded
 from warren.workload.overrides import split_keys
 from warren.workload.parts import cluster_of, documents, jobs_of
 from warren.workload.resolve import Resolver
@@ -35,6 +36,7 @@ def load_run(
     batches: Mapping[str, int] = _NONE,
     named: str = "",
     rows: Mapping[str, ProfileRow] = _NONE,
+    recorded: Recorded | None = None,
 ) -> Run:
     """The run that a run file describes, with all the files it names.
 
@@ -54,6 +56,8 @@ def load_run(
     rows
         Costs by model beside those of the run: generators draw from them. They also give
         ``batches``.
+    recorded
+        Gives the jobs of a history database.
 
     Raises
     ------
@@ -64,7 +68,8 @@ def load_run(
     values = {
         key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
     }
-    return Resolver(document, posixpath.dirname(path), read, batches, values, named, rows).run()
+    folder = posixpath.dirname(path)
+    return Resolver(document, folder, read, batches, values, named, rows, recorded).run()
 
 
 def run_from_dict(
@@ -76,6 +81,7 @@ def run_from_dict(
     overrides: Mapping[str, Any] = _NONE,
     batches: Mapping[str, int] = _NONE,
     rows: Mapping[str, ProfileRow] = _NONE,
+    recorded: Recorded | None = None,
 ) -> Run:
     """The run that a Python object describes: the same keys as a run file.
 
@@ -92,7 +98,8 @@ def run_from_dict(
         values = {key: plain(value) for key, value in overrides.items()}
     except ValueError as error:
         raise SpecError(Problem(file=name, message=str(error))) from None
-    return Resolver(document, base, read, batches, split_keys(values), rows=rows).run()
+    known = split_keys(values)
+    return Resolver(document, base, read, batches, known, rows=rows, recorded=recorded).run()
 
 
 def load_cluster(path: str, read: Reader) -> Cluster:

@@ -19,7 +19,7 @@ from warren.workload.build_run import build_profiles, build_scheduler, build_tru
 from warren.workload.checking import check
 from warren.workload.document import Document, Path, parse_document
 from warren.workload.files import Files
-from warren.workload.given import HISTORY, WORKLOAD, Given, apart, ended
+from warren.workload.given import HISTORY, WORKLOAD, Given, Recorded, apart, ended
 from warren.workload.grain import parse_grain
 from warren.workload.overrides import Key, apply, divide
 from warren.workload.parts import cluster_of, other_than_run
@@ -41,9 +41,10 @@ class Resolver:
         overrides: Mapping[Key, Any],
         named: str = "",
         rows: Mapping[str, ProfileRow] = MappingProxyType({}),
+        recorded: Recorded | None = None,
     ) -> None:
         self.document, self.folder, self.read = document, folder, read
-        self.named, self.rows = named or document.file, rows
+        self.named, self.rows, self.recorded = named or document.file, rows, recorded
         self.batches = {**{name: row.batch for name, row in rows.items()}, **batches}
         self.files = Files(document, folder, read)
         self.problems = self.files.problems
@@ -137,6 +138,7 @@ class Resolver:
             rows={**self.rows, **{row.model: row for row in profiles}},
             batches={**self.batches, **{row.model: row.batch for row in profiles}},
             run_seed=0 if spec is None else spec.seed,
+            recorded=self.recorded,
         )
         return given.jobs(getattr(spec, key, None))
 

@@ -138,11 +138,14 @@ class WorkloadSpec(Spec):
         | None
     ) = Field(None, description="A jobs file (YAML, or .csv), or a list of jobs.")
     trace: TraceSpec | None = Field(None, description="A public trace, to simulate.")
+    database: Line | None = Field(
+        None, description="Of a history: a history database, or default for one's own."
+    )
     notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadSpec:
-        if (self.jobs is None) == (self.trace is None):
+        if [self.jobs, self.trace, self.database].count(None) != 2:
             raise ValueError("needs exactly one of: jobs, trace, generate")
         return self
 

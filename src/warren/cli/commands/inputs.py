@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from warren.cli.files import read
+from warren.cli.recorded import recorded
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
@@ -35,7 +36,9 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
             message = f"{override!r} is not KEY=VALUE, for example grain='60 s'"
             raise SpecError(Problem(file="--set", message=message))
         values[key.strip()] = value
-    run = with_absolute_base(load_run(path, read, values, named=os.path.abspath(path), rows=TABLE))
+    named = os.path.abspath(path)
+    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=recorded)
+    run = with_absolute_base(loaded)
     return run if place is None else placed(run, place, values)
 
 

@@ -1,15 +1,17 @@
 """Which jobs are alike, so that those that have ended tell something of the others.
 
-A job's kinds, the most specific first: the same code (its model, else its app) of the same user
-under the same name, but for numbers at its ends (``model.past.stem``); that of the same user; that
-of anybody; all jobs. What is known of the first kind with ``ENOUGH`` ended jobs counts. Of one code
-any job that has ended says more than many of others.
+A job's kinds, the most specific first: the same code (its model, else its app's file and class,
+wherever the file lies) of the same user under the same name, but for numbers at its ends
+(``model.past.stem``); that of the same user; that of anybody; all jobs. What is known of the first
+kind with ``ENOUGH`` ended jobs counts. Of one code any job that has ended says more than many of
+others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from posixpath import basename
 from typing import Final, TypeAlias
 
 from warren.model.job import Job
@@ -30,7 +32,7 @@ _OF_CODE: Final = 1
 
 def kinds(job: Job) -> tuple[Kind, ...]:
     """The kinds of a job, the most specific first."""
-    whole = (job.model or job.app or "", job.user, stem(job.name))
+    whole = (job.model or basename(job.app or ""), job.user, stem(job.name))
     return tuple(whole[:length] for length in range(len(whole), -1, -1))
 
 
