@@ -59,7 +59,7 @@ class Memory:
     """
 
     count_T: tuple[int, ...]
-    line: Line | None = None
+    line: Line[Entry] | None = None
     known: Known = field(default_factory=dict)
 
 

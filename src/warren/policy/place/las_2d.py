@@ -39,7 +39,7 @@ from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.drawing import drawn
 from warren.policy.place.estimate import counts_T, gang_round_ns, gang_size, may_start, shares
-from warren.policy.place.line import Line, entries, put, take
+from warren.policy.place.line import Entry, Line, entries, put, take
 from warren.policy.place.queues import Queues, parse_queues, queues_of
 
 _TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
@@ -60,7 +60,7 @@ class Memory:
     ``ran``: of jobs that have not ended."""
 
     queues: Queues
-    line: Line | None = None
+    line: Line[Entry] | None = None
     ran: Mapping[int, Ran] = field(default_factory=dict)
 
 
@@ -126,7 +126,7 @@ class _Step:
 
     queues: Queues
     view: View
-    line: Line | None
+    line: Line[Entry] | None
     ran: dict[int, Ran]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)

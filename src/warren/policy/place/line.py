@@ -7,27 +7,30 @@ more than a dozen small tuples a decision.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 Entry: TypeAlias = tuple[float, int]
 """(key, job): the least is first; equal keys go by the job's index, which is its arrival."""
 
+E = TypeVar("E", bound=tuple[float, ...])
+"""What stands in a line: ``Entry``, or another tuple of numbers that ends with the job."""
 
-class Line(NamedTuple):
+
+class Line(NamedTuple, Generic[E]):
     """The first of a line, and two lines that hold the others; ``rank``: way to the nearest end."""
 
     rank: int
-    first: Entry
-    left: Line | None
-    right: Line | None
+    first: E
+    left: Line[E] | None
+    right: Line[E] | None
 
 
-def put(line: Line | None, entry: Entry) -> Line:
+def put(line: Line[E] | None, entry: E) -> Line[E]:
     """The line with one entry more."""
     return _joined(line, Line(1, entry, None, None))
 
 
-def take(line: Line) -> tuple[Entry, Line | None]:
+def take(line: Line[E]) -> tuple[E, Line[E] | None]:
     """The first entry, and the line without it."""
     if line.right is None:
         return line.first, line.left
@@ -35,9 +38,9 @@ def take(line: Line) -> tuple[Entry, Line | None]:
     return line.first, _joined(line.left, line.right)
 
 
-def entries(line: Line | None) -> list[Entry]:
+def entries(line: Line[E] | None) -> list[E]:
     """All of them, first to last; for a sentence, not for a decision."""
-    found, open_ = [], [line]
+    found, open_ = list[E](), [line]
     while open_:
         one = open_.pop()
         if one is not None:
@@ -46,10 +49,10 @@ def entries(line: Line | None) -> list[Entry]:
     return sorted(found)
 
 
-def _joined(one: Line | None, other: Line) -> Line:
+def _joined(one: Line[E] | None, other: Line[E]) -> Line[E]:
     """Both lines in one; goes down their right sides, which are short."""
-    path: list[Line] = []
-    rest: Line | None = other
+    path: list[Line[E]] = []
+    rest: Line[E] | None = other
     while one is not None and rest is not None:
         if rest.first < one.first:
             one, rest = rest, one

@@ -1,0 +1,148 @@
+"""One decision of HLAS and its kin: who stands where, and what idle groups take.
+
+Where a job stands is not decided here: ``Spot`` says it, as the policy sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warren.model.decision import Decision, Reason
+from warren.model.events import JobArrived
+from warren.model.plan import ENDLESS, Assignment
+from warren.model.view import View
+from warren.policy.place.estimate import MAKES_READY, fastest, gang_round_ns, may_start, shares
+from warren.policy.place.grouped import Groups
+from warren.policy.place.line import Line, put, take
+
+AGED: Final = -1.0
+"""Goes before all queues."""
+
+
+class Spot(NamedTuple):
+    """A job's queue, its place in it, and the job itself: the least goes first in each."""
+
+    queue: float
+    place: float
+    job: int
+
+
+@dataclass(slots=True)
+class Step:
+    """One decision in the making. ``shard``: first task not placed yet, of rounds begun here.
+
+    ``spot`` says where a job stands now. ``ages``: whether who has waited too long goes first.
+    """
+
+    view: View
+    groups: Groups
+    spot: Callable[[int], Spot]
+    ages: bool
+    line: Line[Spot] | None
+    young: Line[Spot] | None
+    partly: list[Spot]
+    assign: list[Assignment] = field(default_factory=list)
+    reasons: dict[int, Reason] = field(default_factory=dict)
+    shard: dict[int, int] = field(default_factory=dict)
+
+    def decision(self) -> Decision:
+        """What is assigned, and why others wait."""
+        for one in self.assign:
+            self.reasons.pop(one.job, None)
+        return Decision(assign=tuple(self.assign), reasons=self.reasons)
+
+    def queue_up(self) -> None:
+        """Who may begin a round now stands in the line."""
+        view = self.view
+        partly = (one.job for one in self.partly if may_start(view, one.job))
+        begun = [job for job in partly if view.next_shard_J.item(job)]
+        for event in view.changes:
+            if isinstance(event, MAKES_READY) and may_start(view, event.job):
+                self.line = put(self.line, self.spot(event.job))
+                self.reasons[event.job] = Reason.WAITING_FOR_TURN
+            if self.ages and isinstance(event, JobArrived):
+                self.young = put(self.young, Spot(0.0, 0.0, event.job))
+        while self.young is not None and self.spot(self.young.first.job).queue == AGED:
+            entry, self.young = take(self.young)
+            job = entry.job
+            if may_start(view, job) and job not in begun:
+                self.line = put(self.line, self.spot(job))
+        self.partly = sorted(self.spot(job) for job in begun)
+
+    def serve(self) -> None:
+        """Every idle group takes what it can."""
+        if self.line is None and not self.partly:
+            return
+        idle = self.groups.idle(self.view)
+        while idle and (self.line is not None or self.partly):
+            entry = self._next(idle[0]) if idle[0] else None
+            if entry is not None:
+                self._give(entry, idle)
+            idle = idle[1:]
+
+    def _next(self, devices: list[int]) -> Spot | None:
+        """Who is next on idle devices; who fits none of them is passed over."""
+        partly = next((one for one in self.partly if self._fitting(one.job, devices)), None)
+        found, passed = partly, list[Spot]()
+        while self.line is not None and (partly is None or self.line.first.queue < partly.queue):
+            entry, self.line = take(self.line)
+            if not self._stands(entry):
+                continue
+            if self._fitting(entry.job, devices):
+                found = entry
+                break
+            passed.append(entry)
+        for one in passed:
+            self.line = put(self.line, one)
+        if found is not None and found is partly:
+            self.partly.remove(found)
+        return found
+
+    def _stands(self, entry: Spot) -> bool:
+        """Whether a job stands there still: not if it has ended, been placed or changed places."""
+        job = entry.job
+        return may_start(self.view, job) and job not in self.shard and entry == self.spot(job)
+
+    def _fitting(self, job: int, devices: list[int]) -> list[int]:
+        """Of these devices those that fit the job, fastest first."""
+        return fastest(self.view, job, np.array(devices, dtype=np.int64), len(devices))
+
+    def _give(self, entry: Spot, idle: list[list[int]]) -> None:
+        """Place tasks of a job on the first idle group, of a stretch on as many as it needs.
+
+        Takes the devices of groups that are idle no more.
+        """
+        view, job = self.view, entry.job
+        first, scale = view.next_round_J.item(job), view.scale_J.item(job)
+        shard = self.shard.get(job, view.next_shard_J.item(job))
+        round_ns = self.groups.round_ns(view, job)
+        if shard == 0 and view.grain.rounds_for(round_ns, ENDLESS) > 1:
+            self._stretch(job, idle)
+            return
+        devices = self._fitting(job, idle[0])[: scale - shard]
+        for place, device in enumerate(devices, start=shard):
+            self.assign.append(Assignment(device, job, first, 1, (place,)))
+        self.shard[job] = shard + len(devices)
+        if self.shard[job] < scale:
+            self.partly = sorted([*self.partly, entry])
+
+    def _stretch(self, job: int, idle: list[list[int]]) -> None:
+        view, scale, gang = self.view, self.view.scale_J.item(job), list[int]()
+        for devices in idle:
+            if fitting := self._fitting(job, devices):
+                gang += fitting
+                devices.clear()
+            if len(gang) >= scale:
+                break
+        gang = gang[:scale]
+        rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), ENDLESS)
+        first = view.next_round_J.item(job)
+        self.assign += [
+            Assignment(device, job, first, rounds, shards)
+            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
+        ]
+        self.shard[job] = scale
