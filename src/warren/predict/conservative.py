@@ -1,0 +1,76 @@
+"""How many rounds a job will run at least: a fit of its loss, set right by jobs like it.
+
+What
+    HLAS-P predicts a few more rounds, conservatively, in three steps: what the loss curve promises;
+    then what jobs of its kind ran beyond the round it has come to; then how it stands in its
+    search. The first is ``warren.predict.rounds.sure_rounds``, the others are here.
+Source
+    HLAS (TCC'24), section V-A and Fig. 13.
+Differs
+    The paper averages alpha, which counts additional rounds, with "practical rounds in history",
+    which count all. Here both count additional rounds: of similar jobs that ran more than this one
+    has, what nine of ten ran more (nearest rank). If none did, history says nothing and alpha
+    stands alone; without a curve to fit, history stands alone. A fit that dares nothing counts as
+    0 rounds. "It falls far behind others" is said of the speed at which the loss descends, and of
+    no number: here a job is far behind if half of the others came to its best value in less than
+    half the rounds it has run. What is predicted shrinks by how much less: a job four times as slow
+    is left half of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.job import Stop
+from warren.model.progress import FloatArray, Progress
+
+_LOW: Final = 10
+"""One of so many jobs may run less than is taken from history."""
+_FAR: Final = 2.0
+"""Times the rounds of the others."""
+
+
+def beyond(past_rounds: Sequence[int], rounds: int) -> int | None:
+    """What nine of ten jobs that ran more than ``rounds`` ran beyond them; None if none did."""
+    further = sorted(one - rounds for one in past_rounds if one > rounds)
+    return further[-(-len(further) // _LOW) - 1] if further else None
+
+
+def averaged(fit: int | None, past: int | None) -> int:
+    """The mean of what is known, in whole rounds; 0 if nothing is. None: not known."""
+    known = [one for one in (fit, past) if one is not None]
+    return sum(known) // len(known) if known else 0
+
+
+def standing(stop: Stop, own: Progress, others: Sequence[Progress]) -> float:
+    """What is left of a prediction, in (0, 1]: 1 unless half of the others are much faster.
+
+    ``own`` and ``others`` are values of ``stop.metric``. Who has not come as far as this job is not
+    ahead of it; who has no value yet does not count. Of an even number the faster half is enough.
+    """
+    seen = [one for one in others if len(one)]
+    if not len(own) or not seen:
+        return 1.0
+    best = _rising(stop, own).max()
+    came = sorted(_first(_rising(stop, one) >= best, one) for one in seen)
+    return min(1.0, _FAR * came[(len(came) - 1) // 2] / int(own.rounds_P[-1]))
+
+
+def target_of(stop: Stop) -> float | None:
+    """The value at which a job stops; None: its rule states none."""
+    return stop.falls_to if stop.reaches is None else stop.reaches
+
+
+def _first(at_P: npt.NDArray[np.bool_], progress: Progress) -> float:
+    """After which rounds something was so for the first time; infinite: never."""
+    return float(progress.rounds_P[at_P.argmax()]) if at_P.any() else math.inf
+
+
+def _rising(stop: Stop, progress: Progress) -> FloatArray:
+    """The values, turned so that more is better."""
+    return progress.values_P if stop.reaches is not None else -progress.values_P
