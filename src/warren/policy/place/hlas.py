@@ -22,7 +22,7 @@ Differs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -40,6 +40,7 @@ from warren.model.events import (
 )
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
+from warren.policy.place.foresight import Blind, Foresight
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, attained_ns, make_groups
 from warren.policy.place.hlas_step import AGED, Spot, Step
@@ -49,15 +50,16 @@ from warren.policy.place.queues import Queues, parse_queues, queues_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``queues``: by attained service; ``line``: jobs whose next round may start; ``young``: jobs
-    that have not waited too long yet, if age counts; ``partly``: jobs of whose round some tasks are
-    placed."""
+    """``queues``: by expected size; ``line``: jobs whose next round may start; ``young``: jobs that
+    have not waited too long yet, if age counts; ``partly``: jobs of whose round some tasks are
+    placed; ``foresight``: what is expected of rounds to come."""
 
     queues: Queues
     groups: Groups | None = None
     line: Line[Spot] | None = None
     young: Line[Spot] | None = None
     partly: tuple[Spot, ...] = ()
+    foresight: Foresight = field(default_factory=Blind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class Hlas:
     source: ClassVar[str] = "HLAS (TCC'24) IV, Algorithms 1-3"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
+    by_ahead: ClassVar[bool] = False
+    """Whether in a queue the job goes first of which most rounds are expected, not by arrival."""
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
         {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
@@ -92,7 +96,12 @@ class Hlas:
     def initial(self, view: View) -> Memory:
         """Nothing is known of any job yet, so nothing is grouped; the past may give thresholds."""
         ended_ns = attained_ns(view, self._count(len(view.type_D)))
-        return Memory(queues=queues_of(self.thresholds, ended_ns))
+        queues = queues_of(self.thresholds, ended_ns)
+        return Memory(queues=queues, foresight=self.foresight(view))
+
+    def foresight(self, view: View) -> Foresight:
+        """What is expected of rounds to come before the first decision: nothing, ever."""
+        return Blind()
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Jobs that may go on take their places in the line; idle groups take from it."""
@@ -101,6 +110,7 @@ class Hlas:
                 return NOTHING, memory
             groups = make_groups(view, self._count(len(view.type_D)))
             memory = replace(memory, groups=groups)
+        memory = replace(memory, foresight=memory.foresight.after(view))
         assert memory.groups is not None
         step = Step(
             view=view,
@@ -123,22 +133,29 @@ class Hlas:
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
         had_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
-        spot, count = self.spot(view, memory, job), len(memory.queues)
+        spot = self.spot(view, memory, job)
+        count, said = len(memory.queues), memory.foresight.said(view, job)
         ahead = len({other.job for other in entries(memory.line) if other < spot})
         aged = spot.queue == AGED
         stands = "before all queues" if aged else f"queue {int(spot.queue) + 1} of {count}"
+        attained = f"has attained {had_ns / 1e9:.1f} s"
         return (
-            f"has attained {had_ns / 1e9:.1f} s, {stands}; "
+            f"{', '.join(filter(None, (attained, said, stands)))}; "
             f"{ahead} jobs go first when one of {len(memory.groups.devices)} groups is idle"
         )
 
     def spot(self, view: View, memory: Memory, job: int) -> Spot:
-        """Where a job stands now; queue 0 goes first, but for who has waited too long."""
+        """Where a job stands now, by H_n(t) = (R_n^r + R_n^p) T_n; who has waited too long, first.
+
+        HLAS, IV-C (R^p is 0) and V-B.
+        """
         if self.age and view.now_ns - view.arrival_ns_J.item(job) >= self.age_ns():
             return Spot(AGED, 0.0, job)
         assert memory.groups is not None, "a job has arrived, so there are groups"
-        had_ns = view.round_J.item(job) * memory.groups.round_ns(view, job)
-        return Spot(float(memory.queues.of(had_ns)), 0.0, job)
+        ahead = memory.foresight.ahead(view, job)
+        size_ns = (view.round_J.item(job) + ahead) * memory.groups.round_ns(view, job)
+        place = -ahead if self.by_ahead else 0
+        return Spot(float(memory.queues.of(size_ns)), place, job)
 
     def explain_cluster(self, cluster: Cluster, costs: CostTable) -> str:
         """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
