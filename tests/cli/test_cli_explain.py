@@ -56,3 +56,9 @@ def test_what_cannot_be_explained_is_one_line(
     other = tmp_path / "other.yaml"
     other.write_text("format: 1\nhosts: [{name: a, devices: {H200: 2}}]\n")
     assert "there are times for: K80, M60" in complaint(grouping, "--explain", other)
+
+
+@pytest.mark.parametrize("name", ["hlas-p", "hlas-l"])
+def test_kin_of_hlas_tell_its_groups(warren: Warren, cluster: Path, name: str) -> None:
+    told = [warren("policies", one, "--explain", cluster) for one in ("hlas", name)]
+    assert told[0].out == told[1].out != ""

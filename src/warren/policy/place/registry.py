@@ -18,6 +18,8 @@ POLICIES: Final[Mapping[str, str]] = {
     "hare": "warren.policy.place.hare:Hare",
     "hare-published": "warren.policy.place.hare_published:HarePublished",
     "hlas": "warren.policy.place.hlas:Hlas",
+    "hlas-l": "warren.policy.place.hlas_l:HlasL",
+    "hlas-p": "warren.policy.place.hlas_p:HlasP",
     "las-2d": "warren.policy.place.las_2d:Las2d",
     "plain": "warren.policy.place.plain:Plain",
     "sched-allox": "warren.policy.place.sched_allox:SchedAllox",
