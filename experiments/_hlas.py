@@ -27,6 +27,7 @@ WHY: Final = (
 )
 TITLES: Final = {
     "load": "How fast the jobs come",
+    "pace": "How fast jobs come of which something can be predicted",
     "philly": "Arrivals, GPUs and run times of the Philly trace",
 }
 SEEDS_ONCE: Final = 5

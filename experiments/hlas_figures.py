@@ -5,8 +5,8 @@ arrivals. The paper prints neither its rounds nor its pace of arrivals, so its s
 compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of hlas alone; as many
 groups as GPUs is Algorithm 1 to the letter, which loops over GPUs. *load*: how fast the jobs come,
 which the paper does not say. *25*: what decisions cost when all jobs arrive at once. *26*, *27*:
-GPUs and jobs again, where jobs show losses and resemble those of a history. *philly*: GPUs, with
-the arrivals, GPUs and run times of the Philly trace.
+GPUs and jobs again, where jobs show losses and resemble those of a history; *pace*: how fast such
+jobs come. *philly*: GPUs, with the arrivals, GPUs and run times of the Philly trace.
 
 ``--part 22`` (or another) makes one part and keeps the results of the others; ``--place gittins``
 makes the rows of one policy again and keeps those of the others.
@@ -29,8 +29,11 @@ SINGLE: Final = " of single GPUs"
 BLIND: Final = (
     "hlas", "hlas" + SINGLE, "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit", "gittins",
 )  # fmt: skip
-PREDICTING: Final = ("hlas-p", "hlas-p" + SINGLE, "hlas-l", "hlas-l" + SINGLE)
-PLACES: Final = (*BLIND, *PREDICTING)
+PREDICTING: Final = (
+    "hlas", "hlas" + SINGLE, "fifo", "gittins",
+    "hlas-p", "hlas-p" + SINGLE, "hlas-l", "hlas-l" + SINGLE,
+)  # fmt: skip
+PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING)))
 GPUS: Final = 160
 GPUS_KEY: Final = "cluster.hosts.devices"
 JOBS_KEY: Final = "workload.jobs"
@@ -60,8 +63,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "jobs", JOBS_KEY, (100, 200, 400, 800, 1600, 3200),
         places=("hlas", "las-2d", "gittins"), sets=("workload.load=null",), seeds=1,
     ),
-    "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PLACES),
-    "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PLACES),
+    "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PREDICTING),
+    "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PREDICTING),
+    "pace": Figure("load", "workload.load", (0.5, 2, 4), run="predicted", places=PREDICTING),
     "philly": Figure("GPUs", GPUS_KEY, (256, 512, 1024), run="philly", places=PLACES, seeds=2),
 }  # fmt: skip
 
