@@ -53,6 +53,25 @@ def fidelity(result: Mapping[str, Any]) -> str:
     )
 
 
+def unknown_lengths(result: Mapping[str, Any]) -> str:
+    """Jobs that end when they reach a target."""
+    rows = [
+        [one["place"], f"{one['finished']} of {one['jobs']}", one["same_bits"], one["rounds"],
+         f"{one['overruns']:.0f} of {one['tasks']}", f"{one['mean_error_pct']:.2f} %",
+         f"{one['max_error_pct']:.2f} %"]
+        for one in result["rows"]
+    ]  # fmt: skip
+    head = ["policy", "finished", "with plain's bits", "rounds", "tasks that overran",
+            "mean JCT error", "largest"]  # fmt: skip
+    return (
+        "## Jobs of which nobody knows how long they run\n\nThe 28 jobs of testbed15 without "
+        "rounds, on its 15 emulated devices: each ends when what it is evaluated by reaches its "
+        "target (`experiments/hare/testbed15-open.yaml`). hlas has a group a device. The simulator "
+        "is told the rounds that ran, its policies are not; limit of the error: "
+        f"{result['limit_pct']:g} %.\n\n" + table(head, rows)
+    )
+
+
 def faults(result: Mapping[str, Any]) -> str:
     """Killed processes, undisturbed schedules, and the planted app."""
     parts = result["parts"]

@@ -38,7 +38,8 @@ def rounds(result: Mapping[str, Any]) -> str:
         "average, not sure; where it says never, that counts as too many, and ratios are of the "
         "others.\n\n"
         + table(head, rows)
-        + "\n\n"
+        + "\n\nOf a task that no curve was chosen on, the rows without the curve's task tell: "
+        "there the limit holds of all cases, but not of those above 0.\n\n"
         + _by_seen(result, sure, left, ~tuned)
         + "\n\n"
         + _seconds(parts["seconds"])

@@ -159,6 +159,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "same_bits": _same_bits,
     "predicted": _predicted,
     "fidelity": _evidence_live.fidelity,
+    "unknown_lengths": _evidence_live.unknown_lengths,
     "faults": _evidence_live.faults,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,

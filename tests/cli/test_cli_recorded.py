@@ -87,3 +87,22 @@ def test_a_database_that_cannot_be_the_past_is_told(
 ) -> None:
     with pytest.raises(SpecError, match=message):
         run_of(history, key)
+
+
+def test_a_past_that_no_device_type_ran_is_no_past(database: Path) -> None:
+    data = {
+        "cluster": {"hosts": [{"name": "a", "devices": {"A100": 1}}]},
+        "workload": [{"name": "a", "model": "m", "rounds": 3}],
+        "profiles": {"m": {"model": 8, "comp": {"A100": 1}, "sync": {"A100": 0}}},
+        "history": {"database": "default"},
+    }
+    with pytest.raises(SpecError, match="default: none of its 7 jobs was timed on A100"):
+        run_from_dict(data, "", lambda _: b"", rows=TABLE, recorded=recorded)
+
+
+def test_an_empty_file_is_no_database_and_stays_empty(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    with pytest.raises(SpecError, match="holds no job"):
+        recorded(str(path))
+    assert not path.read_bytes()

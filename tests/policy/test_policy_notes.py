@@ -61,7 +61,8 @@ def test_similar_is_the_same_name_but_for_numbers_else_the_same_user() -> None:
     def similar(name: str, user: str) -> tuple[str, tuple[int, ...]]:
         return records.similar(replace(worlds.job(0, user=user), name=name))
 
-    assert similar("77-bert", "cia") == ("name", (3, 7))
+    assert similar("77-bert", "ben") == ("name", (7,))
+    assert similar("77-bert", "cia") == similar("bert", "") == ("name", (3, 7))
     assert similar("gcn-2", "ben") == ("name", (5,))
     assert similar("resnet", "ana") == ("user", (3, 5))
     assert similar("resnet", "cia") == ("", ())

@@ -60,6 +60,7 @@ def test_a_snapshot_is_the_same_in_whatever_order_its_jobs_are_read(rows: list[E
 def test_the_hash_of_a_snapshot_changes_with_what_is_in_it(change: dict[str, object]) -> None:
     assert snapshot([ended(**change)]).digest != snapshot([ended()]).digest
     assert snapshot([ended(), ended("x", status="failed")]).digest == snapshot([ended()]).digest
+    assert snapshot([ended(), ended("x", costs="{}")]).digest == snapshot([ended()]).digest
 
 
 @pytest.mark.parametrize(

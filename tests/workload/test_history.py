@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from trace_samples import PHILLY
 from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
@@ -172,3 +173,8 @@ def test_the_line_of_a_job_without_rounds_is_told() -> None:
     text += "history:\n  - {name: k, model: vgg19, rounds: 3}\n  - {name: l, model: vgg19}\n"
     with pytest.raises(SpecError, match=r"^r.yaml:5: job of the history l: rounds is required"):
         load_run("r.yaml", reader({"r.yaml": text}), rows=TABLE)
+
+
+def test_the_jobs_of_a_trace_are_in_the_order_in_which_they_came() -> None:
+    run = run_of({"trace": {"format": "philly", "path": "p.csv"}}, {"d/p.csv": PHILLY})
+    assert [name for name, _, _ in past(run)] == ["row-2", "row-3", "row-1", "row-9"]

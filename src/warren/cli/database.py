@@ -226,6 +226,6 @@ def known_jobs(path: Path) -> list[EndedJob]:
 
 def _is_there(path: Path) -> bool:
     try:
-        return path.exists()
+        return path.exists() and path.stat().st_size > 0
     except OSError as error:
         raise refused(path, f"cannot be read: {error.strerror or error}") from None

@@ -19,12 +19,11 @@ from warren.cli.files import read, read_dir
 from warren.cli.output import OutputDir
 from warren.cli.signals import held
 from warren.core.journal import MAGIC, Step, frames
-from warren.model.errors import WarrenError
 from warren.model.events import JobCancelled, JobFailed, TasksDone
 from warren.model.run import Run
 from warren.profile.averages import Took, blank, with_taken
 from warren.profile.measured import PROCESSOR, TaskKind, task_kind
-from warren.profile.rows import LiveRun, Profile
+from warren.profile.rows import EndedJob, LiveRun, Profile
 from warren.report.record import Record
 from warren.report.times import TaskTimes, task_times
 
@@ -47,7 +46,7 @@ def remembered(run: Run, out: OutputDir, *, wanted: bool = True) -> Iterator[Non
             with held():
                 try:
                     _remember(out.path, sources, began_at)
-                except (WarrenError, OSError) as error:
+                except Exception as error:  # whatever it is, the run itself has ended well
                     say(f"the history was not kept: {error}")
 
 
@@ -82,19 +81,21 @@ def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None
     history, costs = load_history(name, files["journal"], run), load_costs(name, files, run)
     record = Record(run=run, history=history, costs=costs)
     times = {} if is_padded(run) else _by_job(task_times(record))
-    with Database(default_file()) as database, database.transaction():
+    with Database(default_file()) as database:
         now = time.time()
         before = {one.id: one for one in database.runs()}.get(number)
         last_ns = int(history.timeline.end_ns_R.max(initial=0))
         entry = LiveRun(id=number, name=run.name, began_at=began_at, until_ns=last_ns)
         if before is not None:
             entry = replace(entry, began_at=before.began_at)
-        database.put([entry])
-        database.put(ended_jobs(record, times, folder, entry, now))
-        if run.cluster.engine != "plain":
-            known = {(one.key, one.device_type): one for one in database.profiles()}
-            fresh = _after(times, -1 if before is None else before.until_ns)
-            database.put(_averages(record, fresh, known, sources, folder, now))
+        rows: list[LiveRun | EndedJob] = [entry, *ended_jobs(record, times, folder, entry, now)]
+        # Whoever else writes waits for no more than this.
+        with database.transaction():
+            database.put(rows)
+            if run.cluster.engine != "plain":
+                known = {(one.key, one.device_type): one for one in database.profiles()}
+                fresh = _after(times, -1 if before is None else before.until_ns)
+                database.put(_averages(record, fresh, known, sources, folder, now))
 
 
 def _number(journal: bytes) -> str | None:

@@ -39,6 +39,8 @@ class Snapshot:
 def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
     """The finished ones of these jobs; of others nobody knows how long they would have been.
 
+    Those of which no task was timed are left out.
+
     Times between runs are real ones, those within a run its cluster seconds.
 
     Raises
@@ -46,7 +48,8 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
     ValueError
         If the costs of a job are not what ``EndedJob`` says.
     """
-    past = [one for one in ended if one.status == FINISHED and one.rounds > 0]
+    done = (one for one in ended if one.status == FINISHED and one.rounds > 0)
+    past = [one for one in done if _costs(one)]
     past.sort(key=lambda one: (one.ended_at, one.run, one.position))
     first_s = min((one.began_at for one in past), default=0.0)
     rows: dict[tuple[Any, ...], ProfileRow] = {}

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
-from warren.model.errors import Problem
+from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.workload.build_jobs import JobContext, build_jobs, job_seed
 from warren.workload.document import Path
@@ -70,11 +70,11 @@ class Given:
         if self.cluster is None:
             return None
         path = "" if named == DEFAULT else self.files.joined(named)
-        found = self.files.attempt(lambda: read(path))
-        return None if found is None else _that_fit(found, self.cluster.type_names)
+        types = self.cluster.type_names
+        return self.files.attempt(lambda: _that_fit(read(path), types, named))
 
     def _made(self, spec: object) -> Trace | None:
-        """The jobs of a trace or of a generator."""
+        """The jobs of a trace or of a generator; of a history in the order in which they came."""
         if spec is None or self.cluster is None:
             return None
         ground = Ground(
@@ -86,7 +86,12 @@ class Given:
         )
         content = self.files.content
         sources = Sources(ground=ground, folder=self.files.folder, content=content)
-        return self.files.attempt(lambda: sources.of(spec))
+        found = self.files.attempt(lambda: sources.of(spec))
+        if found is None or self.key != HISTORY:
+            return found
+        in_order = sorted(found.jobs, key=lambda job: job.arrival_ns)
+        jobs = (replace(job, index=index) for index, job in enumerate(in_order))
+        return replace(found, jobs=tuple(jobs))
 
     def _seed(self) -> int:
         """What draws and jobs without a seed take theirs from: the past is not the run itself."""
@@ -130,10 +135,13 @@ class Given:
         )
 
 
-def _that_fit(found: Trace, types: Sequence[str]) -> Trace:
+def _that_fit(found: Trace, types: Sequence[str], named: str) -> Trace:
     rows = [row for row in found.profiles if not row.comp_s.keys().isdisjoint(types)]
     names = {row.model for row in rows}
     jobs = tuple(job for job in found.jobs if job.cost in names)
+    if not jobs:
+        message = f"none of its {len(found.jobs)} jobs was timed on {' or '.join(types)}"
+        raise SpecError(Problem(file=named, message=message))
     notes, others = found.notes, len(found.jobs) - len(jobs)
     if others:
         count = f"{others} {'job' if others == 1 else 'jobs'} of the history"

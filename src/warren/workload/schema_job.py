@@ -78,7 +78,7 @@ class JobSpec(Spec):
     weight: float = Field(1.0, gt=0, le=1e12, description="Of its JCT in the sum.")
     arrival: TimeNs = 0
     user: Line | Literal[""] = Field("", description="Whose job it is, for tables.")
-    group: Line | Literal[""] = Field("", description="Of whom, for tables.")
+    group: Line | Literal[""] = Field("", description="The search it belongs to.")
     seed: Seed | None = Field(None, description="Default: from the run's seed and the job's name.")
     numerics: Annotated[str, *choice("strict", "mixed")] = Field(
         "strict", description="Whether the job must stay in one numerics class."

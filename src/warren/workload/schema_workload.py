@@ -146,7 +146,9 @@ class WorkloadSpec(Spec):
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadSpec:
         if [self.jobs, self.trace, self.database].count(None) != 2:
-            raise ValueError("needs exactly one of: jobs, trace, generate")
+            raise ValueError(
+                "needs exactly one of: jobs, trace, generate; a history may also name a database"
+            )
         return self
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from warren.model.plan import ENDLESS
 from warren.model.view import View
 from warren.policy.place.foresight import Foresight, Guess, Guesses, ahead_of, guess, is_due, ready
 from warren.policy.place.hlas import Hlas
@@ -58,6 +59,8 @@ class Fitted:
         """The rounds that are left of the latest fit."""
         made, rounds = self.guesses.get(job), self.ahead(view, job)
         why = f" (fitted after {made.made})" if made and made.until > made.made else ""
+        if rounds > ENDLESS // 2:
+            return f"never comes to its target by its fit{why}"
         return f"is expected to run {rounds} rounds more{why}"
 
 

@@ -9,9 +9,10 @@ Source
     Hare with HLAS (TCC'24), section V, Figs. 12 and 13.
 Differs
     What is predicted: ``warren.predict.conservative``; how often: ``foresight``; the rest:
-    ``hlas``. Similar is who has the same name but for numbers at its ends, else the same user,
-    among jobs that ended before the run or in it (``records``). A new prediction is made when the
-    job takes its place in the line, and holds until it is consumed, whoever joins its search.
+    ``hlas``. Similar is who has the same name but for numbers at its ends, one's own jobs before
+    those of others, else who is of the same user, among jobs that ended before the run or in it
+    (``records``). A new prediction is made when the job takes its place in the line, and holds
+    until it is consumed, whoever joins its search.
     That the largest R^p goes first inside a queue looks like the longest job first, against Fig.
     12(c), where the jobs of unknown size run before the one that is known to be long. Both hold:
     that one stands in a later queue, for its size. Among jobs of about the same size, which are in
@@ -94,7 +95,8 @@ class Careful:
         records, searches = self.records.learned(view), self.searches
         for event in view.changes:
             if isinstance(event, JobArrived) and (group := view.jobs[event.job].group):
-                searches = searches.noted(group, (*(searches.get(group) or ()), event.job))
+                latest = (searches.get(group) or ())[-_OTHERS:]
+                searches = searches.noted(group, (*latest, event.job))
         if records is self.records and searches is self.searches:
             return self
         return replace(self, records=records, searches=searches)

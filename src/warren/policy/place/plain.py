@@ -2,7 +2,7 @@
 
 What
     The plain engine is the oracle of what a job computes; it schedules nothing. This policy
-    hands it every job once, in order of arrival.
+    hands it every job once, in order of arrival; of unknown length, until it ends.
 Source
     None; not a scheduler to compare with.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from warren.model.decision import NOTHING, Decision
 from warren.model.events import Event, JobArrived, JobFailed, RolledBack, RoundsDone
-from warren.model.plan import Assignment
+from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 
 
@@ -42,7 +42,8 @@ class Plain:
             return NOTHING, None
         job = int(waiting[0])
         first, scale = int(view.next_round_J[job]), int(view.scale_J[job])
-        rounds = int(view.rounds_J[job]) - first
+        known = int(view.rounds_J[job])
+        rounds = known - first if known >= 0 else ENDLESS
         return Decision(assign=(Assignment(0, job, first, rounds, tuple(range(scale))),)), None
 
     def explain(self, view: View, memory: None, job: int) -> str:

@@ -1,8 +1,9 @@
 """How long jobs ran that have ended, by what a later job may have alike with them.
 
-Similar is who has the same name (``warren.model.past.stem``), else who is of the same user; after
-V-A of HLAS (TCC'24), and coarser than the kinds of ``gittins``, which look at the code first. Jobs
-that ended before the run count, and those that end in it; of each kind the latest ``MOST``.
+Similar is who has the same name (``warren.model.past.stem``), one's own jobs before those of others,
+else who is of the same user; after V-A of HLAS (TCC'24), and coarser than the kinds of ``gittins``,
+which look at the code first. Where a trace names all jobs alike, this is the same user. Jobs that
+ended before the run count, and those that end in it; of each kind the latest ``MOST``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from warren.model.view import View
 from warren.policy.place.kinds import MOST
 from warren.policy.place.notes import Notes
 
-Kind: TypeAlias = tuple[str, str]
-"""("name", its stem) or ("user", the user)."""
+Kind: TypeAlias = tuple[str, ...]
+"""("name", its stem, the user), ("name", its stem) or ("user", the user)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +59,4 @@ def records_of(past: Past) -> Records:
 def _kinds(job: Job) -> tuple[Kind, ...]:
     """The closest first. Who has no user is not of the same user as others without."""
     by_name = "name", stem(job.name)
-    return (by_name, ("user", job.user)) if job.user else (by_name,)
+    return ((*by_name, job.user), by_name, ("user", job.user)) if job.user else (by_name,)

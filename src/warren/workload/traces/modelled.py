@@ -26,13 +26,14 @@ def modelled(row: Row, request: TraceRequest) -> Row:
     SpecError
         If no device type of the cluster has a cost for the model.
     """
-    if not request.models or row.run_ns is None or row.steps is not None or row.prices is not None:
+    told = row.model or row.steps is not None or row.prices is not None
+    if told or not request.models or row.run_ns is None:
         return row
     drawn = sha256(f"{request.run_seed}/{row.name}".encode()).digest()[:8]
     cost = request.models[int.from_bytes(drawn, "little") % len(request.models)]
     fastest_s = min((cost.comp_s[kind] for kind in request.types if kind in cost.comp_s), default=0)
     if not fastest_s:
         message = f"model {cost.model} has no cost on {', '.join(request.types)}"
-        raise SpecError(Problem(file=request.file, field="workload.trace.models", message=message))
+        raise SpecError(Problem(file=request.file, field="models", message=message))
     rounds = max(1, math.ceil(row.run_ns / NS_PER_S / fastest_s))
     return replace(row, model=cost.model, batch=max(1, cost.batch), steps=rounds)
