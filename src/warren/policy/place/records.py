@@ -1,6 +1,6 @@
 """How long jobs ran that have ended, by what a later job may have alike with them.
 
-Similar is who has the same name (``warren.model.past.stem``), one's own jobs before those of others,
+Similar is who has the same name (``warren.model.past.stem``), one's own jobs before others',
 else who is of the same user; after V-A of HLAS (TCC'24), and coarser than the kinds of ``gittins``,
 which look at the code first. Where a trace names all jobs alike, this is the same user. Jobs that
 ended before the run count, and those that end in it; of each kind the latest ``MOST``.
