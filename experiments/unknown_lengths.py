@@ -20,7 +20,7 @@ import _common
 import yaml
 
 RUN: Final = Path(__file__).parent / "hare" / "testbed15-open.yaml"
-PLACES: Final = ("hlas", "las-2d", "gittins")
+PLACES: Final = ("hlas", "gittins")
 SINGLE: Final = ("--set", "policy.groups=15")
 """HLAS with a group a device, see docs/reproduction.md."""
 LIMIT_PCT: Final = 5.0
