@@ -89,7 +89,7 @@ def told_run(jobs: dict[str, Row], scratch: Path) -> Path:
         for job in open_jobs
     ]
     path = scratch / "told.yaml"
-    path.write_text(yaml.safe_dump(run))
+    path.write_text(yaml.safe_dump(run, sort_keys=False))
     return path
 
 
