@@ -25,6 +25,10 @@ WHY: Final = (
     "a group of four mixes fast and slow GPUs, so that it is as fast as others; its slowest sets "
     "the pace of a round, and the others wait until the group is idle"
 )
+FITS: Final = (
+    "the loss fit of hlas-l expects too many rounds of most jobs (see evidence.md), which puts short "
+    "jobs into late queues"
+)
 TITLES: Final = {
     "load": "How fast the jobs come",
     "pace": "How fast jobs come of which something can be predicted",
@@ -102,9 +106,13 @@ def _predicting(part: Part) -> str:
             if name + form in by:
                 said.append(f"{by['hlas' + form] / by[name + form]:.2f}x ({name}{form})")
     best = min((name for name in by if name.startswith("hlas-p")), key=by.__getitem__, default="")
+    ours = ""
     if best and "gittins" in by:
-        said.append(f"gittins {by[best] / by['gittins']:.2f}x better than {best}")
-    return ", ".join(said)
+        ratios = (
+            f"{by[name] / by['gittins']:.2f}x better than {name}" for name in ("hlas-p", best)
+        )
+        ours = f"; gittins {', '.join(dict.fromkeys(ratios))}"
+    return f"against hlas of the same groups: {', '.join(said)}{ours}; {FITS}"
 
 
 CLAIMS: Final[Mapping[str, tuple[str, Callable[[Part], str]]]] = {
