@@ -26,8 +26,8 @@ WHY: Final = (
     "the pace of a round, and the others wait until the group is idle"
 )
 FITS: Final = (
-    "the loss fit of hlas-l expects too many rounds of most jobs (see evidence.md), which puts short "
-    "jobs into late queues"
+    "the loss fit of hlas-l expects too many rounds of most jobs (see evidence.md), which puts "
+    "short jobs into late queues"
 )
 TITLES: Final = {
     "load": "How fast the jobs come",
