@@ -66,7 +66,9 @@ def unknown_lengths(result: Mapping[str, Any]) -> str:
     return (
         "## Jobs of which nobody knows how long they run\n\nThe 28 jobs of testbed15 without "
         "rounds, on its 15 emulated devices: each ends when what it is evaluated by reaches its "
-        "target (`experiments/hare/testbed15-open.yaml`). hlas has a group a device. The simulator "
+        "target (`experiments/hare/testbed15-open.yaml`). Arrivals four times as slow, a grain of "
+        "2 s and the seed were chosen so that small noise moves the simulated JCTs little "
+        "(`make_testbed15_open.py --conditioning`). hlas has a group a device. The simulator "
         "is told the rounds that ran, its policies are not; limit of the error: "
         f"{result['limit_pct']:g} %.\n\n" + table(head, rows)
     )

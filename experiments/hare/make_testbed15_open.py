@@ -7,8 +7,7 @@ and the best before, so that no rounding decides.
 
 *Arrivals* come four times as slowly as in testbed15, and the grain is 2 s: policies that decide
 again at every event, by what has run so far, stand at a knife edge all the time where twice the
-work arrives as the devices can do. At its pace and at grain 1, task times drawn 0.05 % around the
-profile move the simulated JCTs by a fifth; there a JCT error measures luck.
+work arrives as the devices can do. There a JCT error measures luck.
 *The seed* is the first whose simulated JCTs, under each policy, are moved by at most 3 % on average
 by task times drawn 0.2 % around the profile. All was chosen by simulation, before the live runs
 that count. ``--conditioning`` prints how far each seed moves.
