@@ -153,7 +153,9 @@ def _of_run(own: Path) -> dict[int, str]:
 
 
 def _listing(folder: Path) -> set[str]:
-    return {str(path) for path in folder.rglob("*")}
+    # Unlike rglob, it passes over folders that go while it looks.
+    walked = os.walk(folder)
+    return {os.path.join(at, name) for at, folders, files in walked for name in folders + files}
 
 
 if __name__ == "__main__":
