@@ -71,6 +71,13 @@ def test_fig_12_in_one_queue_jobs_go_by_arrival_each_to_its_end() -> None:
     assert jct_s(*fig_12(), "hlas", thresholds="100 s") == [2.0, 5.0, 9.0]
 
 
+def test_the_fastest_idle_group_is_taken_first_in_whatever_order_types_are_listed() -> None:
+    for comp_s in ([1.0, 4.0], [4.0, 1.0]):
+        run = worlds.run(worlds.cluster(["A", "B"]), [worlds.job(0)])
+        costs = worlds.costs([comp_s], [[0.0, 0.0]])
+        assert jct_s(run, costs, "hlas", groups=2) == [1.0]
+
+
 def test_a_group_takes_the_rest_of_a_round_before_another_job_of_the_queue() -> None:
     # Four tasks on two groups of two, one of which is slower to come free.
     jobs = [worlds.job(0), worlds.job(1, scale=4), worlds.job(2)]

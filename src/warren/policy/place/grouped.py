@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 
@@ -35,7 +36,8 @@ def attained_ns(view: View, groups: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
-    """``devices``: of each group, ascending. ``count_T``: devices of each type."""
+    """``devices``: of each group, ascending; the fastest group first, as who is served first takes
+    it. ``count_T``: devices of each type."""
 
     devices: tuple[tuple[int, ...], ...]
     group_D: IntArray
@@ -53,11 +55,25 @@ class Groups:
 
 
 def make_groups(view: View, count: int) -> Groups:
-    """Groups for the jobs that are known; as many as there are devices, if ``count`` is more."""
+    """Groups for the jobs that are known, fastest first; at most as many as there are devices."""
     known = view.costs.first(KNOWN)
     found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
+    count_GT, count_T = found.count_GT.tolist(), counts_T(view)
+    speed_of = {one: group_speed(known, one, count_T) for one in set(map(tuple, count_GT))}
+    order = sorted(range(len(count_GT)), key=lambda group: -speed_of[tuple(count_GT[group])])
+    devices = members(found)
     return Groups(
-        devices=tuple(tuple(one.tolist()) for one in members(found)),
-        group_D=found.group_D,
-        count_T=counts_T(view),
+        devices=tuple(tuple(devices[group].tolist()) for group in order),
+        group_D=np.argsort(order)[found.group_D],
+        count_T=count_T,
     )
+
+
+def group_speed(costs: CostTable, held_T: Sequence[int], count_T: Sequence[int]) -> float:
+    """How fast a group is for the jobs of a table: the sum of its parts of the cluster's speed."""
+    parts = [
+        cluster_speed(costs, job, held_T) / whole
+        for job in range(len(costs.fits_JT))
+        if (whole := cluster_speed(costs, job, count_T))
+    ]
+    return fsum(parts)

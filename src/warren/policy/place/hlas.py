@@ -10,7 +10,8 @@ Source
 Differs
     Algorithm 1 loops over GPUs and Algorithm 3 lacks a break; as in the text, a group is what is
     scheduled, once all its devices are idle, and it takes one job: a task on each device that fits
-    the job, fastest first, as far as the round has tasks. A queue is first in, first out by
+    the job, fastest first, as far as the round has tasks. Of several idle groups the fastest is
+    served first; the paper does not say which. A queue is first in, first out by
     arrival, so that a job which stays in its queue keeps its place. At a coarse grain a stretch
     needs all its tasks placed at once: a job then takes as many idle groups as it has tasks for,
     and several tasks a device where these are too few. The paper gives no thresholds: see
