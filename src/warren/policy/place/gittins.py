@@ -1,29 +1,35 @@
-"""Gittins: the job with the least expected effort to its end goes first, as others like it ended.
+"""Gittins: the job with the least expected effort to its end goes first, on the type it bids for.
 
 What
     How many rounds a job has left is expected from those that ended jobs like it had (``kinds``),
     given the rounds it has run (``solve.gittins``); times the work of a round on the mean device
-    that is its rank. Jobs are taken in this order, and tasks of the first take the free devices
-    that end its round soonest, one that is as slow as the slowest of them before faster ones.
+    that is its rank, in which order jobs are taken. Types of device have prices, at which each is
+    asked for by about as many jobs as it has devices for (``bidding``). A job goes to the type that
+    it gains most by: one that is much faster on fast devices than on others pays for them, another
+    leaves them. Tasks take free devices of that type, else of those that are at most ``patience``
+    times as slow; else they wait, though slower ones idle. A job to which no type is worth its
+    price takes what is free. One that is as slow as the slowest of a gang goes before faster ones.
     What is expected is learned: from the jobs of the past, and from the ends of this run's own.
 Source
-    None for training jobs: Warren's. The index is Gittins's (see ``solve.gittins``); the placement
-    is that of ``srtf`` here. It uses what HLAS and HLAS-P leave unused: which jobs are alike, the
-    whole distribution of their sizes, and single devices instead of fixed groups.
+    None for training jobs: Warren's. The index is Gittins's (see ``solve.gittins``). It uses what
+    HLAS and HLAS-P leave unused: which jobs are alike, the whole distribution of their sizes, how
+    much more one job gains by a fast device than another, and single devices instead of groups.
 Differs
     Of a model that nothing is known of, all ended jobs tell, in rounds; if none is known, a job
     is expected to need as much again as it has had, which is least attained service. A job is
-    ranked when it takes its place in the line; what ends while it waits counts from its next turn
-    on. Weights count for nothing.
+    ranked and bids when it takes its place in the line; what ends while it waits counts from its
+    next turn on. At most ``LOOKED_AT`` jobs that find no device are passed over in a decision.
+    Weights count for nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
+from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import (
     CompDone,
@@ -36,10 +42,10 @@ from warren.model.events import (
 )
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
+from warren.policy.place.bidding import Market, new_market
 from warren.policy.place.estimate import (
     MAKES_READY,
     cluster_speed,
-    counts_T,
     gang_round_ns,
     gang_size,
     may_start,
@@ -50,15 +56,15 @@ from warren.policy.place.kinds import Known, learned, learned_from, rounds_of_li
 from warren.policy.place.line import Entry, Line, entries, put, take
 from warren.solve.gittins import least_effort
 
+LOOKED_AT: Final = 32
+"""Jobs that find no device, or too few, are passed over up to this many in one decision."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs.
+    """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs."""
 
-    ``count_T``: devices of each type.
-    """
-
-    count_T: tuple[int, ...]
+    market: Market
     line: Line[Entry] | None = None
     known: Known = field(default_factory=dict)
 
@@ -66,6 +72,9 @@ class Memory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gittins:
     """See the module's text."""
+
+    patience: float = 1.2
+    """Types at most so many times as slow as the one that is best for a job will do; at least 1."""
 
     name: ClassVar[str] = "gittins"
     source: ClassVar[str] = "Warren; Gittins (1979)"
@@ -75,13 +84,17 @@ class Gittins:
         {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
+    def __post_init__(self) -> None:
+        if not self.patience >= 1:
+            raise ValueError("patience is 1, or how many times as slow a type may be")
+
     def initial(self, view: View) -> Memory:
         """Of this run no job has ended; the past may tell of others."""
-        return Memory(count_T=counts_T(view), known=learned_from(view.past))
+        return Memory(market=new_market(view), known=learned_from(view.past))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
-        step = _Step(view, memory)
+        step = _Step(view, memory, self.patience)
         step.learn()
         step.queue_up()
         step.serve()
@@ -92,12 +105,14 @@ class Gittins:
         """One sentence: why this job is where it is."""
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
-        here = (_rank(view, memory, job), job)
-        ahead = sum(1 for other in entries(memory.line) if other < here)
         left = _left(view, memory.known, job)
+        here = (_rank(view, memory.market.devices_T, job, left), job)
+        ahead = sum(1 for other in entries(memory.line) if other < here)
+        kind = memory.market.choice(job)
+        takes = "what others leave" if kind is None else view.cluster.types[kind].name
         return (
             f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
-            f"{ahead} jobs have less work left"
+            f"{ahead} jobs have less work left; it gains most by {takes}"
         )
 
 
@@ -107,15 +122,13 @@ def _left(view: View, known: Known, job: int) -> float:
     return least_effort(np.array(rounds, dtype=np.float64), float(view.round_J[job]))
 
 
-def _rank(view: View, memory: Memory, job: int) -> float:
-    """Work that the job is expected to need still, in ns of the mean device that fits it."""
-    fitting = sum(
-        n for n, fits in zip(memory.count_T, view.costs.fits_JT[job], strict=True) if fits
-    )
+def _rank(view: View, devices_T: tuple[int, ...], job: int, left: float) -> float:
+    """Work of so many rounds, in ns of the mean device that fits the job."""
+    fitting = sum(n for n, fits in zip(devices_T, view.costs.fits_JT[job], strict=True) if fits)
     if not fitting:
         return float("inf")
-    task_ns = fitting / cluster_speed(view.costs, job, memory.count_T)
-    return _left(view, memory.known, job) * view.scale_J.item(job) * task_ns
+    task_ns = fitting / cluster_speed(view.costs, job, devices_T)
+    return left * view.scale_J.item(job) * task_ns
 
 
 @dataclass(slots=True)
@@ -124,6 +137,7 @@ class _Step:
 
     view: View
     memory: Memory
+    patience: float
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
     shard: dict[int, int] = field(default_factory=dict)
@@ -137,25 +151,28 @@ class _Step:
                 self.memory = replace(self.memory, known=known)
 
     def queue_up(self) -> None:
-        """Who may begin a round now stands in the line."""
-        view, memory, line = self.view, self.memory, self.memory.line
+        """Who may begin a round now stands in the line, and has made a bid."""
+        view, line, market = self.view, self.memory.line, self.memory.market
         for event in view.changes:
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
-                line = put(line, (_rank(view, memory, event.job), event.job))
+                left = _left(view, self.memory.known, event.job)
+                line = put(line, (_rank(view, market.devices_T, event.job, left), event.job))
+                market = market.bid(view, event.job, left)
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
-        if line is not memory.line:
-            self.memory = replace(memory, line=line)
+        market = market.priced(view)
+        if line is not self.memory.line or market is not self.memory.market:
+            self.memory = replace(self.memory, line=line, market=market)
 
     def serve(self) -> None:
         """The first of the line take the free devices."""
         idle_D = self.view.queued_D == 0
         line, kept = self.memory.line, list[Entry]()
-        while line is not None and idle_D.any():
+        while line is not None and len(kept) < LOOKED_AT and idle_D.any():
             entry, line = take(line)
             job = entry[1]
             if not may_start(self.view, job) or job in self.shard:
                 continue
-            given = self._give(job, idle_D.nonzero()[0])
+            given = self._give(job, self._free(job, idle_D.nonzero()[0]))
             idle_D[[one.device for one in given]] = False
             self.assign += given
             if given:
@@ -168,7 +185,21 @@ class _Step:
         if line is not self.memory.line:
             self.memory = replace(self.memory, line=line)
 
-    def _give(self, job: int, free: np.typing.NDArray[np.int64]) -> list[Assignment]:
+    def _free(self, job: int, idle: IntArray) -> IntArray:
+        """Those of the idle devices that a job would rather have than wait."""
+        view, market = self.view, self.memory.market
+        best = market.choice(job)
+        if best is None:
+            return idle
+        type_N = view.type_D[idle]
+        left = view.scale_J.item(job) - view.next_shard_J.item(job)
+        chosen_N = type_N == best
+        if np.count_nonzero(chosen_N) < min(gang_size(view, job), left):
+            chosen_N = np.array(market.usable(job, best, self.patience))[type_N]
+        chosen: IntArray = idle[chosen_N]
+        return chosen
+
+    def _give(self, job: int, free: IntArray) -> list[Assignment]:
         view = self.view
         first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
         scale = view.scale_J.item(job)

@@ -1,0 +1,128 @@
+"""Which types of device a job uses: those that it gains most by, at what they are worth to others.
+
+A type has a price, found from what the jobs present bid (``solve.market``). A round of a job that
+has type t to itself takes q = ceil(n / D_t) T^c + T^s and keeps n T^c / q devices busy: while it
+synchronises they serve others. It is worth its speed, as a part of that on the job's fastest type,
+over the root of the time that the job still needs there: a short job is worth more, as its devices
+are soon free again, but not so much that long ones, however much they gain, get no fast device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf, sqrt
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.view import View
+from warren.policy.place.estimate import counts_T
+from warren.policy.place.notes import Notes
+from warren.solve.market import better_prices
+
+TURNS: Final = 2
+"""How often all prices are gone over when they are found again."""
+DUE: Final = 8
+"""That is due once one job for each so many present has come or gone."""
+_LEAST: Final = 1e-9
+
+
+class Bid(NamedTuple):
+    """What each type is worth to a job, how many devices it would keep busy there, and T^c + T^s.
+
+    0, 1 and infinite where it cannot run.
+    """
+
+    value_T: tuple[float, ...]
+    busy_T: tuple[float, ...]
+    cost_T: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """A value for a policy's memory: the latest bid of each job, and the prices.
+
+    ``moves``: jobs that have come or gone since prices were found.
+    """
+
+    devices_T: tuple[int, ...]
+    price_T: tuple[float, ...]
+    bids: Notes[int, Bid] = field(default_factory=Notes)
+    moves: int = 0
+
+    def bid(self, view: View, job: int, left: float) -> Market:
+        """With another bid of a job that is expected to need so many rounds still."""
+        return replace(self, bids=self.bids.noted(job, _bid(view, job, left, self.devices_T)))
+
+    def priced(self, view: View) -> Market:
+        """With other prices, if enough jobs have come or gone."""
+        moves = self.moves + sum(map(_moves, view.changes))
+        if moves == self.moves:
+            return self
+        present = view.open_J.nonzero()[0].tolist()
+        if DUE * moves < len(present):
+            return replace(self, moves=moves)
+        bids = [bid for job in present if (bid := self.bids.get(job))]
+        return replace(self, price_T=self._prices(bids), moves=0)
+
+    def _prices(self, bids: list[Bid]) -> tuple[float, ...]:
+        if not bids:
+            return (0.0,) * len(self.devices_T)
+        price_T = better_prices(
+            np.array([bid.value_T for bid in bids]),
+            np.array([bid.busy_T for bid in bids]),
+            np.array(self.devices_T, dtype=np.float64),
+            np.array(self.price_T),
+            TURNS,
+        )
+        return tuple(price_T.tolist())
+
+    def choice(self, job: int) -> int | None:
+        """The type that a job gains most by; None: none is worth its price to it."""
+        bid = self.bids.get(job)
+        assert bid is not None, "who waits has made a bid"
+        gains = [
+            value - price * busy
+            for value, price, busy in zip(bid.value_T, self.price_T, bid.busy_T, strict=True)
+        ]
+        best = max(gains)
+        return gains.index(best) if best > 0 else None
+
+    def usable(self, job: int, kind: int, patience: float) -> list[bool]:
+        """Types that are at most ``patience`` times as slow for a job as this one."""
+        bid = self.bids.get(job)
+        assert bid is not None, "who waits has made a bid"
+        return [cost <= patience * bid.cost_T[kind] for cost in bid.cost_T]
+
+
+def new_market(view: View) -> Market:
+    """Nobody is there, so nothing has a price."""
+    devices_T = counts_T(view)
+    return Market(devices_T=devices_T, price_T=(0.0,) * len(devices_T))
+
+
+def _moves(event: Event) -> bool:
+    if isinstance(event, RoundsDone):
+        return event.finished
+    return isinstance(event, JobArrived | JobFailed | JobCancelled)
+
+
+def _bid(view: View, job: int, left: float, devices_T: tuple[int, ...]) -> Bid:
+    costs, scale = view.costs, view.scale_J.item(job)
+    turn_s_T, busy_T, cost_T = list[float](), list[float](), list[float]()
+    for kind, devices in enumerate(devices_T):
+        if not devices or not costs.fits_JT.item(job, kind):
+            turn_s_T.append(inf)
+            busy_T.append(1.0)
+            cost_T.append(inf)
+            continue
+        comp_ns, sync_ns = costs.comp_ns_JT.item(job, kind), costs.sync_ns_JT.item(job, kind)
+        turn_ns = max(1, -(-scale // devices) * comp_ns + sync_ns)
+        turn_s_T.append(turn_ns / 1e9)
+        busy_T.append(max(_LEAST, scale * comp_ns / turn_ns))
+        cost_T.append(float(comp_ns + sync_ns))
+    fastest_s = min(turn_s_T)
+    worth = 1 / sqrt(max(left, _LEAST) * fastest_s) if fastest_s < inf else 0.0
+    value_T = tuple(worth * fastest_s / turn_s if turn_s < inf else 0.0 for turn_s in turn_s_T)
+    return Bid(value_T, tuple(busy_T), tuple(cost_T))

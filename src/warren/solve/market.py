@@ -1,0 +1,61 @@
+"""What a device of each type is worth, so that each is asked for by about as many as there are.
+
+Jobs share devices of several types. That job j runs on type t is worth v_jt and keeps u_jt devices
+busy. Of all ways to give each job at most one type::
+
+    maximize  sum over j, t of v_jt y_jt
+    where     sum over t of y_jt <= 1,   sum over j of u_jt y_jt <= D_t,   y >= 0
+
+has the most value. Its dual asks for prices p_t >= 0 of a device::
+
+    minimize  sum over t of D_t p_t  +  sum over j of max(0, max over t of (v_jt - u_jt p_t))
+
+At the best prices a job needs no other's leave: what is best for itself alone is what the best
+matching gives it, but for jobs that are indifferent. Of those at most one a type is divided.
+
+Prices are found type by type: with the others fixed, jobs bid what they would lose without this
+type, the highest bids take its devices, and the first that finds none left sets the price. That is
+the exact minimum over one price, so no turn makes the dual worse; as it has edges, turns can end
+above its minimum. Prices of the last time are a good start: a turn or two will do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def better_prices(
+    value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats, turns: int
+) -> Floats:
+    """Prices after so many turns over all types, from those that were.
+
+    ``value_JT`` (J, T) at least 0, 0 where a job cannot run; ``use_JT`` (J, T) above 0.
+    """
+    price_T = price_T.copy()
+    for _ in range(turns):
+        before_T = price_T.copy()
+        for kind in range(len(price_T)):
+            price_T[kind] = _price(value_JT, use_JT, float(devices_T[kind]), price_T, kind)
+        if np.array_equal(price_T, before_T):
+            break
+    return price_T
+
+
+def _price(value_JT: Floats, use_JT: Floats, devices: float, price_T: Floats, kind: int) -> float:
+    """What the first job bids for which there is no device left."""
+    gain_JT = value_JT - price_T * use_JT
+    gain_JT[:, kind] = 0.0
+    bid_J = (value_JT[:, kind] - gain_JT.max(axis=1, initial=0.0)) / use_JT[:, kind]
+    order_J = np.argsort(-bid_J, kind="stable")
+    asked_J = np.cumsum(use_JT[order_J, kind])
+    first_without = int(np.searchsorted(asked_J, devices, side="right"))
+    return max(0.0, float(bid_J[order_J[first_without]])) if first_without < len(bid_J) else 0.0
+
+
+def dual(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> float:
+    """What the prices promise at most: no matching has more value."""
+    gain_J = (value_JT - price_T * use_JT).max(axis=1, initial=0.0)
+    return float(devices_T @ price_T + gain_J.sum())
