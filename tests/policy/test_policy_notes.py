@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from warren.model.past import NO_PAST, Past
 from warren.policy.place.foresight import ahead_of, guess, is_due
-from warren.policy.place.kinds import MOST
+from warren.policy.place.kinds import kinds_by_name, similar
 from warren.policy.place.notes import Notes
-from warren.policy.place.records import records_of
+from warren.policy.place.records import MOST, records_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
@@ -55,24 +55,27 @@ def past(*jobs: tuple[str, str, int]) -> Past:
 
 def test_similar_is_the_same_name_but_for_numbers_else_the_same_user() -> None:
     records = records_of(
-        past(("1-bert", "ana", 3), ("2-gcn", "ana", 5), ("3-bert", "ben", 7), ("4-vgg", "", 9))
+        past(("1-bert", "ana", 3), ("2-gcn", "ana", 5), ("3-bert", "ben", 7), ("4-vgg", "", 9)),
+        kinds_by_name,
     )
 
-    def similar(name: str, user: str) -> tuple[str, tuple[int, ...]]:
-        return records.similar(replace(worlds.job(0, user=user), name=name))
+    def like(name: str, user: str) -> tuple[str, tuple[int, ...]]:
+        return similar(records, replace(worlds.job(0, user=user), name=name))
 
-    assert similar("77-bert", "ben") == ("name", (7,))
-    assert similar("77-bert", "cia") == similar("bert", "") == ("name", (3, 7))
-    assert similar("gcn-2", "ben") == ("name", (5,))
-    assert similar("resnet", "ana") == ("user", (3, 5))
-    assert similar("resnet", "cia") == ("", ())
-    assert similar("resnet", "") == ("", ())
-    assert records_of(NO_PAST).similar(worlds.job(0)) == ("", ())
+    assert like("77-bert", "ben") == ("name", (7,))
+    assert like("77-bert", "cia") == like("bert", "") == ("name", (3, 7))
+    assert like("gcn-2", "ben") == ("name", (5,))
+    assert like("resnet", "ana") == ("user", (3, 5))
+    assert like("resnet", "cia") == ("", ())
+    assert like("resnet", "") == ("", ())
+    assert similar(records_of(NO_PAST, kinds_by_name), worlds.job(0)) == ("", ())
 
 
 def test_the_latest_of_a_long_past_are_remembered() -> None:
-    records = records_of(past(*(("a", "", rounds) for rounds in range(1, MOST + 11))))
-    kind, rounds = records.similar(replace(worlds.job(0), name="a"))
+    records = records_of(
+        past(*(("a", "", rounds) for rounds in range(1, MOST + 11))), kinds_by_name
+    )
+    kind, rounds = similar(records, replace(worlds.job(0), name="a"))
     assert (kind, rounds) == ("name", tuple(range(11, MOST + 11)))
 
 

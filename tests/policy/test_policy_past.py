@@ -18,8 +18,9 @@ from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.place.kinds import ENOUGH, KINDS, MOST, learned, learned_from, rounds_of_like
+from warren.policy.place.kinds import ENOUGH, kinds_by_code, rounds_of_like
 from warren.policy.place.queues import Queues, by_past
+from warren.policy.place.records import MOST, Records, records_of
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
 
@@ -101,6 +102,10 @@ def named(name: str, rounds: int, user: str = "ana", model: str = "m") -> Job:
     return replace(worlds.job(0, rounds=rounds, user=user, model=model), name=name)
 
 
+def learned_from(past: Past) -> Records:
+    return records_of(past, kinds_by_code)
+
+
 LONG_AND_SHORT = [
     *(named(f"{k}-long", 9) for k in range(5)), *(named(f"{k}-short", 1) for k in range(5))
 ]  # fmt: skip
@@ -130,11 +135,12 @@ def test_the_most_specific_kind_with_enough_jobs_counts() -> None:
     known = learned_from(past_of([replace(job, index=k) for k, job in enumerate(ended)]))
     like_x = sorted(rounds_of_like(known, named("x-17", 99)))
     assert like_x == [1] * few + [2], "of the user and model: too few have the name"
-    known = learned(known, named("3-x", 99), 1)
+    ended.append(named("3-x", 1))
+    known = learned_from(past_of([replace(job, index=k) for k, job in enumerate(ended)]))
     assert rounds_of_like(known, named("x-17", 99)) == (1,) * ENOUGH
     of_model = rounds_of_like(known, named("x", 99, user="eve"))
     assert sorted(of_model) == [1] * ENOUGH + [2] + [3] * 9
-    assert len(rounds_of_like(known, named("x", 99, model="new"))) == len(ended) + 1
+    assert len(rounds_of_like(known, named("x", 99, model="new"))) == len(ended)
 
 
 def test_one_job_of_a_model_tells_more_than_many_of_others() -> None:
@@ -143,13 +149,9 @@ def test_one_job_of_a_model_tells_more_than_many_of_others() -> None:
     assert rounds_of_like(learned_from(NO_PAST), named("c", 99)) == ()
 
 
-def test_what_is_remembered_has_an_end_in_jobs_and_in_kinds() -> None:
-    ended = [named(f"job{k}", 1) for k in range(KINDS + 100)]
-    known = learned_from(past_of(ended))
-    assert len(known) == KINDS
-    assert max(map(len, known.values())) == len(known[()]) == MOST
-    assert ("m", "ana", "job0") not in known
-    assert ("m", "ana", f"job{KINDS + 99}") in known
+def test_of_a_kind_the_latest_are_remembered() -> None:
+    known = learned_from(past_of([named("a", rounds) for rounds in range(1, MOST + 11)]))
+    assert rounds_of_like(known, named("a", 99)) == tuple(range(11, MOST + 11))
 
 
 @pytest.mark.parametrize("place", ["gittins", "hlas", "las-2d"])

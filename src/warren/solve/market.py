@@ -21,10 +21,16 @@ above its minimum. Prices of the last time are a good start: a turn or two will 
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+NONE: Final = -1
+"""No type."""
+_ALIKE: Final = 1e-9
+"""Gains this close, as parts of a job's largest value, are equal: differences round."""
 
 
 def better_prices(
@@ -59,3 +65,27 @@ def dual(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -
     """What the prices promise at most: no matching has more value."""
     gain_J = (value_JT - price_T * use_JT).max(axis=1, initial=0.0)
     return float(devices_T @ price_T + gain_J.sum())
+
+
+def matched(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> list[int]:
+    """The type that each job gains most by at these prices; ``NONE``: it gains by none.
+
+    Who is indifferent takes what others leave, in the order of the rows: jobs that are alike in
+    all are indifferent together, and would all go to the same type else.
+    """
+    gain_JT = value_JT - price_T * use_JT
+    nothing_J = _ALIKE * value_JT.max(axis=1)
+    most_J, kind_J = gain_JT.max(axis=1), gain_JT.argmax(axis=1)
+    alike_JT = (gain_JT >= (most_J - nothing_J)[:, None]) & (value_JT > 0)
+    sure_J = (alike_JT.sum(axis=1) == 1) & (most_J > nothing_J)
+    taken_J = np.where(sure_J, use_JT[np.arange(len(kind_J)), kind_J], 0.0)
+    left_T = (devices_T - np.bincount(kind_J, taken_J, len(devices_T))).tolist()
+    found: list[int] = np.where(sure_J, kind_J, NONE).tolist()
+    for job in np.flatnonzero(~sure_J & (most_J >= -nothing_J)).tolist():
+        kinds = np.flatnonzero(alike_JT[job]).tolist()
+        kinds.sort(key=lambda kind: -value_JT[job, kind])
+        room = [kind for kind in kinds if use_JT[job, kind] <= left_T[kind]]
+        if room or (kinds and most_J[job] > nothing_J[job]):
+            found[job] = room[0] if room else max(kinds, key=left_T.__getitem__)
+            left_T[found[job]] -= use_JT[job, found[job]]
+    return found

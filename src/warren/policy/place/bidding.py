@@ -9,6 +9,7 @@ are soon free again, but not so much that long ones, however much they gain, get
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from typing import Final, NamedTuple
@@ -19,12 +20,13 @@ from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, Roun
 from warren.model.view import View
 from warren.policy.place.estimate import counts_T
 from warren.policy.place.notes import Notes
-from warren.solve.market import better_prices
+from warren.solve.market import NONE, Floats, better_prices, matched
 
 TURNS: Final = 2
 """How often all prices are gone over when they are found again."""
-DUE: Final = 8
-"""That is due once one job for each so many present has come or gone."""
+_MOVE: Final = 8
+"""Prices are found again once there were as many bids as there are jobs; who comes or goes counts
+as so many bids."""
 _LEAST: Final = 1e-9
 
 
@@ -41,59 +43,60 @@ class Bid(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
-    """A value for a policy's memory: the latest bid of each job, and the prices.
+    """A value for a policy's memory: the latest bid of each job, prices, and who goes where.
 
-    ``moves``: jobs that have come or gone since prices were found.
+    ``types``: of each job at the latest prices, ``NONE`` where none was worth its price to it.
+    Between two prices a job stays with it: if all that are alike went by their newer bids, they
+    would all go to the same. ``stale``: how much has changed since.
     """
 
     devices_T: tuple[int, ...]
     price_T: tuple[float, ...]
     bids: Notes[int, Bid] = field(default_factory=Notes)
-    moves: int = 0
+    types: Notes[int, int] = field(default_factory=Notes)
+    stale: int = 0
 
     def bid(self, view: View, job: int, left: float) -> Market:
         """With another bid of a job that is expected to need so many rounds still."""
-        return replace(self, bids=self.bids.noted(job, _bid(view, job, left, self.devices_T)))
+        bids = self.bids.noted(job, _bid(view, job, left, self.devices_T))
+        return replace(self, bids=bids, stale=self.stale + 1)
 
     def priced(self, view: View) -> Market:
         """With other prices, if enough jobs have come or gone."""
-        moves = self.moves + sum(map(_moves, view.changes))
-        if moves == self.moves:
-            return self
+        stale = self.stale + _MOVE * sum(map(_comes_or_goes, view.changes))
+        if not stale or stale < np.count_nonzero(view.open_J):
+            return self if stale == self.stale else replace(self, stale=stale)
         present = view.open_J.nonzero()[0].tolist()
-        if DUE * moves < len(present):
-            return replace(self, moves=moves)
-        bids = [bid for job in present if (bid := self.bids.get(job))]
-        return replace(self, price_T=self._prices(bids), moves=0)
-
-    def _prices(self, bids: list[Bid]) -> tuple[float, ...]:
+        bids = {job: bid for job in present if (bid := self.bids.get(job))}
         if not bids:
-            return (0.0,) * len(self.devices_T)
-        price_T = better_prices(
-            np.array([bid.value_T for bid in bids]),
-            np.array([bid.busy_T for bid in bids]),
-            np.array(self.devices_T, dtype=np.float64),
-            np.array(self.price_T),
-            TURNS,
-        )
-        return tuple(price_T.tolist())
+            return replace(self, stale=0)
+        offers = self._offers(list(bids.values()))
+        price_T = better_prices(*offers, np.array(self.price_T), TURNS)
+        types = dict(zip(bids, matched(*offers, price_T), strict=True))
+        return replace(self, price_T=tuple(price_T.tolist()), types=Notes(types), stale=0)
 
-    def choice(self, job: int) -> int | None:
+    def _offers(self, bids: Sequence[Bid]) -> tuple[Floats, Floats, Floats]:
+        value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
+        return value_JT, busy_JT, np.array(self.devices_T, dtype=np.float64)
+
+    def type_of(self, job: int) -> int | None:
         """The type that a job gains most by; None: none is worth its price to it."""
-        bid = self.bids.get(job)
-        assert bid is not None, "who waits has made a bid"
-        gains = [
-            value - price * busy
-            for value, price, busy in zip(bid.value_T, self.price_T, bid.busy_T, strict=True)
-        ]
-        best = max(gains)
-        return gains.index(best) if best > 0 else None
+        kind = self.types.get(job)
+        if kind is None:
+            offers = zip(*self._bid_of(job)[:2], self.price_T, strict=True)
+            gains = [value - busy * price for value, busy, price in offers]
+            kind = gains.index(max(gains)) if max(gains) > 0 else NONE
+        return None if kind == NONE else kind
 
     def usable(self, job: int, kind: int, patience: float) -> list[bool]:
         """Types that are at most ``patience`` times as slow for a job as this one."""
+        cost_T = self._bid_of(job).cost_T
+        return [cost <= patience * cost_T[kind] for cost in cost_T]
+
+    def _bid_of(self, job: int) -> Bid:
         bid = self.bids.get(job)
         assert bid is not None, "who waits has made a bid"
-        return [cost <= patience * bid.cost_T[kind] for cost in bid.cost_T]
+        return bid
 
 
 def new_market(view: View) -> Market:
@@ -102,7 +105,7 @@ def new_market(view: View) -> Market:
     return Market(devices_T=devices_T, price_T=(0.0,) * len(devices_T))
 
 
-def _moves(event: Event) -> bool:
+def _comes_or_goes(event: Event) -> bool:
     if isinstance(event, RoundsDone):
         return event.finished
     return isinstance(event, JobArrived | JobFailed | JobCancelled)

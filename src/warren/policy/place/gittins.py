@@ -52,8 +52,9 @@ from warren.policy.place.estimate import (
     no_faster,
     shares,
 )
-from warren.policy.place.kinds import Known, learned, learned_from, rounds_of_like
+from warren.policy.place.kinds import kinds_by_code, rounds_of_like
 from warren.policy.place.line import Entry, Line, entries, put, take
+from warren.policy.place.records import Records, records_of
 from warren.solve.gittins import least_effort
 
 LOOKED_AT: Final = 32
@@ -65,8 +66,8 @@ class Memory:
     """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs."""
 
     market: Market
+    known: Records
     line: Line[Entry] | None = None
-    known: Known = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class Gittins:
 
     def initial(self, view: View) -> Memory:
         """Of this run no job has ended; the past may tell of others."""
-        return Memory(market=new_market(view), known=learned_from(view.past))
+        return Memory(market=new_market(view), known=records_of(view.past, kinds_by_code))
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
@@ -103,12 +104,14 @@ class Gittins:
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
+        if not view.open_J[job]:
+            return "waits for nothing: it has not arrived or has ended"
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
         left = _left(view, memory.known, job)
         here = (_rank(view, memory.market.devices_T, job, left), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
-        kind = memory.market.choice(job)
+        kind = memory.market.type_of(job)
         takes = "what others leave" if kind is None else view.cluster.types[kind].name
         return (
             f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
@@ -116,7 +119,7 @@ class Gittins:
         )
 
 
-def _left(view: View, known: Known, job: int) -> float:
+def _left(view: View, known: Records, job: int) -> float:
     """Rounds that the job is expected to need still, at the least effort for an ending."""
     rounds = rounds_of_like(known, view.jobs[job])
     return least_effort(np.array(rounds, dtype=np.float64), float(view.round_J[job]))
@@ -144,11 +147,9 @@ class _Step:
 
     def learn(self) -> None:
         """Jobs that ended tell how many rounds their kind has."""
-        for event in self.view.changes:
-            if isinstance(event, RoundsDone) and event.finished:
-                job, rounds = self.view.jobs[event.job], event.round + event.rounds
-                known = learned(self.memory.known, job, rounds)
-                self.memory = replace(self.memory, known=known)
+        known = self.memory.known.learned(self.view)
+        if known is not self.memory.known:
+            self.memory = replace(self.memory, known=known)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line, and has made a bid."""
@@ -188,7 +189,7 @@ class _Step:
     def _free(self, job: int, idle: IntArray) -> IntArray:
         """Those of the idle devices that a job would rather have than wait."""
         view, market = self.view, self.memory.market
-        best = market.choice(job)
+        best = market.type_of(job)
         if best is None:
             return idle
         type_N = view.type_D[idle]

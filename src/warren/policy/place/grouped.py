@@ -58,9 +58,9 @@ def make_groups(view: View, count: int) -> Groups:
     """Groups for the jobs that are known, fastest first; at most as many as there are devices."""
     known = view.costs.first(KNOWN)
     found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
-    count_GT, count_T = found.count_GT.tolist(), counts_T(view)
-    speed_of = {one: group_speed(known, one, count_T) for one in set(map(tuple, count_GT))}
-    order = sorted(range(len(count_GT)), key=lambda group: -speed_of[tuple(count_GT[group])])
+    held_GT, count_T = [tuple(one) for one in found.count_GT.tolist()], counts_T(view)
+    speed_of = {held_T: group_speed(known, held_T, count_T) for held_T in dict.fromkeys(held_GT)}
+    order = sorted(range(len(held_GT)), key=lambda group: -speed_of[held_GT[group]])
     devices = members(found)
     return Groups(
         devices=tuple(tuple(devices[group].tolist()) for group in order),

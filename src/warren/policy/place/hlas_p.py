@@ -11,7 +11,7 @@ Differs
     What is predicted: ``warren.predict.conservative``; how often: ``foresight``; the rest:
     ``hlas``. Similar is who has the same name but for numbers at its ends, one's own jobs before
     those of others, else who is of the same user, among jobs that ended before the run or in it
-    (``records``). A new prediction is made when the job takes its place in the line, and holds
+    (``kinds``). A new prediction is made when the job takes its place in the line, and holds
     until it is consumed, whoever joins its search.
     That the largest R^p goes first inside a queue looks like the longest job first, against Fig.
     12(c), where the jobs of unknown size run before the one that is known to be long. Both hold:
@@ -39,6 +39,7 @@ from warren.policy.place.foresight import (
     ready,
 )
 from warren.policy.place.hlas import Hlas
+from warren.policy.place.kinds import kinds_by_name, similar
 from warren.policy.place.notes import Notes
 from warren.policy.place.records import Records, records_of
 from warren.predict.conservative import averaged, beyond, standing, target_of
@@ -58,7 +59,7 @@ class HlasP(Hlas):
 
     def foresight(self, view: View) -> Foresight:
         """What the past tells."""
-        return Careful(records=records_of(view.past))
+        return Careful(records=records_of(view.past, kinds_by_name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ class Careful:
     def _guess(self, view: View, job: int) -> Guess:
         """Fig. 13: the fit, then history, then the standing in the search."""
         one, rounds = view.jobs[job], view.round_J.item(job)
-        kind, past_rounds = self.records.similar(one)
+        kind, past_rounds = similar(self.records, one)
         fit, past = _fit(view, one), beyond(past_rounds, rounds)
         share = self._standing(view, one)
         why = ["no curve to fit" if fit is None else f"its curve says {fit}"]
