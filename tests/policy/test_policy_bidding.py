@@ -94,6 +94,14 @@ def test_jobs_run_where_they_fit_and_nowhere_else() -> None:
     assert devices_of(run, costs, 1) == {0}
 
 
+def test_weights_count_if_asked_for() -> None:
+    jobs = [worlds.job(k, rounds=9, weight=weight) for k, weight in enumerate((1.0, 10.0))]
+    run = worlds.run(worlds.cluster(["V"]), jobs)
+    costs = worlds.costs([[1.0]] * 2, [[0.0]] * 2)
+    assert ends_s(run, costs)[1] == 18
+    assert ends_s(run, costs, weighted=True)[1] < 12
+
+
 @pytest.mark.parametrize("patience", [0.9, float("nan"), -1])
 def test_patience_below_one_is_refused(patience: float) -> None:
     with pytest.raises(SpecError, match="patience is 1, or how many times"):

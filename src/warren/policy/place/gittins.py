@@ -19,7 +19,7 @@ Differs
     is expected to need as much again as it has had, which is least attained service. A job is
     ranked and bids when it takes its place in the line; what ends while it waits counts from its
     next turn on. At most ``LOOKED_AT`` jobs that find no device are passed over in a decision.
-    Weights count for nothing.
+    Weights count for nothing unless ``weighted`` is set, as for HLAS.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ from warren.solve.gittins import least_effort
 
 LOOKED_AT: Final = 32
 """Jobs that find no device, or too few, are passed over up to this many in one decision."""
+_LEAST_WEIGHT: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ class Gittins:
 
     patience: float = 1.2
     """Types at most so many times as slow as the one that is best for a job will do; at least 1."""
+    weighted: bool = False
+    """Whether work counts, and bids are, by the weight of a job."""
 
     name: ClassVar[str] = "gittins"
     source: ClassVar[str] = "Warren; Gittins (1979)"
@@ -95,7 +98,7 @@ class Gittins:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
-        step = _Step(view, memory, self.patience)
+        step = _Step(self, view, memory)
         step.learn()
         step.queue_up()
         step.serve()
@@ -109,7 +112,8 @@ class Gittins:
         if view.next_round_J[job] > view.round_J[job]:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
         left = _left(view, memory.known, job)
-        here = (_rank(view, memory.market.devices_T, job, left), job)
+        pressing = self.pressing(view, memory.known, job)
+        here = (_rank(view, memory.market.devices_T, job, pressing), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
         kind = memory.market.type_of(job)
         takes = "what others leave" if kind is None else view.cluster.types[kind].name
@@ -117,6 +121,11 @@ class Gittins:
             f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
             f"{ahead} jobs have less work left; it gains most by {takes}"
         )
+
+    def pressing(self, view: View, known: Records, job: int) -> float:
+        """Rounds that the job is expected to need still, over its weight where weights count."""
+        left = _left(view, known, job)
+        return left / max(view.weight_J.item(job), _LEAST_WEIGHT) if self.weighted else left
 
 
 def _left(view: View, known: Records, job: int) -> float:
@@ -138,9 +147,9 @@ def _rank(view: View, devices_T: tuple[int, ...], job: int, left: float) -> floa
 class _Step:
     """One decision in the making. ``shard``: first task not placed yet, of rounds begun here."""
 
+    policy: Gittins
     view: View
     memory: Memory
-    patience: float
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
     shard: dict[int, int] = field(default_factory=dict)
@@ -156,7 +165,7 @@ class _Step:
         view, line, market = self.view, self.memory.line, self.memory.market
         for event in view.changes:
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
-                left = _left(view, self.memory.known, event.job)
+                left = self.policy.pressing(view, self.memory.known, event.job)
                 line = put(line, (_rank(view, market.devices_T, event.job, left), event.job))
                 market = market.bid(view, event.job, left)
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
@@ -196,7 +205,7 @@ class _Step:
         left = view.scale_J.item(job) - view.next_shard_J.item(job)
         chosen_N = type_N == best
         if np.count_nonzero(chosen_N) < min(gang_size(view, job), left):
-            chosen_N = np.array(market.usable(job, best, self.patience))[type_N]
+            chosen_N = np.array(market.usable(job, best, self.policy.patience))[type_N]
         chosen: IntArray = idle[chosen_N]
         return chosen
 
