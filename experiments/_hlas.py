@@ -32,7 +32,7 @@ FITS: Final = (
 TITLES: Final = {
     "load": "How fast the jobs come",
     "pace": "How fast jobs come of which something can be predicted",
-    "philly": "Arrivals, GPUs and run times of the Philly trace",
+    "philly": "Arrivals, GPUs and run times of the Philly trace (grain 6 h)",
 }
 SEEDS_ONCE: Final = 5
 """Of parts that do not state theirs."""

@@ -6,7 +6,8 @@ compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of
 groups as GPUs is Algorithm 1 to the letter, which loops over GPUs. *load*: how fast the jobs come,
 which the paper does not say. *25*: what decisions cost when all jobs arrive at once. *26*, *27*:
 GPUs and jobs again, where jobs show losses and resemble those of a history; *pace*: how fast such
-jobs come. *philly*: GPUs, with the arrivals, GPUs and run times of the Philly trace.
+jobs come. *philly*: GPUs, with the arrivals, GPUs and run times of the Philly trace; of the
+thousands that wait there sched-allox-unit matches 16 at a time, as more take it many minutes.
 
 ``--part 22`` (or another) makes one part and keeps the results of the others; ``--place gittins``
 makes the rows of one policy again and keeps those of the others.
@@ -15,7 +16,7 @@ makes the rows of one policy again and keeps those of the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any, Final
@@ -52,6 +53,8 @@ class Figure:
     places: Sequence[str] = BLIND
     sets: Sequence[str] = ()
     seeds: int = 5
+    of_place: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What is set for one policy alone."""
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -66,7 +69,10 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PREDICTING),
     "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PREDICTING),
     "pace": Figure("load", "workload.load", (0.5, 2, 4), run="predicted", places=PREDICTING),
-    "philly": Figure("GPUs", GPUS_KEY, (256, 512, 1024), run="philly", places=PLACES, seeds=2),
+    "philly": Figure(
+        "GPUs", GPUS_KEY, (256, 512, 1024), run="philly", places=PLACES, seeds=2,
+        of_place={"sched-allox-unit": ("policy.window=16",)},
+    ),
 }  # fmt: skip
 
 
@@ -110,7 +116,7 @@ def cell(figure: Figure, value: object, places: Sequence[str]) -> list[Row]:
     rows = []
     for place in places:
         name, single = place.removesuffix(SINGLE), place.endswith(SINGLE)
-        more = (f"policy.groups={gpus}",) if single else ()
+        more = (*figure.of_place.get(name, ()), *([f"policy.groups={gpus}"] if single else []))
         overrides = [word for one in (*sets, *more) for word in ("--set", one)]
         found = _common.warren_json(
             "compare", str(RUNS / f"{figure.run}.yaml"), "--place", name,
