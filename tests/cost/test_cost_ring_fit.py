@@ -160,9 +160,11 @@ def test_one_slope_gives_295_s_alone_and_675_s_with_three_others(share: float) -
     assert times_s(fitted, 1e9, 4, comp_s, 4) == pytest.approx(675)
 
 
-def test_295_s_and_675_s_mean_equal_sharing_if_43_percent_is_transfer() -> None:
+def test_what_295_s_and_675_s_mean_hangs_on_the_share_of_transfer() -> None:
+    """The readings in the head of `ring_fit`."""
     assert fit_ring(paper(0.0)).slope == pytest.approx(0.4294, abs=5e-5)
     assert fit_ring(paper(295 * (1 - 0.4294))).slope == pytest.approx(1, abs=5e-4)
+    assert fit_ring(paper(295 * (1 - 0.6553))).slope == pytest.approx(0.6553, abs=5e-4)
 
 
 def test_points_that_cannot_tell_contention_are_refused() -> None:

@@ -1,7 +1,7 @@
 """The parameters of a ring's network from measured times: overhead, bandwidth, contention.
 
-*Source.* Eq. (8) of SJF-BCO with (7) as ``ours`` (see ``warren.cost.ring``). A job within no single
-server, with p contenders, has f = k + alpha (k - 1) and k = 1 + xi1 (p - 1), so that::
+*Source.* Eq. (8) of SJF-BCO with (7) as ``ours`` (see ``warren.cost.ring``). A job on several
+servers, with p contenders, has f = k + alpha (k - 1) and k = 1 + xi1 (p - 1), so that::
 
     f = 1 + slope (p - 1),    slope = xi1 (1 + alpha)
     tau - comp - sent / (2 C) = xi2 servers + (1 / b^e) sent + (slope / b^e) sent (p - 1)
@@ -18,9 +18,10 @@ is linear in three unknowns that cannot be negative: one small least squares pro
 - Of b^e and C only 1 / b^e + 1 / (2 C), since both go with the bytes sent: C is given, by default
   infinite, and where it is not known the slope is one of sending and adding together.
 - Of one message size on one number of servers, overhead and transfer are one: xi2 is then taken as
-  0. Times that grow by s with each contender, of which the share c is transfer, have the slope
-  s / c. The paper's 295 s alone and 675 s of each of four jobs grow by 0.43: equal sharing of the
-  link (slope 1) if 43 % of those 295 s are transfer, and a slope of 0.43 if all of them are.
+  0. If each contender adds the share s of the time alone, of which the share c is transfer, the
+  slope is s / c. The paper's 295 s alone and 675 s of each of four jobs have s = 0.43, if the one
+  was spread like the four: equal sharing of the link (slope 1) if c = 0.43, a slope of 0.43 if all
+  is transfer, and with alpha = 0 and xi1 the share c itself, as ``ours`` means it, c = 0.66.
 
 *Robust.* Of points measured several times the median counts. Errors are relative to the measured
 time: small messages count as much as large ones, and a time that is far too long, the way in which
