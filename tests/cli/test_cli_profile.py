@@ -22,8 +22,22 @@ from profile_rows import BLANK, ended, rows
 
 FIRST = replace(BLANK, job="a", comp_s=0.5, sync_s=0.25, samples=3, model_bytes=4 * 10**6)
 SECOND = replace(
-    FIRST, key="f" * 64, job="b", comp_s=None, comp_avg_s=0.125, avg_tasks=9, updated_at=9.0
+    FIRST,
+    key="f" * 64,
+    job="b",
+    batch=16,
+    comp_s=None,
+    comp_avg_s=0.125,
+    avg_tasks=9,
+    updated_at=9.0,
 )
+KINDS = """\
+jobs:
+  - {name: mod-1, app: a.py:A, batch: 8, rounds: 3}
+  - {name: mod-2, app: other/a.py:A, batch: 8, rounds: 3}
+  - {name: line-1, app: a.py:A, batch: 20, rounds: 3}
+  - {name: line-2, app: a.py:A, batch: 20, rounds: 3, params: {lr: 0.1}}
+"""
 COMMANDS = ("list", "show x", "forget x", "export", "export --jobs past.csv")
 
 
@@ -63,21 +77,49 @@ def test_the_database_is_named_by_the_option_or_the_environment(
 
 
 def test_exported_rows_price_jobs_of_a_run(warren: Warren, db: Path, tmp_path: Path) -> None:
-    jobs = "jobs: [{name: a, app: a.py:A, batch: 8, rounds: 3}]"
+    jobs = "jobs: [{name: b, app: a.py:A, batch: 8, rounds: 3}]"
     path = write_run(tmp_path / "in", jobs=jobs)
     out = tmp_path / "in" / "rows.yaml"
     cluster = tmp_path / "in" / "cluster.yaml"
     found = warren("profile", "export", "--db", db, "--cluster", cluster, "--out", out, "--json")
     assert found.code == 0, found.err
     assert found.json == yaml.safe_load(out.read_text())
-    assert found.json["measured:a"]["comp"] == {"V100": 500.0, "K80": 500.0}  # time_scale 0.001
+    assert found.err == [f"written: {out}, 2 rows"]
+    own, other = "measured:a.py:A, batch 8, ps", "measured:a.py:A, batch 16, ps"
+    assert found.json[own]["comp"] == {"V100": 500.0, "K80": 500.0}  # time_scale 0.001
     run = load_run(path, read, {"profiles": "rows.yaml"})
-    assert [row.model for row in run.profiles] == ["measured:a", "measured:b"]
+    assert {row.model for row in run.profiles} == {own, other}
     told = warren("simulate", path, "--set", "profiles=rows.yaml", "--json")
     assert told.code == 0, told.err
     assert told.json["makespan_s"] == pytest.approx(3 * (500 + 250))
     plain = warren("profile", "export", "--db", db)
-    assert yaml.safe_load(plain.out)["measured:b"]["comp"] == {"CPU": 0.125}
+    assert yaml.safe_load(plain.out)[other]["comp"] == {"CPU": 0.125}
+
+
+def test_exported_rows_replace_measuring_whatever_the_jobs_are_called(
+    warren: Warren, tmp_path: Path
+) -> None:
+    db, path = tmp_path / "history.db", write_run(tmp_path / "in", jobs=KINDS)
+    asked = {"mod-1": (8, "{}"), "line-1": (20, "{}"), "line-2": (20, '{"lr":0.1}')}
+    with Database(db) as database, database.transaction():
+        database.put(
+            replace(
+                FIRST, key=f"{at}" * 64, job="mod-1", batch=batch, params=params, comp_s=1.0 + at
+            )
+            for at, (batch, params) in enumerate(asked.values())
+        )
+        database.put([replace(FIRST, key="e" * 64, job="mod-1", updated_at=1.0, comp_s=9.0)])
+    out, cluster = tmp_path / "in" / "rows.yaml", tmp_path / "in" / "cluster.yaml"
+    told = warren("profile", "export", "--db", db, "--cluster", cluster, "--out", out)
+    assert told.code == 0
+    assert told.err[1].startswith("no job uses measured:a.py:A, batch 8, ps, eeeeeeeeeeee: ")
+    out.write_text(out.read_text().replace(", eeeeeeeeeeee", ", a row that no job takes"))
+    found = warren("simulate", path, "--set", "profiles=rows.yaml", "--out", tmp_path / "out")
+    assert found.code == 0, found.err
+    assert not any("measuring" in line for line in found.err)
+    lines = (tmp_path / "out" / "profile.csv").read_text().splitlines()
+    comp_s = {line.split(",")[0]: float(line.split(",")[2]) for line in lines[1:]}
+    assert comp_s == {"mod-1": 1000, "mod-2": 1000, "line-1": 2000, "line-2": 3000}
 
 
 def test_exported_jobs_are_a_workload_with_its_costs(

@@ -15,7 +15,7 @@ from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
-from warren.profile.costs import cost_table, measured_key, missing, past_of
+from warren.profile.costs import cost_table, kind_key, measured_key, missing, past_of
 
 MINE = ProfileRow(
     model="mine",
@@ -161,6 +161,22 @@ def test_a_measured_row_of_the_run_file_stands_for_measuring() -> None:
     assert costs.comp_ns_JT.tolist() == [[10**8, 25 * 10**7]]
     other = replace(row, comp_s={"V100": 9.0})
     assert cost_table(run, {measured_key(run.workload.jobs[0]): other}).comp_ns_JT[0, 0] == 10**8
+
+
+def test_a_row_named_after_the_kind_prices_its_jobs_but_for_those_with_a_row_of_their_own() -> None:
+    kind = replace(MINE, model=kind_key("x/a.py:A", 32, "ps", '{"lr":1}'), comp_s={"V100": 7.0})
+    own = [replace(MINE, model=f"measured:{name}") for name in ("own", "other-batch")]
+    own[1] = replace(own[1], batch=64)
+    job = {"app": "a.py:A", "params": {"lr": 1}}
+    run = run_of(
+        *({**job, "name": name} for name in ("own", "other-batch", "none")),
+        {**job, "name": "alike-but-for-params", "params": {"lr": 2}},
+        {**job, "name": "alike-but-for-batch", "batch": 8},
+        rows=(kind, *own),
+    )
+    assert missing(run) == (3, 4)
+    priced = replace(run, workload=replace(run.workload, jobs=run.workload.jobs[:3]))
+    assert cost_table(priced).comp_ns_JT[:, 0].tolist() == [10**8, 7 * 10**9, 7 * 10**9]
 
 
 def test_a_measured_row_of_another_batch_is_refused() -> None:

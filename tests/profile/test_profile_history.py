@@ -93,18 +93,23 @@ def test_names_of_a_jobs_file_differ_and_the_first_of_a_kind_keeps_its_own(
     assert all(named[names.index(name)] == name for name in names)
 
 
-def test_exported_rows_price_the_job_that_was_measured_last_under_its_name() -> None:
+def test_an_exported_row_is_named_after_its_kind_and_an_older_app_of_that_name_is_spare() -> None:
     alone = replace(BLANK, job="a", comp_s=0.5, sync_s=0.25, samples=3, comp_avg_s=0.75,
                     sync_avg_s=1.0, avg_tasks=9, model_bytes=40)  # fmt: skip
     older = replace(alone, key="0123456789", updated_at=1.0, comp_s=None)
     nothing = replace(BLANK, key="f", job="z")
-    rows = exported([alone, older, nothing])
-    assert [row.model for row in rows] == ["measured:a", "measured:a-01234567"]
+    found = exported([alone, older, nothing])
+    rows = found.rows
+    own = "measured:a.py:A, batch 8, ps"
+    assert [row.model for row in rows] == [own, f"{own}, 0123456789"]
+    assert found.spare == (rows[1].model,)
     assert [dict(row.comp_s) for row in rows] == [{"CPU": 0.5}, {"CPU": 0.75}]
-    assert rows[0].source == {"comp.CPU": "alone, 3 tasks; m"}
-    (average, _) = exported([alone, older], averages=True)
+    assert rows[0].source == {"job": "a", "comp.CPU": "alone, 3 tasks; m"}
+    (average, _) = exported([alone, older], averages=True).rows
     assert (average.comp_s, average.sync_s) == ({"CPU": 0.75}, {"CPU": 1.0})
     played = on_types(rows[0], ("V100", "K80"), 0.5)
     assert played.comp_s == {"V100": 1.0, "K80": 1.0}
     assert math.isclose(played.sync_s["K80"], 0.5)
-    assert played.source["comp.V100"] == "alone, 3 tasks; m"
+    assert played.source == dict.fromkeys(("comp.V100", "comp.K80"), "alone, 3 tasks; m") | {
+        "job": "a"
+    }

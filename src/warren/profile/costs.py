@@ -1,8 +1,8 @@
 """From profile rows to the cost matrices of a run.
 
 Which row a job uses: its own (``cost``, a trace priced by its reader), else the row of its
-``model`` (the run file's before the shipped one), else what was measured for it: a row
-``measured:NAME`` of the run file's profiles, or one measured for this run.
+``model`` (the run file's before the shipped one), else what was measured for it: a row of the
+run file's profiles, named after the job or after its kind of tasks, or one measured for this run.
 
 *Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a
 row with batch 0 and a row of ``cost`` are taken as they are. T^s, where a row does not state it,
@@ -13,6 +13,9 @@ The memory of a row is taken as it is, whatever the batch.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -41,15 +44,33 @@ class _Type:
 
 
 def measured_key(job: Job) -> str:
-    """The name under which ``cost_table`` looks for a job's measured row, in profiles too."""
+    """The name under which ``cost_table`` looks for a job's measured row first."""
     return f"measured:{job.name}"
+
+
+def kind_key(app: str, batch: int, sync: str, params: str) -> str:
+    """The name under which it looks then: of all jobs whose tasks are alike, by what they say.
+
+    ``app`` is ``FILE:Class``, of which folders do not count; ``params`` as ``params_text`` writes
+    them. No job is named so, since names of jobs hold no colon.
+    """
+    file, _, name = app.rpartition(":")
+    said = f"measured:{posixpath.basename(file)}:{name}, batch {batch}, {sync}"
+    if params == "{}":
+        return said
+    return f"{said}, params {hashlib.sha256(params.encode()).hexdigest()[:8]}"
+
+
+def params_text(job: Job) -> str:
+    """A job's params as canonical JSON."""
+    return json.dumps(job.params, sort_keys=True, separators=(",", ":"))
 
 
 def missing(run: Run) -> tuple[int, ...]:
     """Jobs that must be measured: they have an app, but neither a model nor a row of costs."""
-    known = {row.model for row in run.profiles}
+    own = {row.model: row for row in run.profiles}
     return tuple(
-        job.index for job in run.workload.jobs if unpriced(job) and measured_key(job) not in known
+        job.index for job in run.workload.jobs if unpriced(job) and _stated(job, own) is None
     )
 
 
@@ -180,7 +201,7 @@ def _row(
         return _named("cost", job.cost, own)
     if job.model is not None:
         return _named("model", job.model, rows)
-    row = own.get(measured_key(job)) or measured.get(measured_key(job))
+    row = _stated(job, own) or measured.get(measured_key(job))
     if row is not None and row.batch not in (0, job.batch):
         raise ValueError(
             f"profile {row.model} was measured with batch {row.batch}, the job has {job.batch}; "
@@ -189,6 +210,14 @@ def _row(
     if row is None:
         raise ValueError("has no model and was not measured; name a model or measure its app")
     return row
+
+
+def _stated(job: Job, own: Mapping[str, ProfileRow]) -> ProfileRow | None:
+    """The measured row of the run file: that of the job's name, unless one of its kind fits."""
+    named = own.get(measured_key(job))
+    if job.app is None or (named is not None and named.batch in (0, job.batch)):
+        return named
+    return own.get(kind_key(job.app, job.batch, job.sync, params_text(job)), named)
 
 
 def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.model.units import seconds_to_ns
+from warren.profile.costs import kind_key
 from warren.profile.measured import PROCESSOR
 from warren.profile.rows import EndedJob, Profile
 
@@ -85,26 +86,41 @@ def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
     return tuple(named)
 
 
-def exported(profiles: Iterable[Profile], *, averages: bool = False) -> tuple[ProfileRow, ...]:
-    """Rows for ``profiles`` of a run, in order of name, in real seconds by device type.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """Rows in order of name; ``spare``: the names of those that price no job of a run."""
 
-    The row that was updated last for a job's name is ``measured:NAME``, which the run's job of
-    that name is priced by; earlier ones have the beginning of their key after it. ``averages``:
-    the moving averages, where there are some, in place of times alone.
+    rows: tuple[ProfileRow, ...]
+    spare: tuple[str, ...]
+
+
+def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported:
+    """Rows for ``profiles`` of a run, in real seconds by device type.
+
+    A row is named after its kind of tasks (``warren.profile.costs.kind_key``), whatever jobs it
+    was measured for, so that all jobs of the kind are priced by it. A name does not say how an
+    app's file read, nor which machine and numerics class it was: of kinds that differ in these
+    alone the one that was updated last has the name, and earlier ones, which are spare, have the
+    beginning of their key after it. ``averages``: the moving averages, where there are some, in
+    place of times alone.
     """
     by_key: dict[str, list[Profile]] = {}
     for one in profiles:
         by_key.setdefault(one.key, []).append(one)
     groups = sorted(by_key.values(), key=lambda group: (-_updated(group), group[0].key))
-    names: set[str] = set()
-    rows = []
+    rows: dict[str, ProfileRow] = {}
+    spare = []
     for group in groups:
-        name = f"measured:{group[0].job}"
-        own = name if name not in names else f"{name}-{group[0].key[:8]}"
-        names.add(name)
-        if row := _exported(group, own, averages=averages):
-            rows.append(row)
-    return tuple(sorted(rows, key=lambda row: row.model))
+        one = group[0]
+        name = kind_key(one.app, one.batch, one.sync, one.params)
+        row = _exported(group, name, averages=averages)
+        if row is None:
+            continue
+        if name in rows:
+            name = f"{name}, {one.key[:12]}"
+            spare.append(name)
+        rows[name] = replace(row, model=name)
+    return Exported(rows=tuple(rows[name] for name in sorted(rows)), spare=tuple(sorted(spare)))
 
 
 def _updated(group: Sequence[Profile]) -> float:
@@ -112,7 +128,7 @@ def _updated(group: Sequence[Profile]) -> float:
 
 
 def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> ProfileRow | None:
-    comp_s, sync_s, source = {}, {}, {}
+    comp_s, sync_s, source = {}, {}, {"job": group[0].job}
     for one in sorted(group, key=lambda one: one.device_type):
         mean = one.comp_avg_s is not None and (averages or one.comp_s is None)
         comp, sync = (one.comp_avg_s, one.sync_avg_s) if mean else (one.comp_s, one.sync_s)
@@ -139,10 +155,11 @@ def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> Profile
 def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> ProfileRow:
     """An exported row on a cluster whose devices this machine's processor plays, in its seconds."""
     comp_s, sync_s = row.comp_s.get(PROCESSOR), row.sync_s.get(PROCESSOR)
-    how = row.source.get(f"comp.{PROCESSOR}", "")
+    source = dict(row.source)
+    how = source.pop(f"comp.{PROCESSOR}", "")
     return replace(
         row,
-        source={f"comp.{kind}": how for kind in types},
+        source={**source, **{f"comp.{kind}": how for kind in types}},
         comp_s={} if comp_s is None else dict.fromkeys(types, comp_s / time_scale),
         sync_s={} if sync_s is None else dict.fromkeys(types, sync_s / time_scale),
     )

@@ -15,7 +15,7 @@ from typing import Final
 
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
-from warren.profile.costs import measured_key
+from warren.profile.costs import measured_key, params_text
 
 PROCESSOR: Final = "CPU"
 """The device type of everything this version measures: whatever a run calls its devices."""
@@ -61,7 +61,7 @@ def task_kind(job: Job, source_sha256: str, numerics: str, machine: str) -> Task
     return TaskKind(
         app=f"{posixpath.basename(file)}:{name}",
         source_sha256=source_sha256,
-        params=json.dumps(job.params, sort_keys=True, separators=(",", ":")),
+        params=params_text(job),
         batch=job.batch,
         sync=job.sync,
         numerics=numerics,

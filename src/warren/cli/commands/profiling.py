@@ -28,6 +28,7 @@ from warren.model.run import Run
 from warren.profile.history import exported, on_types, snapshot, with_own_names
 from warren.profile.measured import PROCESSOR
 from warren.profile.rows import Profile
+from warren.report.wording import count
 
 _COMMANDS = "list, show, forget, export"
 
@@ -120,7 +121,8 @@ def export_command(asked: Export, db: str | None, json_: bool) -> None:
     if asked.jobs is not None:
         _export_jobs(asked, _file(db), json_)
         return
-    rows = exported(known_profiles(_file(db)), averages=asked.averages)
+    found = exported(known_profiles(_file(db)), averages=asked.averages)
+    rows = found.rows
     if asked.cluster is not None:
         cluster = _cluster(asked.cluster)
         scale = cluster.emulate.time_scale if cluster.emulate else 1.0
@@ -129,7 +131,13 @@ def export_command(asked: Export, db: str | None, json_: bool) -> None:
     text = dump_profiles(rows, f"Made by `warren profile export`, in {seconds} seconds.")
     if asked.out is not None:
         write_atomic(Path(asked.out), text)
-        say(f"written: {asked.out}, {len(rows)} rows")
+        say(f"written: {asked.out}, {count(len(rows), 'row')}")
+    if found.spare:
+        say(
+            f"no job uses {'; '.join(found.spare)}: the app's file, the numerics or the machine "
+            "was another, or it is another file of that name; named measured:NAME it prices job "
+            "NAME"
+        )
     if json_:
         print_json(yaml.safe_load(text))
     elif asked.out is None:
