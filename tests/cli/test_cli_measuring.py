@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Run:
 def _own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "history.db"))
     monkeypatch.setattr(numerics, "numerics_class", lambda threads: f"class of {threads}")
-    measuring._say_once.cache_clear()
+    measuring.say_once.cache_clear()
 
 
 @pytest.fixture
@@ -87,6 +87,19 @@ def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
     found = profiles_of(run, run.workload.jobs, default_file(), 3, asked=True)
     assert asked == [["a"], ["c"]]  # who asks for measuring gets it
     assert (found[2].comp_s, found[2].comp_avg_s) == (0.5, 2.0)
+
+
+def test_a_run_without_history_neither_uses_nor_keeps_what_was_measured(
+    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = measured_rows(run, history=False)
+    assert not default_file().exists()
+    assert measured_rows(run) == without
+    before = default_file().read_bytes()
+    assert measured_rows(run, history=False) == without
+    assert asked == [["a", "c"]] * 3
+    assert default_file().read_bytes() == before
+    assert capsys.readouterr().err == ""
 
 
 def test_what_a_run_adds_while_others_measure_is_not_lost(

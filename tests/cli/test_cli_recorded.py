@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_runs import RUN, Warren, write_run
 
+from warren.cli.commands.inputs import say_once
 from warren.cli.database import VARIABLE, Database
-from warren.cli.recorded import recorded
+from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.policy.place.kinds import kinds_by_code, rounds_of_like
@@ -39,6 +41,11 @@ def run_of(history: object, key: str = "history") -> Run:
         key: history,
     }
     return run_from_dict(data, "", lambda _: b"", rows=TABLE, recorded=recorded)
+
+
+@pytest.fixture(autouse=True)
+def _told_again() -> None:
+    say_once.cache_clear()
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ def test_jobs_of_the_database_are_the_past_at_the_costs_that_were_seen(
 @pytest.mark.parametrize(
     ("history", "key", "message"),
     [
-        ({"database": "none.db"}, "history", "none.db: holds no job that has finished"),
+        ({"database": "none.db"}, "history", "none.db: no such file"),
         ({"database": "default"}, "workload", "database: holds jobs that have ended: only a"),
         ({"database": "default", "jobs": []}, "history", "exactly one of"),
     ],
@@ -90,20 +97,65 @@ def test_a_database_that_cannot_be_the_past_is_told(
         run_of(history, key)
 
 
-def test_a_past_that_no_device_type_ran_is_no_past(database: Path) -> None:
+def on_a100(database: str) -> Run:
     data = {
         "cluster": {"hosts": [{"name": "a", "devices": {"A100": 1}}]},
         "workload": [{"name": "a", "model": "m", "rounds": 3}],
         "profiles": {"m": {"model": 8, "comp": {"A100": 1}, "sync": {"A100": 0}}},
-        "history": {"database": "default"},
+        "history": {"database": database},
     }
-    with pytest.raises(SpecError, match="default: none of its 7 jobs was timed on A100"):
-        run_from_dict(data, "", lambda _: b"", rows=TABLE, recorded=recorded)
+    return run_from_dict(data, "", lambda _: b"", rows=TABLE, recorded=recorded)
 
 
-def test_an_empty_file_is_no_database_and_stays_empty(tmp_path: Path) -> None:
+def test_a_past_that_no_device_type_ran_is_no_past(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SpecError, match=r"own\.db: none of its 7 jobs was timed on A100"):
+        on_a100(str(database))
+    assert on_a100("default").history is None
+    told = f"history: nothing yet: {database}: none of its 7 jobs was timed on A100\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_named_file_that_is_empty_is_no_database_and_stays_empty(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
     with pytest.raises(SpecError, match="holds no job"):
-        recorded(str(path))
+        recorded(str(path), ("V100",))
     assert not path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "is not there"), ("empty", "holds no job that"), ("new", "holds no job that")],
+)
+def test_the_first_run_that_fills_the_own_database_may_name_it_as_its_history(
+    warren: Warren,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str | None,
+    told: str,
+) -> None:
+    path = tmp_path / "own.db"
+    monkeypatch.setenv(VARIABLE, str(path))
+    if content == "empty":
+        path.touch()
+    elif content == "new":
+        Database(path).__exit__(None, None, None)
+    run = write_run(tmp_path / "in", run=f"{RUN}history: {{database: default}}\n")
+    for options in ((), ("--dry-run",)):
+        say_once.cache_clear()
+        found = warren("simulate", run, "--place", "gittins", *options)
+        assert found.code == 0, found.err
+        (line,) = [line for line in found.err if line.startswith("history: ")]
+        assert line.startswith(f"history: nothing yet: {path}: {told}")
+        assert "history" not in found.out
+    assert path.exists() == (content is not None)
+
+
+def test_the_own_database_is_not_read_where_a_run_leaves_the_history_alone(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recorded_elsewhere("", ("V100",)).jobs == ()
+    assert capsys.readouterr().err == "history: nothing: your own database is left alone\n"
+    assert recorded_elsewhere(str(database), ("V100",)) == recorded("", ("V100",))

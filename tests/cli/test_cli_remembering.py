@@ -229,7 +229,9 @@ def test_a_run_leaves_the_history_alone_when_told_to(
 ) -> None:
     asked = Mock(wraps=remembered)
     monkeypatch.setattr(remembering, "remembered", asked)
-    monkeypatch.setattr(runs, "run_live", Mock(side_effect=KeyboardInterrupt))
+    train = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(runs, "run_live", train)
     path = write_run(tmp_path / "in", jobs=JOBS)
     assert warren("run", path, "--out", tmp_path / "out", *options).code == 130
     assert [call.kwargs for call in asked.call_args_list] == [{"wanted": not options}]
+    assert [call.args[2].history for call in train.call_args_list] == [not options]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import placed, with_absolute_base
-from warren.cli.compose import run_live
+from warren.cli.compose import Options, run_live
 from warren.cli.compose import simulate as simulate_run
 from warren.cli.files import read, read_dir
 from warren.cli.output import OldDir, OutputDir, default_dir
-from warren.cli.recorded import recorded
+from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.cli.remembering import remembered
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
@@ -128,13 +128,14 @@ def run(
 ) -> Result:
     """Train a run for real and write its folder (``out/<name>-<policy>`` unless given).
 
-    ``history``: remember in the history database what ended and what tasks took.
+    ``history``: take what is known from the history database, and remember in it what ended and
+    what tasks took.
     """
-    resolved = _resolve(run, place)
+    resolved = _resolve(run, place, history=history)
     check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
     with OutputDir(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
-        run_live(resolved, folder)
+        run_live(resolved, folder, Options(history=history))
     return load(path)
 
 
@@ -170,17 +171,18 @@ def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result
     return Result(summary=values, jobs=found, folder=folder)
 
 
-def _resolve(run: RunLike, place: str | None) -> Run:
+def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
     from warren.profile.table import TABLE
     from warren.workload.load import load_run, run_from_dict
 
+    past = recorded if history else recorded_elsewhere
     if isinstance(run, Run):
         resolved = run
     elif isinstance(run, Mapping):
-        resolved = with_absolute_base(run_from_dict(run, ".", read, rows=TABLE, recorded=recorded))
+        resolved = with_absolute_base(run_from_dict(run, ".", read, rows=TABLE, recorded=past))
     else:
         named = os.path.abspath(run)
-        loaded = load_run(str(run), read, named=named, rows=TABLE, recorded=recorded)
+        loaded = load_run(str(run), read, named=named, rows=TABLE, recorded=past)
         resolved = with_absolute_base(loaded)
     if place is not None:
         resolved = placed(resolved, place)

@@ -45,6 +45,8 @@ class Options:
     attend: Attend | None = None
     ahead: bool = False
     """Whether the lower bound of a simulation may be computed beside it, by another process."""
+    history: bool = True
+    """Whether what measuring takes from the history database, and leaves there, may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +127,8 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
     from warren.profile.costs import cost_table, past_of
     from warren.sim.copies import sim_port
 
-    begin = perf_counter()
-    costs = with_switching(run, cost_table(run, _measured(run)))
+    begin, options = perf_counter(), options or Options()
+    costs = with_switching(run, cost_table(run, _measured(run, options)))
     policy = Timed(choose(run))
     parts = _Parts(
         run=run,
@@ -136,7 +138,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
         port=sim_port(run, costs),
         world=SIMULATED,
         journal=out or _Memory(),
-        options=options or Options(),
+        options=options,
         begin=begin,
     )
     if policy.offline:  # a plan needs it; now, so that the other process has it too
@@ -168,8 +170,8 @@ def run_live(
     """
     from warren.profile.costs import cost_table, past_of
 
-    begin = perf_counter()
-    costs = cost_table(run, _live_rows(run)) if cut_off is None else cut_off.costs
+    begin, options = perf_counter(), options or Options()
+    costs = cost_table(run, _live_rows(run, options)) if cut_off is None else cut_off.costs
     past = past_of(run)
     policy = Timed(_live_policy(run))
     port = _live_port(run, costs, out)
@@ -182,7 +184,7 @@ def run_live(
         port=port,
         world=LIVE,
         journal=out,
-        options=options or Options(),
+        options=options,
         begin=begin,
         inputs=hash_of(inputs),
     )
@@ -280,19 +282,19 @@ def _live_policy(run: Run) -> AnyPolicy:
     return choose(run)
 
 
-def _live_rows(run: Run) -> Mapping[str, ProfileRow]:
+def _live_rows(run: Run, options: Options) -> Mapping[str, ProfileRow]:
     if run.cluster.engine == "plain":
         from warren.cli.measuring import placeholder_rows
 
         return placeholder_rows(run)
-    return _measured(run)
+    return _measured(run, options)
 
 
-def _measured(run: Run) -> Mapping[str, ProfileRow]:
+def _measured(run: Run, options: Options) -> Mapping[str, ProfileRow]:
     from warren.profile.costs import missing
 
     if not missing(run):
         return {}
     from warren.cli.measuring import measured_rows
 
-    return measured_rows(run)
+    return measured_rows(run, history=options.history)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from time import time
 from typing import Final
 
-from warren.cli.commands.inputs import say
+from warren.cli.commands.inputs import say, say_once
 from warren.cli.database import Database, default_file, known_profiles
 from warren.cli.remembering import source_hash
 from warren.model.costs import ProfileRow
@@ -26,12 +25,12 @@ _NOTHING_S: Final = 1e-9
 _ADVICE: Final = "`warren check JOB.yaml` tries it alone"
 
 
-def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
+def measured_rows(run: Run, *, history: bool = True) -> Mapping[str, ProfileRow]:
     """A row for each job that needs one, measured now or found in the history database.
 
     Every device of this engine runs on this machine's processor, so one measurement holds for
     all device types; with emulation its real seconds become cluster seconds. A database that
-    cannot be used is told, and costs nothing but time.
+    cannot be used is told, and costs nothing but time. ``history`` False: it is left alone.
 
     Raises
     ------
@@ -39,7 +38,7 @@ def measured_rows(run: Run) -> Mapping[str, ProfileRow]:
         If an app's file cannot be read, or a job fails while it is measured.
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
-    found = profiles_of(run, jobs, _usable_file(), TASKS)
+    found = profiles_of(run, jobs, _usable_file() if history else None, TASKS)
     return {measured_key(job): row_of_run(run, job, found[job.index]) for job in jobs}
 
 
@@ -60,7 +59,7 @@ def profiles_of(
     there = {} if path is None else _known(known_profiles(path), alone=asked)
     old = [job for job in jobs if kinds[job.index].key in there]
     if old:
-        _say_once(
+        say_once(
             f"costs of {_names(old)} are known, measured before; `warren profile list` shows them"
         )
     new: dict[str, Job] = {}
@@ -73,12 +72,6 @@ def profiles_of(
             path, [(kinds[job.index], job, costs[job.index]) for job in new.values()], tasks
         )
     return {job.index: there[kinds[job.index].key] for job in jobs}
-
-
-@cache
-def _say_once(text: str) -> None:
-    """A line that would be the same for each of the runs that are compared."""
-    say(text)
 
 
 def row_of_run(run: Run, job: Job, profile: Profile) -> ProfileRow:

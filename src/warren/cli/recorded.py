@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,26 +11,67 @@ if TYPE_CHECKING:
     from warren.workload.traces.request import Trace
 
 
-def recorded(path: str) -> Trace:
-    """The finished jobs of a database, the latest last; an empty path: of the user's own.
+def recorded(path: str, types: Sequence[str]) -> Trace:
+    """The finished jobs of a database that ran on one of these device types, the latest last.
+
+    An empty path: of the user's own, which live runs fill. It may hold no such job yet, or not be
+    there: that is told, and there is no past. A file that the user names must hold some.
 
     Raises
     ------
     SpecError
-        If it cannot be read, or holds no such job.
+        If it cannot be read, or holds no such job though it was named.
     """
+    from warren.cli.commands.inputs import say_once
     from warren.cli.database import default_file, known_jobs
+    from warren.cli.files import refused
     from warren.model.errors import Problem, SpecError
     from warren.profile.history import snapshot
     from warren.workload.traces.request import Trace
 
     try:
         file = Path(path) if path else default_file()
+        if path and not file.exists():
+            raise refused(file, "no such file")
         found = snapshot(known_jobs(file))
     except (OSError, ValueError) as error:
         raise SpecError(Problem(file=path or "history database", message=str(error))) from None
-    if not found.jobs:
-        raise SpecError(Problem(file=str(file), message="holds no job that has finished"))
-    count = len(found.jobs)
-    note = f"{count} {'job' if count == 1 else 'jobs'} of a history database, {found.digest[:16]}"
-    return Trace(jobs=found.jobs, profiles=found.rows, notes=(note,))
+    count = _jobs(len(found.jobs))
+    note = f"{count} of a history database, {found.digest[:16]}"
+    every = Trace(jobs=found.jobs, profiles=found.rows, notes=(note,))
+    fitting = _that_fit(every, types)
+    if fitting.jobs:
+        return fitting
+    timed = f"none of its {count} was timed on {' or '.join(types)}"
+    reason = timed if found.jobs else "holds no job that has finished"
+    if path:
+        raise refused(file, reason)
+    say_once(f"history: nothing yet: {file}: {reason if file.exists() else 'is not there'}")
+    return Trace(jobs=(), profiles=())
+
+
+def recorded_elsewhere(path: str, types: Sequence[str]) -> Trace:
+    """As ``recorded``, but the user's own database is left alone: it holds nothing."""
+    from warren.cli.commands.inputs import say_once
+    from warren.workload.traces.request import Trace
+
+    if path:
+        return recorded(path, types)
+    say_once("history: nothing: your own database is left alone")
+    return Trace(jobs=(), profiles=())
+
+
+def _that_fit(found: Trace, types: Sequence[str]) -> Trace:
+    """Its jobs that ran on one of these types; the others are counted."""
+    rows = [row for row in found.profiles if not row.comp_s.keys().isdisjoint(types)]
+    names = {row.model for row in rows}
+    jobs = tuple(job for job in found.jobs if job.cost in names)
+    notes, others = found.notes, len(found.jobs) - len(jobs)
+    if others:
+        text = f"{_jobs(others)} of the history not used: timed on other device types alone"
+        notes += (text,)
+    return replace(found, jobs=jobs, profiles=tuple(rows), notes=notes)
+
+
+def _jobs(number: int) -> str:
+    return f"{number} {'job' if number == 1 else 'jobs'}"

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
-from warren.model.errors import Problem, SpecError
+from warren.model.errors import Problem
 from warren.model.job import Job
 from warren.workload.build_jobs import JobContext, build_jobs, job_seed
 from warren.workload.document import Path
@@ -25,8 +25,11 @@ from warren.workload.traces.request import Trace
 WORKLOAD, HISTORY = "workload", "history"
 DEFAULT: Final = "default"
 """Names one's own history database."""
-Recorded: TypeAlias = Callable[[str], Trace]
-"""The jobs of a history database, with their costs; an empty path: of one's own."""
+Recorded: TypeAlias = Callable[[str, Sequence[str]], Trace]
+"""The jobs of a history database that ran on one of these device types, with their costs.
+
+An empty path: of one's own, which may hold none.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ class Given:
         return self._made(spec)
 
     def _recorded(self, named: str) -> Trace | None:
-        """The jobs of a database that a device type of the cluster can run; others are counted."""
+        """The jobs of a database that a device type of the cluster can run."""
         read = self.recorded
         if self.key != HISTORY or read is None:
             message = "holds jobs that have ended: only a history may name it"
@@ -71,7 +74,7 @@ class Given:
             return None
         path = "" if named == DEFAULT else self.files.joined(named)
         types = self.cluster.type_names
-        return self.files.attempt(lambda: _that_fit(read(path), types, named))
+        return self.files.attempt(lambda: read(path, types))
 
     def _made(self, spec: object) -> Trace | None:
         """The jobs of a trace or of a generator; of a history in the order in which they came."""
@@ -133,20 +136,6 @@ class Given:
             app_folder=folder,
             same_names=self.key == HISTORY,
         )
-
-
-def _that_fit(found: Trace, types: Sequence[str], named: str) -> Trace:
-    rows = [row for row in found.profiles if not row.comp_s.keys().isdisjoint(types)]
-    names = {row.model for row in rows}
-    jobs = tuple(job for job in found.jobs if job.cost in names)
-    if not jobs:
-        message = f"none of its {len(found.jobs)} jobs was timed on {' or '.join(types)}"
-        raise SpecError(Problem(file=named, message=message))
-    notes, others = found.notes, len(found.jobs) - len(jobs)
-    if others:
-        count = f"{others} {'job' if others == 1 else 'jobs'} of the history"
-        notes += (f"{count} not used: timed on other device types alone",)
-    return Trace(jobs=jobs, profiles=tuple(rows), notes=notes)
 
 
 def ended(found: Trace, file: str, problems: list[Problem]) -> Trace:

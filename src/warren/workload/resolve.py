@@ -145,11 +145,13 @@ class Resolver:
     def _past(
         self, spec: RunSpec | None, cluster: Cluster | None, profiles: tuple[ProfileRow, ...]
     ) -> Trace | None:
-        """The jobs that have ended; None where the run file tells of none."""
+        """The jobs that have ended; None where the run file tells of none, or none has yet."""
         if self.files.raw(HISTORY) is None:
             return None
         found = self._jobs(HISTORY, spec, cluster, profiles)
-        return found and ended(found, self.document.file, self.problems)
+        if found is None or not found.jobs:
+            return None
+        return ended(found, self.document.file, self.problems)
 
     def _without_format(self, document: Document) -> Document:
         version = document.data.pop("format", 1) if isinstance(document.data, dict) else 1

@@ -8,18 +8,21 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
 from warren.cli.files import read
-from warren.cli.recorded import recorded
+from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 
 
-def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
+def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: bool = True) -> Run:
     """The run of a file, with ``--place`` and ``--set key=value`` applied.
+
+    ``history`` False: the user's own database is not read.
 
     Raises
     ------
@@ -37,7 +40,8 @@ def run_of(path: str, place: str | None, overrides: Sequence[str]) -> Run:
             raise SpecError(Problem(file="--set", message=message))
         values[key.strip()] = value
     named = os.path.abspath(path)
-    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=recorded)
+    past = recorded if history else recorded_elsewhere
+    loaded = load_run(path, read, values, named=named, rows=TABLE, recorded=past)
     run = with_absolute_base(loaded)
     return run if place is None else placed(run, place, values)
 
@@ -103,6 +107,12 @@ def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
 def say(text: str) -> None:
     """A line for people: standard error, so that standard output stays clean for ``--json``."""
     print(text, file=sys.stderr, flush=True)
+
+
+@cache
+def say_once(text: str) -> None:
+    """A line that would be the same for each of the runs that are compared."""
+    say(text)
 
 
 _answers: list[str] = []

@@ -70,7 +70,7 @@ def run_command(
         raise SpecError(Problem(file="run", message=message))
     from warren.live.pads import check_jitter
 
-    run = run_of(run_file, place, overrides)
+    run = run_of(run_file, place, overrides, history=history)
     _say_size(run, events=True)
     with named_after(run_file, run):
         check_apps(run)
@@ -88,7 +88,8 @@ def run_command(
     try:
         with named_after(run_file, run), folder, remembered(run, folder, wanted=history):
             _say_start(run)
-            record = run_live(run, folder, Options(check=check, attend=live_view(run, path)))
+            options = Options(check=check, attend=live_view(run, path), history=history)
+            record = run_live(run, folder, options)
     except BaseException as error:
         say_what_is_left(folder, error)
         raise
