@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, write_run
 
+from warren.cli import database as opened
 from warren.cli import measuring
 from warren.cli.commands.inputs import run_of
 from warren.cli.database import Database, default_file
 from warren.cli.measuring import measured_rows, profiles_of
 from warren.live.training import numerics
+from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import Took, blank, with_taken
@@ -130,6 +132,24 @@ def test_a_database_that_cannot_be_read_is_told_and_all_is_measured(
     assert len(lines) == 2
     assert all(line.startswith(start) for line in lines)
     assert default_file().read_bytes() == b"x" * 5000
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_who_asks_for_measuring_is_told_first_that_it_cannot_be_kept(
+    run: Run, asked: Asked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: bool
+) -> None:
+    path = default_file() if there else tmp_path / "file" / "history.db"
+    (tmp_path / "file").touch()
+    if there:
+        Database(path).__exit__(None, None, None)
+        monkeypatch.setattr(opened, "_may_write", lambda _: False)
+    told = "cannot be written" if there else "is no usable history database: "
+    with pytest.raises(SpecError, match=f"{path}: {told}") as error:
+        profiles_of(run, run.workload.jobs, path, 3, asked=True)
+    assert len(str(error.value).splitlines()) == 1
+    assert asked == []
+    assert measured_rows(run)  # a run goes on without
+    assert asked == [["a", "c"]]
 
 
 def test_a_database_that_cannot_be_written_is_told_and_costs_nothing(

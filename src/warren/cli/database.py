@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from warren.cli.files import refused
+from warren.model.errors import SpecError
 from warren.profile.rows import (
     APPLICATION_ID,
     DDL,
@@ -55,7 +56,7 @@ def default_file() -> Path:
 
 
 class Database:
-    """The open database; use as a context manager.
+    """The open database; use as a context manager. ``uri``: how SQLite opens it, else to write.
 
     Raises
     ------
@@ -64,11 +65,14 @@ class Database:
         every method.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, uri: str | None = None) -> None:
         self.path = path
         with self._told():
-            _make(path)
-            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+            if uri is None:
+                _make(path)
+            self._db = sqlite3.connect(
+                uri or path, timeout=BUSY_S, isolation_level=None, uri=uri is not None
+            )
             try:
                 self._prepare()
             except BaseException:
@@ -121,6 +125,11 @@ class Database:
             for row in rows:
                 values = [getattr(row, name) for name in type(row).__slots__]
                 self._db.execute(upsert(type(row)), values)
+
+    def touch(self) -> None:
+        """Write what is there already; within a transaction."""
+        with self._told():
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def forget(self, key: str) -> None:
         """Remove the profiles of a key; within a transaction."""
@@ -205,23 +214,82 @@ def _make(path: Path) -> None:
 def known_profiles(path: Path) -> list[Profile]:
     """The profiles of a database; a file that is not there holds none, and is not made.
 
+    It may be one that cannot be written, or lie where nothing can be.
+
     Raises
     ------
     SpecError
         As ``Database``.
     """
-    if not _is_there(path):
-        return []
-    with Database(path) as database:
-        return database.profiles()
+    return _known(path, Database.profiles)
 
 
 def known_jobs(path: Path) -> list[EndedJob]:
     """The jobs of a database, as ``known_profiles``."""
+    return _known(path, Database.jobs)
+
+
+def _known(path: Path, read: Callable[[Database], list[Row]]) -> list[Row]:
     if not _is_there(path):
         return []
-    with Database(path) as database:
-        return database.jobs()
+    if _may_write(path):
+        with Database(path) as database:
+            return read(database)
+    while True:
+        before = _written(path)
+        shared = _log(path).exists()
+        try:
+            with Database(path, uri=_reading(path, shared=shared)) as database:
+                found = read(database)
+        except SpecError:
+            if shared or _written(path) == before:
+                raise
+        else:
+            if shared or _written(path) == before:
+                return found
+
+
+def _may_write(path: Path) -> bool:
+    """Whether it and the files beside it, which SQLite makes for readers too, can be written."""
+    file = path.resolve()
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+
+
+def _reading(path: Path, *, shared: bool) -> str:
+    """How to open what cannot be written; ``shared``: there is a log, perhaps that of a writer.
+
+    Without one, what SQLite makes beside the file would be missing, and it need not be there as
+    long as nobody writes: who reads so looks afterwards whether somebody did.
+    """
+    return f"{path.resolve().as_uri()}?mode=ro{'' if shared else '&immutable=1'}"
+
+
+def _log(path: Path) -> Path:
+    file = path.resolve()
+    return file.with_name(f"{file.name}-wal")
+
+
+def _written(path: Path) -> tuple[bool, int, int]:
+    """Differs when somebody has written meanwhile."""
+    try:
+        state = path.stat()
+    except OSError:
+        return _log(path).exists(), 0, 0
+    return _log(path).exists(), state.st_mtime_ns, state.st_size
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a database that cannot be written; a new one is made.
+
+    Raises
+    ------
+    SpecError
+        As ``Database``.
+    """
+    if _is_there(path) and not _may_write(path):
+        raise refused(path, "cannot be written")
+    with Database(path) as database, database.transaction():
+        database.touch()
 
 
 def _is_there(path: Path) -> bool:

@@ -9,7 +9,7 @@ from time import time
 from typing import Final
 
 from warren.cli.commands.inputs import say, say_once
-from warren.cli.database import Database, default_file, known_profiles
+from warren.cli.database import Database, check_writable, default_file, known_profiles
 from warren.cli.remembering import source_hash
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
@@ -53,7 +53,8 @@ def profiles_of(
     Raises
     ------
     SpecError
-        As ``measured_rows``; or the database cannot be read, and nothing was measured.
+        As ``measured_rows``; or the database cannot be read, or was ``asked`` to keep something
+        and cannot be written, and nothing was measured.
     """
     kinds = _kinds(run, jobs)
     there = {} if path is None else _known(known_profiles(path), alone=asked)
@@ -66,6 +67,8 @@ def profiles_of(
     for job in jobs:
         if kinds[job.index].key not in there:
             new.setdefault(kinds[job.index].key, job)
+    if new and asked and path is not None:
+        check_writable(path)
     if new:
         costs = measure_jobs(run, list(new.values()), tasks, "" if asked else " (no profile row)")
         there |= _kept(
