@@ -22,6 +22,20 @@ class Boom(TorchApp):
 class NoApp:
     pass
 """
+BAD_LOSS = """
+
+import torch
+
+class BadLoss(TorchApp):
+    def model(self):
+        return torch.nn.Linear(1, 1)
+
+    def dataset(self):
+        return torch.utils.data.TensorDataset(torch.zeros(4, 1))
+
+    def loss(self, model, batch):
+        raise RuntimeError("no loss today")
+"""
 UNMEASURED = f"""\
 jobs:
   - {{name: a, app: mine.py:Boom, scale: 1, rounds: 3}}
@@ -49,6 +63,27 @@ def test_an_app_that_fails_while_measured_is_told_with_its_cause(
     assert "ValueError: boom; `warren check JOB.yaml`" in boom
     assert "no TorchApp class 'NoApp' in it; it has: Boom" in no_app
     assert "params.colour: unknown parameter; allowed: " in params
+
+
+def test_profile_keeps_and_prints_what_it_measured_beside_jobs_that_fail(
+    warren: Warren, tmp_path: Path
+) -> None:
+    good = f"  - {{name: d, app: {CHECKOUT}/tests/cli/drawn_apps.py:Sides, rounds: 3}}\n"
+    write_run(tmp_path / "in", jobs=UNMEASURED + good)
+    (tmp_path / "in" / "mine.py").write_text(APP + BAD_LOSS)
+    jobs = tmp_path / "in" / "jobs.yaml"
+    jobs.write_text(jobs.read_text().replace("NoApp", "BadLoss"))
+    asked = ("profile", jobs, "--cluster", tmp_path / "in" / "cluster.yaml", "--job", "b")
+    found = warren(*asked, "--job", "d", "--json")
+    assert found.code == 1
+    assert [row["job"] for row in found.json] == ["d"]
+    told = f"warren: {jobs}:3: job b: failed while its cost was measured: "
+    assert found.err[-1].startswith(told)
+    assert "no loss today" in found.err[-1]
+    with Database(tmp_path / "history.db") as database:
+        assert [row.job for row in database.profiles()] == ["d"]
+    again = warren(*asked)
+    assert (again.code, again.out) == (1, "")
 
 
 def test_the_plain_engine_measures_nothing(warren: Warren, tmp_path: Path) -> None:

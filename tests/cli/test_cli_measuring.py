@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from warren.live.training import numerics
 from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.profile.averages import Took, blank, with_taken
+from warren.profile.averages import Took, blank, with_measured, with_taken
 from warren.profile.measured import PROCESSOR, Measured
 
 APP = f"{CHECKOUT}/tests/cli/drawn_apps.py"
@@ -50,13 +51,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return measured_by(monkeypatch, lambda: None)
 
 
-def measured_by(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> Asked:
+def measured_by(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None], failing: str = ""
+) -> Asked:
     asked: Asked = []
 
-    def measure_jobs(run: Run, jobs: Sequence[Job], tasks: int, why: str) -> dict[int, Measured]:
+    def measure_jobs(
+        run: Run, jobs: Sequence[Job], tasks: int, why: str
+    ) -> tuple[dict[int, Measured], Mapping[int, str]]:
         asked.append([job.name for job in jobs])
         meanwhile()
-        return {job.index: COST for job in jobs}
+        bad = {job.index: "boom" for job in jobs if job.name in failing}
+        return {job.index: COST for job in jobs if job.index not in bad}, bad
 
     monkeypatch.setattr(measuring, "measure_jobs", measure_jobs)
     return asked
@@ -86,7 +92,7 @@ def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
     rows = measured_rows(run)
     assert asked == [["a"]]
     assert rows["measured:c"].comp_s["K80"] == 2000.0
-    found = profiles_of(run, run.workload.jobs, default_file(), 3, asked=True)
+    found, _ = profiles_of(run, run.workload.jobs, default_file(), 3, asked=True)
     assert asked == [["a"], ["c"]]  # who asks for measuring gets it
     assert (found[2].comp_s, found[2].comp_avg_s) == (0.5, 2.0)
 
@@ -132,6 +138,52 @@ def test_a_database_that_cannot_be_read_is_told_and_all_is_measured(
     assert len(lines) == 2
     assert all(line.startswith(start) for line in lines)
     assert default_file().read_bytes() == b"x" * 5000
+
+
+def test_what_is_known_by_fewer_tasks_than_are_asked_for_is_measured_again_and_the_better_kept(
+    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs, path = run.workload.jobs, default_file()
+    profiles_of(run, jobs[2:], path, 10, asked=True)
+    profiles_of(run, jobs[:2], path, 3, asked=True)
+    assert capsys.readouterr().err == ""
+    found, _ = profiles_of(run, jobs, path, 3, asked=True)
+    told = "costs of a, b, c are known from 3 to 10 tasks, measured before; "
+    assert capsys.readouterr().err.startswith(told)
+    assert [found[job.index].samples for job in jobs] == [3, 3, 10]
+    found, _ = profiles_of(run, jobs, path, 4, asked=True)
+    assert asked == [["c"], ["a"], ["a"]]
+    assert [found[job.index].samples for job in jobs] == [4, 4, 10]
+    assert capsys.readouterr().err.startswith("costs of c are known from 10 tasks, ")
+    measured_rows(run)  # a run takes what there is
+    assert asked == [["c"], ["a"], ["a"]]
+
+
+def test_a_better_measurement_that_came_meanwhile_is_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = measuring._kinds(run, run.workload.jobs)[2]
+    better = with_measured(blank(kind, PROCESSOR, 1.0), replace(COST, comp_s=0.75), 20, 2.0)
+
+    def meanwhile() -> None:
+        with Database(default_file()) as database, database.transaction():
+            database.put([better])
+
+    measured_by(monkeypatch, meanwhile)
+    found, _ = profiles_of(run, run.workload.jobs, default_file(), 3, asked=True)
+    assert (found[2].samples, found[2].comp_s) == (20, 0.75)
+
+
+def test_what_was_measured_beside_a_job_that_fails_is_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = measured_by(monkeypatch, lambda: None, failing="a")
+    with pytest.raises(SpecError, match="job a and 1 more of its kind: failed while its cost was"):
+        measured_rows(run)
+    found, (problem,) = profiles_of(run, run.workload.jobs, default_file(), 3, asked=True)
+    assert asked == [["a", "c"], ["a"]]
+    assert found.keys() == {2}
+    assert "boom" in problem.message
 
 
 @pytest.mark.parametrize("there", [False, True])

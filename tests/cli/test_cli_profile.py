@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_runs import RUN, Warren, write_run
+from cli_runs import JOBS, RUN, Warren, write_run
 
 from warren.cli.apps import check_apps
 from warren.cli.commands.profiling import _check_types, _run
@@ -65,7 +65,7 @@ def test_a_key_that_is_forgotten_is_gone_and_no_other(warren: Warren, db: Path) 
     assert (found.code, found.json) == (0, {"forgotten": "f" * 64})
     assert warren("profile", "list", "--db", db, "--json").json == [asdict(FIRST)]
     told = warren("profile", "forget", "fff", "--db", db).complaint
-    assert told == f"profile: KEY: 'fff': no such key; allowed: {FIRST.key[:12]}"
+    assert told == f"profile: KEY: 'fff': no such key and no such job; allowed: {FIRST.key[:12]}"
 
 
 def test_the_database_is_named_by_the_option_or_the_environment(
@@ -73,7 +73,29 @@ def test_the_database_is_named_by_the_option_or_the_environment(
 ) -> None:
     monkeypatch.setenv("WARREN_HISTORY", str(db))
     assert len(warren("profile", "list", "--json").json) == 2
-    assert warren("profile", "list", "--json", "--db", tmp_path / "none.db").json == []
+    assert len(warren("profile", "list", "--json", "--db", db).json) == 2
+    monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "none.db"))
+    assert warren("profile", "list", "--json").json == []
+
+
+def test_a_key_may_be_the_name_of_a_job_that_list_shows(warren: Warren, db: Path) -> None:
+    assert warren("profile", "show", "b", "--db", db, "--json").json == [asdict(SECOND)]
+    with Database(db) as database, database.transaction():
+        database.put(replace(FIRST, key=f"{at}0" * 32) for at in range(9))
+    told = warren("profile", "forget", "a", "--db", db).complaint
+    assert told.startswith("profile: KEY: 'a': stands for several keys; allowed: 000000000000, 10")
+    assert told.endswith(" and 2 more")
+    assert warren("profile", "forget", "b", "--db", db).code == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_is_named_and_not_there_is_told(
+    warren: Warren, tmp_path: Path, command: str
+) -> None:
+    found = warren("profile", *command.split(), "--db", tmp_path / "none.db")
+    assert (found.code, found.out) == (2, "")
+    assert found.complaint == f"{tmp_path}/none.db: no such file"
+    assert not (tmp_path / "none.db").exists()
 
 
 def test_exported_rows_price_jobs_of_a_run(warren: Warren, db: Path, tmp_path: Path) -> None:
@@ -144,7 +166,8 @@ def test_an_empty_history_is_no_error_where_all_is_asked_for(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = warren("profile", *command.split(), "--db", tmp_path / "none.db", "--json")
+    monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "none.db"))
+    found = warren("profile", *command.split(), "--json")
     if "x" in command.split():
         assert found.complaint == "profile: KEY: nothing was measured yet"
     else:
@@ -169,7 +192,7 @@ def test_a_database_that_cannot_be_used_is_one_line(
     [
         (
             "lst",
-            "lst: no such file; allowed: a job file with --cluster, or list, show, forget, exp",
+            "lst: no such file; allowed: a job file with --cluster, or measure, list, show, ",
         ),
         ("in/jobs.yaml", "profile: --cluster: is missing; allowed: a cluster file"),
         ("in/jobs.yaml --cluster no.yaml", "no.yaml: cannot be read: no such file"),
@@ -217,12 +240,28 @@ def test_a_type_that_this_machine_lacks_is_refused_unless_it_is_played(
     assert str(error.value).startswith(start)
 
 
-def test_a_cluster_that_charges_switching_in_simulations_may_be_measured_for(
+def test_several_jobs_may_be_asked_for_and_a_cluster_that_charges_switching_is_measured_for(
     tmp_path: Path,
 ) -> None:
     write_run(tmp_path / "in")
     cluster = tmp_path / "in" / "cluster.yaml"
     cluster.write_text(f"{cluster.read_text()}switching: {{time: 1 s}}\n")
-    run = _run(str(tmp_path / "in" / "jobs.yaml"), str(cluster), "b")
+    run = _run(str(tmp_path / "in" / "jobs.yaml"), str(cluster), ["c", "b", "b"])
     check_apps(run)
-    assert [(job.index, job.name) for job in run.workload.jobs] == [(0, "b")]
+    assert [(job.index, job.name) for job in run.workload.jobs] == [(0, "b"), (1, "c")]
+    with pytest.raises(SpecError, match="no job 'x', 'y' here; allowed: a, b, c"):
+        _run(str(tmp_path / "in" / "jobs.yaml"), str(cluster), ["x", "b", "y"])
+
+
+def test_jobs_without_an_app_are_skipped_and_refused_where_there_is_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = "\n  - {name: x, model: vgg19, rounds: 3}\n  - {name: y, model: vgg19, rounds: 3}"
+    write_run(tmp_path / "in", jobs=JOBS.rstrip() + without)
+    jobs, cluster = str(tmp_path / "in" / "jobs.yaml"), str(tmp_path / "in" / "cluster.yaml")
+    run = _run(jobs, cluster, [])
+    check_apps(run)
+    assert [(job.index, job.name) for job in run.workload.jobs] == [(0, "a"), (1, "b"), (2, "c")]
+    assert capsys.readouterr().err == "skipped, no app to measure: x, y\n"
+    with pytest.raises(SpecError, match=f"{jobs}: app: no app to measure in x, y"):
+        _run(jobs, cluster, ["y", "x"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,43 +39,57 @@ def measured_rows(run: Run, *, history: bool = True) -> Mapping[str, ProfileRow]
         If an app's file cannot be read, or a job fails while it is measured.
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
-    found = profiles_of(run, jobs, _usable_file() if history else None, TASKS)
+    found, failed = profiles_of(run, jobs, _usable_file() if history else None, TASKS)
+    if failed:
+        raise SpecError(failed)
     return {measured_key(job): row_of_run(run, job, found[job.index]) for job in jobs}
 
 
 def profiles_of(
     run: Run, jobs: Sequence[Job], path: Path | None, tasks: int, *, asked: bool = False
-) -> dict[int, Profile]:
+) -> tuple[dict[int, Profile], list[Problem]]:
     """By job index its profile: from the database at ``path``, or measured now and kept there.
 
-    Jobs of one kind are measured once. ``path`` None: nothing is known, and nothing is kept.
-    ``asked``: measuring is what was asked for, so averages of live runs will not do.
+    Beside them, why jobs have none: a kind of tasks failed while it was measured. Jobs of one kind
+    are measured once. ``path`` None: nothing is known, and nothing is kept. ``asked``: measuring
+    is what was asked for, so neither averages of live runs nor fewer ``tasks`` will do.
 
     Raises
     ------
     SpecError
-        As ``measured_rows``; or the database cannot be read, or was ``asked`` to keep something
-        and cannot be written, and nothing was measured.
+        If an app's file cannot be read; or the database cannot be read, or was ``asked`` to keep
+        something and cannot be written. Then nothing was measured.
     """
     kinds = _kinds(run, jobs)
-    there = {} if path is None else _known(known_profiles(path), alone=asked)
-    old = [job for job in jobs if kinds[job.index].key in there]
-    if old:
+    rows = [] if path is None else known_profiles(path)
+    there = _known(rows, tasks if asked else 0)
+    if old := [job for job in jobs if kinds[job.index].key in there]:
+        tasks_of = [there[kinds[job.index].key].samples for job in old]
+        known = f"known from {_from_to(tasks_of)} tasks" if asked else "known"
         say_once(
-            f"costs of {_names(old)} are known, measured before; `warren profile list` shows them"
+            f"costs of {_names(old)} are {known}, measured before; `warren profile list` shows them"
         )
     new: dict[str, Job] = {}
     for job in jobs:
         if kinds[job.index].key not in there:
             new.setdefault(kinds[job.index].key, job)
-    if new and asked and path is not None:
+    if not new:
+        return {job.index: there[kinds[job.index].key] for job in jobs}, []
+    if asked and path is not None:
         check_writable(path)
-    if new:
-        costs = measure_jobs(run, list(new.values()), tasks, "" if asked else " (no profile row)")
-        there |= _kept(
-            path, [(kinds[job.index], job, costs[job.index]) for job in new.values()], tasks
-        )
-    return {job.index: there[kinds[job.index].key] for job in jobs}
+    costs, reasons = measure_jobs(
+        run, list(new.values()), tasks, "" if asked else " (no profile row)"
+    )
+    measured = [job for job in new.values() if job.index in costs]
+    there |= _kept(path, [(kinds[job.index], job, costs[job.index]) for job in measured], tasks)
+    alike = Counter(kinds[job.index].key for job in jobs)
+    problems = [
+        failed_while_measured(run, job, reasons[job.index], alike[key] - 1)
+        for key, job in new.items()
+        if job.index in reasons
+    ]
+    found = {job.index: kinds[job.index].key for job in jobs}
+    return {index: there[key] for index, key in found.items() if key in there}, problems
 
 
 def row_of_run(run: Run, job: Job, profile: Profile) -> ProfileRow:
@@ -96,26 +111,16 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
 
 
-def measure_jobs(run: Run, jobs: Sequence[Job], tasks: int, why: str) -> dict[int, Measured]:
-    """By job index, what tasks of these jobs take on this machine.
-
-    Raises
-    ------
-    SpecError
-        If a job fails meanwhile.
-    """
+def measure_jobs(
+    run: Run, jobs: Sequence[Job], tasks: int, why: str
+) -> tuple[dict[int, Measured], Mapping[int, str]]:
+    """By job index, what tasks of these jobs take on this machine, and why those that fail do."""
     from warren.live.measure import measure
 
     count = "three" if tasks == TASKS else str(tasks)
     say(f"measuring {count} tasks of {_names(jobs)}{why}")
     found, reasons = measure(run, [job.index for job in jobs], tasks)
-    if reasons:
-        raise SpecError(
-            failed_while_measured(run, job, reasons[job.index])
-            for job in jobs
-            if job.index in reasons
-        )
-    return {
+    taken = {
         index: Measured(
             comp_s=one.comp_s,
             model_bytes=one.model_bytes,
@@ -124,11 +129,14 @@ def measure_jobs(run: Run, jobs: Sequence[Job], tasks: int, why: str) -> dict[in
         )
         for index, one in found.items()
     }
+    return taken, reasons
 
 
-def failed_while_measured(run: Run, job: Job, reason: str) -> Problem:
-    """A job's app failed before anything was scheduled."""
-    return _problem(run, job, f"failed while its cost was measured: {reason}; {_ADVICE}")
+def failed_while_measured(run: Run, job: Job, reason: str, alike: int = 0) -> Problem:
+    """A job's app failed before anything was scheduled; so many others have tasks alike."""
+    others = f" and {alike} more of its kind" if alike else ""
+    message = f"failed while its cost was measured: {reason}; {_ADVICE}"
+    return Problem(file=job.source or run.name, field=f"job {job.name}{others}", message=message)
 
 
 def _kinds(run: Run, jobs: Sequence[Job]) -> dict[int, TaskKind]:
@@ -143,18 +151,21 @@ def _kinds(run: Run, jobs: Sequence[Job]) -> dict[int, TaskKind]:
             source = source_hash(job.app, run.base)
         except OSError as error:
             message = f"{job.app}: cannot be read: {error}"
-            raise SpecError(_problem(run, job, message, "app")) from None
+            field = f"job {job.name}: app"
+            raise SpecError(
+                Problem(file=job.source or run.name, field=field, message=message)
+            ) from None
         found[job.index] = task_kind(job, source, numerics, machine)
     return found
 
 
-def _problem(run: Run, job: Job, message: str, field: str = "") -> Problem:
-    name = ": ".join(part for part in (f"job {job.name}", field) if part)
-    return Problem(file=job.source or run.name, field=name, message=message)
-
-
 def _names(jobs: Sequence[Job]) -> str:
     return ", ".join(job.name for job in jobs)
+
+
+def _from_to(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _usable_file() -> Path | None:
@@ -168,13 +179,14 @@ def _usable_file() -> Path | None:
     return path
 
 
-def _known(rows: Sequence[Profile], *, alone: bool) -> dict[str, Profile]:
-    """By key, what this machine's processor takes; ``alone``: measured alone."""
+def _known(rows: Sequence[Profile], tasks: int) -> dict[str, Profile]:
+    """By key, what this machine's processor takes; by so many tasks alone, if any are asked."""
     return {
         row.key: row
         for row in rows
         if row.device_type == PROCESSOR
-        and (row.comp_s is not None if alone else as_measured(row) is not None)
+        and as_measured(row) is not None
+        and (not tasks or (row.comp_s is not None and row.samples >= tasks))
     }
 
 
@@ -183,7 +195,7 @@ def _kept(
 ) -> dict[str, Profile]:
     """By key, the rows with what was found; written too, which costs only time if it cannot be."""
     try:
-        if path is not None:
+        if path is not None and found:
             with Database(path) as database, database.transaction():
                 rows = _with(database.profiles(), found, tasks)
                 database.put(rows.values())
@@ -198,11 +210,10 @@ def _with(
 ) -> dict[str, Profile]:
     now = time()
     old = {row.key: row for row in rows if row.device_type == PROCESSOR}
-    return {
-        kind.key: replace(
-            with_measured(old.get(kind.key) or blank(kind, PROCESSOR, now), cost, tasks, now),
-            job=job.name,
-            model=job.model,
-        )
-        for kind, job, cost in found
-    }
+    after = {}
+    for kind, job, cost in found:
+        row = old.get(kind.key) or blank(kind, PROCESSOR, now)
+        if row.comp_s is None or row.samples <= tasks:  # else somebody measured better meanwhile
+            row = with_measured(row, cost, tasks, now)
+        after[kind.key] = replace(row, job=job.name, model=job.model)
+    return after

@@ -48,7 +48,11 @@ Db = Annotated[
 ]
 Key = Annotated[
     str,
-    typer.Argument(metavar="KEY", help="A key, or its beginning.", show_default=False),
+    typer.Argument(
+        metavar="KEY",
+        help="A key, its beginning, or the job that `list` shows.",
+        show_default=False,
+    ),
 ]
 
 
@@ -70,7 +74,8 @@ def measure(
         str | None, typer.Option("--cluster", metavar="C.yaml", help="Cluster file; required.")
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="One job of the file; else all.")
+        list[str] | None,
+        typer.Option("--job", metavar="NAME", help="This job of the file alone; may be repeated."),
     ] = None,
     tasks: Annotated[
         int, typer.Option("--tasks", metavar="N", min=1, max=1000, help="Tasks of each job.")
@@ -81,12 +86,13 @@ def measure(
     """Measure a few tasks of each job.
 
     `warren profile JOB.yaml` is the same as `warren profile measure JOB.yaml`.
-    What is known is not measured again: the same app, parameters, batch, numerics and machine.
+    What is known by as many tasks is not measured again: the same app, parameters, batch,
+    numerics and machine. A job without an app is skipped; one that fails is told, with exit code 1.
     Device types that this machine lacks need `emulate` in the cluster.
     """
     from warren.cli.commands.profiling import measure_command
 
-    measure_command(job_file, cluster, job, tasks, db, json_)
+    measure_command(job_file, cluster, job or [], tasks, db, json_)
 
 
 @profile_app.command("list", epilog=examples("warren profile list", "warren profile list --json"))

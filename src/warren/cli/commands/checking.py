@@ -32,7 +32,7 @@ def check_command(job_file: str, name: str | None, json_: bool) -> None:
 
 
 def _jobs(job_file: str, name: str | None) -> list[Job]:
-    jobs = jobs_of(job_file, name)
+    jobs = jobs_of(job_file, [] if name is None else [name])
     without = [job.name for job in jobs if job.app is None]
     if without:
         message = f"no app to check in {', '.join(without)}"

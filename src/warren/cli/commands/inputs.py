@@ -46,8 +46,8 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
     return run if place is None else placed(run, place, values)
 
 
-def jobs_of(path: str, name: str | None) -> list[Job]:
-    """The jobs of a jobs file; with a name, that job alone.
+def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
+    """The jobs of a jobs file; with names, those alone.
 
     Raises
     ------
@@ -58,12 +58,21 @@ def jobs_of(path: str, name: str | None) -> list[Job]:
     from warren.workload.load import load_jobs
 
     every = load_jobs(path, read, batches=BATCHES).jobs
-    jobs = [job for job in every if name in (None, job.name)]
-    if not jobs:
-        some = ", ".join(job.name for job in every[:20])
-        message = f"no job {name!r} here; allowed: {some}" if every else "there are no jobs"
+    there = [job.name for job in every]
+    absent = [name for name in dict.fromkeys(names) if name not in there]
+    if absent or not every:
+        which = ", ".join(map(repr, absent))
+        message = (
+            f"no job {which} here; allowed: {some_of(there)}" if every else "there are no jobs"
+        )
         raise SpecError(Problem(file=path, field="--job", message=message))
-    return jobs
+    return [job for job in every if not names or job.name in names]
+
+
+def some_of(names: Sequence[str], most: int = 20) -> str:
+    """The first of these, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import (
     answer,
@@ -16,9 +18,11 @@ from warren.cli.commands.inputs import (
     named_after,
     print_json,
     say,
+    some_of,
     with_absolute_base,
 )
 from warren.cli.database import Database, default_file, known_jobs, known_profiles
+from warren.cli.ending import complain
 from warren.cli.files import read, refused, write_atomic
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
@@ -30,7 +34,7 @@ from warren.profile.measured import PROCESSOR
 from warren.profile.rows import Profile
 from warren.report.wording import count
 
-_COMMANDS = "list, show, forget, export"
+_COMMANDS = "measure, list, show, forget, export"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +49,39 @@ class Export:
 
 @answers_alone()
 def measure_command(
-    job_file: str, cluster: str | None, name: str | None, tasks: int, db: str | None, json_: bool
+    job_file: str,
+    cluster: str | None,
+    names: Sequence[str],
+    tasks: int,
+    db: str | None,
+    json_: bool,
 ) -> None:
-    """Measure the jobs of a file, but for what is known."""
+    """Measure the jobs of a file, but for what is known; exit code 1 if one of them fails."""
     from warren.cli.measuring import profiles_of, row_of_run
 
-    run = _run(job_file, cluster, name)
+    run = _run(job_file, cluster, names)
     with named_after(job_file, run):
         check_apps(run)
-        jobs = run.workload.jobs
-        found = profiles_of(run, jobs, _file(db), tasks, asked=True)
-        rows = {job.name: row_of_run(run, job, found[job.index]) for job in jobs}
+        found, failed = profiles_of(run, run.workload.jobs, _file(db), tasks, asked=True)
+    jobs = [job for job in run.workload.jobs if job.index in found]
+    rows = {job.name: row_of_run(run, job, found[job.index]) for job in jobs}
     if json_:
         print_json([_measured(job, found[job.index], rows[job.name]) for job in jobs])
-        return
-    if run.cluster.emulate is not None:
+    elif jobs and run.cluster.emulate is not None:
         scale = run.cluster.emulate.time_scale
         say(f"times are cluster seconds: those of this machine's processor / {scale:g}")
-    for job in jobs:
+    for job in [] if json_ else jobs:
         for line in _lines(job, found[job.index], rows[job.name]):
             answer(line)
+    if failed:
+        complain(str(SpecError(failed)))
+        raise typer.Exit(1)
 
 
 @answers_alone()
 def list_command(db: str | None, json_: bool) -> None:
     """All profiles, the latest first."""
-    rows = sorted(known_profiles(_file(db)), key=lambda row: (-row.updated_at, row.key))
+    rows = sorted(known_profiles(_there(db)), key=lambda row: (-row.updated_at, row.key))
     if json_:
         print_json([asdict(row) for row in rows])
         return
@@ -90,7 +101,7 @@ def list_command(db: str | None, json_: bool) -> None:
 @answers_alone()
 def show_command(key: str, db: str | None, json_: bool) -> None:
     """One key, every column."""
-    rows = _of_key(known_profiles(_file(db)), key)
+    rows = _of_key(known_profiles(_there(db)), key)
     if json_:
         print_json([asdict(row) for row in rows])
         return
@@ -102,7 +113,7 @@ def show_command(key: str, db: str | None, json_: bool) -> None:
 @answers_alone()
 def forget_command(key: str, db: str | None, json_: bool) -> None:
     """Remove one key."""
-    path = _file(db)
+    path = _there(db)
     rows = _of_key(known_profiles(path), key)
     with Database(path) as database, database.transaction():
         database.forget(rows[0].key)
@@ -119,9 +130,9 @@ def export_command(asked: Export, db: str | None, json_: bool) -> None:
     from warren.workload.dump import dump_profiles
 
     if asked.jobs is not None:
-        _export_jobs(asked, _file(db), json_)
+        _export_jobs(asked, _there(db), json_)
         return
-    found = exported(known_profiles(_file(db)), averages=asked.averages)
+    found = exported(known_profiles(_there(db)), averages=asked.averages)
     rows = found.rows
     if asked.cluster is not None:
         cluster = _cluster(asked.cluster)
@@ -174,18 +185,34 @@ def _file(db: str | None) -> Path:
         raise SpecError(Problem(file="--db", message=str(error))) from None
 
 
-def _run(job_file: str, cluster: str | None, name: str | None) -> Run:
-    """The jobs of a file on a cluster that this machine has, or plays."""
+def _there(db: str | None) -> Path:
+    """The database to look into: one's own, which need not be there yet, or a file that is."""
+    path = _file(db)
+    if db is not None and not path.exists():
+        raise refused(path, "no such file")
+    return path
+
+
+def _run(job_file: str, cluster: str | None, names: Sequence[str]) -> Run:
+    """The jobs of a file that have an app, on a cluster that this machine has, or plays."""
     if not Path(job_file).exists():
         message = f"no such file; allowed: a job file with --cluster, or {_COMMANDS}"
         raise refused(Path(job_file), message)
-    chosen = jobs_of(job_file, name)
+    chosen = jobs_of(job_file, names)
     if cluster is None:
         message = "is missing; allowed: a cluster file"
         raise SpecError(Problem(file="profile", field="--cluster", message=message))
     found = replace(_cluster(cluster), switching=None)  # which only simulations charge
     _check_types(cluster, found)
-    jobs = tuple(replace(job, index=index) for index, job in enumerate(chosen))
+    without = some_of([job.name for job in chosen if job.app is None])
+    training = [job for job in chosen if job.app is not None]
+    if not training:
+        raise SpecError(
+            Problem(file=job_file, field="app", message=f"no app to measure in {without}")
+        )
+    if without:
+        say(f"skipped, no app to measure: {without}")
+    jobs = tuple(replace(job, index=index) for index, job in enumerate(training))
     base = str(Path(job_file).parent)
     run = Run(name=job_file, cluster=found, workload=Workload(jobs=jobs), base=base)
     return with_absolute_base(run)
@@ -209,10 +236,10 @@ def _check_types(path: str, cluster: Cluster) -> None:
 
 
 def _of_key(rows: Sequence[Profile], key: str) -> list[Profile]:
-    found = sorted({row.key for row in rows if key and row.key.startswith(key)})
+    found = sorted({row.key for row in rows if (key and row.key.startswith(key)) or row.job == key})
     if len(found) != 1:
-        some = ", ".join(one[:12] for one in (found or sorted({row.key for row in rows}))[:8])
-        what = "is the beginning of several keys" if found else "no such key"
+        some = some_of([one[:12] for one in found or sorted({row.key for row in rows})], 8)
+        what = "stands for several keys" if found else "no such key and no such job"
         message = f"{key!r}: {what}; allowed: {some}" if some else "nothing was measured yet"
         raise SpecError(Problem(file="profile", field="KEY", message=message))
     return [row for row in rows if row.key == found[0]]
