@@ -6,6 +6,7 @@ import glob
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 from live_worlds import job, session, world
 
 from warren.core.ports import Restart
+from warren.live import base
 from warren.live.base import refuse_another_class
 from warren.live.controller import LivePort
-from warren.model.errors import SpecError
+from warren.live.plain_port import PlainPort
+from warren.model.errors import EngineError, SpecError
 
 pytestmark = pytest.mark.live
 
@@ -90,3 +93,26 @@ def test_a_run_of_another_numerics_class_ends_before_anything_of_it_starts(tmp_p
     for changes in ({"ended_J": (True, False)}, {"numerics": mine}, {"numerics": ""}):
         again = replace(restart, **changes)  # type: ignore[arg-type]
         refuse_another_class(tmp_path, run.workload.jobs, again, mine)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    "part", ["make_folder", "Hub", "cgroups_of", "Guard", "memory_limit", "Poller", "libraries",
+             "Fleet", "Fleet.await_zygote"],
+)  # fmt: skip
+def test_whatever_fails_to_start_is_told_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, plain: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise EngineError(f"no {part} today")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    owner, _, name = f"base.{part}".rpartition(".")
+    monkeypatch.setattr(base if owner == "base" else base.Fleet, name, refuse)
+    run, costs = world(tmp_path, [job(0)])
+    out = tmp_path / "out"
+    port = PlainPort(run, out) if plain else LivePort(run, costs, out)
+    with pytest.raises(EngineError, match=f"^no {part} today$"), port:
+        pass
+    port.close()
+    assert glob.glob(str(tmp_path / "warren-*")) == []

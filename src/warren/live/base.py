@@ -47,6 +47,7 @@ class BasePort(ABC):
         self._guard: Guard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
+        self._poller_or_none: Poller | None = None
         self.numerics = ""
         """The numerics class that all of the run's processes share."""
 
@@ -87,7 +88,7 @@ class BasePort(ABC):
             cgroups = cgroups_of(limit_bytes, self._folder.name)
             self._guard = Guard(self._folder, cgroups)
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
-            self._poller = Poller()
+            self._poller_or_none = Poller()
             self._poller.register(self._hub)
         self._start_fleet()
         if self._restart is not None:
@@ -110,7 +111,9 @@ class BasePort(ABC):
                 self._fleet_or_none.close()
                 self._fleet_or_none = None
             if self._hub_or_none is not None:
-                self._poller.close()
+                if self._poller_or_none is not None:
+                    self._poller_or_none.close()
+                    self._poller_or_none = None
                 self._hub_or_none.close()
                 self._hub_or_none = None
             if self._folder is not None:
@@ -161,6 +164,11 @@ class BasePort(ABC):
     def _hub(self) -> Hub:
         assert self._hub_or_none is not None
         return self._hub_or_none
+
+    @property
+    def _poller(self) -> Poller:
+        assert self._poller_or_none is not None
+        return self._poller_or_none
 
     @property
     def _fleet(self) -> Fleet:
