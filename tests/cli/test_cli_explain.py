@@ -55,7 +55,18 @@ def test_what_cannot_be_explained_is_one_line(
     assert "2 groups of 1 GPUs; allowed" in complaint(grouping, "--explain", small)
     other = tmp_path / "other.yaml"
     other.write_text("format: 1\nhosts: [{name: a, devices: {H200: 2}}]\n")
-    assert "there are times for: K80, M60" in complaint(grouping, "--explain", other)
+    told = f"{other}: device_types: no shipped model runs on H200; there are times for: K80, M60, "
+    assert complaint(grouping, "--explain", other).startswith(told)
+
+
+def test_a_device_type_without_times_is_not_taken_for_another(
+    warren: Warren, tmp_path: Path
+) -> None:
+    mixed = tmp_path / "mixed.yaml"
+    mixed.write_text("hosts: [{name: a, devices: {TPU9: 2, K80: 2, H200: 1}}]\n")
+    found = warren("policies", "hlas", "--explain", mixed)
+    assert (found.code, found.out) == (2, "")
+    assert "no shipped model runs on TPU9, H200; there are times for: K80, " in found.complaint
 
 
 @pytest.mark.parametrize("name", ["hlas-p", "hlas-l"])

@@ -60,9 +60,11 @@ def _explain(name: str | None, path: str, json_: bool) -> None:
 
     cluster = load_cluster(path, read)
     costs = model_costs(cluster, tuple(TABLE.values()))
-    if not costs.fits_JT.any():
+    fits_T = costs.fits_JT.any(axis=0)
+    idle = [name for name, fits in zip(cluster.type_names, fits_T, strict=True) if not fits]
+    if idle:
         allowed = ", ".join(DEVICE_TYPES)
-        message = f"no shipped model runs on any of its devices; there are times for: {allowed}"
+        message = f"no shipped model runs on {', '.join(idle)}; there are times for: {allowed}"
         raise SpecError(Problem(file=path, field="device_types", message=message))
     try:
         text = explain_cluster(cluster, costs)
