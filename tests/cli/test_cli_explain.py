@@ -59,6 +59,15 @@ def test_what_cannot_be_explained_is_one_line(
     assert complaint(grouping, "--explain", other).startswith(told)
 
 
+@pytest.mark.parametrize(("devices", "told"), [(4, "4 GPUs in 1 group:"), (1, "1 GPU in 1 group:")])
+def test_one_group_is_told_in_the_singular(
+    warren: Warren, tmp_path: Path, devices: int, told: str
+) -> None:
+    few = tmp_path / "few.yaml"
+    few.write_text(f"hosts: [{{name: a, devices: {{V100: {devices}}}}}]\n")
+    assert warren("policies", "hlas", "--explain", few).out.startswith(f"{told}\n")
+
+
 def test_a_device_type_without_times_is_not_taken_for_another(
     warren: Warren, tmp_path: Path
 ) -> None:

@@ -131,6 +131,12 @@ def test_a_run_with_a_history_is_the_same_when_it_is_written_down_and_read_again
     [
         (7, "run: history: expected {jobs: ...}, {trace: ...}, {generate: ...}, a list of jobs"),
         ([], "run: history: holds no job"),
+        (
+            {"databse": "default"},
+            "run: history.databse: unknown field; did you mean database? allowed: database, "
+            "generate, jobs, notes, trace",
+        ),
+        ({"genrate": "hare-mix"}, "run: history.genrate: unknown field; did you mean generate? "),
         ({"jobs": []}, "run: history.jobs: holds no job"),
         ({}, "run: history: needs exactly one of: jobs, trace, generate"),
         ("no.csv", "d/no.csv: cannot be read: No such file or directory"),

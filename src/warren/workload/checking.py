@@ -80,7 +80,8 @@ def _same_way(one: Path, other: Path) -> bool:
 
 def _unknown(kind: Kind, path: Path) -> str:
     models, name = _models_at(kind, path[:-1]), str(path[-1])
-    allowed = sorted({field for model in models for field in model.model_fields})
+    also = {key for model in models for key in getattr(model, "ALSO", ())}
+    allowed = sorted(also.union(*(model.model_fields for model in models)))
     meant = _one_deeper(models, name) or hint(name, allowed)
     return f"unknown field; {meant}allowed: {', '.join(allowed)}"
 

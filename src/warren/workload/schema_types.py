@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -50,6 +50,8 @@ class Spec(BaseModel):
         protected_namespaces=(),
         defer_build=True,
     )
+    ALSO: ClassVar[tuple[str, ...]] = ()
+    """Keys that make it another schema: allowed in its place."""
 
 
 def _time_ns(value: object) -> int:

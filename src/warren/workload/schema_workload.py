@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -130,6 +130,7 @@ class OtherSpec(Spec):
 class WorkloadSpec(Spec):
     """Where the jobs come from: exactly one of the fields, ``notes`` apart."""
 
+    ALSO: ClassVar[tuple[str, ...]] = ("generate",)
     jobs: (
         Annotated[
             PathTag | Annotated[list[JobSpec], Tag("<inline>")],

@@ -60,8 +60,8 @@ def _explain(name: str | None, path: str, json_: bool) -> None:
 
     cluster = load_cluster(path, read)
     costs = model_costs(cluster, tuple(TABLE.values()))
-    fits_T = costs.fits_JT.any(axis=0)
-    idle = [name for name, fits in zip(cluster.type_names, fits_T, strict=True) if not fits]
+    names = enumerate(cluster.type_names)
+    idle = [name for column, name in names if not costs.fits_JT[:, column].any()]
     if idle:
         allowed = ", ".join(DEVICE_TYPES)
         message = f"no shipped model runs on {', '.join(idle)}; there are times for: {allowed}"

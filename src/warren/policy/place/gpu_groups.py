@@ -51,7 +51,8 @@ def cluster_text(cluster: Cluster, costs: CostTable, groups: int | None = None) 
 
 def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
     """What is in the groups, how equal they are, and how equal they could be at best."""
-    lines = [f"{len(grouping.group_D)} GPUs in {len(grouping.count_GT)} groups:"]
+    gpus, groups = len(grouping.group_D), len(grouping.count_GT)
+    lines = [f"{gpus} GPU{'s' * (gpus != 1)} in {groups} group{'s' * (groups != 1)}:"]
     first = 0
     for counts, alike in groupby(grouping.count_GT.tolist()):
         times = len(list(alike))
