@@ -82,6 +82,18 @@ def test_each_kind_is_measured_once_for_all_runs_and_that_is_told_once(
     assert capsys.readouterr().err == told
 
 
+def test_a_run_uses_measurements_that_it_may_only_read(
+    run: Run, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = measured_rows(run)
+    before = default_file().read_bytes()
+    monkeypatch.setattr(opened, "_may_write", lambda _: False)
+    assert measured_rows(run) == first
+    assert asked == [["a", "c"]]
+    assert [one.name for one in default_file().parent.glob("history.db*")] == ["history.db"]
+    assert default_file().read_bytes() == before
+
+
 def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
     run: Run, asked: Asked
 ) -> None:

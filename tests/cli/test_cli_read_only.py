@@ -16,6 +16,7 @@ from cli_runs import Warren
 
 from warren.cli import database as opened
 from warren.cli.database import Database, check_writable, known_jobs, known_profiles
+from warren.cli.recorded import recorded
 from warren.model.errors import SpecError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))
@@ -111,11 +112,13 @@ def test_what_a_writer_does_while_it_is_read_as_nobodys_is_read_again(
     assert seen == [False, False]
 
 
-def test_commands_that_only_look_take_a_database_that_may_only_be_read(
+def test_whoever_only_looks_takes_a_database_that_may_only_be_read(
     warren: Warren, db: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(opened, "_may_write", lambda _: False)
     monkeypatch.chdir(tmp_path)
+    past = recorded(str(db), ("CPU", "V100"))
+    assert [job.name for job in past.jobs] == ["a"]
     for command in ("list", f"show {BLANK.key[:8]}", "export", "export --jobs past.csv"):
         found = warren("profile", *command.split(), "--db", db, "--json")
         assert found.code == 0, found.err
