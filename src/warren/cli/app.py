@@ -10,6 +10,7 @@ from warren import __version__
 from warren.cli import predict_app
 from warren.cli.options import Json, examples
 from warren.cli.profile_app import profile_app
+from warren.cli.testbed_app import testbed_app
 from warren.cli.trace_app import trace_app
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -295,3 +296,4 @@ def schema(
 app.command(epilog=predict_app.EXAMPLES)(predict_app.predict)
 app.add_typer(trace_app)
 app.add_typer(profile_app)
+app.add_typer(testbed_app)

@@ -1,0 +1,169 @@
+"""Kill what makes or removes a testbed, at any moment, and look for what stays after `down`.
+
+100 times: a process makes a testbed of four hosts, two of them with a cpu quota where this machine
+has such, and begins to measure it; at a drawn moment it gets SIGKILL. Every third time its children
+(`ip`, `tc`, the ends of a measured flow) get it too, and every fourth time it is struck while it
+removes a testbed that is up. Then the testbed is taken down by another process, every second time
+after a new `up`, which has to succeed. No namespace, link, hosts file, cgroup, record or process of
+it may be left, and the machine's own links have to be those from before.
+
+``--cycles N`` makes fewer and saves nothing. Needs the rights that a testbed needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import _common
+
+from warren.live.net import leftovers
+from warren.live.net.iproute import check_usable
+from warren.live.net.measuring import measure
+from warren.live.net.quota import homes
+from warren.live.net.record import FOLDER, Records
+from warren.live.net.testbed import make, remove
+from warren.model.errors import SpecError
+from warren.model.testbed import Bed, BedHost
+
+CYCLES: Final = 100
+SEED: Final = 1
+MAKING_S: Final = 0.35
+"""So long a child lives at most; making takes about half of it, then it measures."""
+REMOVING_S: Final = 0.05
+CLEAN_S: Final = 5.0
+NAME: Final = f"kill-{os.getpid()}"
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Make the cycles, save, and stop with an error where something was left."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cycles", type=int, default=CYCLES)
+    cycles = parser.parse_args().cycles
+    try:
+        check_usable()
+    except SpecError as error:
+        print(f"not made here: {error}")
+        return
+    quota = 0.5 if homes() else None
+    hosts = tuple(
+        BedHost(name=f"h{i}", link_bps=200_000_000, cpus=quota if i % 2 else None) for i in range(4)
+    )
+    bed = Bed(name=NAME, subnet="10.77.0.0/24", hosts=hosts)
+    before = _links()
+    rows = [cycle(bed, number, before) for number in range(cycles)]
+    bad = [row for row in rows if row["left"]]
+    struck = Counter(row["struck"] for row in rows)
+    _common.table([["struck while", "cycles"], *sorted(struck.items())])
+    print(f"{len(rows)} cycles, {len(bad)} left something")
+    if cycles == CYCLES:
+        content = {"cycles": len(rows), "struck": dict(sorted(struck.items())), "left": bad}
+        _common.save("testbed_kill", SEED, content)
+    if bad:
+        sys.exit("\n".join(str(row) for row in bad))
+
+
+def cycle(bed: Bed, number: int, before: str) -> Row:
+    """One testbed, from its start to what its removal leaves; ``left`` is empty if that is none."""
+    draw = random.Random(f"{SEED}-{number}")
+    removing = number % 4 == 3
+    if removing:
+        make(bed)
+    child = _start(bed, removing)
+    moment_s = draw.uniform(0.0, REMOVING_S if removing else MAKING_S)
+    time.sleep(moment_s)
+    # The child leads a group, in which all it started are too.
+    (os.killpg if number % 3 == 0 else os.kill)(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    row: Row = {"cycle": number, "moment_s": round(moment_s, 3), "struck": _struck(bed, removing)}
+    row["left"] = []
+    if number % 8 < 4:
+        made = make(bed)
+        row["again"] = "repaired" if made.repaired else "made" if made.changed else "was up"
+    remove(bed.name)
+    row["left"] = _left(bed, child, before)
+    print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    return row
+
+
+def _start(bed: Bed, removing: bool) -> int:
+    """Fork a child that makes and measures the testbed, or removes it."""
+    ready, says = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setpgid(0, 0)
+            os.write(says, b"x")
+            if removing:
+                remove(bed.name)
+            else:
+                make(bed)
+                measure(bed, lambda *_: None)
+        finally:
+            os._exit(0)  # not back into the program that it was forked from
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(says)
+    return pid
+
+
+def _struck(bed: Bed, removing: bool) -> str:
+    """How far the child had come, by what it left; waits for its children as `down` does."""
+    with Records() as records:
+        record = records.read(bed.name)
+    if removing:
+        return "removing" if record is not None else "removing: done"
+    if record is None:
+        return "starting"
+    return "measuring" if record.made else "making"
+
+
+def _left(bed: Bed, child: int, before: str) -> list[str]:
+    """What is there after ``CLEAN_S``: things by name, records, processes, links."""
+    end_s = time.monotonic() + CLEAN_S
+    while (found := _all_left(bed, child, before)) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    return found
+
+
+def _all_left(bed: Bed, child: int, before: str) -> list[str]:
+    found = [str(one) for part in leftovers.found(bed.name) for one in part]
+    found += [str(path) for path in FOLDER.glob(f"*{bed.name}*")]
+    found += [f"process {pid}" for pid in _of_group(child)]
+    if not leftovers.found() and leftovers.HOSTS_FILES.exists():
+        found += [str(path) for path in leftovers.HOSTS_FILES.glob("*warren*")]
+    return found + (["other links than before"] if _links() != before else [])
+
+
+def _of_group(leader: int) -> list[int]:
+    """Living processes of a group."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, _, group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+            except OSError:
+                continue
+            if int(group) == leader and state not in "ZX":
+                found.append(int(entry.name))
+    return found
+
+
+def _links() -> str:
+    """The machine's own links and what shapes them, without their counters."""
+    commands = (["ip", "-o", "link"], ["tc", "qdisc", "show"])
+    return "".join(subprocess.run(one, capture_output=True, text=True).stdout for one in commands)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""``warren testbed``: made, looked at and removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from warren.cli.commands.inputs import answer, answers_alone, print_json, say
+from warren.cli.ending import FAILED, complain
+from warren.cli.files import read
+from warren.cli.testbed_text import hosts_lines, measured_lines, measured_view, whole
+from warren.live.net.measuring import Measured, measure
+from warren.live.net.standing import Standing, standing
+from warren.live.net.testbed import make, remove
+from warren.model.errors import Problem, SpecError
+from warren.model.testbed import COMMAND, Bed, checked_name
+from warren.report.wording import count
+from warren.workload.load_testbed import equal_hosts, load_testbed
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The options of ``warren testbed up`` that say what is to be made."""
+
+    hosts: int | None
+    link: str | None
+    cpus: float | None
+    subnet: str | None
+    file: str | None
+
+
+@answers_alone()
+def up_command(shape: Shape, name: str, measured: bool, json_: bool) -> None:
+    """Make a testbed and measure it."""
+    bed = _bed(shape, checked_name(name))
+    made = make(bed)
+    if made.repaired:
+        say(f"{name}: what an earlier attempt had left was removed")
+    say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
+    (found,) = standing(name)
+    told, fine = _told(found, measured, json_)
+    if json_:
+        print_json({**told, "changed": made.changed})
+    if not fine:
+        raise typer.Exit(FAILED)
+
+
+@answers_alone()
+def status_command(name: str | None, measured: bool, json_: bool) -> None:
+    """Which testbeds are there."""
+    found = standing(None if name is None else checked_name(name))
+    if not found:
+        say("no testbed is up" if name is None else f"{name} is not up")
+    told = [_told(one, measured, json_) for one in found]
+    if json_:
+        print_json([value for value, _ in told])
+    if not all(fine for _, fine in told):
+        raise typer.Exit(FAILED)
+
+
+@answers_alone()
+def down_command(name: str, json_: bool) -> None:
+    """Remove a testbed."""
+    removed = remove(checked_name(name))
+    ended = f"; ended in it: {count(removed.ended, 'process')}" if removed.ended else ""
+    say(f"{name}: removed{ended}" if removed.changed else f"{name} is not up; nothing to remove")
+    if json_:
+        print_json({"name": name, "changed": removed.changed, "ended": removed.ended})
+
+
+def _bed(shape: Shape, name: str) -> Bed:
+    """The testbed that is asked for: by a file, or by options."""
+    options = {"--hosts": shape.hosts, "--link": shape.link}
+    others = {**options, "--cpus": shape.cpus, "--subnet": shape.subnet}
+    if shape.file is not None:
+        given = [option for option, value in others.items() if value is not None]
+        if given:
+            message = f"says it all; leave out {', '.join(given)}"
+            raise SpecError(Problem(file=COMMAND, field="--file", message=message))
+        return load_testbed(shape.file, read, name)
+    for option, value in options.items():
+        if value is None:
+            message = "is missing; allowed: --hosts N --link RATE, or --file TESTBED.yaml"
+            raise SpecError(Problem(file=COMMAND, field=option, message=message))
+    return equal_hosts(shape.hosts or 0, shape.link or "", shape.cpus, shape.subnet, name)
+
+
+def _told(one: Standing, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
+    """A testbed for ``--json``, and whether all of it is as it should be; else also printed."""
+    for fault in one.faults:
+        complain(f"{one.name}: {fault}; `warren testbed down --name {one.name}` removes it")
+    if one.record is None:
+        return whole(one, None), False
+    if not json_:
+        for line in hosts_lines(one):
+            answer(line)
+    found = _measured(one.record.bed) if measured and not one.faults else None
+    for line in measured_lines(one.record.bed, found) if found and not json_ else ():
+        answer(line)
+    off = sum(not row.ok for row in found or ())
+    if off:
+        complain(f"{one.name}: {off} of {len(found or ())} rates are off by more than 10 %")
+    return whole(one, found), not one.faults and not off
+
+
+def _measured(bed: Bed) -> list[Measured]:
+    with measured_view(bed) as tell:
+        return measure(bed, tell)

@@ -1,0 +1,1 @@
+"""Networks of this machine: hosts as namespaces behind shaped links."""

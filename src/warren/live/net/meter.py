@@ -1,0 +1,79 @@
+"""One end of a flow whose rate is measured, inside a host.
+
+Started as ``python meter.py receive`` or ``python meter.py send ADDRESS PORT`` and nothing else,
+so that it is small. The receiver says the port it listens on, then that somebody is connected;
+told a start and an end (monotonic ns, which all hosts of a machine share), it answers how many
+bytes came between, and in how many ns. The sender sends. Both end with their standard input.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import sys
+import time
+
+_CHUNK = 1 << 18
+
+
+def main() -> None:
+    """Be what the first argument says."""
+    if sys.argv[1] == "send":
+        send(sys.argv[2], int(sys.argv[3]))
+    else:
+        receive()
+
+
+def send(address: str, port: int) -> None:
+    """Send until standard input ends, or nobody receives any more."""
+    data = bytes(_CHUNK)
+    with socket.create_connection((address, port), timeout=5.0) as flow:
+        flow.setblocking(False)
+        while True:
+            told, free, _ = select.select([sys.stdin], [flow], [])
+            if told:
+                return
+            if free:
+                try:
+                    flow.send(data)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    return
+
+
+def receive() -> None:
+    """Count what one sender sends in the time that standard input names."""
+    with socket.create_server(("0.0.0.0", 0)) as server:  # noqa: S104  # of a host of its own
+        print(server.getsockname()[1], flush=True)
+        ready, _, _ = select.select([server, sys.stdin], [], [])
+        if server not in ready:
+            return
+        flow, _ = server.accept()
+    print("connected", flush=True)
+    begin_ns = end_ns = 0
+    count, since_ns = 0, 0
+    while True:
+        told, _, _ = select.select([flow, sys.stdin], [], [])
+        if sys.stdin in told:
+            words = sys.stdin.readline().split()
+            if not words or end_ns:
+                return
+            begin_ns, end_ns = map(int, words)
+        if flow in told:
+            got = len(flow.recv(_CHUNK))
+            now_ns = time.monotonic_ns()
+            if not got:
+                return
+            if since_ns:
+                count += got
+            elif end_ns and now_ns >= begin_ns:
+                since_ns = now_ns
+            if since_ns and now_ns >= end_ns:
+                print(count, now_ns - since_ns, flush=True)
+                flow.close()
+                return
+
+
+if __name__ == "__main__":
+    main()

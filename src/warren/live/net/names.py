@@ -1,0 +1,64 @@
+"""What the things of a testbed are called: by these names they are found again.
+
+A host is a network namespace ``warren-NAME-I``, and the bridge between them stands in one of its
+own, ``warren-NAME-sw``: nothing of a testbed is seen among the machine's own links, addresses and
+firewall rules, and what is in a namespace goes with it. Names of links are short (Linux allows 15
+characters): ``eth0`` in a host, ``br0`` and a port ``pI`` for host I at the bridge.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from warren.model.testbed import Bed
+
+BRIDGE: Final = "br0"
+NIC: Final = "eth0"
+NAMESPACES: Final = Path("/run/netns")
+"""Where iproute2 keeps the names of namespaces."""
+HOSTS_FILES: Final = Path("/etc/netns")
+"""A folder a namespace; iproute2 puts its files over those of ``/etc`` for what it runs there."""
+_OWN: Final = re.compile(r"warren-(?P<name>[a-z0-9-]+)-(\d{1,2}|sw)")
+
+
+def namespace(name: str, index: int) -> str:
+    """Of host ``index`` of the testbed ``name``; its cgroup is called the same."""
+    return f"warren-{name}-{index}"
+
+
+def switch(name: str) -> str:
+    """The namespace that holds the bridge."""
+    return f"warren-{name}-sw"
+
+
+def port(index: int) -> str:
+    """The bridge's end of the link to a host."""
+    return f"p{index}"
+
+
+def namespaces(bed: Bed) -> list[str]:
+    """All of a testbed: the switch, then the hosts."""
+    return [switch(bed.name), *(namespace(bed.name, i) for i in range(len(bed.hosts)))]
+
+
+def owner(name: str) -> str | None:
+    """The testbed that a namespace, folder or cgroup belongs to by its name; None: to none."""
+    match = _OWN.fullmatch(name)
+    return match["name"] if match else None
+
+
+def hosts_text(bed: Bed, index: int, machine: str) -> str:
+    """The hosts file of one host.
+
+    ``machine`` is what this machine calls itself: inside, that is the address of this very host,
+    so that a library that announces ``gethostname()`` can be reached by the others.
+    """
+    lines = [f"# A host of the testbed {bed.name}; made and removed by `warren testbed`."]
+    lines += ["127.0.0.1 localhost", "::1 localhost"]
+    names = [one.name for one in bed.hosts]
+    lines += [f"{bed.address(i)} {name}" for i, name in enumerate(names)]
+    if machine and machine not in (*names, "localhost"):
+        lines.append(f"{bed.address(index)} {machine}")
+    return "\n".join(lines) + "\n"

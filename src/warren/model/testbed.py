@@ -1,0 +1,60 @@
+"""A testbed: hosts on one Linux machine, each behind a network link of a stated rate. Immutable."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from warren.model.errors import Problem, SpecError
+
+COMMAND: Final = "testbed"
+"""What a problem that is not one of a file is told of."""
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
+
+
+def checked_name(name: str) -> str:
+    """A name of a testbed, which becomes part of the names of its namespaces.
+
+    Raises
+    ------
+    SpecError
+        If it is none.
+    """
+    if not _NAME.fullmatch(name):
+        message = f"{name[:60]!a} is not a name; allowed: 1 to 20 of a-z 0-9, and - inside"
+        raise SpecError(Problem(file=COMMAND, field="--name", message=message))
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BedHost:
+    """One host: its rate in each direction, bits/s, and its processors; ``cpus`` None: all."""
+
+    name: str
+    link_bps: int
+    cpus: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bed:
+    """All hosts of a testbed; host i has the address i + 1 of ``subnet`` (like 10.77.0.0/24)."""
+
+    name: str
+    subnet: str
+    hosts: tuple[BedHost, ...]
+
+    def address(self, index: int) -> str:
+        """Of one host, without the length of the prefix."""
+        return str(ipaddress.IPv4Network(self.subnet)[index + 1])
+
+    @property
+    def prefix_bits(self) -> int:
+        """Length of the prefix of ``subnet``."""
+        return ipaddress.IPv4Network(self.subnet).prefixlen
+
+    def index(self, host: str) -> int | None:
+        """The position of a host; None if there is none of this name."""
+        names = [one.name for one in self.hosts]
+        return names.index(host) if host in names else None
