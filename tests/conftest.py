@@ -59,6 +59,22 @@ def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, "processes left behind: " + "; ".join(process.command for process in left)
 
 
+@pytest.fixture(scope="session")
+def can_make_testbeds() -> None:
+    """Skips where this process or this kernel cannot: one is tried."""
+    from warren.live.net.testbed import make, remove
+    from warren.model.errors import SpecError
+    from warren.model.testbed import Bed, BedHost
+
+    hosts = tuple(BedHost(name=f"h{i}", link_bps=10**8) for i in range(2))
+    name = f"try-{os.getpid()}"
+    try:
+        make(Bed(name=name, subnet="10.77.0.0/24", hosts=hosts))
+    except SpecError as error:
+        pytest.skip(f"no testbed can be made here: {error}")
+    remove(name)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """One file at a time a worker, and all live ones in one worker: they would fight for the cores.

@@ -12,7 +12,7 @@ _NAME: Final = "lab"
 
 testbed_app = typer.Typer(
     name="testbed",
-    help="Several hosts on this Linux machine, each behind a network link of a stated rate.\n\n"
+    help="Hosts on this Linux machine, behind links of a stated rate.\n\n"
     "Hosts are network namespaces on a bridge; HTB limits what each sends and receives. Needs "
     "root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), iproute2 and HTB in the kernel.",
     epilog=examples(

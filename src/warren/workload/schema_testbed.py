@@ -13,7 +13,7 @@ from warren.workload.schema_types import Format, Spec
 from warren.workload.text import shown
 
 MAX_HOSTS: Final = 64
-MIN_LINK_BPS: Final = 1_000_000
+MIN_LINK_BPS: Final = 10_000_000
 MAX_LINK_BPS: Final = 100_000_000_000
 MIN_CPUS: Final = 0.01
 """A quota of 1 ms in 100 ms, the least that the kernel takes."""
@@ -28,7 +28,7 @@ def link_bps(value: object) -> int:
         raise ValueError(f"{shown(value)} is too long")
     rate_bps = parse_rate_bps(value)
     if not MIN_LINK_BPS <= rate_bps <= MAX_LINK_BPS:
-        raise ValueError(f"must be from 1 Mbit to 100 Gbit, got {shown(value)}")
+        raise ValueError(f"must be from 10 Mbit to 100 Gbit, got {shown(value)}")
     return round(rate_bps)
 
 

@@ -24,7 +24,7 @@ from warren.live.net.quota import quota_of
 from warren.live.net.record import Record, Records
 from warren.model.testbed import Bed
 
-_CLASS: Final = re.compile(r"class htb 1:1 .*\brate (\d+)([KMGT]?)bit ")
+_CLASS: Final = re.compile(r"class htb 1:1 .*\brate ([\d.]+)([KMGT]?)bit ")
 _UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _ROUNDED: Final = 0.01
 """``tc`` prints a rate in a few digits, and the kernel keeps whole bytes."""
