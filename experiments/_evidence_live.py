@@ -138,3 +138,15 @@ def history_kill(result: Mapping[str, Any]) -> str:
         if not result["faults"]
         else f"## What was acknowledged stays\n\nIt does not: {len(result['faults'])} faults."
     )
+
+
+def testbed_kill(result: Mapping[str, Any]) -> str:
+    """What testbeds that were struck have left after `down`."""
+    rows = [[what, count] for what, count in result["struck"].items()]
+    return (
+        f"## No testbed stays\n\n{result['cycles']} times what makes, measures or removes a "
+        "testbed of four hosts is killed with SIGKILL at a drawn moment, every third time with "
+        "all it started. `down` follows, every second time after a new `up`. Afterwards "
+        f"{len(result['left'])} had left a namespace, a link, a hosts file, a cgroup, a record or "
+        "a process.\n\n" + table(["struck while", "testbeds"], rows)
+    )

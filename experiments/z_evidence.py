@@ -164,6 +164,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "faults": _evidence_live.faults,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,
+    "testbed_kill": _evidence_live.testbed_kill,
     "checked": _checked,
     "real_traces": _real_traces,
     "tiny": _evidence_bounds.tiny,

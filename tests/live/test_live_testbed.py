@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -165,6 +166,54 @@ def test_without_htb_nothing_stays_and_the_kernel_is_named(
         without.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         with pytest.raises(SpecError, match="HTB in the kernel; `tc qdisc add dev p0"):
             make(bed_of(200, 200))
+    assert outside() == before
+
+
+def test_one_that_is_interrupted_while_it_is_made_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, written = outside(), []
+    write_hosts = leftovers.write_hosts
+
+    def interrupted(name: str, text: str) -> None:
+        write_hosts(name, text)
+        written.append(name)
+        if len(written) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(leftovers, "write_hosts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(bed_of(200, 200, 200))
+    assert outside() == before
+
+
+def test_a_damaged_record_is_told_and_down_goes_by_the_names() -> None:
+    before = outside()
+    make(bed_of(200, 200))
+    (FOLDER / f"{NAME}.json").write_text("{")
+    with pytest.raises(SpecError, match=f"cannot be read: .*; `warren testbed down --name {NAME}`"):
+        make(bed_of(200, 200))
+    assert standing(NAME)[0].faults == ("its record cannot be read",)
+    assert remove(NAME).changed
+    assert outside() == before
+
+
+def test_down_waits_for_a_command_whose_caller_was_killed(tmp_path: Path) -> None:
+    """Else what that command makes afterwards would stay."""
+    before, ip = outside(), shutil.which("ip")
+    slow = tmp_path / "ip"
+    slow.write_text(f'#!/bin/sh\nsleep 1\nexec {ip} "$@"\n')
+    slow.chmod(0o755)
+    up = ["testbed", "up", "--hosts", "2", "--link", "1Gbit", "--name", NAME]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with subprocess.Popen([sys.executable, "-m", "warren", *up], env=environment) as process:
+        while not (FOLDER / f"{NAME}.json").exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.kill()
+    assert not (NAMESPACES / namespace(NAME, 0)).exists()
+    remove(NAME)
+    time.sleep(1.5)
     assert outside() == before
 
 

@@ -97,7 +97,8 @@ class Records:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            raise refusal(f"{path} cannot be read: {error}") from None
+            down = f"`warren testbed down --name {name}` removes it and all it is about"
+            raise refusal(f"{path} cannot be read: {error}; {down}") from None
 
     def write(self, record: Record) -> None:
         """Write beside and rename, so that it is whole at any moment."""

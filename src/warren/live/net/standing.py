@@ -22,6 +22,7 @@ from warren.live.net.names import (
 )
 from warren.live.net.quota import quota_of
 from warren.live.net.record import Record, Records
+from warren.model.errors import SpecError
 from warren.model.testbed import Bed
 
 _CLASS: Final = re.compile(r"class htb 1:1 .*\brate ([\d.]+)([KMGT]?)bit ")
@@ -46,11 +47,11 @@ def standing(name: str | None = None) -> list[Standing]:
     """All testbeds of this machine and remains of such, or those of one name."""
     check_usable()
     with Records() as records:
-        known = {one: records.read(one) for one in records.names() if name in (None, one)}
-        what = leftovers.found(name)
-        found = [_standing(record) for record in known.values() if record is not None]
-    own = sorted({owner(Path(one).name) or "" for part in what for one in part} - {*known})
-    return found + [Standing(one, None, ("remains without a record",), ()) for one in own]
+        known = [one for one in records.names() if name in (None, one)]
+        found = [_standing(records, one) for one in known]
+    left = {owner(Path(one).name) or "" for part in leftovers.found(name) for one in part}
+    lost = sorted(left - {*known})
+    return found + [Standing(one, None, ("remains without a record",), ()) for one in lost]
 
 
 def one_standing(name: str) -> Record:
@@ -70,7 +71,13 @@ def one_standing(name: str) -> Record:
     return every[0].record
 
 
-def _standing(record: Record) -> Standing:
+def _standing(records: Records, name: str) -> Standing:
+    try:
+        record = records.read(name)
+    except SpecError:
+        record = None
+    if record is None:
+        return Standing(name, None, ("its record cannot be read",), ())
     bed = record.bed
     inside = (leftovers.processes([namespace(bed.name, i)]) for i in range(len(bed.hosts)))
     return Standing(bed.name, record, tuple(faults(record)), tuple(map(len, inside)))
