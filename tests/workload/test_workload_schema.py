@@ -9,11 +9,11 @@ from warren.workload.schema import json_schema
 from warren.workload.traces.registry import TRACES
 
 
-@pytest.mark.parametrize("kind", ["job", "cluster", "run"])
+@pytest.mark.parametrize("kind", ["job", "cluster", "run", "testbed"])
 def test_a_schema_names_every_field(kind: str) -> None:
     schema = json_schema(kind)
-    required = {"job": ["name"], "cluster": ["hosts"], "run": ["cluster", "workload"]}
-    assert schema["required"] == required[kind]
+    required = {"job": ["name"], "run": ["cluster", "workload"]}
+    assert schema["required"] == required.get(kind, ["hosts"])
     assert schema["additionalProperties"] is False
 
 

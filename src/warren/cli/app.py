@@ -282,7 +282,7 @@ def policies(
 
 @app.command(epilog=examples("warren schema job > job.schema.json"))
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="job|cluster|run", help="Which file.")],
+    kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Which file.")],
     json_: Annotated[
         bool, typer.Option("--json", help="As always: JSON is all it prints.")
     ] = False,

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
 
-KINDS: Final = ("job", "cluster", "run")
+KINDS: Final = ("job", "cluster", "run", "testbed")
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of a job, cluster or run file.
+    """The JSON Schema of a job, cluster, run or testbed file.
 
     Raises
     ------
@@ -22,8 +22,11 @@ def json_schema(kind: str) -> dict[str, Any]:
     from warren.workload.schema_cluster import ClusterSpec
     from warren.workload.schema_job import JobSpec
     from warren.workload.schema_run import RunSpec
+    from warren.workload.schema_testbed import BedSpec
 
-    specs: dict[str, type[BaseModel]] = {"job": JobSpec, "cluster": ClusterSpec, "run": RunSpec}
+    specs: dict[str, type[BaseModel]] = {
+        "job": JobSpec, "cluster": ClusterSpec, "run": RunSpec, "testbed": BedSpec,
+    }  # fmt: skip
     if kind not in specs:
         raise SpecError(
             Problem(file="schema", message=f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")

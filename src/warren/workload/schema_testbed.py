@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from warren.model.units import parse_rate_bps
 from warren.workload.schema_types import Format, Spec
@@ -66,9 +66,9 @@ class BedHostSpec(Spec):
     count: int | None = Field(
         None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
     )
-    link: Annotated[int, BeforeValidator(link_bps)] = Field(
-        description="Its rate out, and as much in."
-    )
+    link: Annotated[
+        int, BeforeValidator(link_bps), WithJsonSchema({"type": ["string", "number"]})
+    ] = Field(description='Its rate out, and as much in: "200 Mbit", or a number of bits/s.')
     cpus: Annotated[float, AfterValidator(quota)] | None = Field(
         None, description="Of all that runs on it, in processors; default: not limited."
     )

@@ -13,7 +13,7 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.place.registry import POLICIES, place_policy
 from warren.policy.protocol import AnyPolicy
 
-KINDS: Final = ("job", "cluster", "run")
+KINDS: Final = ("job", "cluster", "run", "testbed")
 
 
 @answers_alone()
