@@ -1,11 +1,12 @@
 """Kill what makes or removes a testbed, at any moment, and look for what stays after `down`.
 
 100 times: a process makes a testbed of four hosts, two of them with a cpu quota where this machine
-has such, and begins to measure it; at a drawn moment it gets SIGKILL. Every third time its children
-(`ip`, `tc`, the ends of a measured flow) get it too, and every fourth time it is struck while it
-removes a testbed that is up. Then the testbed is taken down by another process, every second time
-after a new `up`, which has to succeed. No namespace, link, hosts file, cgroup, record or process of
-it may be left, and the machine's own links have to be those from before.
+has such, and begins to measure it. It gets SIGKILL at a moment drawn up to 1.6 times what making
+takes here; every third time its children (`ip`, `tc`, the ends of a measured flow) get it too. Every
+fourth time it is struck while it removes a testbed that is up. Then the testbed is taken down by
+another process, every second time after a new `up`, which has to succeed. No namespace, link, hosts
+file, cgroup, record or process of it may be left, and the machine's own links have to be those from
+before.
 
 ``--cycles N`` makes fewer and saves nothing. Needs the rights that a testbed needs.
 """
@@ -21,6 +22,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import _common
@@ -36,9 +38,7 @@ from warren.model.testbed import Bed, BedHost
 
 CYCLES: Final = 100
 SEED: Final = 1
-MAKING_S: Final = 0.35
-"""So long a child lives at most; making takes about half of it, then it measures."""
-REMOVING_S: Final = 0.05
+TRIED: Final = 5
 CLEAN_S: Final = 5.0
 NAME: Final = f"kill-{os.getpid()}"
 
@@ -61,7 +61,8 @@ def main() -> None:
     )
     bed = Bed(name=NAME, subnet="10.77.0.0/24", hosts=hosts)
     before = _links()
-    rows = [cycle(bed, number, before) for number in range(cycles)]
+    longest_s = _longest_s(bed)
+    rows = [cycle(bed, number, longest_s, before) for number in range(cycles)]
     bad = [row for row in rows if row["left"]]
     struck = Counter(row["struck"] for row in rows)
     _common.table([["struck while", "cycles"], *sorted(struck.items())])
@@ -73,14 +74,14 @@ def main() -> None:
         sys.exit("\n".join(str(row) for row in bad))
 
 
-def cycle(bed: Bed, number: int, before: str) -> Row:
+def cycle(bed: Bed, number: int, longest_s: tuple[float, float], before: str) -> Row:
     """One testbed, from its start to what its removal leaves; ``left`` is empty if that is none."""
     draw = random.Random(f"{SEED}-{number}")
     removing = number % 4 == 3
     if removing:
         make(bed)
     child = _start(bed, removing)
-    moment_s = draw.uniform(0.0, REMOVING_S if removing else MAKING_S)
+    moment_s = draw.uniform(0.0, longest_s[removing])
     time.sleep(moment_s)
     # The child leads a group, in which all it started are too.
     (os.killpg if number % 3 == 0 else os.kill)(child, signal.SIGKILL)
@@ -94,6 +95,19 @@ def cycle(bed: Bed, number: int, before: str) -> Row:
     row["left"] = _left(bed, child, before)
     print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     return row
+
+
+def _longest_s(bed: Bed) -> tuple[float, float]:
+    """So long a child that makes, and one that removes, lives at most: by the median of a few."""
+    took_s: list[tuple[float, float]] = []
+    for _ in range(TRIED):
+        begin_s = time.perf_counter()
+        make(bed)
+        made_s = time.perf_counter()
+        remove(bed.name)
+        took_s.append((made_s - begin_s, time.perf_counter() - made_s))
+    making_s, removing_s = zip(*took_s, strict=True)
+    return 1.6 * median(making_s), median(removing_s)
 
 
 def _start(bed: Bed, removing: bool) -> int:
