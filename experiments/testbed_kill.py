@@ -2,10 +2,9 @@
 
 100 times: a process makes a testbed of four hosts, two of them with a cpu quota where this machine
 has such, and begins to measure it. It gets SIGKILL at a moment drawn up to 1.6 times what making
-takes here; every third time its children (`ip`, `tc`, the ends of a measured flow) get it too, and
-every
-fourth time it is struck while it removes a testbed that is up. Then the testbed is taken down by
-another process, every second time after a new `up`, which has to succeed. No namespace, link, hosts
+takes here; every third time its children (`ip`, `tc`, the ends of a measured flow) get it too.
+Every fourth time it is struck while it removes a testbed that is up. Then another process takes the
+testbed down, every second time after a new `up`, which has to succeed. No namespace, link, hosts
 file, cgroup, record or process of it may be left, and the machine's own links have to be those from
 before.
 

@@ -23,7 +23,7 @@ from warren.live.net.quota import homes
 from warren.live.net.record import FOLDER
 from warren.live.net.standing import standing
 from warren.live.net.testbed import make, remove
-from warren.model.errors import SpecError
+from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed, BedHost
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
@@ -225,6 +225,17 @@ def test_names_of_a_testbed_without_a_record_are_refused_and_removed_by_down() -
     assert [one.record for one in standing(NAME)] == [None]
     assert remove(NAME).changed
     assert not (NAMESPACES / lost).exists()
+
+
+def test_what_cannot_be_removed_is_told_and_its_record_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make(bed_of(200, 200))
+    with monkeypatch.context() as stubborn:
+        stubborn.setattr(leftovers, "remove_namespaces", lambda *_: None)
+        with pytest.raises(EngineError, match=f"{namespace(NAME, 0)}.* cannot be removed"):
+            remove(NAME)
+    assert (FOLDER / f"{NAME}.json").exists()
 
 
 def test_files_that_others_put_beside_a_hosts_file_stay() -> None:

@@ -33,7 +33,7 @@ def check_usable(status: Path = Path("/proc/self/status")) -> None:
         raise refusal("needs Linux, whose network namespaces its hosts are")
     lacking = _lacking(status.read_text())
     if lacking:
-        raise refusal(f"needs root, or at least {' and '.join(lacking)}; this process has not")
+        raise refusal(f"needs root, or at least {' and '.join(lacking)}, which this process lacks")
     for tool in ("ip", "tc"):
         if shutil.which(tool) is None:
             raise refusal(f"needs the command {tool}, which is not here; it comes with iproute2")

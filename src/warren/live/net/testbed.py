@@ -17,7 +17,7 @@ from warren.live.net.plan import batches
 from warren.live.net.quota import make_quota, quota_home
 from warren.live.net.record import Record, Records
 from warren.live.net.standing import faults
-from warren.model.errors import SpecError
+from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed
 
 
@@ -101,7 +101,13 @@ def _all(record: Record, remains: Found) -> Found:
 
 
 def remove(name: str) -> Removed:
-    """Take a testbed down: what its record names, and what bears its names."""
+    """Take a testbed down: what its record names, and what bears its names.
+
+    Raises
+    ------
+    EngineError
+        If something of it cannot be removed; its record stays then.
+    """
     check_usable()
     with Records() as records:
         what, known = leftovers.found(name), name in records.names()
@@ -111,5 +117,9 @@ def remove(name: str) -> Removed:
         except SpecError:  # it is damaged; the names must do
             pass
         ended = leftovers.remove(what, records.lock) if what else 0
+        left = leftovers.found(name)
+        if left.namespaces or left.cgroups:  # a folder may be kept by files of others
+            what_stays = ", ".join((*left.namespaces, *left.cgroups))
+            raise EngineError(f"testbed: {what_stays} cannot be removed")
         records.remove(name)
         return Removed(changed=known or bool(what), ended=ended)
