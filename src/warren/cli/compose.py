@@ -123,12 +123,13 @@ class _Parts:
 
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
+    from warren.cost.ring_run import with_rings
     from warren.cost.switch import with_switching
     from warren.profile.costs import cost_table, past_of
     from warren.sim.copies import sim_port
 
     begin, options = perf_counter(), options or Options()
-    costs = with_switching(run, cost_table(run, _measured(run, options)))
+    costs = with_rings(run, with_switching(run, cost_table(run, _measured(run, options))))
     policy = Timed(choose(run))
     parts = _Parts(
         run=run,

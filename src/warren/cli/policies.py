@@ -12,7 +12,7 @@ from warren.model.decision import Decision
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.model.view import View
-from warren.policy.place.registry import place_policy
+from warren.policy.place.registry import RINGS, place_policy
 from warren.policy.protocol import AnyPolicy
 
 
@@ -22,7 +22,8 @@ def choose(run: Run) -> AnyPolicy:
     Raises
     ------
     SpecError
-        If it is unknown, cannot be loaded, or needs to know rounds that a job does not state.
+        If it is unknown, cannot be loaded, or needs to know rounds that a job does not state,
+        or if jobs are rings, which it does not place.
     """
     name, options = run.scheduler.place, run.scheduler.options
     policy = _policy(name, options, run.base)
@@ -30,6 +31,13 @@ def choose(run: Run) -> AnyPolicy:
     if policy.needs_rounds and unknown:
         message = (
             f"{policy.name} must know every job's rounds; unknown for {', '.join(unknown[:5])}"
+        )
+        raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
+    rings = [job.name for job in run.workload.jobs if job.sync == "ring"]
+    if rings and name not in RINGS and not is_foreign(name):
+        message = (
+            f"{name} does not place rings as a whole, as {', '.join(rings[:5])} need; "
+            f"allowed: {', '.join(sorted(RINGS))}, or FILE.py:Class"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
     return policy

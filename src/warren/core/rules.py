@@ -99,14 +99,15 @@ def may_take(state: State, device: int, task: Assignment) -> bool:
 def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ...]) -> None:
     """Refuse a decision that leaves a stretch of several rounds without some of its shards.
 
-    Called after the assignments were applied.
+    Of a ring that holds for one round too, and each shard has a device to itself: all of them or
+    none. Called after the assignments were applied.
     """
     # Most decisions of a large run: one stretch of a job of one shard, so it is whole.
     if len(assignments) == 1 and _is_whole(state, assignments[0]):
         return
     parts_of: dict[tuple[int, int], list[Assignment]] = {}
     for one in assignments:
-        if one.rounds > 1:
+        if one.rounds > 1 or is_ring(state, one.job):
             parts_of.setdefault((one.job, one.round), []).append(one)
     for (job, first), parts in parts_of.items():
         group = state.groups[job].get(first)
@@ -114,13 +115,23 @@ def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ..
         devices = [one.device for one in parts]
         if group is None or sorted(shards) != list(range(int(state.scale_J[job]))):
             raise InfeasibleDecision(
-                f"policy {policy}: job {job}, round {first}: a stretch of several rounds names "
-                f"every shard once, got {sorted(shards)}"
+                f"policy {policy}: job {job}, round {first}: a stretch of several rounds, and a "
+                f"round of a ring, names every shard once, got {sorted(shards)}"
+            )
+        if is_ring(state, job) and len(devices) < len(shards):
+            raise InfeasibleDecision(
+                f"policy {policy}: job {job}, round {first}: a ring of {len(shards)} has as many "
+                f"devices, got {len(devices)}"
             )
         if len(set(devices)) != len(devices):
             raise InfeasibleDecision(
                 f"policy {policy}: job {job}, round {first}: one assignment a device and stretch"
             )
+
+
+def is_ring(state: State, job: int) -> bool:
+    """Whether the tasks of a round are one ring."""
+    return state.run.workload.jobs[job].sync == "ring"
 
 
 def _is_whole(state: State, one: Assignment) -> bool:
@@ -149,6 +160,12 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
         raise InfeasibleDecision(
             f"policy {policy}: the plan does not run every task of job {bad} exactly once"
         )
+    split = _split_ring(state, plan)
+    if split is not None:
+        raise InfeasibleDecision(
+            f"policy {policy}: the plan gives some round of the ring of job {split} fewer devices "
+            "than tasks"
+        )
     torn = _torn_stretch(state, plan)
     if torn is not None:
         raise InfeasibleDecision(
@@ -167,6 +184,18 @@ def _torn_stretch(state: State, plan: Plan) -> int | None:
     # Every task is covered once, so rows of one stretch never name a shard twice.
     wrong_B = (plan.rounds_R[first_B] > 1) & (rows_B != state.scale_J[plan.job_R[first_B]])
     return int(first_B[np.argmax(wrong_B)]) if np.any(wrong_B) else None
+
+
+def _split_ring(state: State, plan: Plan) -> int | None:
+    """First job with a ring whose rows do not come in gangs of as many devices as tasks."""
+    rings_J = np.array([job.sync == "ring" for job in state.run.workload.jobs], dtype=np.bool_)
+    rows = np.flatnonzero(rings_J[plan.job_R])
+    if not len(rows):
+        return None
+    taken = np.stack((plan.job_R, plan.round_R, plan.device_R))[:, rows]
+    gangs, devices = np.unique(np.unique(taken, axis=1)[:2], axis=1, return_counts=True)
+    few = gangs[0][devices < state.scale_J[gangs[0]]]
+    return int(few[0]) if len(few) else None
 
 
 def _uncovered(state: State, plan: Plan) -> int | None:

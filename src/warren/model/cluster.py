@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from warren.model.overheads import Overheads
 from warren.model.switching import Switching
 
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
+RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local"]
+REFERENCE_NIC_BPS: Final = 25e9
+"""Of a host that states no ``nic``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +49,18 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Which model prices synchronisation; ``contention`` and ``fluid`` arrive with rings."""
+    """Which model prices synchronisation; ``fluid`` is not there yet.
+
+    The others are of ``contention`` alone, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
+    the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
+    of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
+    """
 
     model: NetworkModel = "constant"
+    xi1: float = 1.0
+    xi2_s: float = 0.0
+    alpha: float = 0.0
+    reading: RingReading = "ours"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

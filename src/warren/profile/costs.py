@@ -22,14 +22,14 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.cluster import Cluster
+from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
 from warren.model.costs import CostTable, ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, seconds_to_ns
-from warren.profile.table import REFERENCE_NIC_BPS, TABLE
+from warren.profile.table import TABLE
 
 _NONE: Final[Mapping[str, ProfileRow]] = {}
 

@@ -32,7 +32,6 @@ from typing import Final
 from warren.model.costs import ProfileRow
 
 DEVICE_TYPES: Final = ("K80", "M60", "T4", "P100", "V100")
-REFERENCE_NIC_BPS: Final = 25e9
 
 _GAIN_EXPONENT: Final[Mapping[str, float]] = {
     "T4": math.log(2.0) / math.log(7.0),

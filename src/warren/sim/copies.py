@@ -173,6 +173,10 @@ def sim_port(run: Run, costs: CostTable) -> SimPort:
     SpecError
         As for ``SimPort``, or if overheads make tasks longer than time can count.
     """
+    if any(job.sync == "ring" for job in run.workload.jobs):
+        from warren.sim.rings import RingPort
+
+        return RingPort(run, costs)
     if run.cluster.raises_times:
         from warren.sim.contention import ContendedPort  # it can copy too, so it builds on this
 

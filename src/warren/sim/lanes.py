@@ -16,16 +16,24 @@ def check_simulable(run: Run) -> None:
     ------
     SpecError
         For a network model that arrives later, for copies of late tasks where switching is charged
-        (a task that waits for a switch is not late), and for each job without a number of rounds.
+        (a task that waits for a switch is not late) or jobs are rings, for overheads where jobs are
+        rings, and for each job without a number of rounds.
     """
     problems = []
     model = run.cluster.network.model
-    if model not in ("constant", "lane"):
-        message = f'"{model}" arrives later; allowed: constant, lane'
+    rings = any(job.sync == "ring" for job in run.workload.jobs)
+    if model not in ("constant", "lane", "contention"):
+        message = f'"{model}" arrives later; allowed: constant, lane, contention'
         problems.append(Problem(file=run.name, field="network.model", message=message))
     if run.cluster.switching is not None and run.scheduler.copies_after is not None:
         message = "not with cluster.switching; allowed: one of the two"
         problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
+    if rings and run.scheduler.copies_after is not None:
+        message = "not with jobs of sync: ring, whose tasks wait for each other"
+        problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
+    if rings and run.cluster.raises_times:
+        message = "says nothing of jobs of sync: ring; allowed with them: null"
+        problems.append(Problem(file=run.name, field="cluster.overheads", message=message))
     problems += [
         Problem(
             file=run.name,

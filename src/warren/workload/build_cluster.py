@@ -19,6 +19,7 @@ from warren.workload.schema_cluster import (
     EmulateSpec,
     HostSpec,
     LocalSpec,
+    NetworkSpec,
 )
 from warren.workload.text import hint, shown
 
@@ -51,7 +52,7 @@ def build_cluster(
         hosts=hosts,
         devices=devices,
         types=types,
-        network=Network(model=spec.network.model),  # type: ignore[arg-type]
+        network=_network(spec.network),
         engine=spec.engine,
         emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
         local=_local(spec.local),
@@ -129,6 +130,16 @@ def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[
 def _emulate(spec: EmulateSpec, folder: str) -> Emulate:
     jitter = "" if spec.jitter is None else posixpath.join(folder, spec.jitter)
     return Emulate(time_scale=spec.time_scale, jitter=jitter, slower=spec.slower)
+
+
+def _network(spec: NetworkSpec) -> Network:
+    return Network(
+        model=spec.model,  # type: ignore[arg-type]
+        xi1=spec.xi1,
+        xi2_s=spec.xi2,
+        alpha=spec.alpha,
+        reading=spec.reading,  # type: ignore[arg-type]
+    )
 
 
 def _local(spec: LocalSpec) -> Local:

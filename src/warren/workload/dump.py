@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from warren.model.cluster import Cluster, Emulate, Host, Local
+from warren.model.cluster import Cluster, Emulate, Host, Local, Network
 from warren.model.costs import ProfileRow
 from warren.model.job import Job, Workload
 from warren.model.overheads import Overheads
@@ -67,7 +67,7 @@ def _jobs(key: str, workload: Workload) -> Iterator[str]:
 
 def _cluster(cluster: Cluster) -> Iterator[str]:
     yield "cluster:"
-    yield f"  network: {_json({'model': cluster.network.model})}"
+    yield f"  network: {_json(_network(cluster.network))}"
     yield f"  engine: {cluster.engine}"
     if cluster.emulate is not None:
         yield f"  emulate: {_json(_emulate(cluster.emulate))}"
@@ -94,6 +94,13 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
             "slower": dict(emulate.slower) or None,
         }
     )
+
+
+def _network(network: Network) -> dict[str, Any]:
+    if network.model != "contention":
+        return {"model": network.model}
+    ring = {"xi1": network.xi1, "xi2": network.xi2_s, "alpha": network.alpha}
+    return {"model": network.model, **ring, "reading": network.reading}
 
 
 def _local(local: Local) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from warren.workload.schema_types import (
     RateBps,
     Size,
     Spec,
+    TimeS,
     choice,
     path_or,
 )
@@ -114,11 +115,24 @@ class DeviceTypeSpec(Spec):
 class NetworkSpec(Spec):
     """Which model prices synchronisation."""
 
-    model: Annotated[str, *choice("constant", "lane", later=("contention", "fluid"))] = Field(
+    model: Annotated[str, *choice("constant", "lane", "contention", later=("fluid",))] = Field(
         default="constant",
         description="constant: synchronisations never wait; lane: those of a device follow each "
-        "other, as they do live.",
+        "other, as they do live; contention: rings slow each other down on the links of hosts.",
     )
+    xi1: float = Field(default=1.0, ge=0, le=1, description="How much other rings are felt.")
+    xi2: TimeS = Field(default=0.0, description="What each host of a ring adds to a round.")
+    alpha: float = Field(default=0.0, ge=0, le=100, description="What sharing loses beside.")
+    reading: Annotated[str, *choice("ours", "published")] = Field(
+        default="ours", description="Rings felt: ours 1 + xi1 (p - 1); published xi1 p, at least 1."
+    )
+
+    @model_validator(mode="after")
+    def _of_contention(self) -> NetworkSpec:
+        others = sorted({"xi1", "xi2", "alpha", "reading"} & self.model_fields_set)
+        if others and self.model != "contention":
+            raise ValueError(f"{others[0]} belongs to model: contention")
+        return self
 
 
 class EmulateSpec(Spec):

@@ -64,8 +64,9 @@ class JobSpec(Spec):
         None, description="path/file.py:Class, relative to the file that holds the job."
     )
     model: Line | None = Field(None, description="A row of the profile table; omit to measure.")
-    sync: Annotated[str, *choice("ps", later=("ring",))] = Field(
-        "ps", description="ps: a parameter server."
+    sync: Annotated[str, *choice("ps", "ring")] = Field(
+        "ps",
+        description="ps: a parameter server; ring: an all-reduce among as many devices as tasks.",
     )
     scale: int = Field(1, ge=1, le=MAX_SCALE, description="Tasks a round.")
     rounds: Count | None = Field(None, description="Omit when unknown (online policies only).")

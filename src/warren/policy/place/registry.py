@@ -29,6 +29,9 @@ POLICIES: Final[Mapping[str, str]] = {
     "srtf": "warren.policy.place.srtf:Srtf",
 }
 
+RINGS: Final = frozenset({"fifo", "gavel-fifo"})
+"""Policies that place a ring as a whole, each of its tasks on a device of its own."""
+
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "bool": (bool, "true or false"),
