@@ -43,6 +43,13 @@ HOSTS = st.fixed_dictionaries(
     },
     optional={"memory": SIZES, "nic": RATES, "intra": RATES, "disk": DISKS},
 )
+NETWORKS = st.sampled_from([{"model": "constant"}, {"model": "lane"}]) | st.fixed_dictionaries(
+    {"model": st.just("contention")},
+    optional={
+        "xi1": st.floats(0, 1), "xi2": st.floats(0, 1e6), "alpha": st.floats(0, 100),
+        "reading": st.sampled_from(["ours", "published"]),
+    },
+)  # fmt: skip
 STOPS = st.builds(
     lambda metric, key, value: {"metric": metric, key: value},
     LINES,
@@ -57,7 +64,7 @@ JOBS = st.fixed_dictionaries(
         "batch": st.integers(1, 10**9), "weight": st.floats(1e-9, 1e12), "seed": SEEDS,
         "arrival": st.integers(0, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
         "checkpoint": st.fixed_dictionaries({"every": st.integers(1, 10**12)}),
-        "numerics": st.sampled_from(["strict", "mixed"]),
+        "numerics": st.sampled_from(["strict", "mixed"]), "sync": st.sampled_from(["ps", "ring"]),
         "task_limit": st.integers(1, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
     },
 )  # fmt: skip
@@ -123,7 +130,7 @@ def runs(draw: st.DrawFn) -> Run:
     cluster = {
         "hosts": hosts,
         "device_types": {kind: {"memory": draw(some(SIZES))} for kind in described},
-        "network": {"model": draw(st.sampled_from(["constant", "lane"]))},
+        "network": draw(NETWORKS),
         "engine": draw(st.sampled_from(["plain", "local"])),
         "emulate": draw(some(emulations(types))),
         "overheads": draw(some(OVERHEADS)),

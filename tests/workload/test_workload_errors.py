@@ -44,8 +44,7 @@ def test_problems_of_all_files_come_together() -> None:
         ("{name: .., model: m, batch: 1}", "name: '..' is not a name"),
         ("{model: m, batch: 1}", "name: is required"),
         ("{name: a}", "needs app (code to train) or model"),
-        ("{name: a, model: m, batch: 1, sync: ring}", "ring is not available yet; allowed: ps"),
-        ("{name: a, model: m, batch: 1, sync: tcp}", "'tcp' is unknown; allowed: ps"),
+        ("{name: a, model: m, batch: 1, sync: tcp}", "'tcp' is unknown; allowed: ps, ring"),
         ("{name: a, app: x, stop: {metric: m, reaches: 1}}", "stop needs evaluate"),
         ("{name: a, app: x, evaluate: {every: 1}, stop: {metric: m}}", "exactly one of reaches"),
         ("{name: a, app: x, evaluate: {every: 0}}", "evaluate.every: must be at least 1, got 0"),
@@ -96,6 +95,7 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
     ("old", "new", "line"),
     [
         ("constant", "fluid", "network.model: fluid is not available yet; allowed: constant, lane"),
+        ("model: constant", "xi1: 0.5", "network: xi1 belongs to model: contention"),
         ("engine: local", "engine: {ray: x}", "engine: {ray: ...} is not available yet"),
         ("engine: local", "engine: 5", "engine: 5 is unknown; allowed: plain, local"),
         ("name: t,", "name: v-0,", "hosts[1].name: host v-0 stands twice"),

@@ -78,9 +78,12 @@ class HostSpec(Spec):
     )
     memory: Size | None = Field(None, description="Of the host; recorded only.")
     nic: RateBps | None = Field(
-        None, description="Prices synchronisation where a profile does not; default: 25 Gbps."
+        None,
+        description="Prices synchronisation where a profile does not, and rings; default: 25 Gbps.",
     )
-    intra: RateBps | None = Field(None, description="Between its devices; recorded only.")
+    intra: RateBps | None = Field(
+        None, description="Between its devices: the link of a ring within it."
+    )
     disk: DiskRate | None = Field(None, description="Rate of its disk; recorded only.")
 
 
