@@ -123,13 +123,12 @@ class _Parts:
 
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
-    from warren.cost.ring_run import with_rings
-    from warren.cost.switch import with_switching
+    from warren.cost.simulated import simulated_costs
     from warren.profile.costs import cost_table, past_of
     from warren.sim.copies import sim_port
 
     begin, options = perf_counter(), options or Options()
-    costs = with_rings(run, with_switching(run, cost_table(run, _measured(run, options))))
+    costs = simulated_costs(run, cost_table(run, _measured(run, options)))
     policy = Timed(choose(run))
     parts = _Parts(
         run=run,
