@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sim_worlds import World
-from test_sim_rings import S, Rows, ends_s, gang, world
+from test_sim_rings import Rows, S, ends_s, gang, world
 
 from warren.cost.ring import bandwidth_J
 from warren.cost.ring_run import host_of_D, ring_exchanges, ring_network

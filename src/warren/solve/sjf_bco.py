@@ -50,8 +50,12 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Devices of each ring, when it ends, U of each device, and what gave them."""
+    """Rings in order with their devices, when each ends, U of each device, and what gave them.
 
+    ``kappa`` is 0 where there is one rule for all.
+    """
+
+    order_J: Any
     device_A: Any
     end_ns_J: Any
     busy_ns_D: Any
@@ -120,6 +124,7 @@ def _best_kappa(
         makespan_ns = int(end_ns_J.max(initial=0))
         if best is None or makespan_ns < best.makespan_ns:
             best = Schedule(
+                order_J=order_J,
                 device_A=device_A,
                 end_ns_J=end_ns_J,
                 busy_ns_D=busy_ns_D,

@@ -13,6 +13,7 @@ from warren.policy.protocol import AnyPolicy
 
 POLICIES: Final[Mapping[str, str]] = {
     "fifo": "warren.policy.place.fifo:Fifo",
+    "first-fit": "warren.policy.place.first_fit:FirstFit",
     "gavel-fifo": "warren.policy.place.gavel_fifo:GavelFifo",
     "gittins": "warren.policy.place.gittins:Gittins",
     "hare": "warren.policy.place.hare:Hare",
@@ -21,15 +22,20 @@ POLICIES: Final[Mapping[str, str]] = {
     "hlas-l": "warren.policy.place.hlas_l:HlasL",
     "hlas-p": "warren.policy.place.hlas_p:HlasP",
     "las-2d": "warren.policy.place.las_2d:Las2d",
+    "list-scheduling": "warren.policy.place.list_scheduling:ListScheduling",
     "plain": "warren.policy.place.plain:Plain",
+    "random": "warren.policy.place.random_gpus:RandomGpus",
     "sched-allox": "warren.policy.place.sched_allox:SchedAllox",
     "sched-allox-unit": "warren.policy.place.unit_sizes:SchedAlloxUnit",
     "sched-homo": "warren.policy.place.sched_homo:SchedHomo",
     "sched-homo-unit": "warren.policy.place.unit_sizes:SchedHomoUnit",
+    "sjf-bco": "warren.policy.place.sjf_bco:SjfBco",
     "srtf": "warren.policy.place.srtf:Srtf",
 }
 
-RINGS: Final = frozenset({"fifo", "gavel-fifo"})
+RINGS: Final = frozenset(
+    {"fifo", "first-fit", "gavel-fifo", "list-scheduling", "random", "sjf-bco"}
+)
 """Policies that place a ring as a whole, each of its tasks on a device of its own."""
 
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
