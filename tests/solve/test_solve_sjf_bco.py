@@ -48,7 +48,9 @@ def test_a_limit_that_no_schedule_keeps_is_not_the_best_one() -> None:
     assert (found.device_A >= 0).all()
 
 
-@pytest.mark.parametrize(("lengths", "optimum", "ours"), [([1, 1, 2], 2, 3), ([3, 3, 2, 2, 2], 6, 7)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lengths", "optimum", "ours"), [([1, 1, 2], 2, 3), ([3, 3, 2, 2, 2], 6, 7)]
+)
 def test_theorem_5_does_not_hold(lengths: list[int], optimum: int, ours: int) -> None:
     """READING: n_g, phi, u and l are 1, so Algorithm 1 would be optimal."""
     found = searched(world([2], [(1, length) for length in lengths]))
@@ -182,6 +184,25 @@ def test_the_schedule_is_no_longer_than_any_that_the_search_meets() -> None:
         found = searched(case)
         assert found is not None
         assert found.makespan_ns == best
+
+
+def test_the_least_theta_that_has_a_schedule_is_found_where_more_theta_never_hurts() -> None:
+    """By First-Fit single GPUs have a schedule for all theta above the least one."""
+    draw = random.Random(5)
+    for _ in range(60):
+        case = world([draw.randint(1, 4)], [(1, draw.randint(1, 9)) for _ in range(6)])
+        search = Search(small=FIRST, large=FIRST, kappas=(0,), by_makespan=False)
+        found = sjf_bco(*case, np.arange(6), search)
+        feasible = [
+            pack(
+                case[0], case[2], np.arange(6), small=FIRST, large=FIRST, kappa=0,
+                limit_ns=theta * S, room=1,
+            ) is not None
+            for theta in range(1, 60)
+        ]  # fmt: skip
+        assert found is not None
+        if sorted(feasible) == feasible:
+            assert found.theta == feasible.index(True) + 1
 
 
 def test_a_horizon_that_is_too_short_gives_nothing() -> None:

@@ -15,7 +15,7 @@ from warren.workload.load import load_cluster, load_run, run_from_dict
 @pytest.mark.parametrize(
     ("workload", "line"),
     [
-        ("hare", "workload.generate: 'hare' is unknown; allowed: hare-mix, gavel-mix"),
+        ("hare", "workload.generate: 'hare' is unknown; allowed: hare-mix, gavel-mix, sjf-bco"),
         ("hare-mix, laod: 2", "workload.laod: unknown field; did you mean load? allowed: batch_"),
         ("hare-mix", "workload.jobs: is required"),
         ("hare-mix, jobs: j.csv", "workload.jobs: expected a whole number, got 'j.csv'"),
@@ -74,7 +74,7 @@ def test_any_value_of_any_option_is_taken_or_refused_in_one_line_each() -> None:
     ("hosts", "line"),
     [
         ("7", "hosts: expected a list of hosts or {generate: hare, devices: N}, got 7"),
-        ("{generate: x, devices: 4}", "hosts.generate: 'x' is unknown; allowed: hare"),
+        ("{generate: x, devices: 4}", "hosts.generate: 'x' is unknown; allowed: hare, sjf-bco"),
         ("{generate: hare}", "hosts.devices: is required"),
         (
             "{generate: hare, devices: 4, heterogeneity: hihg}",

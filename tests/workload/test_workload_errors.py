@@ -179,7 +179,7 @@ def test_a_cluster_without_a_device_is_refused() -> None:
         (
             "{jobs: jobs.csv}",
             "{generate: hare}",
-            "workload.generate: 'hare' is unknown; allowed: hare-mix, gavel-mix",
+            "workload.generate: 'hare' is unknown; allowed: hare-mix, gavel-mix, sjf-bco",
         ),
         ("{jobs: jobs.csv}", "{}", "workload: needs exactly one of: jobs, trace, generate"),
         ("{jobs: jobs.csv}", "7", "expected {jobs: ...}, {trace: ...}, {generate: ...}"),

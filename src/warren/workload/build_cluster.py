@@ -11,7 +11,7 @@ from warren.model.errors import Problem
 from warren.workload.build_overheads import Nearby, overheads_of
 from warren.workload.build_switching import switching_of, wrong_switching
 from warren.workload.document import Document, Path
-from warren.workload.generators.shapes import HETEROGENEITY, hosts_of
+from warren.workload.generators.shapes import HETEROGENEITY, hosts_of, servers_of
 from warren.workload.schema_cluster import (
     MAX_DEVICES,
     MAX_HOSTS,
@@ -20,6 +20,7 @@ from warren.workload.schema_cluster import (
     HostSpec,
     LocalSpec,
     NetworkSpec,
+    ServersSpec,
 )
 from warren.workload.text import hint, shown
 
@@ -66,6 +67,14 @@ def _listed(spec: ClusterSpec) -> list[HostSpec]:
     shape = spec.hosts
     if isinstance(shape, list):
         return shape
+    if isinstance(shape, ServersSpec):
+        return [
+            HostSpec.model_validate(
+                {"name": f"s-{index}", "devices": {"V100": gpus}, "nic": shape.nic,
+                 "intra": shape.intra}
+            )
+            for index, gpus in enumerate(servers_of(shape.servers, shape.seed))
+        ]  # fmt: skip
     parts = shape.mix if shape.mix is not None else HETEROGENEITY[shape.heterogeneity]
     return [
         HostSpec.model_validate(

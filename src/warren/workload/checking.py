@@ -16,8 +16,8 @@ MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
 _TAGS: Final = (
-    "<path>", "<inline>", "<workload>", "<hare-mix>", "<gavel-mix>", "<generate>", "<generated>",
-    "[key]",
+    "<path>", "<inline>", "<workload>", "<hare-mix>", "<gavel-mix>", "<sjf-bco>", "<generate>",
+    "<generated>", "<servers>", "[key]",
 )  # fmt: skip
 """What pydantic adds to a path for itself."""
 

@@ -25,6 +25,7 @@ from warren.workload.schema_types import (
     Path,
     PathTag,
     RateBps,
+    Seed,
     Size,
     Spec,
     TimeS,
@@ -57,7 +58,9 @@ def _enough(value: int) -> int:
 def _hosts_kind(value: Any) -> str | None:
     if isinstance(value, list):
         return "<inline>"
-    return "<generated>" if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    return "<servers>" if value.get("generate") == "sjf-bco" else "<generated>"
 
 
 def _some(value: list[HostSpec]) -> list[HostSpec]:
@@ -107,6 +110,16 @@ class GeneratedHostsSpec(Spec):
         if self.mix is not None and not any(self.mix.values()):
             raise ValueError("mix needs at least one type above 0")
         return self
+
+
+class ServersSpec(Spec):
+    """Servers of 4, 8, 16 or 32 GPUs, drawn evenly, as SJF-BCO simulates them."""
+
+    generate: Annotated[str, *choice("sjf-bco")] = Field(description="Whose shape it is.")
+    servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="So many hosts.")
+    seed: Seed = Field(0, description="Of the draws.")
+    nic: RateBps = Field(10e9, description="Of every host.")
+    intra: RateBps = Field(100e9, description="Within every host.")
 
 
 class DeviceTypeSpec(Spec):
@@ -172,7 +185,8 @@ class ClusterSpec(Spec):
     format: Format = 1
     hosts: Annotated[
         Annotated[list[HostSpec], AfterValidator(_some), Tag("<inline>")]
-        | Annotated[GeneratedHostsSpec, Tag("<generated>")],
+        | Annotated[GeneratedHostsSpec, Tag("<generated>")]
+        | Annotated[ServersSpec, Tag("<servers>")],
         Discriminator(
             _hosts_kind,
             custom_error_type="path_or",

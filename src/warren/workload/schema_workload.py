@@ -119,6 +119,17 @@ class GavelMixSpec(GeneratorSpec):
         return self
 
 
+class SjfBcoSpec(GeneratorSpec):
+    """Rings of 1 to 32 GPUs, as the simulations of SJF-BCO draw them."""
+
+    load: Load | None = Field(
+        None, description="Offered work over the cluster's capacity; null: all arrive at time 0."
+    )
+    exchange: float = Field(
+        0.015, ge=0, lt=1, description="Part of a round alone that its gradients take on the NIC."
+    )
+
+
 class OtherSpec(Spec):
     """A generator that there is not; only its name is looked at."""
 
@@ -171,6 +182,7 @@ Workload = Annotated[
     | Annotated[list[JobSpec], Tag("<inline>")]
     | Annotated[HareMixSpec, Tag("<hare-mix>")]
     | Annotated[GavelMixSpec, Tag("<gavel-mix>")]
+    | Annotated[SjfBcoSpec, Tag("<sjf-bco>")]
     | Annotated[OtherSpec, Tag("<generate>")]
     | Annotated[WorkloadSpec, Tag("<workload>")],
     Discriminator(

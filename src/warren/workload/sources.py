@@ -12,7 +12,14 @@ from warren.workload.document import Path
 from warren.workload.generators.gavel_mix import gavel_mix
 from warren.workload.generators.ground import Ground
 from warren.workload.generators.hare_mix import hare_mix
-from warren.workload.schema_workload import GavelMixSpec, HareMixSpec, TraceSpec, WorkloadSpec
+from warren.workload.generators.sjf_bco import sjf_bco
+from warren.workload.schema_workload import (
+    GavelMixSpec,
+    HareMixSpec,
+    SjfBcoSpec,
+    TraceSpec,
+    WorkloadSpec,
+)
 from warren.workload.traces.reading import read_trace
 from warren.workload.traces.registry import detected
 from warren.workload.traces.request import Trace, TraceRequest
@@ -39,6 +46,8 @@ class Sources:
         """
         if isinstance(workload, HareMixSpec):
             return hare_mix(workload, self.ground)
+        if isinstance(workload, SjfBcoSpec):
+            return sjf_bco(workload, self.ground)
         if isinstance(workload, GavelMixSpec):
             content = self.content((self.ground.field, "throughputs"), workload.throughputs)
             if content is None:

@@ -2,8 +2,8 @@
 
 What
     Plans all rings before time starts, in order of arrival. A ring takes the first devices, host by
-    host, whose estimated time stays within theta. The least theta that has a plan no worse than a
-    larger one is bisected for.
+    host, whose estimated time stays within theta. The least theta that has a plan is bisected
+    for, and the best plan met on the way is taken.
 Source
     SJF-BCO (MobiHoc'22), section 7, the baseline "First-Fit (FF)"; after Stavrinides and Karatza,
     2011.

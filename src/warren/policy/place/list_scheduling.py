@@ -3,7 +3,7 @@
 What
     Plans all rings before time starts, in order of arrival. A ring takes the devices of least
     estimated time, on whatever hosts, as long as that stays within theta. The least theta that has
-    a plan no worse than a larger one is bisected for.
+    a plan is bisected for, and the best plan met on the way is taken.
 Source
     SJF-BCO (MobiHoc'22), section 7, the baseline "List-Scheduling (LS)"; after Stavrinides and
     Karatza, 2011.

@@ -176,9 +176,11 @@ def plan_of(view: View, problem: RingProblem, found: Schedule) -> Plan:
 
 
 def by_one_rule(problem: RingProblem, rule: int, horizon: int) -> Schedule | None:
-    """All rings by one rule of ``ring_packing``, in order of arrival, theta bisected."""
+    """All rings by one rule of ``ring_packing``, in order of arrival; the least theta bisected."""
     from warren.solve.sjf_bco import Search, sjf_bco
 
     order_J = np.arange(len(problem.size_J))
-    search = Search(small=rule, large=rule, kappas=(0,), horizon=horizon, slot_ns=SLOT_NS)
+    search = Search(
+        small=rule, large=rule, kappas=(0,), horizon=horizon, slot_ns=SLOT_NS, by_makespan=False
+    )
     return sjf_bco(problem.rings, problem.gangs, problem.links, order_J, search)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from typing import Final
 
-GENERATORS: Final = ("hare-mix", "gavel-mix")
+GENERATORS: Final = ("hare-mix", "gavel-mix", "sjf-bco")

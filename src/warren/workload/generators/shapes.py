@@ -5,6 +5,10 @@ V100 and K80, high V100, T4, K80 and M60. Section 7.1: 25 Gbit/s between hosts.
 
 *Ours*, since the paper does not say: the types have equal parts, and a host holds four devices of
 one type. The testbed's parts are 8 V100, 4 T4, 1 K80 and 2 M60.
+
+*Source.* SJF-BCO (MobiHoc'22), section 7: 20 servers of 4, 8, 16 or 32 GPUs each, drawn evenly.
+*Ours*: the type V100, 10 Gbit/s between servers, which is the network of its introduction, and 100
+Gbit/s within one.
 """
 
 from __future__ import annotations
@@ -12,7 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-SHAPES: Final = ("hare",)
+from warren.workload.generators.draws import integers
+
+SHAPES: Final = ("hare", "sjf-bco")
+SERVERS: Final = (4, 8, 16, 32)
+"""GPUs of a server of the shape ``sjf-bco``."""
+_OF_SERVERS: Final = 20
+"""The stream that they are drawn from."""
 HETEROGENEITY: Final[Mapping[str, Mapping[str, int]]] = {
     "low": {"V100": 1},
     "mid": {"V100": 1, "K80": 1},
@@ -53,3 +63,8 @@ def hosts_of(
             yield kind.lower(), full, {kind: per_host}
         if rest:
             yield f"{kind.lower()}-{full}", None, {kind: rest}
+
+
+def servers_of(count: int, seed: int) -> list[int]:
+    """GPUs of each server of the shape ``sjf-bco``; fewer servers are the first of more."""
+    return [SERVERS[drawn] for drawn in integers(seed, _OF_SERVERS, count, len(SERVERS))]
