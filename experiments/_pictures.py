@@ -79,6 +79,7 @@ ONLINE: Final[Mapping[str, str]] = {
     "gittins": "#000000", "hlas": "#0072b2", "hlas-p": "#009e73", "hlas-l": "#d55e00",
     "las-2d": "#e69f00", "sched-homo-unit": "#56b4e9", "sched-allox-unit": "#cc79a7",
     "fifo": "#b0b0b0",
+    "sjf-bco": "#000000", "first-fit": "#d55e00", "list-scheduling": "#0072b2",
 }  # fmt: skip
 
 

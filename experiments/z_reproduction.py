@@ -10,6 +10,7 @@ import _common
 import _hlas
 import _motivation
 import _pictures
+import _sjf_bco
 import hare_switching
 from _claims import CLAIMS, Part, by_cell, less
 from _evidence_live import table
@@ -67,7 +68,7 @@ def main() -> None:
         if name in parts:
             text += [f"### {title}", "", cells(parts[name]), ""]
     text.append(_by("hare_figures", found, _common.commits(parts)))
-    text += [*hare_switching.section(), *_hlas.section()]
+    text += [*hare_switching.section(), *_hlas.section(), *_sjf_bco.section()]
     PAGE.write_text("\n".join(text))
     print(f"wrote {PAGE.relative_to(_common.ROOT)}")
 

@@ -1,0 +1,174 @@
+"""The SJF-BCO paper on the reproduction page: its claims, and every cell of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import _common
+import _pictures
+from _claims import Part, by_cell, of
+from _evidence_live import table
+from sjf_bco_figures import BOTH, SEEDS
+
+HEAD: Final = """## SJF-BCO (MobiHoc'22), rings
+
+Rings that slow each other down on the links they share. Run file `experiments/sjf-bco/mix.yaml`
+with what a figure varies; means over {seeds} seeds, each of which draws other jobs and other
+servers. The paper states neither bandwidths nor sizes of models nor xi1 and alpha, only that
+contention and overhead take at most 15 % of the time; here the worst case takes that, so seconds
+cannot be compared. `sjf-bco` packs small rings onto hosts in use, as the paper's text says; `sjf-bco of least
+busy GPUs` is Algorithm 2 as printed. The paper states no order of jobs for its baselines, which
+take them here in order of arrival; `fifo` knows neither jobs to come nor their lengths.
+"""
+
+
+def section() -> list[str]:
+    """Lines for the page; none without results."""
+    path = _common.RESULTS / "sjf_bco_figures.json"
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text())
+    parts: Mapping[str, Part] = found["parts"]
+    rows = [
+        [what, claim, ours(parts[name])]
+        for name, (what, claim, ours) in CLAIMS.items()
+        if name in parts
+    ]
+    text = [HEAD.format(seeds=SEEDS), table(["what", "the paper", "here"], rows), ""]
+    for name, part in parts.items():
+        title = f"Fig. {name}" if name.isdigit() else "Theorem 5 on small instances"
+        text += [f"### SJF-BCO, {title}", "", *_drawn(name, part), _cells(name, part), ""]
+    by = found["made_by"]
+    text.append(
+        f"`.venv/bin/python experiments/sjf_bco_figures.py`, commit {_common.commits(parts)}, "
+        f"{by['processor']}, {by['cores']} cores, Python {by['python']}. Each part can be made "
+        "alone: `--part 4`.\n"
+    )
+    return text
+
+
+def _policies(part: Part) -> str:
+    """Makespan and mean JCT of each over those of both forms of ours."""
+    by = {row["place"]: row for row in part["rows"]}
+    told = [
+        f"{other} {_times(by[other], by[form], 'makespan_s')} the makespan, "
+        f"{_times(by[other], by[form], 'mean_jct_s')} the mean JCT of {form}"
+        for form in BOTH
+        for other in by
+        if other not in BOTH
+    ]
+    added = max(row["added_pct"] for row in part["rows"] if row["place"] != "fifo")
+    most = max(row["added_most_pct"] for row in part["rows"])
+    beaten = [
+        f"{form}: {'yes' if _best(by, form) else 'not against ' + ', '.join(_better(by, form))}"
+        for form in BOTH
+    ]
+    return (
+        f"{'; '.join(beaten)}. {'; '.join(told)}. Contention and hosts add up to {added:.1f} % of "
+        f"the time of all rings, {most:.1f} % of one"
+    )
+
+
+def _times(row: Mapping[str, Any], than: Mapping[str, Any], key: str) -> str:
+    return f"{row[key] / than[key]:.2f}x"
+
+
+def _better(by: Mapping[str, Mapping[str, Any]], form: str) -> list[str]:
+    """Who has a smaller makespan or mean JCT."""
+    return [
+        name
+        for name, row in by.items()
+        if name not in BOTH
+        and any(row[key] < by[form][key] for key in ("makespan_s", "mean_jct_s"))
+    ]
+
+
+def _best(by: Mapping[str, Mapping[str, Any]], form: str) -> bool:
+    return not _better(by, form)
+
+
+def _shape(part: Part) -> str:
+    """How the makespan moves from cell to cell, in each form."""
+    return "; ".join(f"{form}: {_moves(_values(part, form))}" for form in BOTH)
+
+
+def _moves(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    steps = ["falls" if b < a else "rises" if b > a else "stays" for a, b in pairwise(known)]
+    told = [step for at, step in enumerate(steps) if not at or step != steps[at - 1]]
+    return f"{', '.join(told)} ({', '.join(_s(value) for value in values)})"
+
+
+def _values(part: Part, place: str) -> list[float | None]:
+    return [row["makespan_s"] for row in of(part, place)]
+
+
+def _servers(part: Part) -> str:
+    """What the makespan falls by from the fewest servers to the most."""
+    falls = {}
+    for place in dict.fromkeys(row["place"] for row in part["rows"]):
+        first, *_, last = _values(part, place)
+        if first is not None and last is not None:
+            falls[place] = 1 - last / first
+    most = max(falls, key=falls.__getitem__)
+    told = ", ".join(f"{place} {100 * fall:.0f} %" for place, fall in falls.items())
+    return f"from 10 to 20 servers it falls by: {told}; {most} gains most"
+
+
+def _violated(part: Part) -> str:
+    return "no: " + "; ".join(
+        f"{row['place']}, {row['cell']} GPUs: {row['violated']} of {row['instances']} instances "
+        f"end later than the optimum, by up to {row['worst']:.2f}x"
+        for row in part["rows"]
+    )
+
+
+CLAIMS: Final[Mapping[str, tuple[str, str, Callable[[Part], str]]]] = {
+    "4": ("Fig. 4", "SJF-BCO has the least makespan and mean JCT", _policies),
+    "5": ("Fig. 5", "as kappa grows the makespan falls, rises, and falls again", _shape),
+    "6": ("Fig. 6", "more servers, less makespan; First-Fit gains most", _servers),
+    "7": ("Fig. 7", "at kappa = 1 the makespan falls as lambda grows", _shape),
+    "theorem": ("Theorem 5", "n_g phi u / l times the optimum at most, which is 1 time for jobs of "
+                "one GPU and known length", _violated),
+}  # fmt: skip
+
+
+def _drawn(name: str, part: Part) -> list[str]:
+    """The picture of a part with as many cells as make a curve; random is far above the others."""
+    if len(by_cell(part)) < 3:
+        return []
+    values: dict[str, dict[str, float]] = {}
+    for row in part["rows"]:
+        if row["place"] != "random" and row["makespan_s"] is not None:
+            values.setdefault(row["place"], {})[row["cell"]] = row["makespan_s"]
+    _pictures.curves(f"sjf-bco-{name}", part["varies"], "makespan, s", values)
+    return [f"![{name}](reproduction/sjf-bco-{name}.svg)", ""]
+
+
+def _cells(name: str, part: Part) -> str:
+    if name == "theorem":
+        rows = [
+            [row["cell"], row["place"], row["instances"], row["violated"], f"{row['worst']:.2f}"]
+            for row in part["rows"]
+        ]
+        return table(["GPUs", "policy", "instances", "above the optimum", "at most, times"], rows)
+    names = list(dict.fromkeys(row["place"] for row in part["rows"]))
+    head = [f"{part['varies']}, {SEEDS} seeds", *names]
+    rows = [
+        [cell, *(_text({row["place"]: row for row in found}[one]) for one in names)]
+        for cell, found in by_cell(part).items()
+    ]
+    return table(head, rows)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    """Makespan and mean JCT; how many seeds have no schedule within T."""
+    without = f", {row['without']} without" if row["without"] else ""
+    return f"{_s(row['makespan_s'])} ({_s(row['mean_jct_s'])}){without}"
+
+
+def _s(value: float | None) -> str:
+    return "none" if value is None else f"{value:,.0f} s"

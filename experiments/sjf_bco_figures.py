@@ -1,0 +1,190 @@
+"""The simulations of the SJF-BCO paper: makespan and mean JCT in the cells of its Figs. 4 to 7.
+
+*Cells.* ``sjf-bco/mix.yaml`` with what a figure varies, five seeds each: another seed draws other
+jobs and other servers. *4*: policies. *5*: kappa, of SJF-BCO alone, in both readings of Algorithm
+2; only sizes of rings part them differently. *6*: servers. *7*: lambda, our ``room``, at kappa = 1.
+T is the paper's, 1200 slots of a second, in Fig. 6 1500; a seed without a schedule within T is
+counted and has no part in the means. *theorem*: Theorem 5 claims that rings of one GPU, which all
+take a known time, end as early as they can; on how many small instances they do not.
+
+``--part 4`` (or another) makes one part and keeps the results of the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+from _parts import Make, ask, make_parts
+
+from warren.cli.commands.inputs import run_of
+from warren.cli.policies import Timed, choose
+from warren.core.history import read_history
+from warren.core.loop import Core
+from warren.cost.ring_run import with_rings
+from warren.model.errors import SpecError
+from warren.model.run import Run
+from warren.profile.costs import cost_table
+from warren.sim.copies import sim_port
+from warren.workload.load import run_from_dict
+
+RUN: Final = Path(__file__).parent / "sjf-bco" / "mix.yaml"
+SEEDS: Final = 5
+LETTER: Final = "sjf-bco of least busy GPUs"
+"""Algorithm 2, line 4 as printed."""
+SETS: Final[Mapping[str, Sequence[str]]] = {LETTER: ("policy.packing=least-busy",)}
+BOTH: Final = ("sjf-bco", LETTER)
+PLANNED: Final = (*BOTH, "first-fit", "list-scheduling", "random")
+INSTANCES: Final = 500
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What varies: a key of the run file and its values; who, and T in seconds."""
+
+    varies: str
+    key: str
+    values: Sequence[object]
+    places: Sequence[str] = BOTH
+    sets: Sequence[str] = ()
+    horizon: int = 1200
+
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "4": Figure("servers", "cluster.hosts.servers", (20,), (*PLANNED, "fifo")),
+    "5": Figure("kappa", "policy.kappa", (1, 2, 4, 8, 16, 32)),
+    "6": Figure(
+        "servers", "cluster.hosts.servers", (10, 12, 14, 16, 18, 20), PLANNED, horizon=1500
+    ),
+    "7": Figure("lambda", "policy.room", (1, 2, 4, 8), sets=("policy.kappa=1",)),
+}
+
+
+def main() -> None:
+    """Make the parts asked for and save."""
+    parts: dict[str, Make] = {name: _part(figure) for name, figure in FIGURES.items()}
+    parts["theorem"] = lambda scratch: {"varies": "GPUs", "rows": theorem()}
+    make_parts("sjf_bco_figures", ask(__doc__, list(parts)), parts, seed=1, stated={"seeds": SEEDS})
+
+
+def _part(figure: Figure) -> Make:
+    return lambda scratch: {
+        "varies": figure.varies,
+        "horizon": figure.horizon,
+        "rows": [cell(figure, value, place) for value in figure.values for place in figure.places],
+    }
+
+
+def cell(figure: Figure, value: object, place: str) -> Row:
+    """Means over the seeds that have a schedule."""
+    horizon = () if place == "fifo" else (f"policy.horizon={figure.horizon}",)
+    sets = (f"{figure.key}={value}", *figure.sets, *SETS.get(place, ()), *horizon)
+    found = []
+    for seed in range(1, SEEDS + 1):
+        own = (f"seed={seed}", f"cluster.hosts.seed={seed}")
+        found.append(simulated(run_of(str(RUN), place.partition(" of ")[0], (*sets, *own))))
+    done = [one for one in found if one is not None]
+    means = {
+        key: fmean(one[key] for one in done) if done else None
+        for key in ("makespan_s", "mean_jct_s", "decide_s", "added_pct", "added_most_pct")
+    }
+    row = {
+        "cell": str(value), "place": place, **means, "without": len(found) - len(done),
+        "by_seed_s": [one and one["makespan_s"] for one in found],
+        "kappa": [one and one["kappa"] for one in found],
+        "theta_s": [one and one["theta_s"] for one in found],
+    }  # fmt: skip
+    print(f"{figure.varies} {value}: {place}: makespan {row['makespan_s']} s", flush=True)
+    return row
+
+
+def simulated(run: Run) -> Row | None:
+    """One run; None: its policy finds no schedule within T.
+
+    ``added_pct``: of the time of the rings of several GPUs, what contention and hosts have added to
+    rounds at their best; ``added_most_pct``: of the ring with most of it.
+    """
+    costs, policy, journal = with_rings(run, cost_table(run)), Timed(choose(run)), bytearray()
+    core = Core(
+        run=run, costs=costs, policy=policy, port=sim_port(run, costs), sink=journal.extend,
+        world="sim",
+    )  # fmt: skip
+    try:
+        core.execute()
+    except SpecError as error:
+        print(error)
+        return None
+    history = read_history(bytes(journal))
+    end_ns_J, timeline = history.finish_ns_J, history.timeline
+    start_ns_J = np.full(len(end_ns_J), np.iinfo(np.int64).max)
+    np.minimum.at(start_ns_J, timeline.job_R, timeline.start_ns_R)
+    jobs = run.workload.jobs
+    least_ns_J = (costs.comp_ns_JT + costs.sync_ns_JT)[:, 0] * [job.rounds or 0 for job in jobs]
+    many_J = np.array([job.scale > 1 for job in jobs])
+    took_ns_J = (end_ns_J - start_ns_J)[many_J]
+    added_ns_J = took_ns_J - least_ns_J[many_J]
+    return {
+        "makespan_s": float(end_ns_J.max()) / 1e9,
+        "mean_jct_s": float(end_ns_J.mean()) / 1e9,
+        "decide_s": policy.decide_s,
+        "added_pct": 100 * float(added_ns_J.sum() / took_ns_J.sum()),
+        "added_most_pct": 100 * float((added_ns_J / took_ns_J).max()),
+        "kappa": getattr(core.memory, "kappa", None),
+        "theta_s": getattr(core.memory, "theta", None),
+    }
+
+
+def theorem() -> list[Row]:
+    """Rings of one GPU and whole seconds on one host: Theorem 5 says that none ends too late."""
+    rows = []
+    for gpus in (2, 3):
+        for place in BOTH:
+            draw = random.Random(gpus)
+            ratios = []
+            for _ in range(INSTANCES):
+                lengths = [draw.randint(1, 9) for _ in range(draw.randint(3, 7))]
+                found = simulated(tiny(gpus, lengths, place))
+                assert found is not None
+                ratios.append(found["makespan_s"] / least(gpus, lengths))
+            rows.append({
+                "cell": str(gpus), "place": place, "instances": INSTANCES,
+                "violated": sum(ratio > 1 + 1e-9 for ratio in ratios), "worst": max(ratios),
+            })  # fmt: skip
+    return rows
+
+
+def tiny(gpus: int, lengths: Sequence[int], place: str) -> Run:
+    """Rings of one GPU, a round a second."""
+    jobs = [
+        {"name": f"j{at}", "model": "m", "scale": 1, "rounds": rounds, "sync": "ring"}
+        for at, rounds in enumerate(lengths)
+    ]
+    data = {
+        "cluster": {"hosts": [{"name": "h", "devices": {"A": gpus}}]},
+        "profiles": {"m": {"model": "1 MB", "comp": {"A": "1 s"}, "sync": {"A": "0 s"}}},
+        "workload": {"jobs": jobs},
+        "scheduler": {"place": "sjf-bco"},
+        "policy": {"packing": "least-busy" if place == LETTER else "used-servers"},
+    }
+    return run_from_dict(data, ".", lambda path: b"")
+
+
+def least(gpus: int, lengths: Sequence[int]) -> int:
+    """The optimum, by trying all places."""
+    return min(
+        max(sum(length for length, on in zip(lengths, places, strict=True) if on == one)
+            for one in range(gpus))
+        for places in product(range(gpus), repeat=len(lengths))
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
