@@ -1,7 +1,7 @@
 """How long rings take to plan: SJF-BCO's own simulations, and a cluster 25 times as large.
 
-160 rings on 20 servers of 4, 8, 16 or 32 GPUs, and 2,000 on 500, drawn as for the figures; Algorithm
-1 in both readings of Algorithm 2, and its baselines, every limit and kappa that is tried timed to
+160 rings on 20 servers of 4, 8, 16 or 32 GPUs, and 2,000 on 500, drawn as for the figures;
+Algorithm 1 in both readings of Algorithm 2, and its baselines, each schedule that is tried timed to
 its last round. Kernels are compiled before.
 """
 
