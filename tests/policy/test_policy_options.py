@@ -73,5 +73,7 @@ def test_a_class_of_any_kind_lists_its_options() -> None:
 
 
 def test_a_name_that_is_nearly_right_is_guessed() -> None:
-    with pytest.raises(SpecError, match=r"'srft'; did you mean srtf\? allowed: fifo, first-fit, gavel-fifo, "):
+    with pytest.raises(
+        SpecError, match=r"'srft'; did you mean srtf\? allowed: fifo, first-fit, gavel-fifo, "
+    ):
         place_policy("srft")

@@ -128,7 +128,7 @@ def test_the_sentence_says_what_the_search_chose() -> None:
 
 @pytest.mark.parametrize("place", ["sjf-bco", "first-fit", "list-scheduling", "random"])
 def test_what_cannot_be_planned_is_refused_in_one_line(place: str) -> None:
-    with pytest.raises(SpecError, match=f"{place} finds no schedule within so many slots"):
+    with pytest.raises(SpecError, match=f"{place} finds no schedule that ends within"):
         simulated(rings(1), place, {"horizon": 20})
     small = {
         "cluster": {"hosts": [{"name": "h", "devices": {"A": 3}}]},

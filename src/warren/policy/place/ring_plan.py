@@ -87,7 +87,7 @@ class RingPlanner:
         problem = ring_problem(view, self.name)
         found = self.schedule(view, problem)
         if found is None:
-            message = f"{self.name} finds no schedule within so many slots of 1 s; allowed: more"
+            message = f"{self.name} finds no schedule that ends within so many seconds; allow more"
             raise SpecError(Problem(file="policy", field="horizon", message=message))
         memory = Memory(end_ns_J=found.end_ns_J, theta=found.theta, kappa=found.kappa)
         return Decision(plan=plan_of(view, problem, found)), memory
