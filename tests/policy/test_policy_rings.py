@@ -157,3 +157,21 @@ def test_wrong_options_are_refused(options: dict[str, object], line: str) -> Non
 def test_an_empty_workload_has_an_empty_plan() -> None:
     run = rings(1, jobs=1)
     assert np.all(simulated(run, "sjf-bco", {})[0].finish_ns_J > 0)
+
+
+def test_first_fit_gains_most_from_more_servers_as_in_the_papers_fig_6() -> None:
+    def makespan_s(place: str, servers: int, seed: int) -> float:
+        data = {
+            "cluster": {"hosts": {"generate": "sjf-bco", "servers": servers, "seed": seed}},
+            "workload": {"generate": "sjf-bco", "jobs": 160},
+            "seed": seed,
+        }
+        return float(simulated(run_from_dict(data, "d", reader({})), place, {})[1].end_ns_J.max())
+
+    for seed in (1, 2):
+        gain = {
+            place: makespan_s(place, 10, seed) / makespan_s(place, 20, seed)
+            for place in ("sjf-bco", "first-fit", "list-scheduling")
+        }
+        assert gain["first-fit"] > max(gain["sjf-bco"], gain["list-scheduling"])
+        assert min(gain.values()) > 1
