@@ -163,7 +163,7 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
             raise ZygoteLost(f"lost again {len(seen)}")
 
     monkeypatch.setattr(port, "_start_fleet", start)
-    port._fleet_or_none, port._poller = fleet, SimpleNamespace(unregister=lambda fd: None)
+    port._fleet_or_none, port._poller_or_none = fleet, SimpleNamespace(unregister=lambda fd: None)
     port._servers = SimpleNamespace(known=lambda job: False)
     errors: list[str] = []
     port._recovery = SimpleNamespace(
