@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from warren.solve.market import NONE, Floats, better_prices, dual, matched
+from warren.solve.market import NONE, Floats, better_prices, matched
 
 
 def drawn(seed: int) -> tuple[Floats, Floats, Floats]:
@@ -19,6 +19,12 @@ def drawn(seed: int) -> tuple[Floats, Floats, Floats]:
     value_JT[draw.random((jobs, types)) < 0.1] = 0.0
     use_JT = draw.integers(1, 9, (jobs, 1)) * draw.uniform(0.3, 1, (jobs, types))
     return value_JT, use_JT, draw.integers(0, 60, types).astype(float)
+
+
+def dual(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> float:
+    """What the prices promise at most, as the module's text has it."""
+    gain_J = (value_JT - price_T * use_JT).max(axis=1, initial=0.0)
+    return float(devices_T @ price_T + gain_J.sum())
 
 
 def best_value(value_JT: Floats, use_JT: Floats, devices_T: Floats) -> float:

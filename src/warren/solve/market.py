@@ -61,12 +61,6 @@ def _price(value_JT: Floats, use_JT: Floats, devices: float, price_T: Floats, ki
     return max(0.0, float(bid_J[order_J[first_without]])) if first_without < len(bid_J) else 0.0
 
 
-def dual(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> float:
-    """What the prices promise at most: no matching has more value."""
-    gain_J = (value_JT - price_T * use_JT).max(axis=1, initial=0.0)
-    return float(devices_T @ price_T + gain_J.sum())
-
-
 def matched(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> list[int]:
     """The type that each job gains most by at these prices; ``NONE``: it gains by none.
 

@@ -73,7 +73,8 @@ class Market:
         offers = self._offers(list(bids.values()))
         price_T = better_prices(*offers, np.array(self.price_T), TURNS)
         types = dict(zip(bids, matched(*offers, price_T), strict=True))
-        return replace(self, price_T=tuple(price_T.tolist()), types=Notes(types), stale=0)
+        prices = tuple(price_T.tolist())  # and who has gone is forgotten
+        return replace(self, price_T=prices, bids=Notes(bids), types=Notes(types), stale=0)
 
     def _offers(self, bids: Sequence[Bid]) -> tuple[Floats, Floats, Floats]:
         value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
