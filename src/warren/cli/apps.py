@@ -22,8 +22,8 @@ def check_apps(run: Run) -> None:
     Raises
     ------
     SpecError
-        For each job without an app, or whose app's file or class is missing; for a ring; and for a
-        cluster that charges switching, which only simulations do.
+        For each job without an app, or whose app's file or class is missing; and for a cluster that
+        charges switching, which only simulations do.
     """
     jobs = run.workload.jobs
     without = [job.name for job in jobs if job.app is None]
@@ -33,9 +33,6 @@ def check_apps(run: Run) -> None:
         problems.append(Problem(file=run.name, field="cluster.switching", message=message))
     if without:
         message = f"no app to train in {', '.join(without[:5])}; such jobs can only be simulated"
-        problems.append(Problem(file=run.name, field="workload.jobs", message=message))
-    if rings := [job.name for job in jobs if job.sync == "ring"]:
-        message = f"sync: ring of {', '.join(rings[:5])} is simulated only; allowed live: ps"
         problems.append(Problem(file=run.name, field="workload.jobs", message=message))
     wrong: dict[str, str] = {}
     for job in jobs:

@@ -130,8 +130,9 @@ def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ..
 
 
 def is_ring(state: State, job: int) -> bool:
-    """Whether the tasks of a round are one ring."""
-    return state.run.workload.jobs[job].sync == "ring"
+    """Whether the tasks of a round are one ring; the plain engine makes it in one process."""
+    run = state.run
+    return run.workload.jobs[job].sync == "ring" and run.cluster.engine != "plain"
 
 
 def _is_whole(state: State, one: Assignment) -> bool:

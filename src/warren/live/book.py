@@ -107,6 +107,15 @@ class Book:
                 beaten.append(seq)
         return winners, beaten
 
+    def _left_comp(self, entry: Entry, round_no: int, stamp: Stamp) -> None:
+        """A task has left COMP, if that is news."""
+        job = entry.assignment.job
+        start_ns = max(self._clock.cluster_ns(stamp.start_ns), self._progress[job].barrier_ns)
+        end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
+        entry.left_comp(round_no, stamp.shard, start_ns, end_ns)
+        if self._jobs[job].sync == "ring":
+            entry.held_ns = self._clock.cluster_ns(stamp.end_ns)
+
     def _through(self, entry: Entry, round_no: int) -> bool:
         """Whether its device is done with this round of it: told in the order of the queue."""
         if not entry.queued:

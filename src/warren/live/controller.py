@@ -18,6 +18,7 @@ from warren.live.clock import ClusterClock
 from warren.live.crew import Crew
 from warren.live.fleet import ZygoteLost
 from warren.live.hands import Hands
+from warren.live.keepers import Keepers
 from warren.live.ledger import Ledger
 from warren.live.messages import (
     Assign,
@@ -29,14 +30,16 @@ from warren.live.messages import (
     NotOnComp,
     TaskLost,
     TaskStuck,
-    Warm,
     Warmed,
 )
 from warren.live.pads import Pads
 from warren.live.recovery import Recovery
+from warren.live.rings.gangs import Gangs
+from warren.live.rings.messages import GangBroke, GangReady, HandedOver
 from warren.live.roles import Exited, Role
 from warren.live.server_messages import RoundReport, ServerReady
 from warren.live.servers import Servers
+from warren.live.warming import Warming
 from warren.model.costs import CostTable
 from warren.model.errors import EngineError
 from warren.model.events import AnyEvent, RolledBack, RoundsDone
@@ -58,7 +61,6 @@ class LivePort(BasePort):
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
-        self._waiting: set[object] = set()
         self.overruns: Counter[int] = Counter()
         """Tasks that took longer than their pad, by job index."""
 
@@ -84,14 +86,17 @@ class LivePort(BasePort):
         )
         self._crew = Crew(hands, self._pads)
         self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
-        self._recovery = Recovery(hands, self._ledger, self._crew, self._servers)
+        self._gangs = Gangs(hands, self._pads, self._crew, self._ledger, self._opens_ns)
+        self._keepers = Keepers(self._jobs, self._servers, self._gangs)
+        self._recovery = Recovery(hands, self._ledger, self._crew, self._keepers, self._gangs)
         if self._restart is not None:
             self._go_on(self._restart)
+        self._warming = Warming(hands, self._ledger, self._crew, self._servers)
         self._crew.start()
-        self._waiting |= set(range(len(self._devices)))
         self._wait_for_all()
         if self._warm:
-            self._warm_up()
+            self._warming.begin()
+            self._wait_for_all()
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to the queues of executors; what belongs to an ended job is dropped.
@@ -119,36 +124,18 @@ class LivePort(BasePort):
             if Path(self._outputs.params(job)).exists():
                 self._outputs.drop_checkpoints(job)
         for job in sorted(arrived - over):
-            round_no = self._servers.go_back(job, restart.rounds_J[job])
+            round_no = self._keepers.go_back(job, restart.rounds_J[job])
             self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
 
     def _begin(self) -> ClusterClock:
         clock = super()._begin()
         self._ledger.begin(clock, self.numerics)
         self._servers.open_all()
+        self._gangs.go_on_all()
         return clock
 
-    def _warm_up(self) -> None:
-        jobs = [job for job in self._jobs if not self._ledger.ended(job.index)]
-        for job in jobs:
-            self._servers.need(job, self._ledger.era(job.index))
-            if not self._servers.complete(job.index):
-                self._waiting.add(("servers", job.index))
-        for device in range(len(self._devices)):
-            for user in dict.fromkeys(job.user for job in jobs):
-                self._waiting.add(Warmed(device, user))
-                self._warm_device(device, user)
-        self._wait_for_all()
-
-    def _warm_device(self, device: int, user: str) -> None:
-        jobs = [job.index for job in self._jobs if job.user == user]
-        self._crew.need_trainer(device, user)
-        self._crew.tell(
-            device, Warm(user, tuple(job for job in jobs if not self._ledger.ended(job)))
-        )
-
     def _wait_for_all(self) -> None:
-        while self._waiting:
+        while not self._warming.over:
             self._hear(None)
 
     # What others say.
@@ -170,33 +157,38 @@ class LivePort(BasePort):
                 raise OSError(errno, strerror, path)
             case ExecutorReady(device=device, life=life):
                 if self._crew.ready(device, life, peer):
-                    self._waiting.discard(device)
+                    self._warming.here(device)
                     self._tell_again(device)
             case ServerReady(job=job):
                 if self._servers.ready(peer, message):
-                    self._waiting.discard(("servers", job))
+                    self._warming.here(("servers", job))
                     self._servers.open(self._jobs[job])
             case Warmed():
-                self._waiting.discard(message)
+                self._warming.here(message)
+            case GangReady():
+                self._gangs.ready(peer, message)
+            case HandedOver():
+                self._gangs.handed_over(message)
+            case GangBroke():
+                self._recovery.gang_broke(message, self._host_ns())
             case _:
                 raise EngineError(f"unexpected message {message}")
         self._end_jobs()
 
     def _report(self, report: CompEnded | RoundReport) -> None:
-        if isinstance(report, CompEnded) and report.overrun:
-            job = self._ledger.job_of(report.seq)
-            if job is not None:
-                self.overruns[job] += 1
+        if isinstance(report, RoundReport):
+            self.overruns[report.job] += report.overruns
+        elif report.overrun and (job := self._ledger.job_of(report.seq)) is not None:
+            self.overruns[job] += 1
         self._all_over(self._ledger.report(report))
         if isinstance(report, RoundReport):
             self._recovery.saved(report)
+            self._gangs.go_on_all()
 
     def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
         self._recovery.ended(role, exited, self._host_ns())
         self._end_jobs()
-        for one in list(self._waiting):
-            if isinstance(one, Warmed) and not self._users_alive(one.user):
-                self._waiting.discard(one)
+        self._warming.forget_ended()
         self._need_all()
 
     def _all_lost(self, error: ZygoteLost) -> None:
@@ -227,12 +219,9 @@ class LivePort(BasePort):
         for device, seq in self._ledger.pop_beaten():
             self._crew.tell(device, Beaten(seq))
         for job in jobs:
-            self._waiting.discard(("servers", job))
+            self._warming.here(("servers", job))
             self._crew.drop(job, ended=True)
-            self._servers.end(job)
-
-    def _users_alive(self, user: str) -> bool:
-        return any(job.user == user and not self._ledger.ended(job.index) for job in self._jobs)
+            self._keepers.end(job)
 
     def _need_all(self) -> None:
         """Whatever was lost and is still needed comes back."""
@@ -243,9 +232,7 @@ class LivePort(BasePort):
 
     def _tell_again(self, device: int) -> None:
         """An executor is up: it gets what the device has to do, if there was one before it."""
-        for one in list(self._waiting):
-            if isinstance(one, Warmed) and one.device == device:
-                self._warm_device(device, one.user)
+        self._warming.again(device)
         decided_ns = self._host_ns()
         for seq, one in list(self._ledger.unfinished(device)):
             self._assign(seq, one, decided_ns)
@@ -270,8 +257,10 @@ class LivePort(BasePort):
 
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
         job, era = self._jobs[one.job], self._ledger.era(one.job)
-        self._servers.need(job, era)
-        self._crew.need_trainer(one.device, job.user)
+        ring = job.sync == "ring"
+        if not ring:
+            self._servers.need(job, era)
+            self._crew.need_trainer(one.device, job.user)
         assign = Assign(
             seq=seq,
             job=one.job,
@@ -284,8 +273,11 @@ class LivePort(BasePort):
             parts=self._run.scheduler.servers,
             limit_ns=job.task_limit_ns,
             copy=self._ledger.is_copy(seq),
+            ring=ring,
         )
         self._crew.tell(one.device, assign)
+        if ring:
+            self._gangs.assigned(one)
 
     def _decided_ns(self) -> int:
         return 0 if self._clock is None else self._clock.host_ns(self._agenda.last_ns)

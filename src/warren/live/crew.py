@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from warren.live.hands import Hands
-from warren.live.messages import Assign, Beaten, Drop, Moved, TrainerGone, Warm
+from warren.live.messages import AnyMessage, Drop, Moved, TrainerGone
 from warren.live.pads import Pads
 from warren.live.pinning import core_of
 from warren.live.roles import ExecutorRole, TrainerRole
@@ -40,9 +40,15 @@ class Crew:
         self._peers[device] = peer
         return True
 
-    def tell(
-        self, device: int, message: Assign | Beaten | Drop | Moved | TrainerGone | Warm
-    ) -> None:
+    def life(self, device: int) -> int:
+        """How many executors the device had before this one."""
+        return self._lives[device]
+
+    def core(self, device: int) -> int | None:
+        """The core that the device runs on; None: any."""
+        return self._cores[device]
+
+    def tell(self, device: int, message: AnyMessage) -> None:
         """To a device's executor; one that is not up will be told all that counts when it is."""
         if device in self._peers:
             self._hands.hub.send(self._peers[device], message)

@@ -41,6 +41,7 @@ class Entry:
     """An assignment under way. ``known``: tasks that have left COMP, their barrier not passed.
 
     ``copy``: its task was under way elsewhere. ``beaten``: it was done elsewhere first.
+    ``held_ns``: a ring holds its device so long, whatever computes there.
     """
 
     assignment: Assignment
@@ -53,6 +54,7 @@ class Entry:
     known: set[tuple[int, int]] = field(default_factory=set)
     copy: bool = False
     beaten: bool = False
+    held_ns: int = 0
 
     @staticmethod
     def of(assignment: Assignment) -> Entry:
@@ -65,6 +67,11 @@ class Entry:
         one = self.assignment
         done = one.rounds * len(one.shards) - self.comp_left
         return one.round + done // len(one.shards)
+
+    @property
+    def left_ns(self) -> int:
+        """When it has left its device."""
+        return max(self.comp_end_ns, self.held_ns)
 
     @property
     def end_round(self) -> int:

@@ -10,12 +10,9 @@ import time
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from warren.live.desk import Desk
-from warren.live.lanes import CommLane, Queue, Work
 from warren.live.messages import (
     Assign,
     Beaten,
-    CompEnded,
     Drop,
     ExecutorReady,
     JobBroke,
@@ -25,42 +22,33 @@ from warren.live.messages import (
     TaskComputed,
     TaskLost,
     TaskRaised,
-    TaskStuck,
     TrainerGone,
     TrainerReady,
     Warm,
     Warmed,
 )
-from warren.live.news import News, settled
+from warren.live.moving import Mover
 from warren.live.processes import sleep_until
+from warren.live.rings.messages import Muster, RankDone, RankGone, RankReady
 from warren.live.roles import ExecutorRole
-from warren.live.server_messages import Commit, Push
-from warren.live.supply import Supply
+from warren.live.server_messages import Push
 from warren.live.transport import Hub, Link, Pollable, Poller, controller_address, executor_address
 from warren.live.wire import Stamp
 
 _MS: Final = 1_000_000
-_GRACE_NS: Final = 5_000_000_000
-"""A trainer ends itself at its limit and says where it was; this much later it is ended."""
 
 
-class Executor:
+class Executor(Mover):
     """Queue, lanes and connections of one device."""
 
     def __init__(self, role: ExecutorRole, lifeline: int) -> None:
-        self._device, self._life, self._lifeline = role.device, role.life, lifeline
-        self._ahead = 1 + role.look_ahead
+        self._life, self._lifeline = role.life, lifeline
         self._control = Link(controller_address(role.folder))
         self._trainers = Hub(executor_address(role.folder, role.device, role.life))
         self._poller = Poller()
         for source in (self._control, self._trainers, lifeline):
             self._poller.register(source)
-        self._desk = Desk(self._trainers)
-        self._supply = Supply(self._poller, role.folder, role.device)
-        self._queue, self._comm = Queue(role.pads), CommLane()
-        self._comp: Work | None = None
-        self._comp_free_ns = 0
-        self._news = News(self._control)
+        super().__init__(role, self._trainers, self._control, self._poller)
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
@@ -89,13 +77,6 @@ class Executor:
             sleep_until(due)
         return None if self._lifeline in ready else ready
 
-    def _due_ns(self) -> int | None:
-        dues = [self._comm.due_ns()]
-        if (work := self._comp) is not None:
-            comp = work.comp_due_ns
-            dues.append(work.began_ns + work.limit_ns + _GRACE_NS if comp is None else comp)
-        return min((due for due in dues if due is not None), default=None)
-
     # What others send.
 
     def _hear_trainers(self) -> None:
@@ -110,6 +91,10 @@ class Executor:
                 case TaskRaised(job=job, reason=reason):
                     self._desk.prepared(peer)
                     self._broke(job, reason)
+                case RankReady():
+                    self._seats.sat_down(peer, message)
+                case RankDone():
+                    self._left(message)
                 case _:
                     raise ValueError(f"a trainer does not send {message}")
         self._tell_warmed()
@@ -130,7 +115,8 @@ class Executor:
         result = done.loss, done.present, done.marks
         push = Push(done.round, done.shard, *result, work.unpadded, stamp)
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
-        if not any(self._supply.ready(head.key) for head in self._queue.ahead(1)):
+        ahead = [head for head in self._queue.ahead(1) if not head.ring]
+        if not any(self._supply.ready(head.key) for head in ahead):
             self._supply.flush()  # nothing can start before it
 
     def _hear_servers(self, ready: AbstractSet[Pollable]) -> None:
@@ -150,7 +136,8 @@ class Executor:
         for message, _ in self._control.drain():
             match message:
                 case Assign():
-                    self._supply.meet(message.job, message.era, message.parts)
+                    if not message.ring:
+                        self._supply.meet(message.job, message.era, message.parts)
                     if message.copy:
                         self._queue.put_first(message)
                     else:
@@ -166,6 +153,10 @@ class Executor:
                     self._supply.move(job, era, parts)
                 case TrainerGone():
                     self._trainer_gone(message)
+                case Muster():
+                    self._seats.muster(message)
+                case RankGone():
+                    self._left(message)
                 case _:
                     raise ValueError(f"the controller does not send {message}")
 
@@ -184,6 +175,17 @@ class Executor:
                 self._news.add(TaskLost(self._device, *what))
                 self._queue.put_back(work.again())
         self._tell_warmed()
+
+    def _left(self, news: RankDone | RankGone) -> None:
+        """A rank does not use the device any more; one that is lost has another to follow it."""
+        work = self._comp
+        if work is None or not work.ring or (work.job, work.life) != (news.job, news.life):
+            return
+        self._free_comp()
+        if isinstance(news, RankDone):
+            self._comp_free_ns = news.at_ns
+        elif not work.dropped:
+            self._queue.put_back(work.again())
 
     def _broke(self, job: int, reason: str) -> None:
         work = self._comp
@@ -208,6 +210,7 @@ class Executor:
 
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
+        self._seats.drop(job)
         if ended:
             self._desk.drop(job)
         self._comm.drop(job)
@@ -220,81 +223,6 @@ class Executor:
             if work.result_ns:
                 self._free_comp()
 
-    def _free_comp(self) -> None:
-        """The task on COMP is no more; the lane is free from now on."""
-        self._comp, self._comp_free_ns = None, time.monotonic_ns()
-
     def _tell_warmed(self) -> None:
         for user in self._desk.warmed():
             self._news.add(Warmed(self._device, user))
-
-    # What moves a task along; each gives True when something moved.
-
-    def _end_comp(self) -> bool:
-        work = self._comp
-        end_ns = None if work is None else work.comp_due_ns
-        if work is None or end_ns is None or time.monotonic_ns() < end_ns:
-            return False
-        self._comp, self._comp_free_ns = None, end_ns
-        self._tell_ended(work, end_ns)
-        if not work.beaten or work.slot >= 0:  # what was pushed will be acknowledged
-            self._comm.enter(work, end_ns)
-        return True
-
-    def _tell_ended(self, work: Work, end_ns: int) -> None:
-        what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
-        self._news.add(CompEnded(*what))
-
-    def _end_syncs(self) -> bool:
-        ended = self._comm.leave(time.monotonic_ns())
-        for work in ended:
-            if not work.unpadded and not work.beaten:
-                assert work.comp_due_ns is not None
-                what = (work.start_ns, work.comp_due_ns, work.sync_due_ns, self._device)
-                stamp = Stamp(work.shard, *what)
-                self._supply.send(work.job, Commit(work.round, stamp))
-        return bool(ended)
-
-    def _start(self) -> bool:
-        if self._comp is not None:
-            return False
-        head, then, *_ = [*self._queue.ahead(2), None, None]
-        if head is None or not self._desk.free(head.user):
-            return False
-        state = self._supply.ready(head.key)
-        if state is None:
-            return False
-        ran = state.done_before(head.shard)
-        if state.over or ran is not None:
-            self._queue.pop()
-            if ran is not None and ran.device in (-1, self._device):  # it may not have said so
-                what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
-                self._news.add(CompEnded(*what))
-            return True
-        slot = self._supply.lend(head.job)
-        if slot is None or state.passed_ns is None:
-            return False
-        head.slot = slot
-        if not self._desk.start(head, *self._supply.spots(head.job, state, slot), then):
-            self._supply.take_back(head.job, slot)
-            return False
-        head.began_ns = time.monotonic_ns()
-        padded_ns = max(self._comp_free_ns, state.passed_ns, head.decided_ns)
-        head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
-        self._comp = self._queue.pop()
-        return True
-
-    def _prefetch(self) -> None:
-        comp, ahead = self._comp, self._queue.ahead(self._ahead)
-        if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
-            self._supply.want([work.key for work in ahead], None if comp is None else comp.key)
-
-    def _watch(self) -> None:
-        """A trainer that did not end at its limit has to be ended."""
-        work = self._comp
-        if work is None or work.result_ns:
-            return
-        if time.monotonic_ns() >= work.began_ns + work.limit_ns + _GRACE_NS:
-            work.limit_ns *= 2  # say it again should the news get lost
-            reason = f"task {work.shard} of round {work.round} does not end at its limit"
-            self._news.add(TaskStuck(self._device, work.job, work.user, reason))

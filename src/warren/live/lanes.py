@@ -17,9 +17,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Final
 
 from warren.live.messages import Assign
 from warren.live.pads import PadTable
+
+_GRACE_NS: Final = 5_000_000_000
+"""A trainer ends itself at its limit and says where it was; this much later it is ended."""
 
 Key = tuple[int, int]
 """(job, round): what a state belongs to."""
@@ -32,6 +36,7 @@ class Work:
     ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
     that its update is there; ``slot``: where in shared memory the update lies. ``copy``: it is
     under way elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
+    ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of ``life``.
     """
 
     seq: int
@@ -54,6 +59,9 @@ class Work:
     dropped: bool = False
     copy: bool = False
     beaten: bool = False
+    ring: bool = False
+    rounds: int = 1
+    life: int = 0
 
     def again(self) -> Work:
         """The same task, as if it had not been begun."""
@@ -77,6 +85,19 @@ class Work:
         return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
 
     @property
+    def due_ns(self) -> int | None:
+        """When to look at it: it may leave COMP then, or is late. A rank says when it is done."""
+        if self.ring:
+            return None
+        due_ns = self.comp_due_ns
+        return self.late_ns if due_ns is None else due_ns
+
+    @property
+    def late_ns(self) -> int:
+        """When its trainer ought to have ended itself."""
+        return self.began_ns + self.limit_ns + _GRACE_NS
+
+    @property
     def sync_end_ns(self) -> int:
         """When its synchronisation ended, for a task that has left COMM."""
         return max(self.sync_due_ns, self.acknowledged_ns) if self.unpadded else self.sync_due_ns
@@ -88,7 +109,21 @@ class Work:
 
 
 def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
-    """The tasks of an assignment in the order they run."""
+    """The tasks of an assignment in the order they run; those of a rank as one."""
+    if assign.ring:
+        yield Work(
+            seq=assign.seq,
+            job=assign.job,
+            round=assign.round,
+            shard=assign.shards[0],
+            user=assign.user,
+            comp_pad_ns=0,
+            sync_pad_ns=0,
+            decided_ns=assign.decided_ns,
+            ring=True,
+            rounds=assign.rounds,
+        )
+        return
     for round_no in range(assign.round, assign.round + assign.rounds):
         for shard in assign.shards:
             comp_pad_ns, sync_pad_ns = pads.pads(assign.job, round_no, shard)

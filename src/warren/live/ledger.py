@@ -184,13 +184,6 @@ class Ledger(Book):
             self._leave_queue(device)
         return all(self._through(entry, report.round) for entry in concerned)
 
-    def _left_comp(self, entry: Entry, round_no: int, stamp: Stamp) -> None:
-        """A task has left COMP, if that is news."""
-        barrier_ns = self._progress[entry.assignment.job].barrier_ns
-        start_ns = max(self._clock.cluster_ns(stamp.start_ns), barrier_ns)
-        end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
-        entry.left_comp(round_no, stamp.shard, start_ns, end_ns)
-
     def _leave_queues(self) -> None:
         """A job is gone: others may have come to the head, and be through already."""
         for device in range(len(self._queues)):
@@ -204,7 +197,7 @@ class Ledger(Book):
             entry.queued = False
             one = entry.assignment
             what = (one.job, one.round, one.rounds, one.shards, device)
-            self._agenda.push(CompDone(entry.comp_end_ns, *what))
+            self._agenda.push(CompDone(entry.left_ns, *what))
 
     def _round_ended(self, report: RoundReport) -> None:
         progress = self._progress[report.job]
@@ -276,7 +269,7 @@ class Ledger(Book):
                 continue
             if entry.queued:
                 what = (job, one.round, rounds, one.shards, one.device)
-                self._agenda.push(CompDone(entry.comp_end_ns, *what))
+                self._agenda.push(CompDone(entry.left_ns, *what))
             self._agenda.push(entry.past(passed - 1).row(entry.sync_end_ns))
             self._remove(seq, entry)
 

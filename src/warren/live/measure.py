@@ -84,10 +84,14 @@ def nothing_costs(run: Run) -> CostTable:
 
 
 def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
-    """The job as it is measured: from the beginning, without what happens now and then."""
+    """The job as it is measured: from the beginning, without what happens now and then.
+
+    A ring is measured as one with a server: its tasks are the same.
+    """
     return replace(
         job,
         index=index,
+        sync="ps",
         scale=scale,
         rounds=rounds,
         arrival_ns=0,

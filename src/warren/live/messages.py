@@ -10,6 +10,19 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.live.rings.messages import (
+    Begin,
+    GangBroke,
+    GangReady,
+    Go,
+    HandedOver,
+    HandOver,
+    Here,
+    Muster,
+    RankDone,
+    RankGone,
+    RankReady,
+)
 from warren.live.server_messages import (
     Commit,
     Kept,
@@ -57,7 +70,8 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     ``decided_ns`` is the time of the event that the policy answered. The job's servers are
     ``parts`` many, and of this ``era`` (a job that is rolled back begins a new one).
     ``limit_ns``: how long a task may really take. ``copy``: the task is under way elsewhere; it
-    goes before what has not begun here.
+    goes before what has not begun here. ``ring``: it is for a rank of the job's gang, which has no
+    servers, and begins when that is mustered.
     """
 
     seq: int
@@ -71,6 +85,7 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     parts: int
     limit_ns: int
     copy: bool = False
+    ring: bool = False
 
 
 class Drop(Message, frozen=True, tag=True, array_like=True):
@@ -233,6 +248,8 @@ AnyMessage: TypeAlias = (
     | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare
     | Prepared | Forget | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
     | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
+    | RankReady | GangReady | Muster | Begin | Here | Go | RankDone | RankGone | HandOver
+    | HandedOver | GangBroke
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from warren.apps.protocol import TorchApp
+from warren.live.plain_means import in_ring_order, in_shard_order
 from warren.live.training.batches import Batches
 from warren.live.training.contract import (
     build_dataset,
@@ -45,6 +46,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
     optimizer = build_optimizer(app, job, model)
     schedule = build_schedule(app, job, optimizer)
     every = job.evaluate.every if job.evaluate else 1 if job.stop else None
+    combine = in_ring_order(model) if job.sync == "ring" else in_shard_order
     losses: list[float] = []
     metrics: dict[int, Mapping[str, float]] = {}
     for r in count():
@@ -64,9 +66,10 @@ def train(app: TorchApp, job: Job) -> PlainResult:
 
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)
-        _put_buffers(model, {name: _average([b[name] for b in buffers]) for name in before})
+        means, means_of_buffers = combine(gradients, buffers)
+        _put_buffers(model, means_of_buffers)
         for name, parameter in model.named_parameters():
-            parameter.grad = _combine([g[name] for g in gradients])
+            parameter.grad = means[name]
         reseed(job.seed, r, -1)
         optimizer.step()
         if schedule:
@@ -83,25 +86,6 @@ def train(app: TorchApp, job: Job) -> PlainResult:
     return PlainResult(
         state_dict=state, losses=tuple(losses), metrics=metrics, digest=digest(state), rounds=done
     )
-
-
-def _combine(gradients: list[Tensor | None]) -> Tensor | None:
-    """The mean in shard order; None counts as zero, unless it is None on all shards."""
-    given = [gradient for gradient in gradients if gradient is not None]
-    if not given:
-        return None
-    first, *rest = (torch.zeros_like(given[0]) if g is None else g for g in gradients)
-    for gradient in rest:
-        first = first + gradient
-    return first / len(gradients)
-
-
-def _average(buffers: list[Tensor]) -> Tensor:
-    """The mean in shard order of a float buffer; an integer one is that of shard 0."""
-    first = buffers[0]
-    if not (first.is_floating_point() or first.is_complex()):
-        return first
-    return sum(buffers[1:], start=first) / len(buffers)
 
 
 @torch.no_grad()

@@ -7,13 +7,15 @@ from typing import Final
 from warren.live.crew import Crew
 from warren.live.fleet import Fleet, ZygoteLost
 from warren.live.hands import Hands
+from warren.live.keepers import Keepers
 from warren.live.ledger import Ledger
 from warren.live.limits import OUT_OF_TIME, OVER_MEMORY, UNHEARD, out_of_time, over_memory
 from warren.live.messages import TaskLost
-from warren.live.roles import ExecutorRole, Exited, Role, ServerRole, TrainerRole
+from warren.live.rings.gangs import Gangs
+from warren.live.rings.messages import GangBroke, RankGone
+from warren.live.roles import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
 from warren.live.server_messages import RoundReport
-from warren.live.servers import Servers
-from warren.live.strikes import Strikes
+from warren.live.strikes import RING_BROKE, Strikes
 from warren.model.events import RoundsDone
 from warren.model.plan import Assignment
 
@@ -24,9 +26,11 @@ _ZYGOTES: Final = 5
 class Recovery:
     """Starts again what was lost, counts what it costs, and fails the job that is the cause."""
 
-    def __init__(self, hands: Hands, ledger: Ledger, crew: Crew, servers: Servers) -> None:
+    def __init__(
+        self, hands: Hands, ledger: Ledger, crew: Crew, keepers: Keepers, gangs: Gangs
+    ) -> None:
         self._hands, self._ledger = hands, ledger
-        self._crew, self._servers = crew, servers
+        self._crew, self._keepers, self._gangs = crew, keepers, gangs
         self._strikes = Strikes(ledger.passed)
         self._over: list[int] = []
         self._zygotes = 0
@@ -51,13 +55,23 @@ class Recovery:
                 ):
                     self._crew.need_trainer(device, user)
             case ServerRole(job=job, era=era):
-                if self._servers.era(job.index) == era:
-                    self._server_lost(job.index, how, host_ns)
+                if self._keepers.era(job.index) == era:
+                    self._keeper_lost(job.index, "its server", how, host_ns)
+            case RankRole(job=job, life=life, rank=rank, device=device):
+                self._crew.tell(device, RankGone(job.index, life))
+                if self._gangs.life(job.index) == life:
+                    self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
             case ExecutorRole(device=device):
                 self._device_lost(device, how, host_ns)
                 self._crew.executor_ended(device, how)
             case _:
                 pass
+
+    def gang_broke(self, said: GangBroke, host_ns: int) -> None:
+        """A rank has lost the others, and none of them has ended."""
+        if self._gangs.life(said.job) == said.life:
+            what = f"its ring ({said.how})"
+            self._keeper_lost(said.job, what, RING_BROKE, host_ns)
 
     def task_lost(self, lost: TaskLost, host_ns: int) -> None:
         """A trainer went down with a task, or while it built a job's app."""
@@ -84,7 +98,7 @@ class Recovery:
     def all_lost(self, fleet: Fleet, host_ns: int, reason: str) -> None:
         """The zygote took everything with it; ``fleet`` has a new one."""
         for job in self._hands.jobs:  # first: tickets of its servers are those of the old fleet
-            if self._servers.era(job.index) is not None:
+            if self._keepers.era(job.index) is not None:
                 self._go_back(job.index, reason, host_ns)
         self._hands.fleet = fleet
         for device in range(len(self._hands.devices)):
@@ -128,27 +142,32 @@ class Recovery:
             # A run goes back behind its last barrier if that is inside a stretch (core.resume).
             elif event.round >= saved > self._kept.get(job, 0):
                 self._kept[job] = saved
-                self._servers.kept(job, saved)
+                self._keepers.kept(job, saved)
 
     # Inside.
 
     def _device_lost(self, device: int, how: str, host_ns: int) -> None:
+        reason = f"the executor of its device ended: {how}"
+        for job in self._gangs.on(device):
+            self._go_back(job, reason, host_ns)
         for one in list(self._ledger.under_way(device)):
-            self._ledger.tasks_lost(one, f"the executor of its device ended: {how}", host_ns)
+            self._ledger.tasks_lost(one, reason, host_ns)
 
-    def _server_lost(self, job: int, how: str, host_ns: int) -> None:
+    def _keeper_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
         if self._ledger.ended(job):
             return
         if how in (OUT_OF_TIME, UNHEARD):
             limit_ns = self._hands.jobs[job].task_limit_ns
-            what = f"the barrier of round {self._ledger.passed(job)}"
-            self.fail(job, f"{what} {out_of_time(how, limit_ns)}", host_ns)
+            ring = self._hands.jobs[job].sync == "ring"
+            what = "round" if ring else "the barrier of round"
+            told = f"{what} {self._ledger.passed(job)} {out_of_time(how, limit_ns)}"
+            self.fail(job, told, host_ns)
         elif how.startswith(OVER_MEMORY):
-            self.fail(job, f"its server {over_memory(how)}", host_ns)
+            self.fail(job, f"{who} {over_memory(how)}", host_ns)
         elif self._strikes.out(job, (), how):
-            self.fail(job, f"its server ended again and again, last: {how}", host_ns)
+            self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
-            self._go_back(job, f"its server ended: {how}", host_ns)
+            self._go_back(job, f"{who} ended: {how}", host_ns)
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
         if self._ledger.ended(job):
@@ -156,9 +175,11 @@ class Recovery:
         arrived, now_ns = self._ledger.arrived(job), self._ledger.cluster_ns(host_ns)
         if arrived:
             self._crew.drop(job, ended=False)
-        round_no = self._servers.go_back(job, self._ledger.passed(job))
+        round_no = self._keepers.go_back(job, self._ledger.passed(job))
         self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
-        if not arrived:
+        if not arrived and self._hands.jobs[job].sync == "ring":
+            self._gangs.go_on(job)
+        elif not arrived:
             self._crew.move(job, self._ledger.era(job))
         self._saved.pop(job, None)
         self._kept.pop(job, None)

@@ -64,6 +64,35 @@ class ServerRole(Message, frozen=True, tag=True, array_like=True):
     memory: MemoryLimit | None = None
 
 
+class RankRole(Message, frozen=True, tag=True, array_like=True):
+    """Fork rank ``rank`` of the ring of a job, for ``device``; see ``warren.live.rings.messages``.
+
+    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
+    counts the job's gangs, ``seat`` is the life of the device's executor. Ranks find each other
+    through ``meeting`` and talk over ``interface``.
+    """
+
+    folder: str
+    base: str
+    job: Job
+    log: str
+    params: str
+    store: str
+    tmp: str
+    device: int
+    seat: int
+    rank: int
+    life: int
+    era: int
+    round: int
+    meeting: str
+    interface: str
+    pads: PadTable
+    rehearse: bool = False
+    core: int | None = None
+    memory: MemoryLimit | None = None
+
+
 class PlainRole(Message, frozen=True, tag=True, array_like=True):
     """Fork a child that trains one job in a plain loop."""
 
@@ -85,7 +114,7 @@ class ProbeRole(Message, frozen=True, tag=True, array_like=True):
     rounds: int
 
 
-Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | PlainRole | ProbeRole
+Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole
 
 
 class Fork(Message, frozen=True, tag=True, array_like=True):

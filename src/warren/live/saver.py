@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from warren.live.roles import ServerRole
 from warren.live.training.checkpoints import load_parts, prune, publish, save_part
 from warren.live.training.store import ParameterStore
+from warren.model.job import Job
 
 EVERY_NS: Final = 20_000_000_000
 """A job that does not say how often is saved once in this time, if that costs little."""
@@ -20,24 +20,22 @@ class Saver:
     """One server's checkpoints. The first server publishes one when all parts are on disk.
 
     ``last`` and ``previous`` are the rounds of the newest two, ``kept`` one that the controller's
-    journal has reached: older ones are not needed any more. A barrier does not pass before the
+    journal has reached: older ones are not needed any more. The store goes back to the one of
+    round ``begin``, in ``folder``. A barrier does not pass before the
     checkpoint at its round's beginning is whole, so that a loss costs at most one interval.
     """
 
-    def __init__(self, role: ServerRole, store: ParameterStore) -> None:
-        self._role, self._store = role, store
-        self._folder = Path(role.store)
-        self._every = None if role.job.checkpoint is None else role.job.checkpoint.every
+    def __init__(
+        self, store: ParameterStore, job: Job, folder: str, begin: int, part: int, parts: int
+    ) -> None:
+        self._store, self._folder = store, Path(folder)
+        self._part, self._parts = part, parts
+        self._every = None if job.checkpoint is None else job.checkpoint.every
         self._not_before_ns = time.monotonic_ns() + EVERY_NS
         self._missing: set[int] = set()
-        self.previous = self.last = self.kept = role.round
-        if role.round:
-            store.restore(load_parts(self._folder, role.round))
-
-    @property
-    def marks_path(self) -> Path:
-        """Where the marks of tasks since the last checkpoint are kept."""
-        return self._folder / f"marks.{self._role.part}-of-{self._role.parts}"
+        self.previous = self.last = self.kept = begin
+        if begin:
+            store.restore(load_parts(self._folder, begin))
 
     @property
     def published(self) -> bool:
@@ -53,10 +51,10 @@ class Saver:
     def save(self, round_no: int) -> None:
         """Put this server's part on disk."""
         begin_ns = time.monotonic_ns()
-        save_part(self._folder, round_no, self._role.part, self._store.checkpoint_part())
+        save_part(self._folder, round_no, self._part, self._store.checkpoint_part())
         self.previous, self.last = self.last, round_no
-        if self._role.part == 0:
-            self._missing = set(range(1, self._role.parts))
+        if self._part == 0:
+            self._missing = set(range(1, self._parts))
             self._publish()
         took_ns = time.monotonic_ns() - begin_ns
         self._not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
@@ -69,5 +67,5 @@ class Saver:
 
     def _publish(self) -> None:
         if not self._missing:
-            publish(self._folder, self.last, self._role.parts)
+            publish(self._folder, self.last, self._parts)
             prune(self._folder, self.kept)

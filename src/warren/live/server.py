@@ -37,7 +37,7 @@ from warren.live.server_messages import (
 from warren.live.training import numerics
 from warren.live.training.checkpoints import write_whole
 from warren.live.training.load import build_app
-from warren.live.training.marklog import MarkLog
+from warren.live.training.marklog import MarkLog, marks_path
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub, Link, Poller, server_address
@@ -60,11 +60,11 @@ class Server:
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
             numerics.pin()
-            self._store = store = ParameterStore(
-                app, role.job, part=role.part, parts=role.parts, shared=role.folder
-            )
-            self._saver = Saver(role, store)
-            self._marks = MarkLog(self._saver.marks_path, len(store.layout.entries))
+            part, parts = role.part, role.parts
+            store = ParameterStore(app, role.job, part=part, parts=parts, shared=role.folder)
+            self._store = store
+            self._saver = Saver(store, role.job, role.store, role.round, part, parts)
+            self._marks = MarkLog(marks_path(role.store, part, parts), len(store.layout.entries))
             self._marks.load()
             store.expected = self._marks.expected
             if role.rehearse:

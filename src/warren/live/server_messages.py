@@ -133,10 +133,11 @@ class Kept(Message, frozen=True, tag=True, array_like=True):
 
 
 class RoundReport(Message, frozen=True, tag=True, array_like=True):
-    """First server to controller: a barrier has passed; ``stamps`` say when its tasks ran.
+    """First server, or rank 0, to controller: a barrier has passed; ``stamps`` say when tasks ran.
 
     ``saved`` is the round that the job's newest checkpoint begins with. When ``finished``, the
-    parameters are on disk already, with this hash.
+    parameters are on disk already, with this hash. ``overruns``: tasks of a ring that took longer
+    than their pads.
     """
 
     job: int
@@ -149,3 +150,4 @@ class RoundReport(Message, frozen=True, tag=True, array_like=True):
     stamps: tuple[Stamp, ...]
     saved: int = 0
     sha256: str = ""
+    overruns: int = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import traceback
 
 from warren.live.memory_limit import enter
-from warren.live.messages import CannotWrite, JobBroke
+from warren.live.messages import AnyMessage, CannotWrite, JobBroke
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
-from warren.live.roles import Role, ServerRole
+from warren.live.roles import RankRole, Role, ServerRole
 from warren.live.server import Server
 from warren.live.trainer import one_line
 from warren.live.transport import Link, controller_address
@@ -26,11 +26,11 @@ def main(role: Role, lifeline: int) -> None:
         Server(role, lifeline, control).serve()
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
-        control.send(_last_words(role, error))
+        control.send(last_words(role, "its server", error))
         wait_for_end(lifeline)
 
 
-def _last_words(role: ServerRole, error: BaseException) -> JobBroke | CannotWrite:
+def last_words(role: ServerRole | RankRole, where: str, error: BaseException) -> AnyMessage:
     """A job fails by its own doing; a disk that refuses Warren's own files ends the run."""
     job = role.job.index
     if isinstance(error, SpecError):
@@ -39,4 +39,4 @@ def _last_words(role: ServerRole, error: BaseException) -> JobBroke | CannotWrit
         path = str(error.filename)
         if path.startswith((role.store, role.params)):
             return CannotWrite(error.errno, str(error.strerror), path)
-    return JobBroke(job, f"app failed in its server: {one_line(error)}")
+    return JobBroke(job, f"app failed in {where}: {one_line(error)}")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 LIMIT: Final = 3
-_FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM")
+RING_BROKE: Final = "it broke"
+"""What a rank says that has lost the others, of whom none is known to have ended."""
+_FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
 
 
 class Strikes:

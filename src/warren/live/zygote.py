@@ -40,6 +40,7 @@ from warren.live.roles import (
     Exited,
     Fork,
     Forked,
+    RankRole,
     Role,
     ServerRole,
     TrainerRole,
@@ -51,10 +52,13 @@ ROLES: Final = {
     "ExecutorRole": "warren.live.executing",
     "TrainerRole": "warren.live.trainer",
     "ServerRole": "warren.live.serving",
+    "RankRole": "warren.live.rings.ranking",
     "PlainRole": "warren.live.plain_child",
     "ProbeRole": "warren.live.probe",
 }
 """Module whose ``main(role, lifeline)`` a child runs."""
+_LIMITED: Final = TrainerRole | ServerRole | RankRole
+"""Who runs user code, which may take so much time and memory."""
 _LOOK_MS: Final = 1000
 """How often deadlines of children are looked at."""
 
@@ -163,13 +167,13 @@ class Zygote:
                 kill(pid)
 
     def _note_limit(self, pid: int, role: Role) -> None:
-        if isinstance(role, TrainerRole | ServerRole) and role.memory is not None:
+        if isinstance(role, _LIMITED) and role.memory is not None:
             self._limit_of[pid] = role.memory
             self.cgroups = role.memory.cgroups
 
     def _fork(self, role: Role) -> int:
         zygote = os.getpid()
-        deadline = Deadline() if isinstance(role, TrainerRole | ServerRole) else None
+        deadline = Deadline() if isinstance(role, _LIMITED) else None
         pid = os.fork()
         if not pid:
             Alarm.deadline = deadline

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
 
@@ -23,6 +24,10 @@ _SEGMENTS: Final = 2
 """A piece is sent in at least so many segments."""
 
 
+class RingBroken(Exception):
+    """Another rank is lost, or does not answer."""
+
+
 class Ring:
     """One process' place in a ring; a process can be in one only.
 
@@ -34,6 +39,11 @@ class Ring:
         The network interface on which this rank listens to its neighbours, like ``lo``.
     limit_s
         How long one sum may take.
+
+    Raises
+    ------
+    RingBroken
+        Here and in every method: another rank is lost, or does not answer in time.
     """
 
     def __init__(self, rank: int, size: int, meeting: str, interface: str, limit_s: float) -> None:
@@ -41,26 +51,39 @@ class Ring:
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
         limit = timedelta(seconds=limit_s)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
+        with _told():
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
 
     def add(self, flat: Tensor) -> None:
         """Put the sum over all ranks, shape (elements,), in the place of every rank's own."""
-        for block in blocks(flat):
-            dist.all_reduce(block)
+        with _told():
+            for block in blocks(flat):
+                dist.all_reduce(block)
 
     def gather(self, own: Tensor) -> list[Tensor]:
         """What every rank has, in the order of ranks; all of one shape and type."""
         found = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(found, own)
+        with _told():
+            dist.all_gather(found, own)
         return found
 
     def share(self, value: Tensor) -> None:
         """Put what rank 0 has in the place of every rank's own."""
-        dist.broadcast(value, src=0)
+        with _told():
+            dist.broadcast(value, src=0)
 
     def close(self) -> None:
         """Leave the ring."""
         dist.destroy_process_group()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the library says of lost neighbours, by its own name."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RingBroken(str(error)) from error
 
 
 def blocks(flat: Tensor) -> Iterator[Tensor]:

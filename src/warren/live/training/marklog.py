@@ -18,6 +18,11 @@ _KEY: Final = struct.Struct("<QI")
 _CRC: Final = struct.Struct("<I")
 
 
+def marks_path(folder: str | Path, part: int, parts: int) -> Path:
+    """Where one of a job's servers, or a rank of its ring, keeps the marks of tasks."""
+    return Path(folder) / f"marks.{part}-of-{parts}"
+
+
 class MarkLog:
     """Marks of a job's tasks since an old checkpoint, in one file.
 

@@ -36,13 +36,22 @@ _LARGE_BYTES: Final = 1 << 16
 class Replica:
     """Model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
 
-    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
+    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps. ``ring``:
+    others have the same whole, step it as this one does, and do not evaluate it.
     """
 
     def __init__(
-        self, app: TorchApp, job: Job, part: int, parts: int, shared: str | None = None
+        self,
+        app: TorchApp,
+        job: Job,
+        part: int,
+        parts: int,
+        shared: str | None = None,
+        *,
+        ring: bool = False,
     ) -> None:
         self.app, self.job, self.part, self.parts = app, job, part, parts
+        self._alone = parts == 1 and not ring
         self.model = build_model(app, job)
         self.optimizer = build_optimizer(app, job, self.model)
         check_split(app, job, self.optimizer, parts)
@@ -108,14 +117,14 @@ class Replica:
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """The app's metrics of a model."""
-        before = _prints(model) if self.parts > 1 else {}
+        before = {} if self._alone else _prints(model)
         model.eval()
         with torch.no_grad():
             metrics = self.app.evaluate(model)
         model.train()
-        for name, value in _prints(model).items() if self.parts > 1 else ():
+        for name, value in () if self._alone else _prints(model).items():
             if before.get(name) != value:
-                message = f"changes {name!r}, which it may only with one server"
+                message = f"changes {name!r}, which it may only with one server and sync: ps"
                 raise refuse(self.job, "evaluate()", message)
         return checked_metrics(metrics, self.job)
 

@@ -11,7 +11,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.training import checkpoint
 from warren.live.training.archive import Archive
 from warren.live.training.blocks import Ranges
-from warren.live.training.contract import build_model, check_job, ends, refuse
+from warren.live.training.contract import build_model, check_job, ends, evaluation_due, refuse
 from warren.live.training.layout import Buffer, digest
 from warren.live.training.replica import Replica
 from warren.live.training.result import (
@@ -43,6 +43,8 @@ class ParameterStore:
     shared
         Large states are where other processes of this host can read them; a folder as for
         ``Arena.create``.
+    ring
+        Others have the same whole store, and of each round its mean as one result.
 
     Raises
     ------
@@ -59,10 +61,12 @@ class ParameterStore:
         parts: int = 1,
         expected: Expected | None = None,
         shared: str | None = None,
+        ring: bool = False,
     ) -> None:
         check_job(app, job)
         self._job = job
-        self._replica = Replica(app, job, part, parts, shared)
+        self._tasks = 1 if ring else job.scale
+        self._replica = Replica(app, job, part, parts, shared, ring=ring)
         self.layout = self._replica.layout
         self.ranges: Ranges = self._replica.ranges
         self.total_bytes = self.layout.total_bytes
@@ -120,7 +124,7 @@ class ParameterStore:
         ValueError
             The result cannot belong to this job's current round.
         """
-        if self.finished or not 0 <= shard < self._job.scale:
+        if self.finished or not 0 <= shard < self._tasks:
             raise ValueError(f"no task {shard} is awaited in round {self.version}")
         sizes = [memoryview(buffer).nbytes for buffer in result.update]
         entries, params = len(self.layout.entries), len(self.layout.params)
@@ -154,12 +158,12 @@ class ParameterStore:
 
     def have(self, round_no: int) -> tuple[int, ...]:
         """Shards of a round whose result is in; all of them once its step was made."""
-        return tuple(range(self._job.scale) if round_no < self.version else self._results)
+        return tuple(range(self._tasks) if round_no < self.version else self._results)
 
     @property
     def complete(self) -> bool:
         """Whether all tasks of the round are in."""
-        return len(self._results) == self._job.scale
+        return len(self._results) == self._tasks
 
     @property
     def wants_whole(self) -> bool:
@@ -176,8 +180,8 @@ class ParameterStore:
         if self._loss is not None:
             raise ValueError(f"round {self.version - 1} is not concluded")
         previous = self.state()
-        results = [self._results[shard] for shard in range(self._job.scale)]
-        loss = sum(result.loss for result in results) / self._job.scale
+        results = [self._results[shard] for shard in range(self._tasks)]
+        loss = sum(result.loss for result in results) / self._tasks
         self._replica.step(self.version, results)
         self.version += 1
         self._begin(previous)
@@ -216,6 +220,18 @@ class ParameterStore:
         return RoundOutcome(
             round=self.version - 1, loss=loss, metrics=metrics, finished=self.finished
         )
+
+    def follow(self, *, finished: bool) -> None:
+        """Conclude as another rank of the ring has, which evaluates if that is due.
+
+        Raises
+        ------
+        ValueError
+            There was no step.
+        """
+        if self._loss is None:
+            raise ValueError("there is no step to conclude")
+        self.finished, self._loss = finished, None
 
     def warm(self) -> None:
         """Evaluate another untrained model and forget it, so that no barrier pays for loading."""
@@ -277,15 +293,3 @@ class ParameterStore:
     def _begin(self, previous: tuple[memoryview, ...] | None) -> None:
         self._previous, self._state, self._loss = previous, None, None
         self._results = {}
-
-
-def evaluation_due(job: Job, rounds_done: int) -> bool:
-    """Whether the barrier that makes ``rounds_done`` rounds evaluates.
-
-    Every ``evaluate.every`` rounds (every round for a job with a stop rule that does not say),
-    and after the last round.
-    """
-    if job.evaluate is None and job.stop is None:
-        return False
-    every = 1 if job.evaluate is None else job.evaluate.every
-    return rounds_done % every == 0 or rounds_done == job.rounds

@@ -1,0 +1,235 @@
+"""The controller's side of rings: of each job at most one gang, on the devices it was assigned.
+
+A gang is formed when all ranks of a stretch have a device. While stretches follow each other on
+the same devices it stays; one on other devices waits for the barrier before it, the state goes to
+disk, and another gang takes it up from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from warren.live.crew import Crew
+from warren.live.hands import Hands
+from warren.live.ledger import Ledger
+from warren.live.pads import Pads
+from warren.live.rings.messages import GangReady, HandedOver, HandOver, Muster
+from warren.live.roles import RankRole
+from warren.live.server_messages import Kept
+from warren.live.training.checkpoints import latest_round
+from warren.model.job import Job
+from warren.model.plan import Assignment
+
+
+@dataclass(slots=True)
+class Gang:
+    """Processes, by rank. ``begin`` is the round it began with; ``peer`` is rank 0, once ready."""
+
+    life: int
+    era: int
+    begin: int
+    devices: tuple[int, ...]
+    tickets: list[int] = field(default_factory=list)
+    peer: bytes = b""
+    leaving: bool = False
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Rounds of a ring whose ranks all have a device; ``mustered``: executors know their gang."""
+
+    round: int
+    rounds: int
+    devices: tuple[int, ...]
+    mustered: bool = False
+
+
+@dataclass(slots=True)
+class _Book:
+    """What is known of one job. ``coming``: by first round, the devices of ranks so far."""
+
+    gang: Gang | None = None
+    life: int = 0
+    begin: int = 0
+    coming: dict[int, dict[int, int]] = field(default_factory=dict)
+    stretches: list[_Stretch] = field(default_factory=list)
+
+
+class Gangs:
+    """Forms, moves, replaces and ends the gangs of jobs. It can stand in for ``Servers``.
+
+    ``opens_ns`` says when a job may begin, in host time; None: time has not begun.
+    """
+
+    def __init__(
+        self,
+        hands: Hands,
+        pads: Pads,
+        crew: Crew,
+        ledger: Ledger,
+        opens_ns: Callable[[Job], int | None],
+    ) -> None:
+        self._hands, self._pads, self._crew, self._ledger = hands, pads, crew, ledger
+        self._opens_ns = opens_ns
+        self._books = [_Book() for _ in hands.jobs]
+        self._open: dict[int, None] = {}
+
+    # What the controller tells.
+
+    def assigned(self, one: Assignment) -> None:
+        """A rank has a device for some rounds."""
+        book, scale = self._books[one.job], self._hands.jobs[one.job].scale
+        devices = book.coming.setdefault(one.round, {})
+        devices[one.shards[0]] = one.device
+        if len(devices) < scale:
+            return
+        whole = tuple(devices[rank] for rank in range(scale))
+        known = [stretch for stretch in book.stretches if stretch.round == one.round]
+        for stretch in known:  # a new executor has to hear of it again
+            stretch.mustered = False
+        if not known:
+            book.stretches.append(_Stretch(one.round, one.rounds, whole))
+            self._open[one.job] = None
+        self.go_on(one.job)
+
+    def ready(self, peer: bytes, said: GangReady) -> None:
+        """All ranks of a gang have found each other."""
+        gang = self._books[said.job].gang
+        if gang is not None and gang.life == said.life:
+            gang.peer = peer
+            self.go_on(said.job)
+
+    def handed_over(self, said: HandedOver) -> None:
+        """The state of a gang that has to leave is on disk."""
+        book = self._books[said.job]
+        if book.gang is not None and book.gang.life == said.life:
+            self._end_gang(book)
+            book.begin = said.round
+            self.go_on(said.job)
+
+    def go_on_all(self) -> None:
+        """Barriers have passed, of whatever jobs."""
+        for job in list(self._open):
+            self.go_on(job)
+
+    def go_on(self, job: int) -> None:
+        """Muster what can be: a barrier has passed, or something is there that was waited for."""
+        book, passed = self._books[job], self._ledger.passed(job)
+        if self._ledger.ended(job):
+            book.stretches.clear()
+        over = [one for one in book.stretches if one.round + one.rounds <= passed]
+        for one in over:
+            book.stretches.remove(one)
+            book.coming.pop(one.round, None)
+        if not book.stretches:
+            self._open.pop(job, None)
+        for stretch in book.stretches:
+            if not stretch.mustered and not self._muster(job, book, stretch, passed):
+                return
+
+    def life(self, job: int) -> int | None:
+        """Of the gang that is there."""
+        gang = self._books[job].gang
+        return None if gang is None else gang.life
+
+    def on(self, device: int) -> list[int]:
+        """Jobs that have a rank on a device."""
+        gangs = [(job, book.gang) for job, book in enumerate(self._books)]
+        return [job for job, gang in gangs if gang is not None and device in gang.devices]
+
+    # As ``Servers`` does.
+
+    def kept(self, job: int, round_no: int) -> None:
+        """The journal has reached a checkpoint of the job."""
+        gang = self._books[job].gang
+        if gang is not None and gang.peer:
+            self._hands.hub.send(gang.peer, Kept(round_no))
+
+    def end(self, job: int) -> None:
+        """The job has ended, or begins a new era."""
+        self._end_gang(self._books[job])
+
+    def go_back(self, job: int, passed: int) -> int:
+        """End the job's gang; gives the round at which another will begin."""
+        book = self._books[job]
+        self.end(job)
+        if self._ledger.arrived(job):
+            book.coming.clear()
+            book.stretches.clear()
+        for stretch in book.stretches:
+            stretch.mustered = False
+        book.begin = latest_round(self._hands.outputs.checkpoints(job), at_most=passed)
+        return book.begin
+
+    def era(self, job: int) -> int | None:
+        """Of the gang that is there."""
+        gang = self._books[job].gang
+        return None if gang is None else gang.era
+
+    # Inside.
+
+    def _muster(self, job: int, book: _Book, stretch: _Stretch, passed: int) -> bool:
+        """Let executors begin a stretch; False: it has to wait."""
+        gang, spec = book.gang, self._hands.jobs[job]
+        opens_ns = self._opens_ns(spec)
+        if opens_ns is None:
+            return False
+        if gang is not None and gang.devices != stretch.devices:
+            if passed < stretch.round or not self._let_go(book, gang, stretch.round):
+                return False
+            gang = None
+        if gang is None:
+            gang = self._form(spec, book, stretch.devices)
+        for device in dict.fromkeys(stretch.devices):
+            self._crew.tell(device, Muster(job, stretch.round, gang.life, opens_ns))
+        stretch.mustered = True
+        return True
+
+    def _let_go(self, book: _Book, gang: Gang, round_no: int) -> bool:
+        """Whether a gang is gone that has to be elsewhere; one that has made rounds saves first."""
+        if gang.begin == round_no:
+            self._end_gang(book)
+            return True
+        if gang.peer and not gang.leaving:
+            gang.leaving = True
+            self._hands.hub.send(gang.peer, HandOver(round_no))
+        return False
+
+    def _form(self, job: Job, book: _Book, devices: Sequence[int]) -> Gang:
+        book.life += 1
+        era = self._ledger.era(job.index)
+        gang = book.gang = Gang(book.life, era, book.begin, tuple(devices))
+        for rank, device in enumerate(devices):
+            gang.tickets.append(self._hands.fleet.fork(self._role(job, gang, rank, device)))
+        return gang
+
+    def _end_gang(self, book: _Book) -> None:
+        """Kill its processes; each device is free when the end of its rank is reported."""
+        gang, book.gang = book.gang, None
+        for ticket in () if gang is None else gang.tickets:
+            self._hands.fleet.kill(ticket)
+
+    def _role(self, job: Job, gang: Gang, rank: int, device: int) -> RankRole:
+        hands = self._hands
+        return RankRole(
+            folder=str(hands.folder),
+            base=hands.run.base,
+            job=job,
+            log=hands.outputs.log(job.index),
+            params=hands.outputs.params(job.index),
+            store=str(hands.outputs.checkpoints(job.index)),
+            tmp=hands.tmp(job.user),
+            device=device,
+            seat=self._crew.life(device),
+            rank=rank,
+            life=gang.life,
+            era=gang.era,
+            round=gang.begin,
+            meeting=str(hands.folder / f"meeting-{job.index}.{gang.life}"),
+            interface="lo",
+            pads=self._pads.table(hands.run.cluster.type_of_device[device]),
+            rehearse=hands.rehearse,
+            core=self._crew.core(device),
+            memory=hands.memory,
+        )
