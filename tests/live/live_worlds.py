@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -238,11 +238,16 @@ def drive(
         for event in events:
             watch(event)
             if isinstance(event, RolledBack):
-                again = [
-                    a for a in assignments if (a.job, a.round >= event.round) == (event.job, True)
-                ]
-                port.submit(tuple(again))
+                port.submit(tuple(_again(assignments, event)))
     return seen
+
+
+def _again(assignments: Sequence[Assignment], back: RolledBack) -> Iterator[Assignment]:
+    """What of a job's assignments lies behind the round that it goes back to."""
+    for one in assignments:
+        first, end = max(one.round, back.round), one.round + one.rounds
+        if one.job == back.job and first < end:
+            yield Assignment(one.device, one.job, first, end - first, one.shards)
 
 
 def accepted(events: Sequence[AnyEvent]) -> list[TasksDone]:

@@ -88,7 +88,7 @@ class LivePort(BasePort):
         self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
         self._gangs = Gangs(hands, self._pads, self._crew, self._ledger, self._opens_ns)
         self._keepers = Keepers(self._jobs, self._servers, self._gangs)
-        self._recovery = Recovery(hands, self._ledger, self._crew, self._keepers, self._gangs)
+        self._recovery = Recovery(hands, self._ledger, self._crew, self._keepers)
         if self._restart is not None:
             self._go_on(self._restart)
         self._warming = Warming(hands, self._ledger, self._crew, self._servers)

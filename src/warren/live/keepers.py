@@ -13,11 +13,11 @@ class Keepers:
     """Servers and gangs of a run, by job."""
 
     def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: Gangs) -> None:
-        self._jobs, self._servers, self._gangs = jobs, servers, gangs
+        self._jobs, self._servers, self.gangs = jobs, servers, gangs
 
     def of(self, job: int) -> Servers | Gangs:
         """Where to ask about a job."""
-        return self._gangs if self._jobs[job].sync == "ring" else self._servers
+        return self.gangs if self._jobs[job].sync == "ring" else self._servers
 
     def end(self, job: int) -> None:
         """The job has ended, or begins a new era."""

@@ -11,7 +11,6 @@ from warren.live.keepers import Keepers
 from warren.live.ledger import Ledger
 from warren.live.limits import OUT_OF_TIME, OVER_MEMORY, UNHEARD, out_of_time, over_memory
 from warren.live.messages import TaskLost
-from warren.live.rings.gangs import Gangs
 from warren.live.rings.messages import GangBroke, RankGone
 from warren.live.roles import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
 from warren.live.server_messages import RoundReport
@@ -26,11 +25,9 @@ _ZYGOTES: Final = 5
 class Recovery:
     """Starts again what was lost, counts what it costs, and fails the job that is the cause."""
 
-    def __init__(
-        self, hands: Hands, ledger: Ledger, crew: Crew, keepers: Keepers, gangs: Gangs
-    ) -> None:
+    def __init__(self, hands: Hands, ledger: Ledger, crew: Crew, keepers: Keepers) -> None:
         self._hands, self._ledger = hands, ledger
-        self._crew, self._keepers, self._gangs = crew, keepers, gangs
+        self._crew, self._keepers = crew, keepers
         self._strikes = Strikes(ledger.passed)
         self._over: list[int] = []
         self._zygotes = 0
@@ -59,7 +56,7 @@ class Recovery:
                     self._keeper_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, life=life, rank=rank, device=device):
                 self._crew.tell(device, RankGone(job.index, life))
-                if self._gangs.life(job.index) == life:
+                if self._keepers.gangs.life(job.index) == life:
                     self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
             case ExecutorRole(device=device):
                 self._device_lost(device, how, host_ns)
@@ -69,7 +66,7 @@ class Recovery:
 
     def gang_broke(self, said: GangBroke, host_ns: int) -> None:
         """A rank has lost the others, and none of them has ended."""
-        if self._gangs.life(said.job) == said.life:
+        if self._keepers.gangs.life(said.job) == said.life:
             what = f"its ring ({said.how})"
             self._keeper_lost(said.job, what, RING_BROKE, host_ns)
 
@@ -148,7 +145,7 @@ class Recovery:
 
     def _device_lost(self, device: int, how: str, host_ns: int) -> None:
         reason = f"the executor of its device ended: {how}"
-        for job in self._gangs.on(device):
+        for job in self._keepers.gangs.on(device):
             self._go_back(job, reason, host_ns)
         for one in list(self._ledger.under_way(device)):
             self._ledger.tasks_lost(one, reason, host_ns)
@@ -178,7 +175,7 @@ class Recovery:
         round_no = self._keepers.go_back(job, self._ledger.passed(job))
         self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
         if not arrived and self._hands.jobs[job].sync == "ring":
-            self._gangs.go_on(job)
+            self._keepers.gangs.go_on(job)
         elif not arrived:
             self._crew.move(job, self._ledger.era(job))
         self._saved.pop(job, None)

@@ -1,0 +1,212 @@
+"""Rings of real processes: the bits of the plain loop wherever ranks are, whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from live_worlds import accepted, drive, ended, job, of, session, world
+
+from warren.live.controller import LivePort
+from warren.live.plain import PlainResult, train
+from warren.live.roles import ExecutorRole, RankRole
+from warren.live.training import numerics
+from warren.live.training.load import build_app
+from warren.model.events import (
+    AnyEvent,
+    CompDone,
+    JobFailed,
+    ParamsSaved,
+    RolledBack,
+    RoundsDone,
+    TasksDone,
+)
+from warren.model.job import Checkpoint, Evaluate, Job, Stop
+from warren.model.plan import Assignment
+from warren.model.run import Run
+
+pytestmark = pytest.mark.live
+
+EVERY = 3
+JOBS = (
+    job(0, sync="ring", scale=3, rounds=9, checkpoint=Checkpoint(every=EVERY)),
+    job(1, sync="ring", rounds=7, evaluate=Evaluate(every=4), params={"sleep_s": 0.01}),
+    job(2, rounds=8, checkpoint=Checkpoint(every=EVERY)),
+    job(3, sync="ring", scale=1, rounds=4, user="bob"),
+)
+
+
+def plain_bits(run: Run) -> dict[int, str]:
+    """By job, the hash that the plain engine gives."""
+    return {one.index: trained(run, one).digest for one in run.workload.jobs}
+
+
+def trained(run: Run, one: Job) -> PlainResult:
+    """What the plain loop gives."""
+    app = build_app(one, run.base)
+    numerics.pin()  # the app's module sets what it likes
+    return train(app, one)
+
+
+def bits(events: list[AnyEvent]) -> dict[int, str]:
+    """By job, the hash of what was saved."""
+    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+
+
+def scattered(run: Run, seed: int, devices: int) -> list[Assignment]:
+    """All jobs, some rounds at a time, each time on other devices; rings on as many as ranks."""
+    draw = random.Random(seed)
+    done = [0] * len(run.workload.jobs)
+    found: list[Assignment] = []
+    while left := [one for one in run.workload.jobs if done[one.index] < (one.rounds or 0)]:
+        one = draw.choice(left)
+        first = done[one.index]
+        rounds = min(draw.randint(1, 4), (one.rounds or 0) - first)
+        for shard, device in enumerate(draw.sample(range(devices), one.scale)):
+            found.append(Assignment(device, one.index, first, rounds, (shard,)))
+        done[one.index] += rounds
+    return found
+
+
+def killer(moments: dict[int, type], port: LivePort) -> Callable[[AnyEvent], None]:
+    """When so many barriers have passed, kills one process of a role."""
+    left, passed = dict(moments), [0]
+
+    def watch(event: AnyEvent) -> None:
+        passed[0] += isinstance(event, RoundsDone)
+        if isinstance(event, RoundsDone) and passed[0] in left:
+            kind = left.pop(passed[0])
+            pids = [pid for pid, role in port.processes().items() if isinstance(role, kind)]
+            for pid in pids[-1:]:
+                os.kill(pid, signal.SIGKILL)
+
+    return watch
+
+
+def test_ranks_that_move_between_devices_give_the_bits_of_one_process(tmp_path: Path) -> None:
+    run, costs = world(tmp_path, JOBS, devices=4)
+    expected = plain_bits(run)
+    with LivePort(run, costs, tmp_path / "run") as port:
+        pid = port.session
+        events = drive(port, scattered(run, 1, 4))
+    assert bits(events) == expected
+    assert not of(events, RolledBack)
+    assert not session(pid)
+    tasks = Counter(
+        (row.job, round_no, shard)
+        for row in accepted(events)
+        for round_no in range(row.round, row.round + row.rounds)
+        for shard in row.shards
+    )
+    assert tasks == Counter(
+        (one.index, round_no, shard)
+        for one in JOBS
+        for round_no in range(one.rounds or 0)
+        for shard in range(one.scale)
+    )
+
+
+@pytest.mark.parametrize("moments", [{5: RankRole, 14: RankRole}, {9: ExecutorRole, 16: RankRole}])
+def test_a_gang_that_loses_a_rank_or_a_device_goes_back_to_a_checkpoint_with_the_same_bits(
+    moments: dict[int, type], tmp_path: Path
+) -> None:
+    run, costs = world(tmp_path, JOBS, devices=4)
+    with LivePort(run, costs, tmp_path / "run") as port:
+        events = drive(port, scattered(run, 3, 4), killer(moments, port))
+    assert of(events, RolledBack)
+    assert bits(events) == plain_bits(run)
+
+
+def test_a_ring_holds_its_devices_from_its_first_task_to_its_last_barrier(tmp_path: Path) -> None:
+    """Emulated: rounds of the slowest COMP and T^s, and nothing else beside them."""
+    jobs = (
+        job(0, sync="ring", rounds=4),
+        job(1, sync="ring", rounds=3),
+        job(2, rounds=4, scale=1),
+    )
+    run, costs = world(tmp_path, jobs, devices=2, scale=1.0, comp_s=0.04, sync_s=0.03)
+    stretches = [Assignment(d, j, 0, jobs[j].rounds or 0, (d,)) for j in (0, 1) for d in (0, 1)]
+    with LivePort(run, costs, tmp_path / "run") as port:
+        events = drive(port, [*stretches, Assignment(1, 2, 0, 4, (0,))])
+    assert set(ended(events).values()) == {"finished"}
+    rows = sorted(of(events, TasksDone), key=lambda row: row.start_ns)
+    for row in rows:
+        if row.job < 2:
+            rounds, length_ns = row.rounds, row.end_ns - row.start_ns
+            assert length_ns >= rounds * 70_000_000
+            assert row.busy_ns >= rounds * 40_000_000
+    for device in (0, 1):
+        mine = [row for row in rows if row.device == device]
+        for before, after in pairwise(mine):
+            assert after.start_ns >= (before.end_ns if before.job < 2 else before.comp_end_ns)
+    left = {(event.job, event.device): event.time_ns for event in of(events, CompDone)}
+    for row in rows:
+        if row.job < 2:
+            assert left[row.job, row.device] == row.end_ns
+
+
+def test_a_ring_ends_by_its_stop_rule_in_the_round_of_the_plain_loop(tmp_path: Path) -> None:
+    stops = job(
+        0, sync="ring", scale=2, rounds=40, evaluate=Evaluate(every=2),
+        stop=Stop(metric="mse", falls_to=1.5),
+    )  # fmt: skip
+    run, costs = world(tmp_path, (stops,), devices=2)
+    result = trained(run, stops)
+    assert 2 < result.rounds < 40
+    with LivePort(run, costs, tmp_path / "run") as port:
+        events = drive(port, [Assignment(d, 0, 0, 40, (d,)) for d in (0, 1)])
+    assert of(events, RoundsDone)[-1].round + 1 == result.rounds
+    assert bits(events) == {0: result.digest}
+
+
+FAILING = {
+    "Raises": "app failed in rank",
+    "RaisesAtBirth": "no such data",
+    "Dies": "ended again and again, last: killed by SIGKILL",
+    "Exits": "app failed in rank",
+    "DiesInServer": "ended again and again, last: exit status 7",
+}
+"""App, and what is said of its end."""
+
+
+def test_a_ring_that_fails_says_why_and_fails_no_other(tmp_path: Path) -> None:
+    good = job(0, sync="ring", rounds=6)
+    bad = [
+        job(index, app, sync="ring", rounds=6, evaluate=Evaluate(every=1))
+        for index, app in enumerate(FAILING, start=1)
+    ]
+    run, costs = world(tmp_path, (good, *bad), devices=2)
+    order = [Assignment(d, j, r, 1, (d,)) for r in range(6) for j in range(6) for d in (0, 1)]
+    with LivePort(run, costs, tmp_path / "run") as port:
+        events = drive(port, order)
+    assert ended(events) == {0: "finished"} | dict.fromkeys(range(1, 6), "failed")
+    reasons = {event.job: event.reason for event in of(events, JobFailed)}
+    for index, said in enumerate(FAILING.values(), start=1):
+        assert said in reasons[index], reasons[index]
+    assert bits(events) == {0: trained(run, good).digest}
+
+
+def test_a_ring_that_gives_other_bits_when_it_runs_again_is_told_of(tmp_path: Path) -> None:
+    rings = (job(0, "Random", sync="ring", rounds=9, checkpoint=Checkpoint(every=3)),)
+    run, costs = world(tmp_path, rings, devices=2)
+    with LivePort(run, costs, tmp_path / "run") as port:
+        events = drive(
+            port, [Assignment(d, 0, 0, 9, (d,)) for d in (0, 1)], killer({5: RankRole}, port)
+        )
+    (failed,) = of(events, JobFailed)
+    assert "app is not deterministic" in failed.reason
+
+
+def test_a_ring_that_runs_too_long_ends_at_its_limit(tmp_path: Path) -> None:
+    hangs: Job = job(0, "Hangs", sync="ring", rounds=2, task_limit_ns=400_000_000)
+    run, costs = world(tmp_path, (hangs,), devices=2)
+    with LivePort(run, costs, tmp_path / "run") as port:
+        events = drive(port, [Assignment(d, 0, 0, 2, (d,)) for d in (0, 1)])
+    (failed,) = of(events, JobFailed)
+    assert "round 0 did not end within its limit of 0.4 s" in failed.reason
