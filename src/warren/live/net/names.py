@@ -16,6 +16,7 @@ from warren.model.testbed import Bed
 
 BRIDGE: Final = "br0"
 NIC: Final = "eth0"
+LOOPBACK: Final = "lo"
 NAMESPACES: Final = Path("/run/netns")
 """Where iproute2 keeps the names of namespaces."""
 HOSTS_FILES: Final = Path("/etc/netns")

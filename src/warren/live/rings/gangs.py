@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from warren.live.crew import Crew
 from warren.live.hands import Hands
 from warren.live.ledger import Ledger
+from warren.live.net.names import LOOPBACK, NIC
 from warren.live.pads import Pads
 from warren.live.rings.messages import GangReady, HandedOver, HandOver, Muster
 from warren.live.roles import RankRole
@@ -227,7 +228,7 @@ class Gangs:
             era=gang.era,
             round=gang.begin,
             meeting=str(hands.folder / f"meeting-{job.index}.{gang.life}"),
-            interface="lo",
+            interface=LOOPBACK if hands.local.testbed is None else NIC,
             pads=self._pads.table(hands.run.cluster.type_of_device[device]),
             rehearse=hands.rehearse,
             core=self._crew.core(device),
