@@ -74,8 +74,8 @@ def disturbed(arguments: list[str], out: Path, train_s: float, fault: Fault) -> 
 
 
 def job_of(victim: str) -> int:
-    """The job that a server belongs to, by its name."""
-    found = re.match(r"warren-serve-(\d+)", victim)
+    """The job that a server or a rank belongs to, by its name."""
+    found = re.match(r"warren-(?:serve|rank)-(\d+)", victim)
     return int(found[1]) if found else -1
 
 

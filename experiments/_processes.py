@@ -19,6 +19,7 @@ KINDS: Final = {
     "executor": "warren-exec-",
     "trainer": "warren-train-",
     "server": "warren-serve-",
+    "rank": "warren-rank-",
 }
 PROC: Final = Path("/proc")
 

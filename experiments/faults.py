@@ -5,6 +5,8 @@ trainer, executor, server, zygote or the controller is killed at a drawn moment,
 for the first three, one of them comes before anything trains. A run that ends by it is resumed.
 *schedules*: four policies on 1, 2 and 4 devices, with look-ahead and without. Every job must finish
 with the parameters of ``engine: plain``, and no more tasks may run again than promised.
+*rings*: rings beside jobs with servers. A rank is killed at ten drawn moments, the others at two
+each: the gang forms again, with the same bits.
 *planted*: an app whose tasks depend on a counter of its process must be caught, and the tensor
 named, when tasks run again.
 
@@ -27,6 +29,9 @@ from _parts import ask, make_parts
 SPINE: Final = Path(__file__).parent / "spine"
 KINDS: Final = ("trainer", "executor", "server", "zygote", "controller")
 MOMENTS: Final = 5
+RING_MOMENTS: Final[Mapping[str, int]] = {
+    "rank": 10, "executor": 2, "server": 2, "zygote": 2, "controller": 2
+}  # fmt: skip
 SERVERS: Final = (1, 2)
 PLACES: Final = ("hare", "hare-published", "gavel-fifo", "srtf")
 IN_FLIGHT: Final = 4
@@ -74,12 +79,36 @@ def under_faults(scratch: Path) -> list[Row]:
     return rows
 
 
+def rings_under_faults(scratch: Path) -> list[Row]:
+    """The same where jobs are rings."""
+    run = SPINE / "rings.yaml"
+    oracle = plain(run, scratch)
+    calm = scratch / "calm"
+    found = _common.warren_json("run", str(run), "--out", str(calm))
+    train_s = found["makespan_s"] * time_scale(run)
+    rows = [show({"kind": "none", "wrong": differing(oracle, calm) + unchecked(calm)})]
+    for kind, moments in RING_MOMENTS.items():
+        for moment in range(moments):
+            out = scratch / f"{kind}-{moment}"
+            fault = _disturb.drawn(kind, moment, moments, SEED, early=False)
+            outcome = _disturb.disturbed([str(run)], out, train_s, fault)
+            row = row_of(oracle, out, fault, outcome, SPINE / "rings-jobs.yaml")
+            rows.append(show({"kind": kind, **row}))
+    return rows
+
+
 def time_scale(run: Path) -> float:
     """Real seconds of one cluster second."""
     return float(yaml.safe_load(run.read_text())["cluster"]["emulate"]["time_scale"])
 
 
-def row_of(oracle: Mapping[str, str], out: Path, fault: Fault, outcome: Outcome) -> Row:
+def row_of(
+    oracle: Mapping[str, str],
+    out: Path,
+    fault: Fault,
+    outcome: Outcome,
+    jobs: Path = SPINE / "faults-jobs.yaml",
+) -> Row:
     """One disturbed run; ``wrong`` is empty if all is well."""
     row: Row = {"early": fault.early, "fraction": round(fault.fraction, 3)}
     row["victim"] = outcome.victim
@@ -91,20 +120,27 @@ def row_of(oracle: Mapping[str, str], out: Path, fault: Fault, outcome: Outcome)
     else:
         found = _disturb.summary(out)
         keys = ("redone_tasks", "rollbacks", "resumed", "tasks")
-        row |= {key: found[key] for key in keys} | {"allowed": allowed(fault.kind, outcome.victim)}
+        row |= {key: found[key] for key in keys} | {"allowed": allowed(fault.kind, outcome.victim, jobs)}
         if row["redone_tasks"] > row["allowed"]:
             wrong.append(f"{row['redone_tasks']} tasks ran again, {row['allowed']} are allowed")
         wrong += differing(oracle, out) + unchecked(out)
     return row | {"wrong": wrong}
 
 
-def allowed(kind: str, victim: str) -> int:
+def allowed(kind: str, victim: str, file: Path) -> int:
     """Most tasks that may run again: those in flight, or one checkpoint interval and its round."""
-    if kind in ("trainer", "executor"):
-        return 1 if kind == "trainer" else IN_FLIGHT
-    jobs = yaml.safe_load((SPINE / "faults-jobs.yaml").read_text())["jobs"]
-    lost = [jobs[_disturb.job_of(victim)]] if kind == "server" else jobs
-    return sum((job["checkpoint"]["every"] + 1) * job["scale"] for job in lost)
+    jobs = yaml.safe_load(file.read_text())["jobs"]
+    rings = [job for job in jobs if job.get("sync") == "ring"]
+    if kind == "trainer":
+        return 1
+    if kind == "executor":  # the ring that was on its device goes back
+        return IN_FLIGHT + max((_interval(job) for job in rings), default=0)
+    lost = [jobs[_disturb.job_of(victim)]] if kind in ("server", "rank") else jobs
+    return sum(_interval(job) for job in lost)
+
+
+def _interval(job: Row) -> int:
+    return int((job["checkpoint"]["every"] + 1) * job["scale"])
 
 
 def under_schedules(scratch: Path) -> list[Row]:
@@ -147,6 +183,7 @@ def planted(scratch: Path) -> list[Row]:
 MAKE: Final[dict[str, Callable[[Path], list[Row]]]] = {
     "faults": under_faults,
     "schedules": under_schedules,
+    "rings": rings_under_faults,
     "planted": planted,
 }
 
