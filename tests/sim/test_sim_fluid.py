@@ -1,0 +1,311 @@
+"""Rings whose bytes share links as fluids do: numbers by hand, and a second simulation."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sim_worlds import Planned, World, plan_of
+from test_sim_rings import MB, Rows, S, ends_s, gang, world
+
+from warren.core.loop import Core
+from warren.cost.fluid import fluid_round_s_J
+from warren.cost.ring_run import (
+    fluid_network,
+    least_fluid_exchange_s_J,
+    ring_exchanges,
+    with_rings,
+)
+from warren.model.cluster import Network
+from warren.model.costs import CostTable
+from warren.model.run import Run, Truth
+from warren.sim.copies import sim_port
+from warren.sim.flows import Pool
+from warren.sim.fluid import FluidPort
+
+
+def fluid(
+    held: list[int], jobs: list[tuple[int, int, int]], nic_MB_s: list[int] | None = None
+) -> World:
+    """The world of ``test_sim_rings``: a second of COMP, 2 MB, 1 MB/s or these, 10 ms a host."""
+    one = world(held, jobs, model="fluid")
+    cluster = one.run.cluster
+    hosts = tuple(
+        replace(host, nic_bps=8e6 * rate)
+        for host, rate in zip(cluster.hosts, nic_MB_s or [1] * len(held), strict=True)
+    )
+    cluster = replace(cluster, hosts=hosts, network=Network(model="fluid", xi2_s=0.01))
+    return World(replace(one.run, cluster=cluster), one.costs)
+
+
+def with_costs(one: World, comp_s: list[float], model_mb: list[float]) -> World:
+    shape = one.costs.comp_ns_JT.shape
+    costs = CostTable(
+        comp_ns_JT=np.array([round(c * S) for c in comp_s]).reshape(shape),
+        sync_ns_JT=np.zeros(shape, dtype=np.int64),
+        fits_JT=np.ones(shape, dtype=np.bool_),
+        model_bytes_J=np.array([round(m * MB) for m in model_mb]),
+    )
+    return World(one.run, costs)
+
+
+def test_a_ring_alone_takes_computation_latency_and_its_bytes_over_its_slowest_card() -> None:
+    """2 MB over 1 MB/s for two workers: 1 + 0.02 + 2 s; within a host over 100 MB/s: 1.03 s."""
+    one = fluid([1, 1, 2], [(0, 2, 10), (0, 2, 10)], [4, 1, 4])
+    found = ends_s(one, gang(0, [0, 1], 10) + gang(1, [2, 3], 10))
+    assert found == pytest.approx([10 * 3.02, 10 * 1.03])
+
+
+def test_rings_in_step_have_half_of_their_link_each() -> None:
+    one = fluid([2, 2], [(0, 2, 5), (0, 2, 5)])
+    found = ends_s(one, gang(0, [0, 2], 5) + gang(1, [1, 3], 5))
+    assert found == pytest.approx([5 * 5.02] * 2)
+
+
+def test_rings_that_send_while_the_other_computes_do_not_disturb_each_other() -> None:
+    """2 s of COMP, 1 s of sending; the second ring begins 1.5 s later, so they never meet."""
+    one = with_costs(fluid([2, 2], [(0, 2, 20), (1500 * MB, 2, 20)]), [2.0, 2.0], [1.0, 1.0])
+    found = ends_s(one, gang(0, [0, 2], 20) + gang(1, [1, 3], 20))
+    assert found == pytest.approx([20 * 3.02, 1.5 + 20 * 3.02])
+
+
+def test_what_is_left_of_an_exchange_goes_on_at_the_new_rate() -> None:
+    """One sends 2 MB from 1.02 s on. The other, a second later, has half of the link from 2.02 s
+    on: a MB is left, which takes 2 s. Then the other's second MB goes alone."""
+    one = fluid([2, 2], [(0, 2, 1), (S, 2, 1)])
+    assert ends_s(one, gang(0, [0, 2], 1) + gang(1, [1, 3], 1)) == pytest.approx([4.02, 5.02])
+
+
+def test_a_ring_bound_elsewhere_leaves_the_rest_of_a_shared_link() -> None:
+    """Hosts of 1, 4, 4 MB/s. Ring 0 on the first two has 1; ring 1 on the last two has 3: its
+    2 MB in 2/3 s."""
+    one = fluid([1, 2, 1], [(0, 2, 1), (0, 2, 1)], [1, 4, 4])
+    found = ends_s(one, gang(0, [0, 1], 1) + gang(1, [2, 3], 1))
+    assert found == pytest.approx([3.02, 1.02 + 2 / 3])
+
+
+def test_rings_without_bytes_or_with_one_worker_send_nothing() -> None:
+    one = with_costs(fluid([2, 2], [(0, 2, 3), (0, 1, 3), (0, 1, 3)]), [1.0] * 3, [0.0, 9.0, 9.0])
+    found = ends_s(one, gang(0, [0, 2], 3) + gang(1, [1], 3) + gang(2, [3], 3))
+    assert found == pytest.approx([3 * 1.02, 3 * 1.01, 3 * 1.01])
+
+
+def test_rounds_that_take_no_time_take_one_nanosecond() -> None:
+    one = with_costs(fluid([2, 2], [(0, 2, 7), (0, 2, 7)]), [0.0] * 2, [0.0] * 2)
+    free = World(
+        replace(one.run, cluster=replace(one.run.cluster, network=Network(model="fluid"))),
+        one.costs,
+    )
+    assert ends_s(free, gang(0, [0, 2], 7) + gang(1, [1, 3], 7)) == [7e-9, 7e-9]
+
+
+def max_min(capacity: list[Fraction], crossed: dict[int, set[int]]) -> dict[int, Fraction]:
+    """Of the hosts, the one with the least for each of its rings sets their rates; and so on."""
+    left, rates = dict(enumerate(capacity)), dict[int, Fraction]()
+    while len(rates) < len(crossed):
+        on = {h: [j for j in crossed if h in crossed[j] and j not in rates] for h in left}
+        least, host = min((left[h] / len(on[h]), h) for h in left if on[h])
+        for job in on[host]:
+            rates[job] = least
+            for crosses in crossed[job]:
+                left[crosses] -= least
+    return rates
+
+
+def step_by_step(one: World, rows: Rows) -> list[float]:
+    """When each ring ends, in exact fractions of a second: every phase of every round by itself."""
+    cluster, jobs = one.run.cluster, one.run.workload.jobs
+    nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
+    inner = [Fraction(int(host.intra_bps or 0), 8) for host in cluster.hosts]
+    hosts = [host.name for host in cluster.hosts]
+    host_of = [hosts.index(device.host) for device in cluster.devices]
+    devices = {job.index: [row[4] for row in rows if row[0] == job.index] for job in jobs}
+    queues = {d: [row[0] for row in rows if row[4] == d] for d in range(len(host_of))}
+    on = {job: {host_of[d] for d in devices[job]} for job in devices}
+    sent = {
+        job.index: Fraction(
+            2 * int(one.costs.model_bytes_J[job.index]) * (job.scale - 1), job.scale
+        )  # type: ignore[index]
+        for job in jobs
+    }
+    wait = {
+        job.index: Fraction(int(one.costs.comp_ns_JT[job.index, 0]), S)
+        + len(on[job.index]) * Fraction(1, 100)
+        for job in jobs
+    }
+    arrival = {job.index: Fraction(job.arrival_ns, S) for job in jobs}
+    left = {job.index: job.rounds or 0 for job in jobs}
+    bytes_left, until = dict[int, Fraction](), dict[int, Fraction]()
+    ends, now = [Fraction(0)] * len(jobs), Fraction(0)
+    while any(left.values()):
+        again = True
+        while again:
+            again = False
+            for job in list(left):
+                free = all(queues[d] and queues[d][0] == job for d in devices[job])
+                if left[job] and arrival[job] <= now and free and job not in until | bytes_left:
+                    until[job], again = now + wait[job], True
+                if until.get(job) == now:
+                    del until[job]
+                    bytes_left[job], again = sent[job], True
+                if bytes_left.get(job) == 0:
+                    del bytes_left[job]
+                    left[job], again = left[job] - 1, True
+                    if not left[job]:
+                        ends[job] = now
+                        for device in devices[job]:
+                            queues[device].pop(0)
+        crossed = {job: on[job] for job in bytes_left if len(on[job]) > 1}
+        rates = max_min(nic, crossed)
+        rates |= {job: inner[min(on[job])] for job in bytes_left if job not in crossed}
+        steps = [now + bytes_left[job] / rates[job] for job in bytes_left]
+        steps += [*until.values(), *(at for at in arrival.values() if at > now)]
+        then = min(steps, default=now)
+        for job in bytes_left:
+            bytes_left[job] -= rates[job] * (then - now)
+        now = then
+    return [float(end) for end in ends]
+
+
+def drawn(seed: int) -> tuple[World, Rows]:
+    draw = random.Random(seed)
+    held = [draw.randint(1, 8) for _ in range(draw.randint(2, 4))]
+    count = sum(held)
+    jobs = sorted(
+        (draw.choice([0, 0, 0, 1, 7, 30]) * S + draw.randrange(S) * draw.randint(0, 1),
+         draw.randint(1, min(5, count)), draw.randint(1, 12)) for _ in range(draw.randint(4, 12))
+    )  # fmt: skip
+    one = with_costs(
+        fluid(held, jobs, [draw.choice([1, 1, 2, 5]) for _ in held]),
+        [draw.randint(0, 2000) / 1000 for _ in jobs],
+        [draw.choice([0, *range(1, 3000)]) / 1000 for _ in jobs],
+    )
+    rows = [
+        row for k, (_, scale, rounds) in enumerate(jobs)
+        for row in gang(k, draw.sample(range(count), scale), rounds)
+    ]  # fmt: skip
+    return one, rows
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rings_end_when_a_simulation_of_every_step_in_fractions_says(seed: int) -> None:
+    """To a nanosecond for each rounding on the way; the order in which rings begin hides nothing
+    here, since each place in a queue is the plan's."""
+    one, rows = drawn(seed)
+    assert ends_s(one, rows) == pytest.approx(step_by_step(one, rows), abs=1e-6)
+
+
+def journal(one: World, rows: Rows) -> bytes:
+    written = bytearray()
+    core = Core(
+        run=one.run, costs=one.costs, policy=Planned(plan_of(rows)),
+        port=sim_port(one.run, one.costs), sink=written.extend, world="sim", check=True,
+    )  # fmt: skip
+    core.execute()
+    return bytes(written)
+
+
+def test_the_same_rings_leave_the_same_journal() -> None:
+    for seed in range(5):
+        assert journal(*drawn(seed)) == journal(*drawn(seed))
+
+
+def test_one_stretch_and_stretches_of_one_round_end_alike() -> None:
+    one = fluid([2, 2, 2], [(0, 2, 9), (4 * S, 2, 3), (5 * S, 3, 4)])
+    whole = gang(0, [0, 2], 9) + gang(1, [1, 3], 3) + gang(2, [1, 3, 4], 4)
+    cut = [
+        row
+        for job, devices, rounds in ((0, [0, 2], 9), (1, [1, 3], 3), (2, [1, 3, 4], 4))
+        for r in range(rounds)
+        for row in gang(job, devices, 1, r)
+    ]
+    assert ends_s(one, cut) == ends_s(one, whole)
+
+
+def test_with_noise_each_round_has_its_own_time_and_rings_still_share() -> None:
+    one = fluid([2, 2], [(0, 2, 50), (0, 2, 50)])
+    noisy = World(replace(one.run, truth=Truth(task_cv=0.3, seed=1)), one.costs)
+    found = ends_s(noisy, gang(0, [0, 2], 50) + gang(1, [1, 3], 50))
+    # The link is busy for 4 s a pair of rounds, at least; alone a round takes 3.02 s.
+    assert all(50 * 4 < end < 50 * 5.02 * 1.1 for end in found)
+    single = fluid([2, 2], [(0, 2, 50)])
+    noisy = World(replace(single.run, truth=Truth(task_cv=0.3, seed=1)), single.costs)
+    (alone,) = ends_s(noisy, gang(0, [0, 2], 50))
+    assert 50 * 3.02 * 1.01 < alone < 50 * 3.02 * 1.3
+
+
+def test_a_ring_alone_takes_what_the_closed_form_says() -> None:
+    draw = random.Random(3)
+    one = fluid([1, 3, 2, 2], [(0, scale, 1) for scale in range(1, 9)], [1, 5, 2, 2])
+    rings = ring_exchanges(one.run.workload.jobs, one.costs)
+    least_s_J = least_fluid_exchange_s_J(one.run.cluster, rings)
+    met = set[int]()
+    for _ in range(300):
+        for job in one.run.workload.jobs:
+            places = draw.sample(range(8), job.scale)
+            workers_JS = np.zeros((8, 4), dtype=np.int64)
+            port = FluidPort(one.run, one.costs)
+            workers_JS[job.index] = port._links.workers_S(places)
+            took_s = fluid_round_s_J(fluid_network(one.run.cluster), rings, workers_JS)[job.index]
+            assert took_s >= least_s_J[job.index]
+            if took_s <= least_s_J[job.index] + 3e-9:
+                met.add(job.index)
+    assert met == set(range(8))  # the least is that of a place
+    raised = with_rings(one.run, one.costs).sync_ns_JT
+    assert raised[:, 0].tolist() == [round(one_s * S) for one_s in least_s_J.tolist()]
+
+
+def test_an_intra_that_is_slower_than_the_card_is_never_below_the_least() -> None:
+    one = fluid([2, 2], [(0, 2, 1)], [400, 400])
+    (least_s,) = least_fluid_exchange_s_J(
+        one.run.cluster, ring_exchanges(one.run.workload.jobs, one.costs)
+    ).tolist()
+    assert least_s == pytest.approx(0.02 + 2 / 400, abs=3e-9)  # two hosts beat 0.01 + 2 / 100
+
+
+def test_parameter_servers_beside_rings_take_their_t_s_and_slow_none() -> None:
+    one = fluid([2, 2], [(0, 2, 4), (0, 1, 4)])
+    jobs = list(one.run.workload.jobs)
+    jobs[1] = replace(jobs[1], sync="ps")
+    sync = one.costs.sync_ns_JT.copy()
+    mixed: Run = replace(one.run, workload=replace(one.run.workload, jobs=tuple(jobs)))
+    assert sync[1, 0] == 3 * S
+    found = ends_s(World(mixed, one.costs), gang(0, [0, 2], 4) + gang(1, [1], 4))
+    assert found == pytest.approx([4 * 3.02, 4 * 4])
+
+
+def test_a_ring_that_is_alone_again_takes_its_rounds_in_one_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken, step = [], FluidPort._step
+
+    def counted(port: FluidPort, pool: Pool) -> None:
+        taken.append(pool)
+        step(port, pool)
+
+    monkeypatch.setattr(FluidPort, "_step", counted)
+    one = fluid([2, 2], [(0, 2, 10**6), (100 * S, 2, 2)])
+    first, second = ends_s(one, gang(0, [0, 2], 10**6) + gang(1, [1, 3], 2))
+    assert 106 < second < 112
+    assert 0 < first - 10**6 * 3.02 < 4
+    assert len(taken) < 20
+
+
+def test_most_drawn_worlds_have_rings_that_send_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second simulation has something to find."""
+    senders, share = [0], Pool.share
+
+    def counted(pool: Pool, now: int) -> None:
+        senders.append(sum(flow.sends for flow in pool.flows))
+        share(pool, now)
+
+    monkeypatch.setattr(Pool, "share", counted)
+    shared = 0
+    for seed in range(60):
+        senders[:] = [0]
+        ends_s(*drawn(seed))
+        shared += max(senders) > 1
+    assert shared > 30
