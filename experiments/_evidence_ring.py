@@ -39,7 +39,8 @@ def tables(result: Mapping[str, Any]) -> str:
         "xi1 (1 + alpha) only; 1 is equal sharing of the link. *Jobs left out*: every number of "
         "jobs is predicted from the others; a job alone is the hardest, as all slow-downs count "
         "from it. The model `fluid` has no slope: jobs that send at once share a link equally, "
-        "which is a slope of 1. Fitted to *a job alone*, it has seen no contention, and predicts "
+        "which is a slope of 1; all are taken to be in step, which is the longest that it gives. "
+        "Fitted to *a job alone*, it has seen no contention, and predicts "
         "2 jobs and more. b^e is what the form needs to "
         "give the measured times; the table does not say which links and which all-reduce it "
         "was.\n\n" + table(head, rows) + "\n\n" + _shape(first)

@@ -94,23 +94,7 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        (
-            "model: constant",
-            "model: fluids",
-            "network.model: 'fluids' is unknown; allowed: constant, lane, contention, fluid",
-        ),
         ("model: constant", "xi1: 0.5", "network: xi1 belongs to model: contention"),
-        (
-            "model: constant",
-            "model: lane, xi2: 1 ms",
-            "network: xi2 belongs to model: contention or fluid",
-        ),
-        (
-            "model: constant",
-            "model: fluid, xi2: 1 ms, reading: ours, alpha: 0.1",
-            "network: alpha belongs to model: contention",
-        ),
-        ("model: constant", "model: fluid, xi2: -1 ms", "network.xi2: "),
         ("engine: local", "engine: {ray: x}", "engine: {ray: ...} is not available yet"),
         ("engine: local", "engine: 5", "engine: 5 is unknown; allowed: plain, local"),
         ("name: t,", "name: v-0,", "hosts[1].name: host v-0 stands twice"),
