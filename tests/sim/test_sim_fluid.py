@@ -94,9 +94,28 @@ def journal(one: World, rows: Rows) -> bytes:
     return bytes(written)
 
 
+def test_rings_end_no_earlier_than_with_all_links_to_themselves() -> None:
+    """What bounds count on: T^s as ``with_rings`` states it, after the longest COMP."""
+    for seed in range(30):
+        one, rows = drawn(seed)
+        least_s = with_rings(one.run, one.costs).sync_ns_JT[:, 0] / S
+        for job, end_s in zip(one.run.workload.jobs, ends_s(one, rows), strict=True):
+            comp_s = float(one.costs.comp_ns_JT[job.index, 0]) / S
+            lasts_s = end_s - job.arrival_ns / S
+            assert lasts_s >= (job.rounds or 0) * (comp_s + least_s[job.index]) - 1e-12 * end_s
+
+
 def test_the_same_rings_leave_the_same_journal() -> None:
     for seed in range(5):
         assert journal(*drawn(seed)) == journal(*drawn(seed))
+
+
+def test_a_ring_that_waits_for_a_switch_sends_nothing_meanwhile() -> None:
+    """The second follows the first on its devices, 5 s after 3.02 s. The third comes in between."""
+    one = fluid([2, 2], [(0, 2, 1), (0, 2, 1), (4 * S, 2, 1)])
+    costs = replace(one.costs, switch_ns_JT=np.full((3, 1), 5 * S))
+    rows = gang(0, [0, 2], 1) + gang(1, [0, 2], 1) + gang(2, [1, 3], 1)
+    assert ends_s(World(one.run, costs), rows) == pytest.approx([3.02, 3.02 + 5 + 3.02, 4 + 3.02])
 
 
 def test_one_stretch_and_stretches_of_one_round_end_alike() -> None:
