@@ -3,8 +3,8 @@
 A ring is a gang of as many devices as tasks a round. A job with parameter servers is planned as one
 too: it then holds its devices to its end, and exchanges in T^s; of more tasks than devices that fit
 it each device has some. Rings that cross hosts slow each other down under ``network: contention``;
-under ``fluid`` plans estimate by the same formula, as if all on a link sent all of the time. Else an
-exchange takes the T^s of the slowest device.
+under ``fluid`` plans estimate by the same formula, as if all on a link sent all of the time. Else
+an exchange takes the T^s of the slowest device.
 """
 
 from __future__ import annotations
