@@ -120,7 +120,8 @@ def row_of(
     else:
         found = _disturb.summary(out)
         keys = ("redone_tasks", "rollbacks", "resumed", "tasks")
-        row |= {key: found[key] for key in keys} | {"allowed": allowed(fault.kind, outcome.victim, jobs)}
+        row |= {key: found[key] for key in keys}
+        row["allowed"] = allowed(fault.kind, outcome.victim, jobs)
         if row["redone_tasks"] > row["allowed"]:
             wrong.append(f"{row['redone_tasks']} tasks ran again, {row['allowed']} are allowed")
         wrong += differing(oracle, out) + unchecked(out)

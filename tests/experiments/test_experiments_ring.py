@@ -35,6 +35,42 @@ def test_the_recorded_fit_is_the_one_made_now(averaged: RingPoints) -> None:
     assert made["left_out"]["largest"] == pytest.approx(recorded["left_out"]["largest"], abs=2e-4)
 
 
+def test_equal_parts_fit_measured_all_reduces_as_well_as_a_fitted_slope(
+    averaged: RingPoints,
+) -> None:
+    """The fluid model has two unknowns, contention three."""
+    found = ring_tables.fluid(averaged)
+    assert np.abs(found.error_N).mean() < 0.03
+    assert np.abs(found.error_N).max() < 0.12
+
+
+def test_a_job_alone_predicts_several_to_a_fifth_and_mostly_too_short(
+    averaged: RingPoints,
+) -> None:
+    error_N = ring_tables.fluid_alone(averaged).error_N[averaged.contenders_N > 1]
+    assert np.abs(error_N).max() < 0.2
+    assert (error_N < 0).mean() > 0.9
+
+
+def test_the_recorded_fluid_fits_are_those_made_now(averaged: RingPoints) -> None:
+    recorded = _common.earlier("ring_tables")["averaged"]
+    for name, fit in (("fluid", ring_tables.fluid), ("fluid_alone", ring_tables.fluid_alone)):
+        made = np.abs(fit(averaged).error_N)
+        assert made.mean() == pytest.approx(recorded[name]["all"]["mean"], abs=2e-4)
+        assert made.max() == pytest.approx(recorded[name]["all"]["largest"], abs=2e-4)
+
+
+def test_least_squares_of_equal_parts_are_smaller_than_any_neighbours(
+    averaged: RingPoints,
+) -> None:
+    found = ring_tables.fluid(averaged)
+    least = (found.error_N**2).sum()
+    for name in ("outer_bytes_per_s", "xi2_s"):
+        for factor in (0.99, 1.01):
+            other = replace(found, **{name: factor * getattr(found, name)})
+            assert (other.errors(averaged) ** 2).sum() > least
+
+
 def test_least_absolute_errors_have_a_smaller_sum_than_any_neighbour(averaged: RingPoints) -> None:
     found = ring_tables.least_absolute(averaged)
     least = np.abs(found.error_N).sum()

@@ -78,6 +78,17 @@ def test_rings_end_when_the_plan_says(place: str, options: dict[str, object], mo
 
 
 @pytest.mark.parametrize(("place", "options"), PLACES)
+def test_plans_of_equal_parts_run_where_rings_share_links_as_fluids_do(
+    place: str, options: dict[str, object]
+) -> None:
+    """Plans have each ring on a link send all of the time, so they are done by when they say."""
+    for seed, load in ((1, None), (2, 1.0)):
+        history, memory, _ = simulated(rings(seed, "fluid", load=load), place, options)
+        assert np.all(history.finish_ns_J > 0)
+        assert history.finish_ns_J.max() <= memory.end_ns_J.max() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("place", "options"), PLACES)
 def test_the_same_seed_gives_the_same_journal(place: str, options: dict[str, object]) -> None:
     first, second = (simulated(rings(4), place, options)[2] for _ in range(2))
     assert first == second

@@ -221,6 +221,14 @@ def test_a_least_exchange_is_no_longer_than_one_at_any_place() -> None:
     assert raised[:, 0].tolist() == [round(one_s * S) for one_s in least_s.tolist()]
 
 
+@pytest.mark.parametrize("model", ["contention", "fluid"])
+def test_a_ring_larger_than_the_cluster_keeps_its_t_s(model: str) -> None:
+    one = world([2, 2], [(0, 4, 1), (0, 5, 1)], model=model)
+    exchange_ns, kept_ns = with_rings(one.run, one.costs).sync_ns_JT[:, 0].tolist()
+    assert kept_ns == 3 * S
+    assert 0 < exchange_ns != 3 * S
+
+
 def test_a_network_is_that_of_the_slowest_links() -> None:
     assert ring_network(cluster([1, 2])) == RingNetwork(
         inner_bytes_per_s=1e8, outer_bytes_per_s=1e6, xi1=0.5, xi2_s=0.01, alpha=0.2

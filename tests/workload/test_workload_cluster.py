@@ -6,6 +6,7 @@ import pytest
 from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.cluster import Emulate, Host, Local, Network
+from warren.model.errors import SpecError
 from warren.model.overheads import Overheads
 from warren.model.switching import PCIE3_X16_BYTES_PER_S, Switching
 from warren.workload.load import load_cluster, run_from_dict
@@ -51,6 +52,35 @@ def test_without_described_types_any_type_goes() -> None:
     text = "hosts: [{name: a, devices: {B: 1, A: 1}}]"
     cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
     assert cluster.type_names == ("B", "A")
+
+
+def test_a_fluid_network_has_the_overhead_of_a_host_and_nothing_else_of_contention() -> None:
+    text = CLUSTER.replace("model: constant", "model: fluid, xi2: 3 ms")
+    network = load_cluster("c.yaml", reader({"c.yaml": text, "machine.yaml": MACHINE})).network
+    assert network == Network(model="fluid", xi2_s=0.003)
+
+
+@pytest.mark.parametrize(
+    ("network", "line"),
+    [
+        (
+            "model: fluids",
+            "network.model: 'fluids' is unknown; allowed: constant, lane, contention",
+        ),
+        ("model: lane, xi2: 1 ms", "network: xi2 belongs to model: contention or fluid"),
+        ("xi2: 1 ms, reading: ours", "network: reading belongs to model: contention"),
+        ("model: fluid, xi2: 0, alpha: 0.1", "network: alpha belongs to model: contention"),
+        ("model: fluid, xi2: -1 ms", "network.xi2: '-1 ms' is not a time"),
+        ("model: fluid, nic: 1 Gbps", "network.nic: unknown field; allowed: alpha, model, reading"),
+    ],
+)
+def test_a_wrong_network_says_which_model_has_what(network: str, line: str) -> None:
+    text = CLUSTER.replace("model: constant", network)
+    with pytest.raises(SpecError) as caught:
+        load_cluster("c.yaml", reader({"c.yaml": text, "machine.yaml": MACHINE}))
+    (found,) = str(caught.value).splitlines()
+    assert found.startswith("c.yaml:")
+    assert line in found
 
 
 def test_network_engine_and_emulation_are_read() -> None:

@@ -43,12 +43,16 @@ HOSTS = st.fixed_dictionaries(
     },
     optional={"memory": SIZES, "nic": RATES, "intra": RATES, "disk": DISKS},
 )
-NETWORKS = st.sampled_from([{"model": "constant"}, {"model": "lane"}]) | st.fixed_dictionaries(
-    {"model": st.just("contention")},
-    optional={
-        "xi1": st.floats(0, 1), "xi2": st.floats(0, 1e6), "alpha": st.floats(0, 100),
-        "reading": st.sampled_from(["ours", "published"]),
-    },
+NETWORKS = (
+    st.sampled_from([{"model": "constant"}, {"model": "lane"}])
+    | st.fixed_dictionaries(
+        {"model": st.just("contention")},
+        optional={
+            "xi1": st.floats(0, 1), "xi2": st.floats(0, 1e6), "alpha": st.floats(0, 100),
+            "reading": st.sampled_from(["ours", "published"]),
+        },
+    )
+    | st.fixed_dictionaries({"model": st.just("fluid")}, optional={"xi2": st.floats(0, 1e6)})
 )  # fmt: skip
 STOPS = st.builds(
     lambda metric, key, value: {"metric": metric, key: value},

@@ -94,7 +94,6 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        ("constant", "fluid", "network.model: fluid is not available yet; allowed: constant, lane"),
         ("model: constant", "xi1: 0.5", "network: xi1 belongs to model: contention"),
         ("engine: local", "engine: {ray: x}", "engine: {ray: ...} is not available yet"),
         ("engine: local", "engine: 5", "engine: 5 is unknown; allowed: plain, local"),

@@ -9,12 +9,13 @@ from math import inf
 
 import numpy as np
 
+from warren.cost.fluid import FluidNetwork
 from warren.cost.ring import FloatArray, RingJobs, RingNetwork, round_at_s_J
 from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
 from warren.model.costs import CostTable, IntArray
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.model.units import seconds_to_ns
+from warren.model.units import NS_PER_S, seconds_to_ns
 
 
 def ring_network(cluster: Cluster) -> RingNetwork:
@@ -48,17 +49,32 @@ def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
     )
 
 
-def with_rings(run: Run, costs: CostTable) -> CostTable:
-    """Costs with the T^s of each ring under ``network: contention``: alone, at its best place.
+def fluid_network(cluster: Cluster) -> FluidNetwork:
+    """The links that ``network: fluid`` shares, each host's own; what is not stated: as above."""
+    hosts = cluster.hosts
+    return FluidNetwork(
+        nic_bytes_per_s_S=np.array([(one.nic_bps or REFERENCE_NIC_BPS) / 8 for one in hosts]),
+        inner_bytes_per_s_S=np.array([(one.intra_bps or inf) / 8 for one in hosts]),
+        xi2_s=cluster.network.xi2_s,
+    )
 
-    No placement exchanges faster, whatever else runs, so bounds that count T^s hold.
+
+def with_rings(run: Run, costs: CostTable) -> CostTable:
+    """Costs with the T^s of each ring where rings share links: alone, at its best place.
+
+    No placement exchanges faster, whatever else runs, so bounds that count T^s hold. A ring larger
+    than the cluster keeps its T^s: it will be refused when it is to be placed.
     """
     rings = [job for job in run.workload.jobs if job.sync == "ring"]
-    if not rings or run.cluster.network.model != "contention":
+    if not rings or not run.cluster.network.slows_rings:
         return costs
-    least_s_J = least_exchange_s_J(run.cluster, ring_exchanges(rings, costs))
+    fluid = run.cluster.network.model == "fluid"
+    least = least_fluid_exchange_s_J if fluid else least_exchange_s_J
+    least_s_J = least(run.cluster, ring_exchanges(rings, costs))
     sync_ns_JT = costs.sync_ns_JT.copy()
     for job, least_s in zip(rings, least_s_J.tolist(), strict=True):
+        if least_s == inf:
+            continue
         fits_T = costs.fits_JT[job.index]
         sync_ns_JT[job.index, fits_T] = seconds_to_ns(least_s)
     return replace(costs, sync_ns_JT=sync_ns_JT)
@@ -81,6 +97,25 @@ def least_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
         inf,
     )
     return np.where(rings.workers_J <= most, np.minimum(on_one_s_J, spread_s_J), spread_s_J)
+
+
+def least_fluid_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
+    """The same over the links of ``fluid``: for each rate of a card, as few hosts as will do of
+    those that have it. 2 ns less, since the simulator rounds the parts of an exchange, not it."""
+    network, held = fluid_network(cluster), devices_S(cluster)
+    sent_J, workers_J = rings.sent_bytes_J, rings.workers_J
+    large_JS = (workers_J[:, None] <= held) & (held > 0)
+    inner_J = np.where(large_JS, network.inner_bytes_per_s_S, 0).max(axis=1, initial=0)
+    least_s_J = np.full(len(workers_J), inf)
+    np.divide(sent_J, inner_J, out=least_s_J, where=inner_J > 0)
+    least_s_J += network.xi2_s
+    for rate in np.unique(network.nic_bytes_per_s_S):
+        room = np.cumsum(np.sort(held[(network.nic_bytes_per_s_S >= rate) & (held > 0)])[::-1])
+        fits_J = (workers_J > 1) & (workers_J <= room.max(initial=0)) & (len(room) > 1)
+        hosts_J = np.maximum(2, np.searchsorted(room, workers_J) + 1)
+        spread_s_J = network.xi2_s * hosts_J + sent_J / rate
+        least_s_J = np.where(fits_J, np.minimum(least_s_J, spread_s_J), least_s_J)
+    return np.maximum(0.0, least_s_J - 2 / NS_PER_S)
 
 
 def devices_S(cluster: Cluster) -> IntArray:

@@ -49,11 +49,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Which model prices synchronisation; ``fluid`` is not there yet.
+    """Which model prices synchronisation.
 
-    The others are of ``contention`` alone, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
+    The others are of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
     the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
     of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
+    ``fluid`` (``warren.cost.fluid``) has ``xi2_s`` alone.
     """
 
     model: NetworkModel = "constant"
@@ -61,6 +62,11 @@ class Network:
     xi2_s: float = 0.0
     alpha: float = 0.0
     reading: RingReading = "ours"
+
+    @property
+    def slows_rings(self) -> bool:
+        """Whether rings share links; else their exchanges take T^s."""
+        return self.model in ("contention", "fluid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,6 +174,10 @@ def sim_port(run: Run, costs: CostTable) -> SimPort:
         As for ``SimPort``, or if overheads make tasks longer than time can count.
     """
     if any(job.sync == "ring" for job in run.workload.jobs):
+        if run.cluster.network.model == "fluid":
+            from warren.sim.fluid import FluidPort
+
+            return FluidPort(run, costs)
         from warren.sim.rings import RingPort
 
         return RingPort(run, costs)

@@ -15,16 +15,12 @@ def check_simulable(run: Run) -> None:
     Raises
     ------
     SpecError
-        For a network model that arrives later, for copies of late tasks where switching is charged
-        (a task that waits for a switch is not late) or jobs are rings, for overheads where jobs are
-        rings, and for each job without a number of rounds.
+        For copies of late tasks where switching is charged (a task that waits for a switch is not
+        late) or jobs are rings, for overheads where jobs are rings, and for each job without a
+        number of rounds.
     """
     problems = []
-    model = run.cluster.network.model
     rings = any(job.sync == "ring" for job in run.workload.jobs)
-    if model not in ("constant", "lane", "contention"):
-        message = f'"{model}" arrives later; allowed: constant, lane, contention'
-        problems.append(Problem(file=run.name, field="network.model", message=message))
     if run.cluster.switching is not None and run.scheduler.copies_after is not None:
         message = "not with cluster.switching; allowed: one of the two"
         problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))

@@ -37,7 +37,7 @@ class SimPort:
     Raises
     ------
     SpecError
-        If the network model is not simulated yet or a job's number of rounds is unknown.
+        See ``warren.sim.lanes.check_simulable``.
     """
 
     __slots__ = (

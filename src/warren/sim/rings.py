@@ -5,7 +5,8 @@ gradients go round, nobody computes. A round takes the longest COMP of its devic
 exchange: T^s, or under ``network: contention`` what (6)-(8) of SJF-BCO give for the rings that are
 at work (``warren.cost.ring``). Whenever one starts or ends, the others are priced again: rounds
 that have begun keep their pace, so a change counts from the next round on. The paper counts whole
-rounds a time slot, which is none if a round is longer than a slot; here time has no slots.
+rounds a time slot, which is none if a round is longer than a slot; here time has no slots. Under
+``network: fluid`` the same gangs share links within a round: ``warren.sim.fluid``.
 
 Jobs with parameter servers run as in ``SimPort``: their traffic is in their T^s and slows no ring.
 """
@@ -25,7 +26,7 @@ from warren.sim.port import SimPort
 
 
 @dataclass(slots=True)
-class _Gang:
+class Gang:
     """A ring at work. From ``begin_ns`` on come ``count`` equal rounds, the first the ``done``-th.
 
     ``busy``: COMP time of each device before them; ``comp``: in each of them.
@@ -76,13 +77,18 @@ class RingPort(SimPort):
         self._links = Links(run, costs)
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
         self._forming: dict[int, list[Assignment]] = {}
-        self._gangs: dict[int, _Gang] = {}
+        self._gangs: dict[int, Gang] = {}
 
     def run_plan(self, plan: Plan) -> None:
         """A plan goes through events: compiled code knows no rings."""
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant; see ``SimPort``."""
+        self._go_on()
+        return super().next_events()
+
+    def _go_on(self) -> None:
+        """Rounds pass until something else happens, which may be that a ring ends."""
         self._price()
         while self._gangs:
             job, gang = min(self._gangs.items(), key=lambda one: (one[1].end_ns, one[0]))
@@ -94,7 +100,6 @@ class RingPort(SimPort):
             else:
                 del self._gangs[job]
                 self._end(gang)
-        return super().next_events()
 
     def _begin(self, head: Assignment) -> None:
         """Of a ring the last device to come starts all."""
@@ -109,7 +114,7 @@ class RingPort(SimPort):
         heads = sorted(self._forming.pop(job), key=lambda one: one.shards)
         switch = [self._switch_ns(job, one.device) for one in heads] if self._switch_JT else [0]
         start = self._now + max(switch)
-        self._gangs[job] = _Gang(
+        self._gangs[job] = Gang(
             heads=heads,
             workers_S=self._links.workers_S([one.device for one in heads]),
             start_ns=start,
@@ -132,21 +137,26 @@ class RingPort(SimPort):
                 if gang.left:
                     self._pace(job, gang)
 
-    def _pace(self, job: int, gang: _Gang) -> None:
-        """How long the next rounds take."""
+    def _compute(self, job: int, gang: Gang) -> list[tuple[int, int]]:
+        """The next round's ``comp``, from what each device ends at: its COMP, and its T^s."""
         begin, first = gang.begin_ns, gang.heads[0].round + gang.done
         ends = [
             self._lanes.run_round(job, first, one.shards, self._type_D[one.device], begin, begin)
             for one in gang.heads
         ]
         gang.comp = [comp_end - begin for comp_end, _ in ends]
+        return ends
+
+    def _pace(self, job: int, gang: Gang) -> None:
+        """How long the next rounds take."""
+        ends = self._compute(job, gang)
         exchange_ns = gang.exchange_ns
         if self._links.from_profile:
             exchange_ns = max(end - comp_end for comp_end, end in ends)
         gang.round_ns = max(1, max(gang.comp) + exchange_ns)
         gang.count = 1 if self._lanes.noisy else gang.left
 
-    def _end(self, gang: _Gang) -> None:
+    def _end(self, gang: Gang) -> None:
         end = gang.begin_ns
         comp_end = end - gang.round_ns + max(gang.comp)
         for one, busy in zip(gang.heads, gang.busy, strict=True):

@@ -97,6 +97,8 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
 
 
 def _network(network: Network) -> dict[str, Any]:
+    if network.model == "fluid":
+        return {"model": network.model, "xi2": network.xi2_s}
     if network.model != "contention":
         return {"model": network.model}
     ring = {"xi1": network.xi1, "xi2": network.xi2_s, "alpha": network.alpha}

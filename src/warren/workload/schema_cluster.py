@@ -40,6 +40,10 @@ MAX_DEVICES = 1_000_000
 MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
 _ENGINES = ("plain", "local")
+_RING_FIELDS = {
+    "contention": frozenset({"xi1", "xi2", "alpha", "reading"}),
+    "fluid": frozenset({"xi2"}),
+}
 
 Factor = Annotated[float, Field(ge=1, le=1000)]
 
@@ -139,10 +143,11 @@ class DeviceTypeSpec(Spec):
 class NetworkSpec(Spec):
     """Which model prices synchronisation."""
 
-    model: Annotated[str, *choice("constant", "lane", "contention", later=("fluid",))] = Field(
+    model: Annotated[str, *choice("constant", "lane", "contention", "fluid")] = Field(
         default="constant",
         description="constant: synchronisations never wait; lane: those of a device follow each "
-        "other, as they do live; contention: rings slow each other down on the links of hosts.",
+        "other, as they do live; contention: rings slow each other down on the links of hosts; "
+        "fluid: those that send at a time share each link max-min fair.",
     )
     xi1: float = Field(default=1.0, ge=0, le=1, description="How much other rings are felt.")
     xi2: TimeS = Field(default=0.0, description="What each host of a ring adds to a round.")
@@ -152,10 +157,12 @@ class NetworkSpec(Spec):
     )
 
     @model_validator(mode="after")
-    def _of_contention(self) -> NetworkSpec:
-        others = sorted({"xi1", "xi2", "alpha", "reading"} & self.model_fields_set)
-        if others and self.model != "contention":
-            raise ValueError(f"{others[0]} belongs to model: contention")
+    def _of_its_model(self) -> NetworkSpec:
+        others = {"xi1", "xi2", "alpha", "reading"} & self.model_fields_set
+        wrong = sorted(others - _RING_FIELDS.get(self.model, frozenset()))
+        if wrong:
+            models = [model for model, fields in _RING_FIELDS.items() if wrong[0] in fields]
+            raise ValueError(f"{wrong[0]} belongs to model: {' or '.join(models)}")
         return self
 
 

@@ -145,13 +145,11 @@ def _check_free(value: object, depth: int) -> None:
             _check_free(inner, depth - 1)
 
 
-def choice(*now: str, later: tuple[str, ...] = ()) -> tuple[Any, Any]:
-    """Annotations of a closed set of words; those in ``later`` get a line of their own."""
+def choice(*now: str) -> tuple[Any, Any]:
+    """Annotations of a closed set of words."""
     allowed = ", ".join(now)
 
     def check(value: str) -> str:
-        if value in later:
-            raise ValueError(f"{value} is not available yet; allowed: {allowed}")
         if value not in now:
             raise ValueError(f"{shown(value)} is unknown; allowed: {allowed}")
         return value

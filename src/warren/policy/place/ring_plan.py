@@ -3,7 +3,8 @@
 A ring is a gang of as many devices as tasks a round. A job with parameter servers is planned as one
 too: it then holds its devices to its end, and exchanges in T^s; of more tasks than devices that fit
 it each device has some. Rings that cross hosts slow each other down under ``network: contention``;
-else an exchange takes the T^s of the slowest device.
+under ``fluid`` plans estimate by the same formula, as if all on a link sent all of the time. Else
+an exchange takes the T^s of the slowest device.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def ring_problem(view: View, policy: str) -> RingProblem:
             rounds_J=np.array(view.rounds_J),
             comp_ns_JT=comp_ns_JT,
             sync_ns_JT=sync_ns_JT,
-            shared_J=ring_J & (cluster.network.model == "contention"),
+            shared_J=ring_J & cluster.network.slows_rings,
             sent_bytes_J=ring_exchanges(view.jobs, costs).sent_bytes_J,
         ),
         links=links(

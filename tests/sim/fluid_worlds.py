@@ -1,0 +1,127 @@
+"""Rings on fluid links: worlds to draw, and a second simulation of them in exact fractions."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from sim_worlds import World
+from test_sim_rings import MB, Rows, S, gang, world
+
+from warren.model.cluster import Network
+from warren.model.costs import CostTable
+
+
+def fluid(
+    held: list[int], jobs: list[tuple[int, int, int]], nic_MB_s: list[int] | None = None
+) -> World:
+    """The world of ``test_sim_rings``: a second of COMP, 2 MB, 1 MB/s or these, 10 ms a host."""
+    one = world(held, jobs, model="fluid")
+    cluster = one.run.cluster
+    hosts = tuple(
+        replace(host, nic_bps=8e6 * rate)
+        for host, rate in zip(cluster.hosts, nic_MB_s or [1] * len(held), strict=True)
+    )
+    cluster = replace(cluster, hosts=hosts, network=Network(model="fluid", xi2_s=0.01))
+    return World(replace(one.run, cluster=cluster), one.costs)
+
+
+def with_costs(one: World, comp_s: list[float], model_mb: list[float]) -> World:
+    shape = one.costs.comp_ns_JT.shape
+    costs = CostTable(
+        comp_ns_JT=np.array([round(c * S) for c in comp_s]).reshape(shape),
+        sync_ns_JT=np.zeros(shape, dtype=np.int64),
+        fits_JT=np.ones(shape, dtype=np.bool_),
+        model_bytes_J=np.array([round(m * MB) for m in model_mb]),
+    )
+    return World(one.run, costs)
+
+
+def max_min(capacity: list[Fraction], crossed: dict[int, set[int]]) -> dict[int, Fraction]:
+    """Of the hosts, the one with the least for each of its rings sets their rates; and so on."""
+    left, rates = dict(enumerate(capacity)), dict[int, Fraction]()
+    while len(rates) < len(crossed):
+        on = {h: [j for j in crossed if h in crossed[j] and j not in rates] for h in left}
+        least, host = min((left[h] / len(on[h]), h) for h in left if on[h])
+        for job in on[host]:
+            rates[job] = least
+            for crosses in crossed[job]:
+                left[crosses] -= least
+    return rates
+
+
+def step_by_step(one: World, rows: Rows) -> list[float]:
+    """When each ring ends, in exact fractions of a second: every phase of every round by itself."""
+    cluster, jobs = one.run.cluster, one.run.workload.jobs
+    nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
+    inner = [Fraction(int(host.intra_bps or 0), 8) for host in cluster.hosts]
+    hosts = [host.name for host in cluster.hosts]
+    host_of = [hosts.index(device.host) for device in cluster.devices]
+    devices = {job.index: [row[4] for row in rows if row[0] == job.index] for job in jobs}
+    queues = {d: [row[0] for row in rows if row[4] == d] for d in range(len(host_of))}
+    on = {job: {host_of[d] for d in devices[job]} for job in devices}
+    sent = {
+        job.index: Fraction(
+            2 * int(one.costs.model_bytes_J[job.index]) * (job.scale - 1), job.scale
+        )  # type: ignore[index]
+        for job in jobs
+    }
+    wait = {
+        job.index: Fraction(int(one.costs.comp_ns_JT[job.index, 0]), S)
+        + len(on[job.index]) * Fraction(1, 100)
+        for job in jobs
+    }
+    arrival = {job.index: Fraction(job.arrival_ns, S) for job in jobs}
+    left = {job.index: job.rounds or 0 for job in jobs}
+    bytes_left, until = dict[int, Fraction](), dict[int, Fraction]()
+    ends, now = [Fraction(0)] * len(jobs), Fraction(0)
+    while any(left.values()):
+        again = True
+        while again:
+            again = False
+            for job in list(left):
+                free = all(queues[d] and queues[d][0] == job for d in devices[job])
+                if left[job] and arrival[job] <= now and free and job not in until | bytes_left:
+                    until[job], again = now + wait[job], True
+                if until.get(job) == now:
+                    del until[job]
+                    bytes_left[job], again = sent[job], True
+                if bytes_left.get(job) == 0:
+                    del bytes_left[job]
+                    left[job], again = left[job] - 1, True
+                    if not left[job]:
+                        ends[job] = now
+                        for device in devices[job]:
+                            queues[device].pop(0)
+        crossed = {job: on[job] for job in bytes_left if len(on[job]) > 1}
+        rates = max_min(nic, crossed)
+        rates |= {job: inner[min(on[job])] for job in bytes_left if job not in crossed}
+        steps = [now + bytes_left[job] / rates[job] for job in bytes_left]
+        steps += [*until.values(), *(at for at in arrival.values() if at > now)]
+        then = min(steps, default=now)
+        for job in bytes_left:
+            bytes_left[job] -= rates[job] * (then - now)
+        now = then
+    return [float(end) for end in ends]
+
+
+def drawn(seed: int) -> tuple[World, Rows]:
+    draw = random.Random(seed)
+    held = [draw.randint(1, 8) for _ in range(draw.randint(2, 4))]
+    count = sum(held)
+    jobs = sorted(
+        (draw.choice([0, 0, 0, 1, 7, 30]) * S + draw.randrange(S) * draw.randint(0, 1),
+         draw.randint(1, min(5, count)), draw.randint(1, 12)) for _ in range(draw.randint(4, 12))
+    )  # fmt: skip
+    one = with_costs(
+        fluid(held, jobs, [draw.choice([1, 1, 2, 5]) for _ in held]),
+        [draw.randint(0, 2000) / 1000 for _ in jobs],
+        [draw.choice([0, *range(1, 3000)]) / 1000 for _ in jobs],
+    )
+    rows = [
+        row for k, (_, scale, rounds) in enumerate(jobs)
+        for row in gang(k, draw.sample(range(count), scale), rounds)
+    ]  # fmt: skip
+    return one, rows
