@@ -23,7 +23,7 @@ def choose(run: Run) -> AnyPolicy:
     ------
     SpecError
         If it is unknown, cannot be loaded, or needs to know rounds that a job does not state,
-        or if jobs are rings, which it does not place.
+        or if jobs are rings, which it does not place, or which are larger than the cluster.
     """
     name, options = run.scheduler.place, run.scheduler.options
     policy = _policy(name, options, run.base)
@@ -33,6 +33,12 @@ def choose(run: Run) -> AnyPolicy:
             f"{policy.name} must know every job's rounds; unknown for {', '.join(unknown[:5])}"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
+    _check_rings(run, name)
+    return policy
+
+
+def _check_rings(run: Run, name: str) -> None:
+    """Rings are placed whole, by policies that do so, on as many devices as they have tasks."""
     rings = [job.name for job in run.workload.jobs if job.sync == "ring"]
     if rings and name not in RINGS and not is_foreign(name):
         message = (
@@ -40,7 +46,16 @@ def choose(run: Run) -> AnyPolicy:
             f"allowed: {', '.join(sorted(RINGS))}, or FILE.py:Class"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
-    return policy
+    devices = len(run.cluster.devices)
+    large = [job for job in run.workload.jobs if job.sync == "ring" and job.scale > devices]
+    if large:
+        job = large[0]
+        message = (
+            f"a ring of {job.scale} needs as many devices, and the cluster has {devices}; "
+            f"allowed: 1 to {devices}, or sync: ps"
+        )
+        place = job.source or run.name
+        raise SpecError(Problem(file=place, field=f"job {job.name}: scale", message=message))
 
 
 def _policy(name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
