@@ -23,7 +23,7 @@ from warren.workload.load import run_from_dict
 SIZES: Final = ((160, 20), (2000, 500))
 PLACES: Final[tuple[tuple[str, str, dict[str, object]], ...]] = (
     ("sjf_bco", "sjf-bco", {}),
-    ("sjf_bco_least_busy", "sjf-bco", {"packing": "least-busy"}),
+    ("sjf_bco_used_servers", "sjf-bco", {"packing": "used-servers"}),
     ("first_fit", "first-fit", {}),
     ("list_scheduling", "list-scheduling", {}),
 )

@@ -19,8 +19,8 @@ Rings that slow each other down on the links they share. Run file `experiments/s
 with what a figure varies; means over {seeds} seeds, each of which draws other jobs and other
 servers. The paper states neither bandwidths nor sizes of models nor xi1 and alpha, only that
 contention and overhead take at most 15 % of the time; here the worst case takes that, so seconds
-cannot be compared. `sjf-bco` packs small rings onto hosts in use, as the paper's text says;
-`sjf-bco of least busy GPUs` is Algorithm 2 as printed. The paper states no order of jobs for its
+cannot be compared. `sjf-bco` is Algorithm 2 as printed; `sjf-bco of used servers` packs
+small rings onto hosts in use, as the paper's text says. The paper states no order of jobs for its
 baselines, which take them here in order of arrival; `fifo` knows neither jobs to come nor their
 lengths. Where makespans are long it is not for contention: hosts in use are filled up to theta, and
 a ring waits until all of its GPUs, each at the end of a line of its own, are free.

@@ -37,10 +37,10 @@ from warren.workload.load import run_from_dict
 
 RUN: Final = Path(__file__).parent / "sjf-bco" / "mix.yaml"
 SEEDS: Final = 5
-LETTER: Final = "sjf-bco of least busy GPUs"
-"""Algorithm 2, line 4 as printed."""
-SETS: Final[Mapping[str, Sequence[str]]] = {LETTER: ("policy.packing=least-busy",)}
-BOTH: Final = ("sjf-bco", LETTER)
+PACKED: Final = "sjf-bco of used servers"
+"""Algorithm 2 as the text around it says; ``sjf-bco`` is its line 4 as printed."""
+SETS: Final[Mapping[str, Sequence[str]]] = {PACKED: ("policy.packing=used-servers",)}
+BOTH: Final = ("sjf-bco", PACKED)
 PLANNED: Final = (*BOTH, "first-fit", "list-scheduling", "random")
 INSTANCES: Final = 500
 
@@ -173,7 +173,7 @@ def tiny(gpus: int, lengths: Sequence[int], place: str) -> Run:
         "profiles": {"m": {"model": "1 MB", "comp": {"A": "1 s"}, "sync": {"A": "0 s"}}},
         "workload": {"jobs": jobs},
         "scheduler": {"place": "sjf-bco"},
-        "policy": {"packing": "least-busy" if place == LETTER else "used-servers"},
+        "policy": {"packing": "used-servers" if place == PACKED else "least-busy"},
     }
     return run_from_dict(data, ".", lambda path: b"")
 

@@ -24,7 +24,7 @@ from workload_files import reader
 
 PLACES: list[tuple[str, dict[str, object]]] = [
     ("sjf-bco", {}),
-    ("sjf-bco", {"packing": "least-busy", "room": 2.0}),
+    ("sjf-bco", {"packing": "used-servers", "room": 2.0}),
     ("first-fit", {}),
     ("list-scheduling", {}),
     ("random", {}),
@@ -95,7 +95,7 @@ def test_packing_a_horizon_and_one_kappa_change_the_plan() -> None:
     run = rings(1)
     ways = [
         {},
-        {"packing": "least-busy"},
+        {"packing": "used-servers"},
         {"kappa": 1},
         {"kappa": 1, "room": 4.0},
         {"horizon": 9000},
@@ -107,7 +107,7 @@ def test_packing_a_horizon_and_one_kappa_change_the_plan() -> None:
 
 def test_sjf_bco_tries_more_than_it_is_told_to_with_one_kappa() -> None:
     run = rings(1)
-    all_kappas = simulated(run, "sjf-bco", {"packing": "least-busy"})[1].end_ns_J.max()
+    all_kappas = simulated(run, "sjf-bco", {})[1].end_ns_J.max()
     listed = simulated(run, "list-scheduling", {})[1].end_ns_J.max()
     drawn = simulated(run, "random", {})[1].end_ns_J.max()
     assert all_kappas < drawn
@@ -144,7 +144,7 @@ def test_what_cannot_be_planned_is_refused_in_one_line(place: str) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"packing": "tight"}, "packing is one of used-servers, least-busy"),
+        ({"packing": "tight"}, "packing is one of least-busy, used-servers"),
         ({"room": 0.5}, "room is a number, 1 or more"),
         ({"kappa": -1}, "horizon and kappa are whole numbers, 0 or more"),
     ],
