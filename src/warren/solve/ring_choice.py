@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 from warren.solve.ring_times import Gangs, Links, State, crosses
 
 
@@ -48,7 +48,8 @@ class Room(NamedTuple):
     hosts_S: Any  # the choice: so many of them, each once
     other_S: Any
     level_ns: Any  # no type that is slower is taken
-    free: Any
+    free: Any  # devices
+    kept: Any  # of these
     works: Any
 
 
@@ -68,6 +69,7 @@ def new_room(links: Links, types: int) -> Room:
         other_S=np.zeros(hosts, np.int64),
         level_ns=np.zeros(1, np.int64),
         free=np.array([len(links.host_D)], np.int64),
+        kept=np.zeros(1, np.int64),
         works=np.zeros(1, np.int64),
     )
 
@@ -94,7 +96,7 @@ def choose_hosts(
     return 0
 
 
-@kernel
+@inlined
 def _next_level(ways: Ways, job: int, above_ns: int) -> Any:
     level_ns = -1
     for kind in range(ways.pace_ns_JT.shape[1]):
@@ -104,7 +106,7 @@ def _next_level(ways: Ways, job: int, above_ns: int) -> Any:
     return level_ns
 
 
-@kernel
+@inlined
 def _measure(
     links: Links, ways: Ways, room: Room, job: int, level_ns: int, keeps: int, size: int
 ) -> Any:
@@ -159,7 +161,7 @@ def _take_hosts(state: State, room: Room, size: int, quiet: bool, taken_S: Any) 
     return hosts
 
 
-@kernel
+@inlined
 def _goes_before(state: State, room: Room, host: int, than: int, left: int, quiet: bool) -> Any:
     mine, other = room.room_S[host], room.room_S[than]
     if quiet and state.crossing_S[host] != state.crossing_S[than]:

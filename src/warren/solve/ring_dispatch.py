@@ -124,7 +124,7 @@ def start_those_with_room(
         if gangs.ready_ns_J[job] <= now:
             keeps = 1 if kept_until >= 0 and now + ways.span_ns_J[job] > kept_until else 0
             size, hosts = gangs.first_J[job + 1] - gangs.first_J[job], 0
-            if size <= room.free[0]:
+            if size <= room.free[0] - keeps * room.kept[0]:
                 hosts = choose_hosts(gangs, links, ways, desk.state, room, job, keeps)
             if hosts > 0:
                 _take(gangs, links, ways, desk, job, now, hosts, keeps)
@@ -138,6 +138,7 @@ def start_those_with_room(
     if kept_until >= 0:
         room.kept_ST[:] = 0
         room.kept_D[:] = False
+        room.kept[0] = 0
     return changed
 
 
@@ -164,8 +165,10 @@ def _take(
                     state.gang_D[device] = job
                     row += 1
                     room.free_ST[host, kind] -= 1
-                    room.kept_ST[host, kind] -= 1 if kept else 0
-                    room.kept_D[device] = False
+                    if kept:
+                        room.kept_ST[host, kind] -= 1
+                        room.kept_D[device] = False
+                        room.kept[0] -= 1
     room.free[0] -= stop - gangs.first_J[job]
     room.works[0] += 1
     state.hosts_J[job] = hosts
@@ -213,9 +216,12 @@ def _keep(gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int
                 kind = links.type_D[desk.device_A[row]]
                 need -= 1 if ways.pace_ns_JT[job, kind] >= 0 else 0
     for device in range(len(room.kept_D)):
+        if need <= 0:
+            break
         kind = links.type_D[device]
-        if need > 0 and desk.state.gang_D[device] < 0 and ways.pace_ns_JT[job, kind] >= 0:
+        if desk.state.gang_D[device] < 0 and ways.pace_ns_JT[job, kind] >= 0:
             need -= 1
             room.kept_D[device] = True
             room.kept_ST[links.host_D[device], kind] += 1
+            room.kept[0] += 1
     return until
