@@ -12,7 +12,7 @@ import _pictures
 import _sjf_bco_ours
 from _claims import Part, by_cell, of
 from _evidence_live import table
-from sjf_bco_figures import BOTH, OURS, SEEDS
+from sjf_bco_figures import BOTH, OURS, OURS_JCT, SEEDS
 
 HEAD: Final = """## SJF-BCO (MobiHoc'22), rings
 
@@ -61,7 +61,7 @@ def _policies(part: Part) -> str:
     by = {row["place"]: row for row in part["rows"]}
     told = []
     for other in by:
-        if other not in (*BOTH, OURS):
+        if other not in (*BOTH, OURS, OURS_JCT):
             own, letter = (
                 " and ".join(
                     _times(by[other], by[form], key) for key in ("makespan_s", "mean_jct_s")
@@ -73,7 +73,7 @@ def _policies(part: Part) -> str:
         f"{form}: {'yes' if _best(by, form) else 'not against ' + ', '.join(_better(by, form))}"
         for form in BOTH
     ]
-    published = [row for row in part["rows"] if row["place"] != OURS]
+    published = [row for row in part["rows"] if row["place"] not in (OURS, OURS_JCT)]
     added = max(row["added_pct"] for row in published)
     most = max(row["added_most_pct"] for row in published)
     return (
@@ -92,7 +92,7 @@ def _better(by: Mapping[str, Mapping[str, Any]], form: str) -> list[str]:
     return [
         name
         for name, row in by.items()
-        if name not in (*BOTH, OURS)
+        if name not in (*BOTH, OURS, OURS_JCT)
         and any(row[key] < by[form][key] for key in ("makespan_s", "mean_jct_s"))
     ]
 
@@ -120,7 +120,9 @@ def _values(part: Part, place: str) -> list[float | None]:
 def _servers(part: Part) -> str:
     """What the makespan falls by from the fewest servers to the most."""
     falls = {}
-    for place in dict.fromkeys(row["place"] for row in part["rows"] if row["place"] != OURS):
+    for place in dict.fromkeys(
+        row["place"] for row in part["rows"] if row["place"] not in (OURS, OURS_JCT)
+    ):
         first, *_, last = _values(part, place)
         if first is not None and last is not None:
             falls[place] = 1 - last / first

@@ -133,13 +133,16 @@ def test_what_cannot_be_planned_is_refused_in_one_line(place: str) -> None:
     if place != "braid":
         with pytest.raises(SpecError, match=f"{place} finds no schedule that ends within"):
             simulated(rings(1), place, {"horizon": 20})
-    small = {
+    small: dict[str, Any] = {
         "cluster": {"hosts": [{"name": "h", "devices": {"A": 3}}]},
         "workload": {
             "jobs": [{"name": "wide", "scale": 4, "rounds": 1, "sync": "ring", "model": "m"}]
         },
         "profiles": {"m": {"model": "1 MB", "comp": {"A": "1 s"}}},
     }  # fmt: skip
+    with pytest.raises(SpecError, match=r"job wide: a ring of 4 fits 3 devices"):
+        simulated(run_from_dict(small, "d", reader({})), place, {})
+    small["cluster"]["network"] = {"model": "contention"}
     with pytest.raises(SpecError, match=r"job wide: a ring of 4 fits 3 devices"):
         simulated(run_from_dict(small, "d", reader({})), place, {})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 
@@ -51,7 +51,8 @@ def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
 def with_rings(run: Run, costs: CostTable) -> CostTable:
     """Costs with the T^s of each ring under ``network: contention``: alone, at its best place.
 
-    No placement exchanges faster, whatever else runs, so bounds that count T^s hold.
+    No placement exchanges faster, whatever else runs, so bounds that count T^s hold. A ring that is
+    larger than the cluster keeps its T^s: policies refuse it.
     """
     rings = [job for job in run.workload.jobs if job.sync == "ring"]
     if not rings or run.cluster.network.model != "contention":
@@ -60,7 +61,8 @@ def with_rings(run: Run, costs: CostTable) -> CostTable:
     sync_ns_JT = costs.sync_ns_JT.copy()
     for job, least_s in zip(rings, least_s_J.tolist(), strict=True):
         fits_T = costs.fits_JT[job.index]
-        sync_ns_JT[job.index, fits_T] = seconds_to_ns(least_s)
+        if isfinite(least_s):
+            sync_ns_JT[job.index, fits_T] = seconds_to_ns(least_s)
     return replace(costs, sync_ns_JT=sync_ns_JT)
 
 
