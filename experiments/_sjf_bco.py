@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import _common
 import _pictures
+import _sjf_bco_ours
 from _claims import Part, by_cell, of
 from _evidence_live import table
-from sjf_bco_figures import BOTH, SEEDS
+from sjf_bco_figures import BOTH, OURS, OURS_JCT, SEEDS
 
 HEAD: Final = """## SJF-BCO (MobiHoc'22), rings
 
@@ -19,11 +20,13 @@ Rings that slow each other down on the links they share. Run file `experiments/s
 with what a figure varies; means over {seeds} seeds, each of which draws other jobs and other
 servers. The paper states neither bandwidths nor sizes of models nor xi1 and alpha, only that
 contention and overhead take at most 15 % of the time; here the worst case takes that, so seconds
-cannot be compared. `sjf-bco` packs small rings onto hosts in use, as the paper's text says;
-`sjf-bco of least busy GPUs` is Algorithm 2 as printed. The paper states no order of jobs for its
+cannot be compared. `sjf-bco` is Algorithm 2 as printed; `sjf-bco of used servers` packs
+small rings onto hosts in use, as the paper's text says. The paper states no order of jobs for its
 baselines, which take them here in order of arrival; `fifo` knows neither jobs to come nor their
 lengths. Where makespans are long it is not for contention: hosts in use are filled up to theta, and
-a ring waits until all of its GPUs, each at the end of a line of its own, are free.
+a ring waits until all of its GPUs, each at the end of a line of its own, are free. `braid` and
+`braid-online` are ours ([0023](decisions/0023-rings.md)); cells give the makespan, and the mean JCT
+in brackets.
 """
 
 
@@ -39,10 +42,11 @@ def section() -> list[str]:
         for name, (what, claim, ours) in CLAIMS.items()
         if name in parts
     ]
+    rows += [[what, "ours", told] for what, told in _sjf_bco_ours.rows(parts)]
     text = [HEAD.format(seeds=SEEDS), table(["what", "the paper", "here"], rows), ""]
     for name, part in parts.items():
-        title = f"Fig. {name}" if name.isdigit() else "Theorem 5 on small instances"
-        text += [f"### SJF-BCO, {title}", "", *_drawn(name, part), _cells(name, part), ""]
+        title = TITLES.get(name, f"SJF-BCO, Fig. {name}")
+        text += [f"### {title}", "", *_drawn(name, part), _cells(name, part), ""]
     by = found["made_by"]
     text.append(
         f"`.venv/bin/python experiments/sjf_bco_figures.py`, commit {_common.commits(parts)}, "
@@ -57,7 +61,7 @@ def _policies(part: Part) -> str:
     by = {row["place"]: row for row in part["rows"]}
     told = []
     for other in by:
-        if other not in BOTH:
+        if other not in (*BOTH, OURS, OURS_JCT):
             own, letter = (
                 " and ".join(
                     _times(by[other], by[form], key) for key in ("makespan_s", "mean_jct_s")
@@ -69,8 +73,9 @@ def _policies(part: Part) -> str:
         f"{form}: {'yes' if _best(by, form) else 'not against ' + ', '.join(_better(by, form))}"
         for form in BOTH
     ]
-    added = max(row["added_pct"] for row in part["rows"])
-    most = max(row["added_most_pct"] for row in part["rows"])
+    published = [row for row in part["rows"] if row["place"] not in (OURS, OURS_JCT)]
+    added = max(row["added_pct"] for row in published)
+    most = max(row["added_most_pct"] for row in published)
     return (
         f"{'; '.join(beaten)}. Makespan and mean JCT over those of {BOTH[0]} ({BOTH[1]}): "
         f"{', '.join(told)}. Contention and hosts add at most {added:.1f} % to a policy's rings, "
@@ -87,7 +92,7 @@ def _better(by: Mapping[str, Mapping[str, Any]], form: str) -> list[str]:
     return [
         name
         for name, row in by.items()
-        if name not in BOTH
+        if name not in (*BOTH, OURS, OURS_JCT)
         and any(row[key] < by[form][key] for key in ("makespan_s", "mean_jct_s"))
     ]
 
@@ -115,7 +120,9 @@ def _values(part: Part, place: str) -> list[float | None]:
 def _servers(part: Part) -> str:
     """What the makespan falls by from the fewest servers to the most."""
     falls = {}
-    for place in dict.fromkeys(row["place"] for row in part["rows"]):
+    for place in dict.fromkeys(
+        row["place"] for row in part["rows"] if row["place"] not in (OURS, OURS_JCT)
+    ):
         first, *_, last = _values(part, place)
         if first is not None and last is not None:
             falls[place] = 1 - last / first
@@ -140,6 +147,12 @@ CLAIMS: Final[Mapping[str, tuple[str, str, Callable[[Part], str]]]] = {
     "theorem": ("Theorem 5", "n_g phi u / l times the optimum at most, which is 1 time for jobs of "
                 "one GPU and known length", _violated),
 }  # fmt: skip
+
+
+TITLES: Final[Mapping[str, str]] = {
+    "theorem": "SJF-BCO, Theorem 5 on small instances",
+    "arrivals": "Rings that come over time",
+}
 
 
 def _drawn(name: str, part: Part) -> list[str]:

@@ -111,7 +111,9 @@ def test_an_option_that_a_policy_does_not_know_is_refused(name: str) -> None:
 
 
 def test_an_unknown_policy_is_refused_with_the_names_that_are_allowed() -> None:
-    with pytest.raises(SpecError, match="allowed: fifo, first-fit, gavel-fifo, gittins, hare"):
+    with pytest.raises(
+        SpecError, match="allowed: braid, braid-online, fifo, first-fit, gavel-fifo, gittins, hare"
+    ):
         place_policy("hair")
 
 

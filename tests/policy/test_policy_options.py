@@ -74,6 +74,6 @@ def test_a_class_of_any_kind_lists_its_options() -> None:
 
 def test_a_name_that_is_nearly_right_is_guessed() -> None:
     with pytest.raises(
-        SpecError, match=r"'srft'; did you mean srtf\? allowed: fifo, first-fit, gavel-fifo, "
+        SpecError, match=r"'srft'; did you mean srtf\? allowed: braid, braid-online, fifo, "
     ):
         place_policy("srft")

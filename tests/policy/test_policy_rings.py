@@ -24,10 +24,12 @@ from workload_files import reader
 
 PLACES: list[tuple[str, dict[str, object]]] = [
     ("sjf-bco", {}),
-    ("sjf-bco", {"packing": "least-busy", "room": 2.0}),
+    ("sjf-bco", {"packing": "used-servers", "room": 2.0}),
     ("first-fit", {}),
     ("list-scheduling", {}),
     ("random", {}),
+    ("braid", {"budget": 4000}),
+    ("braid", {"budget": 4000, "objective": "weighted-jct"}),
 ]
 
 
@@ -106,7 +108,7 @@ def test_packing_a_horizon_and_one_kappa_change_the_plan() -> None:
     run = rings(1)
     ways = [
         {},
-        {"packing": "least-busy"},
+        {"packing": "used-servers"},
         {"kappa": 1},
         {"kappa": 1, "room": 4.0},
         {"horizon": 9000},
@@ -118,7 +120,7 @@ def test_packing_a_horizon_and_one_kappa_change_the_plan() -> None:
 
 def test_sjf_bco_tries_more_than_it_is_told_to_with_one_kappa() -> None:
     run = rings(1)
-    all_kappas = simulated(run, "sjf-bco", {"packing": "least-busy"})[1].end_ns_J.max()
+    all_kappas = simulated(run, "sjf-bco", {})[1].end_ns_J.max()
     listed = simulated(run, "list-scheduling", {})[1].end_ns_J.max()
     drawn = simulated(run, "random", {})[1].end_ns_J.max()
     assert all_kappas < drawn
@@ -137,11 +139,12 @@ def test_the_sentence_says_what_the_search_chose() -> None:
     assert " s, kappa " in core.explain(0)
 
 
-@pytest.mark.parametrize("place", ["sjf-bco", "first-fit", "list-scheduling", "random"])
+@pytest.mark.parametrize("place", ["sjf-bco", "first-fit", "list-scheduling", "random", "braid"])
 def test_what_cannot_be_planned_is_refused_in_one_line(place: str) -> None:
-    with pytest.raises(SpecError, match=f"{place} finds no schedule that ends within"):
-        simulated(rings(1), place, {"horizon": 20})
-    small = {
+    if place != "braid":
+        with pytest.raises(SpecError, match=f"{place} finds no schedule that ends within"):
+            simulated(rings(1), place, {"horizon": 20})
+    small: dict[str, Any] = {
         "cluster": {"hosts": [{"name": "h", "devices": {"A": 3}}]},
         "workload": {
             "jobs": [{"name": "wide", "scale": 4, "rounds": 1, "sync": "ring", "model": "m"}]
@@ -150,12 +153,15 @@ def test_what_cannot_be_planned_is_refused_in_one_line(place: str) -> None:
     }  # fmt: skip
     with pytest.raises(SpecError, match=r"job wide: a ring of 4 fits 3 devices"):
         simulated(run_from_dict(small, "d", reader({})), place, {})
+    small["cluster"]["network"] = {"model": "contention"}
+    with pytest.raises(SpecError, match=r"job wide: a ring of 4 fits 3 devices"):
+        simulated(run_from_dict(small, "d", reader({})), place, {})
 
 
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"packing": "tight"}, "packing is one of used-servers, least-busy"),
+        ({"packing": "tight"}, "packing is one of least-busy, used-servers"),
         ({"room": 0.5}, "room is a number, 1 or more"),
         ({"kappa": -1}, "horizon and kappa are whole numbers, 0 or more"),
     ],

@@ -62,6 +62,7 @@ def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]
         "sync_ns_JT": costs.sync_ns_JT,
         "fits_JT": costs.fits_JT,
         "type_D": np.array(run.cluster.type_of_device, dtype=np.int64),
+        "gang_J": np.array([job.sync == "ring" for job in jobs], dtype=np.bool_),
     }
 
 

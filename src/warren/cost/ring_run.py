@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 
@@ -73,10 +73,9 @@ def with_rings(run: Run, costs: CostTable) -> CostTable:
     least_s_J = least(run.cluster, ring_exchanges(rings, costs))
     sync_ns_JT = costs.sync_ns_JT.copy()
     for job, least_s in zip(rings, least_s_J.tolist(), strict=True):
-        if least_s == inf:
-            continue
         fits_T = costs.fits_JT[job.index]
-        sync_ns_JT[job.index, fits_T] = seconds_to_ns(least_s)
+        if isfinite(least_s):
+            sync_ns_JT[job.index, fits_T] = seconds_to_ns(least_s)
     return replace(costs, sync_ns_JT=sync_ns_JT)
 
 

@@ -20,8 +20,11 @@ SAFE: Final = 1 - 1e-9
 class Jobs:
     """Jobs that fit somewhere; what cannot run has infinite times.
 
-    ``path_s_J`` is R_j q_j. ``path_s_JT``: R_j rounds with a task on type t in each, every one
-    max(q_j, T^c_jt + T^s_jt) or longer. ``work_s_JT`` is R_j n_j T^c_jt.
+    A gang holds each of its devices for all of a round, exchange and waiting included: its T^c here
+    is T^c + T^s, or q_j where that is longer, and its T^s is 0. ``gang_J`` says who is one;
+    ``usable_JT`` who may run where. ``path_s_J`` is R_j q_j. ``path_s_JT``: R_j rounds with a task
+    on type t in each, every one max(q_j, T^c_jt + T^s_jt) or longer. ``work_s_JT`` is
+    R_j n_j T^c_jt.
     """
 
     arrival_ns_J: Ints
@@ -35,6 +38,8 @@ class Jobs:
     work_s_JT: Floats
     least_sync_s_J: Floats
     devices_T: Ints
+    gang_J: npt.NDArray[np.bool_]
+    usable_JT: npt.NDArray[np.bool_]
 
 
 def bound_jobs(
@@ -47,6 +52,7 @@ def bound_jobs(
     sync_ns_JT: Ints,
     fits_JT: npt.NDArray[np.bool_],
     type_D: Ints,
+    gang_J: npt.NDArray[np.bool_] | None = None,
 ) -> Jobs | None:
     """The jobs with rounds that fit a device of the cluster; None if there are none."""
     devices_T = np.bincount(type_D, minlength=comp_ns_JT.shape[1])
@@ -55,7 +61,11 @@ def bound_jobs(
     if not kept.any():
         return None
     comp, sync, usable = comp_ns_JT[kept], sync_ns_JT[kept], usable_JT[kept]
-    round_ns_J = least_round_ns(scale_J[kept], comp, sync, usable, devices_T)
+    gang = np.zeros(len(comp), dtype=np.bool_) if gang_J is None else gang_J[kept]
+    most = np.where(gang, 1, scale_J[kept])
+    round_ns_J = least_round_ns(scale_J[kept], comp, sync, usable, devices_T, most)
+    held = np.maximum(comp + sync, round_ns_J[:, None])
+    comp, sync = np.where(gang[:, None], held, comp), np.where(gang[:, None], 0, sync)
     comp_s = np.where(usable, comp / 1e9, np.inf)
     rounds = rounds_J[kept].astype(np.float64)
     turn_ns = np.maximum(np.where(usable, comp, 0) + np.where(usable, sync, 0), round_ns_J[:, None])
@@ -72,4 +82,6 @@ def bound_jobs(
         work_s_JT=comp_s * (rounds * scale_J[kept])[:, None],
         least_sync_s_J=np.where(usable, sync, sync.max()).min(axis=1) / 1e9,
         devices_T=devices_T,
+        gang_J=gang,
+        usable_JT=usable,
     )

@@ -12,6 +12,7 @@ or ended: no other's p has changed. Times are int64 ns, those that ``warren.sim.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,23 @@ class Links(NamedTuple):
     host_s: Any
 
 
-class _State(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Gangs in order with their devices, when each ends, and the theta and kappa of this schedule.
+
+    Both are 0 where there is none.
+    """
+
+    order_J: Any
+    device_A: Any
+    end_ns_J: Any
+    theta: int = 0
+    kappa: int = 0
+
+
+class State(NamedTuple):
+    """Gangs J under way on devices D and hosts S; ``_A``: rows of a placement."""
+
     next_A: Any  # the gang that has the device next, -1 for none
     host_A: Any  # hosts of a gang, from its first row on
     hosts_J: Any
@@ -90,8 +107,15 @@ def ring_times(gangs: Gangs, links: Links, order_J: Any, device_A: Any) -> Any:
 
     Gangs that are not in ``order_J`` do not run, and end at -1.
     """
-    jobs, rows, hosts = len(gangs.rounds_J), len(device_A), len(links.first_S) - 1
-    state = _State(
+    state = new_state(gangs, links)
+    _run(gangs, links, state, np.asarray(order_J, np.int64), device_A)
+    return state.end_ns_J
+
+
+def new_state(gangs: Gangs, links: Links) -> State:
+    """No gang has started, none has a place."""
+    jobs, rows, hosts = len(gangs.rounds_J), int(gangs.first_J[-1]), len(links.first_S) - 1
+    return State(
         next_A=np.full(rows, -1, np.int64),
         host_A=np.full(rows, -1, np.int64),
         hosts_J=np.zeros(jobs, np.int64),
@@ -110,43 +134,27 @@ def ring_times(gangs: Gangs, links: Links, order_J: Any, device_A: Any) -> Any:
         changed_S=np.zeros(hosts, np.int64),
         alarms=new_alarms(jobs),
     )
-    _run(gangs, links, state, np.asarray(order_J, np.int64), device_A)
-    return state.end_ns_J
 
 
 @kernel
-def _run(gangs: Gangs, links: Links, state: _State, order_J: Any, device_A: Any) -> None:
+def _run(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) -> None:
     _line_up(gangs, links, state, order_J, device_A)
     alarms, instant = state.alarms, 0
     while alarms.count[0] > 0:
         now, changed = alarms.time_ns_N[alarms.who_E[0]], 0
         while alarms.count[0] > 0 and alarms.time_ns_N[alarms.who_E[0]] == now:
             job = take_first(alarms)
-            works = state.works_J[job]
-            if works:
-                _end(gangs, state, device_A, job, now)
+            if state.works_J[job]:
+                end_gang(gangs, state, device_A, job, now)
             else:
-                _start(gangs, links, state, device_A, job, now)
-            if _crosses(gangs, state, job):
-                for row in range(gangs.first_J[job], gangs.first_J[job] + state.hosts_J[job]):
-                    host = state.host_A[row]
-                    state.crossing_S[host] += -1 if works else 1
-                    if state.seen_S[host] != instant:
-                        state.seen_S[host] = instant
-                        state.changed_S[changed] = host
-                        changed += 1
-        for cell in range(changed):
-            host = state.changed_S[cell]
-            for place in range(links.first_S[host], links.first_S[host + 1]):
-                job = state.gang_D[links.device_K[place]]
-                if job >= 0 and state.seen_J[job] != instant and _crosses(gangs, state, job):
-                    state.seen_J[job] = instant
-                    _price(gangs, links, state, job, now)
+                start_gang(gangs, links, state, device_A, job, now)
+            changed = mark_changed(gangs, state, job, changed, instant)
+        price_changed(gangs, links, state, changed, instant, now)
         instant += 1
 
 
 @kernel
-def _line_up(gangs: Gangs, links: Links, state: _State, order_J: Any, device_A: Any) -> None:
+def _line_up(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) -> None:
     """Who comes after whom on each device; who waits for nobody gets a time to start."""
     for place in range(len(order_J) - 1, -1, -1):
         job = order_J[place]
@@ -171,12 +179,42 @@ def _line_up(gangs: Gangs, links: Links, state: _State, order_J: Any, device_A: 
 
 
 @kernel
-def _crosses(gangs: Gangs, state: _State, job: int) -> Any:
+def mark_changed(gangs: Gangs, state: State, job: int, changed: int, instant: int) -> Any:
+    """Count a gang that has just started or ended where it crosses; hosts marked so far."""
+    if crosses(gangs, state, job):
+        for row in range(gangs.first_J[job], gangs.first_J[job] + state.hosts_J[job]):
+            host = state.host_A[row]
+            state.crossing_S[host] += 1 if state.works_J[job] else -1
+            if state.seen_S[host] != instant:
+                state.seen_S[host] = instant
+                state.changed_S[changed] = host
+                changed += 1
+    return changed
+
+
+@kernel
+def price_changed(
+    gangs: Gangs, links: Links, state: State, changed: int, instant: int, now: int
+) -> None:
+    """Price the gangs again that cross one of the ``changed`` hosts marked at this instant."""
+    for cell in range(changed):
+        host = state.changed_S[cell]
+        for place in range(links.first_S[host], links.first_S[host + 1]):
+            job = state.gang_D[links.device_K[place]]
+            if job >= 0 and state.seen_J[job] != instant and crosses(gangs, state, job):
+                state.seen_J[job] = instant
+                _price(gangs, links, state, job, now)
+
+
+@kernel
+def crosses(gangs: Gangs, state: State, job: int) -> Any:
+    """Whether a placed gang sends between hosts that others use."""
     return gangs.shared_J[job] and state.hosts_J[job] > 1
 
 
 @kernel
-def _start(gangs: Gangs, links: Links, state: _State, device_A: Any, job: int, now: int) -> None:
+def start_gang(gangs: Gangs, links: Links, state: State, device_A: Any, job: int, now: int) -> None:
+    """Take its devices; it is paced here only if it crosses no host."""
     comp_ns, sync_ns = 0, 0
     for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
         device = device_A[row]
@@ -194,7 +232,8 @@ def _start(gangs: Gangs, links: Links, state: _State, device_A: Any, job: int, n
 
 
 @kernel
-def _end(gangs: Gangs, state: _State, device_A: Any, job: int, now: int) -> None:
+def end_gang(gangs: Gangs, state: State, device_A: Any, job: int, now: int) -> None:
+    """Leave its devices to those that come next there."""
     state.works_J[job] = False
     state.end_ns_J[job] = now
     for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
@@ -207,7 +246,7 @@ def _end(gangs: Gangs, state: _State, device_A: Any, job: int, now: int) -> None
 
 
 @kernel
-def _price(gangs: Gangs, links: Links, state: _State, job: int, now: int) -> None:
+def _price(gangs: Gangs, links: Links, state: State, job: int, now: int) -> None:
     """(6)-(8) without computation, for the gangs at work now."""
     most, hosts = 0, state.hosts_J[job]
     if hosts > 1:
@@ -218,7 +257,7 @@ def _price(gangs: Gangs, links: Links, state: _State, job: int, now: int) -> Non
 
 
 @kernel
-def _pace(state: _State, job: int, now: int, exchange_ns: int) -> None:
+def _pace(state: State, job: int, now: int, exchange_ns: int) -> None:
     """Rounds that have not begun take so long."""
     if exchange_ns == state.exchange_ns_J[job]:
         return

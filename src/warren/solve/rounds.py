@@ -18,6 +18,7 @@ def least_round_ns(
     sync_ns_JT: Ints,
     usable_JT: npt.NDArray[np.bool_],
     devices_T: Ints,
+    most_J: Ints | None = None,
 ) -> Ints:
     """The ``scale``-th smallest of k T^c + T^s over all usable devices and k = 1, 2, ... (ns).
 
@@ -25,7 +26,11 @@ def least_round_ns(
     have done at most sum_t D_t floor((x - T^s_t) / T^c_t) tasks; the answer is the least x at
     which this reaches ``scale``, found by bisection in integers. Exact under the network
     ``constant``, a lower bound under ``lane``. Every job must have a usable type.
+
+    ``most_J``: tasks of a round that a device may take at most, 1 for a gang. Of a job whose tasks
+    do not all find a place so, what comes back means nothing.
     """
+    most_J = scale_J if most_J is None else most_J
     comp_JT = np.where(usable_JT, comp_ns_JT, 1)
     sync_JT = np.where(usable_JT, sync_ns_JT, 0)
     # All tasks on one device of any usable type is an upper limit; so is the range of times.
@@ -34,7 +39,7 @@ def least_round_ns(
     low_J = np.full(len(scale_J), -1, dtype=np.int64)
     while (high_J - low_J > 1).any():
         middle_J = low_J + (high_J - low_J) // 2
-        enough_J = _done_by(middle_J, scale_J, comp_JT, sync_JT, usable_JT, devices_T) >= scale_J
+        enough_J = _done_by(middle_J, most_J, comp_JT, sync_JT, usable_JT, devices_T) >= scale_J
         high_J = np.where(enough_J, middle_J, high_J)
         low_J = np.where(enough_J, low_J, middle_J)
     result_J: Ints = high_J
@@ -43,14 +48,14 @@ def least_round_ns(
 
 def _done_by(
     time_J: Ints,
-    scale_J: Ints,
+    most_J: Ints,
     comp_JT: Ints,
     sync_JT: Ints,
     usable_JT: npt.NDArray[np.bool_],
     devices_T: Ints,
 ) -> Ints:
     slack_JT = time_J[:, None] - sync_JT
-    each_JT = np.minimum(slack_JT // np.maximum(comp_JT, 1), scale_J[:, None])
-    each_JT = np.where((comp_JT == 0) & (slack_JT >= 0), scale_J[:, None], each_JT)
+    each_JT = np.minimum(slack_JT // np.maximum(comp_JT, 1), most_J[:, None])
+    each_JT = np.where((comp_JT == 0) & (slack_JT >= 0), most_J[:, None], each_JT)
     done_J: Ints = (np.where(usable_JT & (slack_JT >= 0), each_JT, 0) * devices_T).sum(axis=1)
     return done_J

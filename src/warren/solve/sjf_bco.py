@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from warren.solve.ring_packing import Rings, pack
-from warren.solve.ring_times import Gangs, Links, ring_times
+from warren.solve.ring_times import Gangs, Links, Placed, ring_times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +53,10 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """Rings in order with their devices, when each ends, U of each device, and what gave them.
+class Schedule(Placed):
+    """What is placed, U of each device, and the last end; kappa 0 where one rule is for all."""
 
-    ``kappa`` is 0 where there is one rule for all.
-    """
-
-    order_J: Any
-    device_A: Any
-    end_ns_J: Any
     busy_ns_D: Any
-    theta: int
-    kappa: int
     makespan_ns: int
 
 

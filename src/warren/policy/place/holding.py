@@ -21,7 +21,15 @@ from warren.model.view import View
 from warren.policy.place.estimate import shares
 
 HOLDERS: Final = frozenset(
-    {"fifo", "gavel-fifo", "sched-allox", "sched-allox-unit", "sched-homo", "sched-homo-unit"}
+    {
+        "braid-online",
+        "fifo",
+        "gavel-fifo",
+        "sched-allox",
+        "sched-allox-unit",
+        "sched-homo",
+        "sched-homo-unit",
+    }
 )
 """The policies that are made of this."""
 AHEAD: Final = 2

@@ -12,6 +12,8 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 
 POLICIES: Final[Mapping[str, str]] = {
+    "braid": "warren.policy.place.braid:Braid",
+    "braid-online": "warren.policy.place.braid_online:BraidOnline",
     "fifo": "warren.policy.place.fifo:Fifo",
     "first-fit": "warren.policy.place.first_fit:FirstFit",
     "gavel-fifo": "warren.policy.place.gavel_fifo:GavelFifo",
@@ -34,7 +36,16 @@ POLICIES: Final[Mapping[str, str]] = {
 }
 
 RINGS: Final = frozenset(
-    {"fifo", "first-fit", "gavel-fifo", "list-scheduling", "random", "sjf-bco"}
+    {
+        "braid",
+        "braid-online",
+        "fifo",
+        "first-fit",
+        "gavel-fifo",
+        "list-scheduling",
+        "random",
+        "sjf-bco",
+    }
 )
 """Policies that place a ring as a whole, each of its tasks on a device of its own."""
 

@@ -9,7 +9,6 @@ an exchange takes the T^s of the slowest device.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +27,7 @@ from warren.policy.place.estimate import gang_sizes_J
 
 if TYPE_CHECKING:
     from warren.solve.ring_packing import Rings
-    from warren.solve.ring_times import Gangs, Links
+    from warren.solve.ring_times import Gangs, Links, Placed
     from warren.solve.sjf_bco import Schedule
 
 SLOT_NS = 10**9
@@ -37,7 +36,7 @@ SLOT_NS = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """When the plan ends each job; theta in slots, and the kappa that was chosen, 0 for none."""
+    """When the plan ends each job; theta in slots and the kappa that were chosen, 0 for none."""
 
     end_ns_J: IntArray
     theta: int = 0
@@ -54,9 +53,6 @@ class RingProblem:
     size_J: IntArray
 
 
-Scheduled = Callable[[RingProblem], "Schedule | None"]
-
-
 class RingPlanner:
     """A place policy that plans all gangs at once."""
 
@@ -67,7 +63,7 @@ class RingPlanner:
     needs_rounds: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset()
 
-    def schedule(self, view: View, problem: RingProblem) -> Schedule | None:
+    def schedule(self, view: View, problem: RingProblem) -> Placed | None:
         """The policy's own part; None: there is no schedule within its horizon."""
         raise NotImplementedError
 
@@ -99,8 +95,8 @@ class RingPlanner:
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
         if end_s < 0:  # a run that goes on has the plan, not what was thought of it
             return f"{done}; the plan has a place for the others"
-        how = f"theta {memory.theta} s" + (f", kappa {memory.kappa}" if memory.kappa else "")
-        return f"{done}; the plan ({how}) ends it at {end_s:.1f} s"
+        how = f" (theta {memory.theta} s" + (f", kappa {memory.kappa})" if memory.kappa else ")")
+        return f"{done}; the plan{how if memory.theta else ''} ends it at {end_s:.1f} s"
 
 
 def ring_problem(view: View, policy: str) -> RingProblem:
@@ -157,7 +153,7 @@ def ring_problem(view: View, policy: str) -> RingProblem:
     )
 
 
-def plan_of(view: View, problem: RingProblem, found: Schedule) -> Plan:
+def plan_of(view: View, problem: RingProblem, found: Placed) -> Plan:
     """One stretch a job, a row a task; devices of a gang in their order, so hosts together."""
     columns: list[list[Any]] = [[], [], []]
     for job in found.order_J.tolist():

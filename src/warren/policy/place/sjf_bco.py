@@ -1,18 +1,19 @@
-"""SJF-BCO: rings by size, small ones packed together, large ones onto few idle hosts.
+"""SJF-BCO: rings by size, small ones onto the least busy devices, large ones onto few idle hosts.
 
 What
     Plans all rings before time starts, those of fewer devices first. No device may be given more
-    than theta of estimated time. Up to kappa devices a ring goes to hosts in use, a larger one to
-    the hosts of least mean time, of which it may choose among ``room`` (the paper's lambda) times
-    the devices that it needs. Theta is bisected, all kappas are tried, and the plan whose rings end
-    first, with all that they slow each other down, is taken.
+    than theta of estimated time. Up to kappa devices a ring takes the least busy devices, a larger
+    one goes to the hosts of least mean time, of which it may choose among ``room`` (the paper's
+    lambda) times the devices that it needs. Theta is bisected, all kappas are tried, and the plan
+    whose rings end first, with all that they slow each other down, is taken.
 Source
     SJF-BCO (MobiHoc'22), section 5, Algorithms 1 to 3.
 Differs
-    ``warren.solve.sjf_bco`` says how Algorithm 1 is read and repaired. Line 4 of Algorithm 2 takes
-    the least busy devices of the cluster, which is the baseline List-Scheduling and spreads rings
-    over all hosts. The text and the algorithm's name (fragment-aware first-fit packing) have small
-    jobs share hosts in use: ``packing: used-servers``, the default. ``least-busy`` is the letter.
+    ``warren.solve.sjf_bco`` says how Algorithm 1 is read and repaired. ``packing: least-busy``, the
+    default, is line 4 of Algorithm 2 as printed: the least busy devices of the cluster, which is
+    the baseline List-Scheduling. It shows what the paper's Figs. 4 and 5 claim. The text and the
+    algorithm's name (fragment-aware first-fit packing) have small jobs share hosts in use:
+    ``used-servers``.
     The paper's jobs are all there from the start; here a ring that comes later keeps its place
     in the order, and its devices wait for it. Devices may differ: estimates are those of the
     fastest type, and a ring is as fast as its slowest device. Jobs with parameter servers are
@@ -32,7 +33,7 @@ from warren.policy.place.ring_plan import SLOT_NS, RingPlanner, RingProblem
 if TYPE_CHECKING:
     from warren.solve.sjf_bco import Schedule
 
-PACKINGS: Final = ("used-servers", "least-busy")
+PACKINGS: Final = ("least-busy", "used-servers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class SjfBco(RingPlanner):
         from warren.solve.sjf_bco import Search, kappas, sjf_bco
 
         search = Search(
-            small=USED_SERVERS if self.packing == PACKINGS[0] else LEAST_BUSY,
+            small=LEAST_BUSY if self.packing == PACKINGS[0] else USED_SERVERS,
             large=FEW_SERVERS,
             kappas=(self.kappa,) if self.kappa else kappas(problem.size_J),
             room=self.room,

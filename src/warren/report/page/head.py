@@ -101,6 +101,7 @@ _WHY: Final[Mapping[str, str]] = {
     "path": "its jobs' own rounds take that long",
     "area": "the work takes that long on these devices",
     "busy time": "the work takes that long on these devices",
+    "gangs": "from rings that find no room beside each other",
     "both": "from its jobs' rounds and the work together",
     "prices": "from its jobs' rounds and the work of each device type over time together",
 }

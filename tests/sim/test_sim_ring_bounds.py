@@ -1,0 +1,88 @@
+"""No policy beats the bounds of runs with rings, on any network."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warren.cli.bounds import lower_bound
+from warren.core.history import History, read_history
+from warren.core.loop import Core
+from warren.cost.simulated import simulated_costs
+from warren.model.run import Run
+from warren.policy.place.registry import RINGS, place_policy
+from warren.profile.costs import cost_table
+from warren.sim.copies import sim_port
+from warren.workload.load import run_from_dict
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
+from workload_files import reader
+
+
+def world(draw: random.Random) -> Run:
+    """Rings, and one job in five with servers, of which each fits type A."""
+    held = [draw.randint(1, 4) for _ in range(draw.randint(1, 4))]
+    kinds = ["A", *(draw.choice("AB") for _ in held[1:])]
+    most = sum(count for count, kind in zip(held, kinds, strict=True) if kind == "A")
+    jobs = [
+        {
+            "name": f"j{at}", "model": f"m{at}", "scale": draw.randint(1, most),
+            "rounds": draw.randint(1, 9), "arrival": f"{draw.choice([0, 0, 1, 7])} s",
+            "sync": draw.choice(["ps", "ring", "ring", "ring", "ring"]),
+        }
+        for at in range(draw.randint(1, 9))
+    ]  # fmt: skip
+    types = [["A"], ["A", "B"]]
+    profiles = {
+        f"m{at}": {
+            "model": f"{draw.randint(1, 400)} MB",
+            "comp": {kind: f"{draw.randint(1, 3000)} ms" for kind in draw.choice(types)},
+        }
+        for at in range(len(jobs))
+    }
+    xi1 = draw.choice([0, 0.5])
+    data = {
+        "cluster": {
+            "hosts": [
+                {"name": f"h{at}", "devices": {kind: count}, "nic": "8 Gbps", "intra": "64 Gbps"}
+                for at, (count, kind) in enumerate(zip(held, kinds, strict=True))
+            ],
+            "network": draw.choice(
+                [{"model": "contention", "xi1": xi1, "xi2": "3 ms", "alpha": 0.3},
+                 {"model": "constant"}, {"model": "lane"}]
+            ),
+        },
+        "profiles": profiles,
+        "workload": {"jobs": jobs},
+    }  # fmt: skip
+    return run_from_dict(data, "d", reader({}))
+
+
+def history(run: Run, place: str) -> History:
+    costs, journal = simulated_costs(run, cost_table(run)), bytearray()
+    options = {"budget": 500} if place == "braid" else {}
+    Core(
+        run=run, costs=costs, policy=place_policy(place, options), port=sim_port(run, costs),
+        sink=journal.extend, world="sim", check=True,
+    ).execute()  # fmt: skip
+    return read_history(bytes(journal))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_no_policy_beats_the_bounds_of_rings(rng: random.Random) -> None:
+    run = world(rng)
+    costs = simulated_costs(run, cost_table(run))
+    arrival_ns_J = np.array([job.arrival_ns for job in run.workload.jobs])
+    for place in sorted(RINGS):
+        found = history(run, place)
+        bound = lower_bound(run, costs, found)
+        assert bound.makespan_s is not None
+        assert bound.weighted_jct_s is not None
+        assert bound.makespan_s * 1e9 <= found.finish_ns_J.max() - arrival_ns_J.min()
+        assert bound.weighted_jct_s * 1e9 <= (found.finish_ns_J - arrival_ns_J).sum()
