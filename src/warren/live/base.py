@@ -14,6 +14,7 @@ from warren.core.ports import Restart
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet, Guard, ZygoteLost
+from warren.live.homes import ALONE, Homes, homes_of
 from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
@@ -44,6 +45,7 @@ class BasePort(ABC):
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
         self._fleet_or_none: Fleet | None = None
+        self._homes = ALONE
         self._guard: Guard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
@@ -79,13 +81,14 @@ class BasePort(ABC):
         EngineError
             If a process of Warren's own does not come up.
         SpecError
-            If the run that is to go on computes in another numerics class.
+            If the run that is to go on computes in another numerics class, or its hosts are not up.
         """
+        self._homes = self._homes_now()
         with _NoInterrupt():  # what is made must be known before a signal can end the run
             self._folder = make_folder()
             self._hub_or_none = Hub(controller_address(str(self._folder)))
             limit_bytes = self._run.cluster.local.memory_bytes
-            cgroups = cgroups_of(limit_bytes, self._folder.name)
+            cgroups = cgroups_of(limit_bytes, self._folder.name, self._homes.quotas)
             self._guard = Guard(self._folder, cgroups)
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
             self._poller_or_none = Poller()
@@ -100,9 +103,10 @@ class BasePort(ABC):
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         with _NoInterrupt():
-            self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups)
+            self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups, self._homes)
         self.numerics = self._fleet.await_zygote().numerics
-        self._poller.register(self._fleet.pipe.fileno())
+        for pipe in self._fleet.pipes:
+            self._poller.register(pipe.fileno())
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
@@ -186,8 +190,19 @@ class BasePort(ABC):
         """What was handed out before has been journalled."""
 
     def _all_lost(self, error: ZygoteLost) -> None:
-        """The zygote is gone, and everything that it forked."""
+        """A zygote is gone, and everything that it forked."""
         raise error
+
+    def _homes_now(self) -> Homes:
+        """The hosts that processes are to be on, which may be others than they were."""
+        return homes_of(self._run.cluster)
+
+    def _end_fleet(self) -> None:
+        """End what is left of it; another will begin on the hosts that there are now."""
+        for pipe in self._fleet.pipes:
+            self._poller.unregister(pipe.fileno())
+        self._fleet.close()
+        self._homes = self._homes_now()
 
     def _now_ns(self) -> int:
         assert self._clock is not None
@@ -200,13 +215,15 @@ class BasePort(ABC):
             for peer, message, _ in self._hub.drain():
                 self._advance()
                 self._understand(peer, message)
-        if self._fleet.pipe.fileno() in ready:
-            self._advance()
-            try:
-                for ticket, role, exited in self._fleet.hear():
-                    self._ended(ticket, role, exited)
-            except ZygoteLost as error:
-                self._all_lost(error)
+        for host, pipe in enumerate(self._fleet.pipes):
+            if pipe.fileno() in ready:
+                self._advance()
+                try:
+                    for ticket, role, exited in self._fleet.hear(host):
+                        self._ended(ticket, role, exited)
+                except ZygoteLost as error:
+                    self._all_lost(error)
+                    return
 
     def _advance(self) -> None:
         """Who is to arrive by now has arrived, whatever is said of them next."""

@@ -200,8 +200,7 @@ class LivePort(BasePort):
         self._need_all()
 
     def _all_lost(self, error: ZygoteLost) -> None:
-        self._poller.unregister(self._fleet.pipe.fileno())
-        self._fleet.close()
+        self._end_fleet()
         self._start_another(error)
         self._recovery.all_lost(self._fleet, self._host_ns(), str(error))
         self._end_jobs()

@@ -1,4 +1,4 @@
-"""The controller's hand on processes: one zygote a host, and everything forked from it."""
+"""The controller's hand on processes: one zygote a host, and everything forked from them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from warren.live import guard
 from warren.live.framing import Pipe
+from warren.live.homes import ALONE, Homes
 from warren.live.preload import ALWAYS
 from warren.live.processes import end_all_marked
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
@@ -21,7 +25,7 @@ from warren.model.errors import EngineError
 
 
 class ZygoteLost(EngineError):
-    """The zygote has ended, and with it everything that it forked."""
+    """A zygote has ended, and with it everything that it forked."""
 
 
 _LEAVE_S: Final = 6.0
@@ -29,7 +33,11 @@ _LEAVE_S: Final = 6.0
 
 
 class Fleet:
-    """Processes of a run on this host, by ticket. Closing the pipe ends all of them."""
+    """Processes of a run, by ticket, on the hosts of ``homes``. Closing the pipes ends all of them.
+
+    ``pipes`` lead to the zygotes of the hosts, in their order. The first is the parent of the
+    others.
+    """
 
     def __init__(
         self,
@@ -38,11 +46,11 @@ class Fleet:
         preload: Sequence[str] = ALWAYS,
         watch: Guard | None = None,
         cgroups: str = "",
+        homes: Homes = ALONE,
     ) -> None:
-        mine, theirs = socket.socketpair()
-        self.pipe = Pipe(mine)
-        self._log, self._cgroups = log, cgroups
+        self._homes, self._log, self._cgroups = homes, log, cgroups
         self._roles: dict[int, Role] = {}
+        self._at: dict[int, Pipe] = {}
         self._pids: dict[int, int] = {}
         self._tickets = 0
         self._warm = False
@@ -50,13 +58,18 @@ class Fleet:
         guard_fd = -1 if watch is None else watch.fd
         # PyTorch makes this folder on import; it goes with the run's own.
         own = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
-        with theirs, log.open("ab") as output:
+        with ExitStack() as ends:
+            output = ends.enter_context(log.open("ab"))
+            pairs = [socket.socketpair() for _ in homes.places_H]
+            self.pipes = tuple(Pipe(mine) for mine, _ in pairs)
+            theirs = [ends.enter_context(end).fileno() for _, end in pairs]
+            hosts = list(zip(theirs, homes.places_H, strict=True))
             self._zygote = subprocess.Popen(
                 [
                     sys.executable,
                     "-m",
                     "warren.live.zygote",
-                    str(theirs.fileno()),
+                    msgspec.json.encode(hosts).decode(),
                     str(guard_fd),
                     str(folder),
                     str(os.getpid()),
@@ -66,7 +79,7 @@ class Fleet:
                 stdout=output,
                 stderr=output,
                 env=clean_environment(os.environ) | self._mark | own,
-                pass_fds=[fd for fd in (theirs.fileno(), guard_fd) if fd >= 0],
+                pass_fds=[fd for fd in (*theirs, guard_fd) if fd >= 0],
                 start_new_session=True,
             )
 
@@ -81,50 +94,59 @@ class Fleet:
         return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
     def await_zygote(self) -> ZygoteReady:
-        """Wait until the zygote is warm.
+        """Wait until all zygotes are warm; what the first says holds for the others too.
 
         Raises
         ------
         EngineError
-            If it ended instead, or if it is not single-threaded and must not fork.
+            If one ended instead, or if it is not single-threaded and must not fork.
         """
-        message = self._receive()
-        assert isinstance(message, ZygoteReady)
-        if message.threads != 1:
-            raise EngineError(f"the zygote has {message.threads} threads after warming up, not 1")
+        said = [self._receive(pipe) for pipe in self.pipes]
+        for message in said:
+            assert isinstance(message, ZygoteReady)
+            if message.threads != 1:
+                many = message.threads
+                raise EngineError(f"the zygote has {many} threads after warming up, not 1")
         self._warm = True
-        return message
+        assert isinstance(said[0], ZygoteReady)
+        return said[0]
 
     def fork(self, role: Role) -> int:
-        """Ask for a process; gives its ticket. That the zygote is lost, ``hear`` will tell."""
+        """Ask for a process on its host; gives its ticket.
+
+        That the zygote is lost, ``hear`` will tell.
+        """
         self._tickets += 1
-        self._roles[self._tickets] = role
-        self.pipe.send(Fork(self._tickets, role))
+        pipe = self.pipes[self._homes.of(role)]
+        self._roles[self._tickets], self._at[self._tickets] = role, pipe
+        pipe.send(Fork(self._tickets, role))
         return self._tickets
 
     def kill(self, ticket: int) -> None:
         """Kill a process; its exit is reported."""
-        self.pipe.send(End(ticket))
+        if (pipe := self._at.get(ticket)) is not None:
+            pipe.send(End(ticket))
 
     def end(self, ticket: int) -> None:
         """Kill a process; its exit is not reported."""
         if self._roles.pop(ticket, None) is not None:
-            self.pipe.send(End(ticket))
+            self.kill(ticket)
 
-    def hear(self) -> Iterator[tuple[int, Role, Exited]]:
+    def hear(self, host: int = 0) -> Iterator[tuple[int, Role, Exited]]:
         """Read one message that is here; yields a process that ended without being told to.
 
         Raises
         ------
         ZygoteLost
-            If the zygote is gone.
+            If the zygote of this host is gone.
         """
-        match self._receive():
+        match self._receive(self.pipes[host]):
             case Forked(ticket=ticket, pid=pid):
                 if ticket in self._roles:
                     self._pids[ticket] = pid
             case Exited(ticket=ticket) as exited:
                 self._pids.pop(ticket, None)
+                self._at.pop(ticket, None)
                 role = self._roles.pop(ticket, None)
                 if role is not None:
                     yield ticket, role, exited
@@ -133,7 +155,8 @@ class Fleet:
 
     def close(self) -> None:
         """End every process and wait for it."""
-        self.pipe.close()
+        for pipe in self.pipes:
+            pipe.close()
         if not self._warm:
             self._zygote.kill()  # it has no children yet, and loads libraries for seconds
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -145,18 +168,20 @@ class Fleet:
         end_all_marked(_text(self._mark).encode())
         guard.end_cgroups(self._cgroups)
 
-    def _receive(self) -> ZygoteMessage:
-        message = self.pipe.receive()
+    def _receive(self, pipe: Pipe) -> ZygoteMessage:
+        message = pipe.receive()
         if message is None:
-            raise self._lost()
+            raise self._lost(pipe)
         return message
 
-    def _lost(self) -> ZygoteLost:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._zygote.wait(1.0)
+    def _lost(self, pipe: Pipe) -> ZygoteLost:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # another host's ends by itself
+            self._zygote.wait(1.0 if pipe is self.pipes[0] else 0.1)
         lines = self._log.read_text(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
-        return ZygoteLost(f"the zygote ended ({self._zygote.returncode}), see {self._log}{last}")
+        code = self._zygote.returncode
+        how = "that of one host" if code is None else code
+        return ZygoteLost(f"the zygote ended ({how}), see {self._log}{last}")
 
 
 class Guard:

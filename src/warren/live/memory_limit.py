@@ -12,7 +12,7 @@ import contextlib
 import os
 import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -40,9 +40,23 @@ class MemoryLimit(msgspec.Struct, frozen=True, array_like=True):
         return Path(f"{self.cgroups}.{pid}")
 
 
-def cgroups_of(limit_bytes: int | None, name: str) -> tuple[str, ...]:
-    """Paths, but for ``.PID``, that cgroups of a run may have; ``name`` is its own."""
-    return () if limit_bytes is None else tuple(str(home / name) for home in cgroup_homes())
+def cgroups_of(limit_bytes: int | None, name: str, quotas: Sequence[str] = ()) -> tuple[str, ...]:
+    """Paths, but for ``.PID``, that cgroups of a run may have; ``name`` is its own.
+
+    None is in a tree of ``quotas``, cgroups that its processes are in: they would leave those.
+    """
+    if limit_bytes is None:
+        return ()
+    taken = [_tree(Path(one)) for one in quotas]
+    return tuple(str(home / name) for home in cgroup_homes() if _tree(home) not in taken)
+
+
+def _tree(cgroup: Path) -> int:
+    """What tells the tree that a cgroup is in from others; -1: it is in none."""
+    try:
+        return cgroup.stat().st_dev
+    except OSError:
+        return -1
 
 
 def memory_limit(

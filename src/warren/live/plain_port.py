@@ -11,6 +11,7 @@ from pathlib import Path
 
 from warren.core.ports import Restart
 from warren.live.base import BasePort
+from warren.live.homes import ALONE, Homes
 from warren.live.messages import JobBroke, PlainDone
 from warren.live.roles import Exited, PlainRole, Role
 from warren.model.errors import EngineError
@@ -29,6 +30,9 @@ class PlainPort(BasePort):
         """Bring up the zygote."""
         self._queue = deque()
         super().start()
+
+    def _homes_now(self) -> Homes:
+        return ALONE
 
     def resume(self, restart: Restart) -> None:
         """Before ``start``: go on with a run that was cut off; jobs that had begun begin again."""

@@ -1,9 +1,10 @@
 """The warm zygote of a host: loads the libraries once, then forks every other process.
 
-Started as ``python -m warren.live.zygote FD GUARD FOLDER PARENT LIBRARY...``; GUARD is its end of
-the guard's pipe. It stays single-threaded (a fork copies one thread only), never opens a CUDA
-device and never runs user code. It adopts the orphans of its children, so when
-its controller goes, it can end all of them.
+Started as ``python -m warren.live.zygote HOSTS GUARD FOLDER PARENT LIBRARY...``. HOSTS is a JSON
+list of pairs: a socket to the controller, and the ``Place`` of the host; once warm, it serves the
+first of them and forks a zygote for each other. GUARD is its end of the guard's pipe. It stays
+single-threaded (a fork copies one thread only), never opens a CUDA device and never runs user
+code. It adopts the orphans of its children, so when its controller goes, it can end all of them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
+
+import msgspec
 
 from warren.live.framing import Pipe
 from warren.live.guard import end_cgroups
 from warren.live.limits import UNHEARD, Alarm, Deadline
 from warren.live.memory_limit import MemoryLimit, over_limit
+from warren.live.net.places import Place, enter_network
+from warren.live.net.quota import enter
 from warren.live.preload import ALWAYS, MENTIONED
 from warren.live.processes import (
     adopt_orphans,
@@ -55,33 +60,57 @@ ROLES: Final = {
     "ProbeRole": "warren.live.probe",
 }
 """Module whose ``main(role, lifeline)`` a child runs."""
+Hosts: TypeAlias = list[tuple[int, Place]]
+"""Each with the socket that leads from its zygote to the controller."""
 _LOOK_MS: Final = 1000
 """How often deadlines of children are looked at."""
 
 
 def main() -> None:
     """Serve until the controller's end of the socket closes, then leave nothing behind."""
-    fd, guard, folder, parent = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    hosts = msgspec.json.decode(sys.argv[1], type=Hosts)
+    guard, folder, parent = int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     preload = [name for name in sys.argv[5:] if name in {*ALWAYS, *MENTIONED.values()}]
     die_with_parent(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     set_name("warren-zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipe = Pipe(socket.socket(fileno=fd))
-    numerics = _warm_up(preload)
+    numerics, first = _warm_up(preload), os.getpid()
+    fd, place = _spread(hosts)
+    above = parent if os.getpid() == first else first
     # From now on a parent's death must leave time to end the children of children too.
-    die_with_parent(parent, signal.SIGTERM)
+    die_with_parent(above, signal.SIGTERM)
     signal.signal(signal.SIGTERM, _leave)
     adopt_orphans()
-    zygote = Zygote(pipe, guard)
+    _enter(place)
+    zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard)
     try:
         zygote.serve(numerics)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_all_children()
         end_cgroups(zygote.cgroups)
-        if os.getppid() != parent:
+        if os.getpid() == first and os.getppid() != parent:
             remove_folder(Path(folder))
+
+
+def _spread(hosts: Hosts) -> tuple[int, Place]:
+    """Fork a zygote for each host but the first; gives each of them, and this one, its own host."""
+    at = 0
+    for other in range(1, len(hosts)):
+        if not os.fork():
+            at = other
+            break
+    for number, (fd, _) in enumerate(hosts):
+        if number != at:
+            os.close(fd)
+    return hosts[at]
+
+
+def _enter(place: Place) -> None:
+    enter_network(place)
+    if place.cgroup:
+        enter(Path(place.cgroup))
 
 
 class Zygote:

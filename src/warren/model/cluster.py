@@ -83,12 +83,14 @@ class Local:
 
     ``look_ahead``: tasks whose state a device fetches before their turn. ``pin``: device i, with
     its trainers, runs on core i (modulo the cores there are). ``memory_bytes``: what one trainer
-    or one server may take; None: not limited.
+    or one server may take; None: not limited. ``testbed``: its processes are in the hosts of this
+    one, which are called as those of the cluster; None: all are on this machine as it is.
     """
 
     look_ahead: int = 2
     pin: bool = False
     memory_bytes: int | None = None
+    testbed: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

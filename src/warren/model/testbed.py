@@ -11,6 +11,7 @@ from warren.model.errors import Problem, SpecError
 
 COMMAND: Final = "testbed"
 """What a problem that is not one of a file is told of."""
+NAME_TEXT: Final = "1 to 20 of a-z 0-9, and - inside"
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
 
 
@@ -22,10 +23,15 @@ def checked_name(name: str) -> str:
     SpecError
         If it is none.
     """
-    if not _NAME.fullmatch(name):
-        message = f"{name[:60]!a} is not a name; allowed: 1 to 20 of a-z 0-9, and - inside"
+    if not is_name(name):
+        message = f"{name[:60]!a} is not a name; allowed: {NAME_TEXT}"
         raise SpecError(Problem(file=COMMAND, field="--name", message=message))
     return name
+
+
+def is_name(name: str) -> bool:
+    """Whether a testbed may be called so: as ``NAME_TEXT`` says."""
+    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,7 +152,12 @@ def _network(spec: NetworkSpec) -> Network:
 
 
 def _local(spec: LocalSpec) -> Local:
-    return Local(look_ahead=spec.look_ahead, pin=spec.pin, memory_bytes=spec.memory)
+    return Local(
+        look_ahead=spec.look_ahead,
+        pin=spec.pin,
+        memory_bytes=spec.memory,
+        testbed=spec.testbed,
+    )
 
 
 def _device_names(host: HostSpec, name: str) -> Iterator[tuple[str, str]]:

@@ -104,7 +104,8 @@ def _network(network: Network) -> dict[str, Any]:
 
 
 def _local(local: Local) -> dict[str, Any]:
-    return _stated({"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes})
+    stated = {"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes}
+    return _stated({**stated, "testbed": local.testbed})
 
 
 def _overheads(overheads: Overheads) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from warren.model.testbed import NAME_TEXT, is_name
 from warren.workload.generators.shapes import HETEROGENEITY, SHAPES
 from warren.workload.schema_overheads import OverheadsSpec
 from warren.workload.schema_switching import SwitchingSpec
@@ -32,6 +33,7 @@ from warren.workload.schema_types import (
     choice,
     path_or,
 )
+from warren.workload.text import shown
 
 MAX_HOSTS = 100_000
 MAX_DEVICES = 1_000_000
@@ -52,6 +54,12 @@ def _enough(value: int) -> int:
     if value < MIN_MEMORY_BYTES:
         least = f"{MIN_MEMORY_BYTES // 10**6} MB"
         raise ValueError(f"must be at least {least}, got {value} bytes")
+    return value
+
+
+def _bed_name(value: str) -> str:
+    if not is_name(value):
+        raise ValueError(f"{shown(value)} is no name of a testbed; allowed: {NAME_TEXT}")
     return value
 
 
@@ -176,6 +184,10 @@ class LocalSpec(Spec):
     )
     memory: Annotated[Size, AfterValidator(_enough)] | None = Field(
         default=None, description="Most that one trainer or server may take; default: not limited."
+    )
+    testbed: Annotated[str, AfterValidator(_bed_name)] | None = Field(
+        default=None,
+        description="Processes are in its hosts (`warren testbed`); default: on this machine.",
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from warren.live.net.iproute import refusal
-from warren.live.net.names import namespace
+from warren.live.net.places import place_of
 from warren.live.net.quota import enter
 from warren.live.net.standing import one_standing
 
@@ -32,12 +32,11 @@ def become(name: str, host: str, command: Sequence[str]) -> NoReturn:
         raise refusal(f"exec: no host {host!r} in {name}; allowed: {known}")
     if shutil.which(command[0]) is None:
         raise refusal(f"exec: no command {command[0]!r}")
-    where = namespace(name, index)
-    cgroup = next((one for one in record.cgroups if Path(one).name == where), None)
-    if cgroup is not None:
-        enter(Path(cgroup))
+    place = place_of(record, index)
+    if place.cgroup:
+        enter(Path(place.cgroup))
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by whoever called
         signal.signal(ignored, signal.SIG_DFL)
     own = Path("/proc/self/environ").read_bytes().split(b"\0")
     given = {key: value for key, value in os.environb.items() if key + b"=" + value in own}
-    os.execvpe("ip", ["ip", "netns", "exec", where, *command], given)
+    os.execvpe("ip", ["ip", "netns", "exec", place.namespace, *command], given)

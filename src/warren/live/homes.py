@@ -1,0 +1,58 @@
+"""Which host each process of a run is on: all on this machine, or spread over a testbed's hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from warren.live.net.places import HERE, Place, places
+from warren.live.roles import Role, ServerRole
+from warren.model.cluster import Cluster
+
+
+class Homes:
+    """Places of the hosts of a cluster, in its order, and on which of them a role is at home."""
+
+    def __init__(self, places_H: Sequence[Place], host_of_device: Sequence[int] = ()) -> None:
+        self.places_H = tuple(places_H)
+        self._host_of_device = tuple(host_of_device)
+
+    def of(self, role: Role) -> int:
+        """A role with a device lives on the device's host; servers go round all hosts."""
+        if len(self.places_H) == 1:
+            return 0
+        device: int | None = getattr(role, "device", None)
+        if device is not None:
+            return self._host_of_device[device]
+        if isinstance(role, ServerRole):
+            return home_of_server(role.job.index, role.part, len(self.places_H))
+        return 0
+
+    @property
+    def quotas(self) -> tuple[str, ...]:
+        """The cgroups that limit processors of hosts."""
+        return tuple(place.cgroup for place in self.places_H if place.cgroup)
+
+
+ALONE: Final = Homes((HERE,))
+"""One host, which is this machine."""
+
+
+def home_of_server(job: int, part: int, hosts: int) -> int:
+    """The host of a server: part p of job j is on host (j + p) mod hosts."""
+    return (job + part) % hosts
+
+
+def homes_of(cluster: Cluster) -> Homes:
+    """Of a cluster whose file may name a testbed.
+
+    Raises
+    ------
+    SpecError
+        If that testbed is not up, or lacks a host of the cluster.
+    """
+    if cluster.local.testbed is None:
+        return ALONE
+    names = [host.name for host in cluster.hosts]
+    of_device = [names.index(device.host) for device in cluster.devices]
+    return Homes(places(cluster.local.testbed, names), of_device)

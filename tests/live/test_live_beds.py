@@ -1,0 +1,185 @@
+"""A run in the hosts of a testbed: who is where, the bits of plain, and nothing left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from bed_worlds import NAME, host_of, on_hosts, standing_bed
+from live_worlds import drive, job, of, session, shuffled, world
+
+from warren.live.controller import LivePort
+from warren.live.homes import Homes, home_of_server
+from warren.live.net.leftovers import processes
+from warren.live.net.names import namespace
+from warren.live.net.places import HERE
+from warren.live.net.quota import homes
+from warren.live.plain_port import PlainPort
+from warren.live.roles import ExecutorRole, Role, ServerRole, TrainerRole
+from warren.model.cluster import Local
+from warren.model.errors import SpecError
+from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
+from warren.model.plan import Assignment
+from warren.model.testbed import Bed
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+
+VICTIM = Path(__file__).parent / "bed_victim.py"
+JOBS = (
+    job(0, params={"width": 6000}),  # large enough to be shared or sent, not copied
+    job(1, rounds=4, user="bob"),
+)
+
+
+@pytest.fixture(scope="module")
+def bed(can_make_testbeds: None) -> Iterator[Bed]:
+    limited = 1.5 if homes() else None
+    with standing_bed(2, cpus=limited) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    folder = tmp_path_factory.mktemp("plain")
+    run, _ = world(folder, JOBS, 1)
+    whole = [Assignment(0, one.index, 0, one.rounds or 0, (0, 1)) for one in JOBS]
+    with PlainPort(run, folder / "out") as port:
+        return hashes(drive(port, whole))
+
+
+def hashes(events: list[AnyEvent]) -> dict[int, str]:
+    return {event.job: event.sha256 for event in of(events, ParamsSaved)}
+
+
+def test_a_role_is_at_home_on_the_host_of_its_device_and_servers_go_round() -> None:
+    assert [home_of_server(j, p, 3) for j in range(3) for p in range(2)] == [0, 1, 1, 2, 2, 0]
+    trainer = TrainerRole(2, "ana", "", "", (), {}, 0, "")
+    assert Homes((HERE, HERE, HERE), (0, 0, 1)).of(trainer) == 1
+    assert Homes((HERE,)).of(trainer) == 0
+
+
+@dataclass
+class Told:
+    """What a run was seen to do; ``at``: by role, the hosts that its processes were on."""
+
+    events: list[AnyEvent] = field(default_factory=list)
+    at: dict[str, set[int | None]] = field(default_factory=dict)
+    cgroups: dict[int | None, set[str]] = field(default_factory=dict)
+    struck: list[int] = field(default_factory=list)
+    session: int = 0
+
+
+@pytest.fixture(scope="module")
+def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """A run on both hosts, with a memory limit, whose second zygote is killed on its way."""
+    folder = tmp_path_factory.mktemp("beds")
+    run, costs = world(folder, JOBS, 3, servers=2)
+    run = on_hosts(run, ["h0", "h1", "h1"], memory_bytes=10**9)
+    told = Told()
+
+    def look(event: AnyEvent) -> None:
+        for pid, role in port.processes().items():
+            with contextlib.suppress(OSError):  # it has ended, and was not heard to
+                cgroups, host = quotas_of(pid), host_of(pid)
+                told.at.setdefault(called(role), set()).add(host)
+                told.cgroups.setdefault(host, set()).update(cgroups)
+        if isinstance(event, RoundsDone) and not told.struck:
+            told.struck += [one for one in session(port.session) if is_zygote(one, 1)]
+            os.kill(told.struck[0], signal.SIGKILL)
+
+    with LivePort(run, costs, folder / "out") as port:
+        told.session = port.session
+        told.events += drive(port, shuffled(run, seed=1), look)
+    return told
+
+
+def called(role: Role) -> str:
+    match role:
+        case ExecutorRole(device=device) | TrainerRole(device=device):
+            return f"device {device}"
+        case ServerRole(job=one, part=part):
+            return f"server {one.index}.{part}"
+        case _:
+            raise AssertionError(role)
+
+
+def quotas_of(pid: int) -> list[str]:
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return [Path(one).name for one in lines if f"warren-{NAME}-" in one]
+
+
+def is_zygote(pid: int, host: int) -> bool:
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
+    return name == "warren-zygote" and host_of(pid) == host
+
+
+def test_processes_are_in_the_networks_of_their_hosts(told: Told) -> None:
+    assert host_of(os.getpid()) is None
+    assert told.at == {
+        "device 0": {0}, "device 1": {1}, "device 2": {1},
+        "server 0.0": {0}, "server 0.1": {1}, "server 1.0": {1}, "server 1.1": {0},
+    }  # fmt: skip
+
+
+def test_on_two_hosts_one_of_which_loses_its_zygote_the_bits_are_those_of_plain(
+    told: Told, plain: dict[int, str]
+) -> None:
+    assert len(told.struck) == 1
+    assert of(told.events, RolledBack)
+    assert hashes(told.events) == plain
+
+
+@pytest.mark.skipif(not homes(), reason="no cgroup with the cpu controller here")
+def test_processes_of_a_host_share_its_quota_beside_a_memory_limit(told: Told) -> None:
+    assert told.cgroups == {host: {namespace(NAME, host)} for host in (0, 1)}
+
+
+def test_after_a_run_nothing_is_left_in_any_host(told: Told) -> None:
+    assert not session(told.session)
+    assert not processes([namespace(NAME, host) for host in (0, 1)])
+
+
+def test_killed_together_controller_and_first_zygote_leave_nothing_in_any_host(
+    bed: Bed, tmp_path: Path
+) -> None:
+    victim = subprocess.Popen(
+        [sys.executable, str(VICTIM), str(tmp_path), NAME], stdout=subprocess.PIPE, text=True
+    )
+    assert victim.stdout is not None
+    zygote, folder = victim.stdout.readline().split()
+    for pid in (victim.pid, int(zygote)):
+        os.kill(pid, signal.SIGKILL)
+    victim.wait()
+    victim.stdout.close()
+    inside = [namespace(NAME, host) for host in (0, 1)]
+    deadline = time.monotonic() + 5.0
+    while (processes(inside) or Path(folder).exists()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not processes(inside)
+    assert not Path(folder).exists()
+
+
+def test_a_host_that_the_testbed_lacks_is_refused_and_both_are_named(
+    bed: Bed, tmp_path: Path
+) -> None:
+    run, costs = world(tmp_path, JOBS, 2)
+    run = on_hosts(run, ["h0", "v-1"])
+    with pytest.raises(SpecError, match=f"{NAME} has no host 'v-1', .* it has: h0, h1"):
+        LivePort(run, costs, tmp_path / "out").__enter__()
+
+
+def test_a_testbed_that_is_not_up_is_refused_with_the_command_that_makes_it(
+    tmp_path: Path,
+) -> None:
+    run, costs = world(tmp_path, JOBS, 2)
+    run = replace(run, cluster=replace(run.cluster, local=Local(testbed="nowhere")))
+    with pytest.raises(SpecError, match="`warren testbed up --name nowhere` makes it"):
+        LivePort(run, costs, tmp_path / "out").__enter__()
