@@ -94,7 +94,7 @@ class Stream:
                 some = list(islice(self._left, _AT_ONCE))
                 sent = self._end.sendmsg(some, [], socket.MSG_NOSIGNAL)
             except BlockingIOError:
-                return
+                break
             except OSError as error:
                 if error.errno not in _PEER_GONE:
                     raise
