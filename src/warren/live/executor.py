@@ -56,7 +56,7 @@ class Executor:
         for source in (self._control, self._trainers, lifeline):
             self._poller.register(source)
         self._desk = Desk(self._trainers)
-        self._supply = Supply(self._poller, role.folder, role.device)
+        self._supply = Supply(self._poller, role.folder, role.device, role.seat)
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
         self._comp_free_ns = 0

@@ -8,6 +8,7 @@ import msgspec
 
 from warren.live.memory_limit import MemoryLimit
 from warren.live.pads import PadTable
+from warren.live.seats import NOWHERE, Seat
 from warren.live.wire import Message
 from warren.model.job import Job
 
@@ -22,6 +23,7 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
     pads: PadTable
     look_ahead: int
     core: int | None = None
+    seat: Seat = NOWHERE
 
 
 class TrainerRole(Message, frozen=True, tag=True, array_like=True):
@@ -62,6 +64,7 @@ class ServerRole(Message, frozen=True, tag=True, array_like=True):
     round: int
     rehearse: bool = False
     memory: MemoryLimit | None = None
+    seat: Seat = NOWHERE
 
 
 class PlainRole(Message, frozen=True, tag=True, array_like=True):
