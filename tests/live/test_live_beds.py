@@ -17,13 +17,14 @@ from bed_worlds import NAME, host_of, on_hosts, standing_bed
 from live_worlds import drive, job, of, session, shuffled, world
 
 from warren.live.controller import LivePort
-from warren.live.homes import Homes, home_of_server
+from warren.live.homes import Homes
 from warren.live.net.leftovers import processes
 from warren.live.net.names import namespace
 from warren.live.net.places import HERE
 from warren.live.net.quota import homes
 from warren.live.plain_port import PlainPort
 from warren.live.roles import ExecutorRole, Role, ServerRole, TrainerRole
+from warren.live.seats import home_of_server
 from warren.model.cluster import Local
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
@@ -33,16 +34,22 @@ from warren.model.testbed import Bed
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
 
 VICTIM = Path(__file__).parent / "bed_victim.py"
+WIDTH = 250_000
+BIG = 2
 JOBS = (
-    job(0, params={"width": 6000}),  # large enough to be shared or sent, not copied
+    job(0, params={"width": 6000}),  # large enough that hosts share it in memory
     job(1, rounds=4, user="bob"),
+    job(BIG, scale=1, rounds=2, params={"width": WIDTH}),  # 10 MB, 40 bytes a unit
 )
+FAR_BYTES = 20 * WIDTH
+"""What the first of two servers of the big job owns: weight and bias of the wide layer."""
+MBIT = 200
 
 
 @pytest.fixture(scope="module")
 def bed(can_make_testbeds: None) -> Iterator[Bed]:
     limited = 1.5 if homes() else None
-    with standing_bed(2, cpus=limited) as made:
+    with standing_bed(2, MBIT, limited) as made:
         yield made
 
 
@@ -50,7 +57,7 @@ def bed(can_make_testbeds: None) -> Iterator[Bed]:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     folder = tmp_path_factory.mktemp("plain")
     run, _ = world(folder, JOBS, 1)
-    whole = [Assignment(0, one.index, 0, one.rounds or 0, (0, 1)) for one in JOBS]
+    whole = [Assignment(0, one.index, 0, one.rounds or 0, tuple(range(one.scale))) for one in JOBS]
     with PlainPort(run, folder / "out") as port:
         return hashes(drive(port, whole))
 
@@ -97,8 +104,13 @@ def told(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Told:
 
     with LivePort(run, costs, folder / "out") as port:
         told.session = port.session
-        told.events += drive(port, shuffled(run, seed=1), look)
+        tasks = [one if one.job != BIG else on(1, one) for one in shuffled(run, seed=1)]
+        told.events += drive(port, tasks, look)
     return told
+
+
+def on(device: int, one: Assignment) -> Assignment:
+    return Assignment(device, one.job, one.round, one.rounds, one.shards)
 
 
 def called(role: Role) -> str:
@@ -126,6 +138,7 @@ def test_processes_are_in_the_networks_of_their_hosts(told: Told) -> None:
     assert told.at == {
         "device 0": {0}, "device 1": {1}, "device 2": {1},
         "server 0.0": {0}, "server 0.1": {1}, "server 1.0": {1}, "server 1.1": {0},
+        "server 2.0": {0}, "server 2.1": {1},
     }  # fmt: skip
 
 
@@ -135,6 +148,12 @@ def test_on_two_hosts_one_of_which_loses_its_zygote_the_bits_are_those_of_plain(
     assert len(told.struck) == 1
     assert of(told.events, RolledBack)
     assert hashes(told.events) == plain
+
+
+def test_a_round_lasts_as_long_as_the_link_takes_for_its_bytes(told: Told) -> None:
+    """All its tasks are on the second host: state and update pass the first one's link."""
+    barriers = {one.round: one.barrier_ns for one in of(told.events, RoundsDone, BIG)}
+    assert barriers[1] - barriers[0] >= 1e9 * 2 * FAR_BYTES * 8 / (MBIT * 1e6)
 
 
 @pytest.mark.skipif(not homes(), reason="no cgroup with the cpu controller here")

@@ -203,6 +203,21 @@ def test_a_peer_that_does_not_keep_to_the_protocol_is_let_go_of_and_others_are_h
     assert [message for message, _ in good.drain()] == [Forget(1)]
 
 
+def test_what_has_to_wait_goes_on_when_there_is_room_though_nobody_sends_more(net: Net) -> None:
+    hub, link = net.listen(), net.link()
+    bulk = bytes(5_000_000)
+    link.send(Forget(1), bulk)
+    sizes: list[int] = []
+    while not sizes:
+        ready = net.poller.poll(2000)
+        assert ready
+        if hub in ready:
+            sizes += [buffer.nbytes for _, _, buffers in hub.drain() for buffer in buffers]
+        if link in ready:
+            list(link.drain())
+    assert sizes == [5_000_000]
+
+
 def test_a_hub_says_that_a_peer_is_gone(net: Net) -> None:
     hub, link = net.listen(), net.link()
     link.send(Forget(1))

@@ -14,7 +14,7 @@ from warren.core.ports import Restart
 from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet, Guard, ZygoteLost
-from warren.live.homes import ALONE, Homes, homes_of
+from warren.live.homes import Homes, homes_of
 from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
@@ -36,6 +36,7 @@ class BasePort(ABC):
 
     def __init__(self, run: Run, out_dir: Path | str) -> None:
         self._run, self._jobs, self._devices = run, run.workload.jobs, run.cluster.devices
+        self._homes = self._homes_now()  # what is wrong here is told before anything is planned
         self._outputs = Outputs(Path(out_dir), self._jobs)
         self._journal = Path(out_dir) / "journal"
         self._restart: Restart | None = None
@@ -45,7 +46,6 @@ class BasePort(ABC):
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
         self._fleet_or_none: Fleet | None = None
-        self._homes = ALONE
         self._guard: Guard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None

@@ -92,7 +92,7 @@ class Executor(Mover):
                     self._desk.prepared(peer)
                     self._broke(job, reason)
                 case RankReady():
-                    self._seats.sat_down(peer, message)
+                    self._ranks.sat_down(peer, message)
                 case RankDone():
                     self._left(message)
                 case _:
@@ -154,7 +154,7 @@ class Executor(Mover):
                 case TrainerGone():
                     self._trainer_gone(message)
                 case Muster():
-                    self._seats.muster(message)
+                    self._ranks.muster(message)
                 case RankGone():
                     self._left(message)
                 case _:
@@ -210,7 +210,7 @@ class Executor(Mover):
 
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
-        self._seats.drop(job)
+        self._ranks.drop(job)
         if ended:
             self._desk.drop(job)
         self._comm.drop(job)

@@ -119,7 +119,7 @@ class Fleet:
         self._tickets += 1
         pipe = self.pipes[self._homes.of(role)]
         self._roles[self._tickets], self._at[self._tickets] = role, pipe
-        pipe.send(Fork(self._tickets, role))
+        pipe.send(Fork(self._tickets, self._homes.seated(role)))
         return self._tickets
 
     def kill(self, ticket: int) -> None:

@@ -97,7 +97,7 @@ class Handout:
         done = now.done if current else ()
         since_ns = now.since_ns if current else None
         have = () if now.first else store.have(round_no)
-        spot = store.spot(blocks)
+        spot = None if self._hub.is_far(peer) else store.spot(blocks)
         header = State(round_no, since_ns, store.total_bytes, store.ranges, done, have, spot)
         if spot is None:
             self._hub.send(peer, header, *blocks)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from warren.live.net.places import HERE, Place, places
 from warren.live.roles import Role, ServerRole
+from warren.live.seats import TOKEN_BYTES, Seat, home_of_server
 from warren.model.cluster import Cluster
+
+AnyRole = TypeVar("AnyRole", bound=Role)
 
 
 class Homes:
@@ -16,6 +22,7 @@ class Homes:
     def __init__(self, places_H: Sequence[Place], host_of_device: Sequence[int] = ()) -> None:
         self.places_H = tuple(places_H)
         self._host_of_device = tuple(host_of_device)
+        self._token = secrets.token_bytes(TOKEN_BYTES)
 
     def of(self, role: Role) -> int:
         """A role with a device lives on the device's host; servers go round all hosts."""
@@ -28,6 +35,14 @@ class Homes:
             return home_of_server(role.job.index, role.part, len(self.places_H))
         return 0
 
+    def seated(self, role: AnyRole) -> AnyRole:
+        """The role as its process gets it: if it has a ``seat``, it is told where that is."""
+        if len(self.places_H) == 1 or not hasattr(role, "seat"):
+            return role
+        host = self.of(role)
+        seat = Seat(host, len(self.places_H), self.places_H[host].address, self._token)
+        return msgspec.structs.replace(role, seat=seat)
+
     @property
     def quotas(self) -> tuple[str, ...]:
         """The cgroups that limit processors of hosts."""
@@ -36,11 +51,6 @@ class Homes:
 
 ALONE: Final = Homes((HERE,))
 """One host, which is this machine."""
-
-
-def home_of_server(job: int, part: int, hosts: int) -> int:
-    """The host of a server: part p of job j is on host (j + p) mod hosts."""
-    return (job + part) % hosts
 
 
 def homes_of(cluster: Cluster) -> Homes:

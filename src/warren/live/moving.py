@@ -8,7 +8,7 @@ from warren.live.desk import Desk
 from warren.live.lanes import CommLane, Queue, Work
 from warren.live.messages import CompEnded, TaskStuck
 from warren.live.news import News, settled
-from warren.live.rings.seats import Seats
+from warren.live.rings.local_ranks import LocalRanks
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Commit
 from warren.live.supply import Supply
@@ -24,8 +24,8 @@ class Mover:
 
     def __init__(self, role: ExecutorRole, trainers: Hub, control: Link, poller: Poller) -> None:
         self._device, self._ahead = role.device, 1 + role.look_ahead
-        self._desk, self._seats = Desk(trainers), Seats(trainers)
-        self._supply = Supply(poller, role.folder, role.device)
+        self._desk, self._ranks = Desk(trainers), LocalRanks(trainers)
+        self._supply = Supply(poller, role.folder, role.device, role.seat)
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
         self._comp_free_ns = 0
@@ -95,7 +95,7 @@ class Mover:
         return True
 
     def _start_rank(self, head: Work) -> bool:
-        if not self._seats.begin(head, self._comp_free_ns):
+        if not self._ranks.begin(head, self._comp_free_ns):
             return False
         head.began_ns = time.monotonic_ns()
         self._comp = self._queue.pop()

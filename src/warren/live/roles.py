@@ -8,6 +8,7 @@ import msgspec
 
 from warren.live.memory_limit import MemoryLimit
 from warren.live.pads import PadTable
+from warren.live.seats import NOWHERE, Seat
 from warren.live.wire import Message
 from warren.model.job import Job
 
@@ -22,6 +23,7 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
     pads: PadTable
     look_ahead: int
     core: int | None = None
+    seat: Seat = NOWHERE
 
 
 class TrainerRole(Message, frozen=True, tag=True, array_like=True):
@@ -62,13 +64,14 @@ class ServerRole(Message, frozen=True, tag=True, array_like=True):
     round: int
     rehearse: bool = False
     memory: MemoryLimit | None = None
+    seat: Seat = NOWHERE
 
 
 class RankRole(Message, frozen=True, tag=True, array_like=True):
     """Fork rank ``rank`` of the ring of a job, for ``device``; see ``warren.live.rings.messages``.
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
-    counts the job's gangs, ``seat`` is the life of the device's executor. Ranks find each other
+    counts the job's gangs, ``executor`` is the life of the device's one. Ranks find each other
     through ``meeting`` and talk over ``interface``.
     """
 
@@ -80,7 +83,7 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
     store: str
     tmp: str
     device: int
-    seat: int
+    executor: int
     rank: int
     life: int
     era: int

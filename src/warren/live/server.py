@@ -40,7 +40,7 @@ from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog, marks_path
 from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
-from warren.live.transport import Hub, Link, Poller, server_address
+from warren.live.transport import Hub, Link, Poller, link_to_server, server_address
 from warren.live.wire import Spot, Stamp
 
 _MS: Final = 1_000_000
@@ -70,11 +70,11 @@ class Server:
             if role.rehearse:
                 self._store.warm()
         address = role.folder, role.job.index, role.era
-        self._hub = Hub(server_address(*address, role.part))
+        self._hub = Hub(server_address(*address, role.part), role.seat)
         self._handout = Handout(self._hub, store)
         self._intake = Intake(store.ranges)
         self._partners = Partners(self._hub, store, role.parts, role.round)
-        self._first = Link(server_address(*address, 0)) if role.part else None
+        self._first = link_to_server(*address, 0, role.seat) if role.part else None
         self._opens_ns: int | None = None
         self._passed = role.round if role.part else -1
         self._outcome: RoundOutcome | None = None

@@ -1,4 +1,4 @@
-"""Frames over one connected Unix socket: a header and raw buffers, in order, whole or not at all.
+"""Frames over one connected stream socket: a header and raw buffers, in order, whole or not at all.
 
 A frame begins with the number of its parts and their lengths; the first part is the header. Nothing
 waits here: what the kernel does not take at once is kept until it does.
@@ -27,7 +27,18 @@ _PARTS_MAX: Final = 1 << 16
 _FRAME_BYTES_MAX: Final = 1 << 40
 _AT_ONCE: Final = 512
 """Buffers of one system call; the kernel's own limit is 1024."""
-_PEER_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN})
+_PEER_GONE: Final = frozenset(
+    {
+        errno.EPIPE,
+        errno.ECONNRESET,
+        errno.ENOTCONN,
+        errno.ECONNREFUSED,
+        errno.ETIMEDOUT,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENETDOWN,
+    }
+)
 
 
 class BadFrame(ValueError):
@@ -35,12 +46,15 @@ class BadFrame(ValueError):
 
 
 class Stream:
-    """One end. After the peer's end, however it came, ``closed`` is true and sends are lost."""
+    """One end. After the peer's end, however it came, ``closed`` is true and sends are lost.
 
-    def __init__(self, end: socket.socket) -> None:
+    ``first`` goes before all frames. The connection may be in the making: what is sent waits.
+    """
+
+    def __init__(self, end: socket.socket, first: bytes = b"") -> None:
         end.setblocking(False)
         self._end = end
-        self._left: deque[memoryview] = deque()
+        self._left: deque[memoryview] = deque([memoryview(first)] if first else [])
         self._deaf = False
         self._seen = bytearray()
         self._large: bytearray | None = None
@@ -94,7 +108,7 @@ class Stream:
                 some = list(islice(self._left, _AT_ONCE))
                 sent = self._end.sendmsg(some, [], socket.MSG_NOSIGNAL)
             except BlockingIOError:
-                return
+                break
             except OSError as error:
                 if error.errno not in _PEER_GONE:
                     raise
@@ -156,7 +170,9 @@ class Stream:
             return count
         except BlockingIOError:
             return None
-        except ConnectionError:
+        except OSError as error:
+            if error.errno not in _PEER_GONE:
+                raise
             return 0
 
     def _frames(self) -> Iterator[Frame]:

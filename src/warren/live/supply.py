@@ -3,7 +3,8 @@
 Bytes lie in memory that the device's trainers share (``Arena``): two places for states, so that
 the next can come while one is in use, and two for updates, so that one can be on its way while
 the next is computed. A task that finds no place waits; that is the credit of the tensors' flow.
-A state that lies whole in the memory of its only server is read there and takes no place.
+A state that lies whole in the memory of its only server is read there and takes no place. With a
+server on another host no memory is shared: bytes are sent, whatever their size.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import msgspec
 
 from warren.live.lanes import Key
 from warren.live.messages import AnyMessage
+from warren.live.seats import NOWHERE, Seat
 from warren.live.server_messages import Over, Passed, Pull, Push, Pushed, State, Taken
 from warren.live.training.arena import Arena
 from warren.live.training.memory import SHARED_FROM_BYTES
 from warren.live.training.windows import Windows
-from warren.live.transport import Link, Poller, server_address
+from warren.live.transport import Link, Poller, link_to_server
 from warren.live.wire import Spot, Stamp
 
 AHEAD_BYTES: Final = 1 << 30
@@ -94,9 +96,9 @@ class Source:
 class Supply:
     """Connections to servers; states that are here or asked for."""
 
-    def __init__(self, poller: Poller, folder: str, device: int) -> None:
+    def __init__(self, poller: Poller, folder: str, device: int, seat: Seat = NOWHERE) -> None:
         self._poller, self._folder = poller, folder
-        self._device = device
+        self._device, self._seat = device, seat
         self._sources: dict[int, Source] = {}
         self._arenas: dict[int, Arena] = {}
         self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
@@ -108,8 +110,8 @@ class Supply:
             return
         if known is not None:
             self.drop(job, ended=False)
-        addresses = [server_address(self._folder, job, era, part) for part in range(parts)]
-        source = Source(era, [Link(address) for address in addresses])
+        where = self._folder, job, era
+        source = Source(era, [link_to_server(*where, part, self._seat) for part in range(parts)])
         for link in source.links:
             self._poller.register(link)
         self._sources[job] = source
@@ -171,11 +173,14 @@ class Supply:
         """
         source, arena = self._sources[job], self._arenas[job]
         update = arena.slot(slot)
-        if source.total_bytes >= SHARED_FROM_BYTES:
-            push = msgspec.structs.replace(push, spot=arena.spot(slot))
+        shared = source.total_bytes >= SHARED_FROM_BYTES
+        lying = msgspec.structs.replace(push, spot=arena.spot(slot)) if shared else push
         for part, link in enumerate(source.links):
-            ranges = source.ranges[part] if push.spot is None else ()
-            self._outbox.append((link, push, [update[begin:end] for begin, end in ranges]))
+            if shared and not link.far:
+                self._outbox.append((link, lying, []))
+            else:
+                pieces = [update[begin:end] for begin, end in source.ranges[part]]
+                self._outbox.append((link, push, pieces))
         return len(source.links)
 
     def flush(self) -> None:

@@ -1,5 +1,6 @@
 """Sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
 
+Between the hosts of a testbed tensors go by TCP (``gate``); all else reaches any host by its path.
 ``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits for any of
 them. All are for one thread and never wait by themselves.
 """
@@ -19,7 +20,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from warren.live import gate
+from warren.live.gate import Gate
 from warren.live.messages import DECODER, ENCODER, AnyMessage
+from warren.live.seats import NOWHERE, Seat
 from warren.live.stream import BadFrame, Buffer, Stream
 
 _PATH_MAX: Final = 60
@@ -58,15 +62,23 @@ def server_address(folder: str, job: int, era: int, part: int) -> str:
     return f"{folder}/s{job}.{era}.{part}"
 
 
+def link_to_server(folder: str, job: int, era: int, part: int, seat: Seat) -> Link:
+    """From a process at ``seat`` to a server of a job."""
+    address = server_address(folder, job, era, part)
+    return Link(address if seat.near(job, part) else gate.FAR + address, seat.token)
+
+
 class Link:
     """The connecting side of one connection. What is sent before its hub listens waits for it.
 
     After the hub's end nothing comes any more, and what is sent is lost: who listens at an
-    address never has a successor there.
+    address never has a successor there. ``far``: the hub is on another host, with which no memory
+    is shared; it is told the ``token``.
     """
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, token: bytes = b"") -> None:
+        self._address, self._token = address, token
+        self.far = address.startswith(gate.FAR)
         self._stream: Stream | None = None
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
         self._closed = False
@@ -76,14 +88,11 @@ class Link:
         """Connect, unless that is done; False: nobody listens yet."""
         if self._stream is not None or self._closed:
             return True
-        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        end.setblocking(False)
-        try:
-            end.connect(self._address)
-        except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
-            end.close()
+        far = self.far
+        end = gate.dial(self._address.removeprefix(gate.FAR)) if far else _connected(self._address)
+        if end is None:
             return False
-        self._stream = Stream(end)
+        self._stream = Stream(end, self._token if far else b"")
         for header, buffers in self._early:
             self._stream.send(header, buffers)
         self._early.clear()
@@ -122,10 +131,24 @@ class Link:
             self._stream.close()
 
 
-class Hub:
-    """The listening side: many peers, each known by the id its messages came with."""
+def _connected(address: str) -> socket.socket | None:
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    end.setblocking(False)
+    try:
+        end.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+        end.close()
+        return None
+    return end
 
-    def __init__(self, address: str) -> None:
+
+class Hub:
+    """The listening side: many peers, each known by the id its messages came with.
+
+    With a ``seat`` among several hosts it listens to the others too, at the seat's address.
+    """
+
+    def __init__(self, address: str, seat: Seat = NOWHERE) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.setblocking(False)
         self._listener.bind(address)
@@ -135,10 +158,16 @@ class Hub:
         self._ids = count(1)
         self._streams: dict[bytes, Stream] = {}
         self._id_of: dict[int, bytes] = {}
+        self._gate = Gate(address, seat, self._epoll) if seat.address else None
+        self._far: dict[bytes, None] = {}
 
     def fileno(self) -> int:
         """For polling."""
         return self._epoll.fileno()
+
+    def is_far(self, peer: bytes) -> bool:
+        """Whether a peer is on another host, with which no memory is shared."""
+        return peer in self._far
 
     def send(self, peer: bytes, message: AnyMessage, *buffers: Buffer) -> bool:
         """Send to one peer, see ``Link.send``; False if it is gone."""
@@ -156,11 +185,17 @@ class Hub:
                     yield from self._hear(new)
             elif fd in self._id_of:
                 yield from self._hear(fd)
+            elif self._gate is not None and (end := self._gate.hear(fd)) is not None:
+                new = self._let_in(end)
+                self._far[self._id_of[new]] = None
+                yield from self._hear(new)
 
     def close(self) -> None:
         """Close; what was not sent is dropped."""
         for stream in self._streams.values():
             stream.close()
+        if self._gate is not None:
+            self._gate.close()
         self._epoll.close()
         self._listener.close()
 
@@ -169,12 +204,14 @@ class Hub:
         new = []
         with contextlib.suppress(BlockingIOError):
             while True:
-                end, _ = self._listener.accept()
-                peer, stream = next(self._ids).to_bytes(4, "little"), Stream(end)
-                stream.watch(self._epoll)
-                self._streams[peer], self._id_of[stream.fileno()] = stream, peer
-                new.append(stream.fileno())
+                new.append(self._let_in(self._listener.accept()[0]))
         return new
+
+    def _let_in(self, end: socket.socket) -> int:
+        peer, stream = next(self._ids).to_bytes(4, "little"), Stream(end)
+        stream.watch(self._epoll)
+        self._streams[peer], self._id_of[stream.fileno()] = stream, peer
+        return stream.fileno()
 
     def _hear(self, fd: int) -> Iterator[tuple[bytes, AnyMessage, list[memoryview]]]:
         peer = self._id_of[fd]
@@ -186,6 +223,7 @@ class Hub:
             stream.close()
         if stream.closed:
             del self._streams[peer], self._id_of[fd]
+            self._far.pop(peer, None)
 
 
 Pollable: TypeAlias = Link | Hub | int

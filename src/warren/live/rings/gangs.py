@@ -222,7 +222,7 @@ class Gangs:
             store=str(hands.outputs.checkpoints(job.index)),
             tmp=hands.tmp(job.user),
             device=device,
-            seat=self._crew.life(device),
+            executor=self._crew.life(device),
             rank=rank,
             life=gang.life,
             era=gang.era,

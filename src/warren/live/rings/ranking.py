@@ -80,7 +80,7 @@ class Rank:
         self._hub = None if role.rank else Hub(address)
         self._first = Link(address) if role.rank else None
         self._member = Member(role)
-        self._executor = Link(executor_address(role.folder, role.device, role.seat))
+        self._executor = Link(executor_address(role.folder, role.device, role.executor))
         self._here: dict[int, Here] = {}
         self._peers: list[bytes] = []
 

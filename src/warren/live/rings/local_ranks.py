@@ -18,12 +18,12 @@ class _Seat:
     mustered: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-class Seats:
+class LocalRanks:
     """Ranks of one device, at most one a job."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._seats: dict[int, _Seat] = {}
+        self._ranks: dict[int, _Seat] = {}
 
     def sat_down(self, peer: bytes, said: RankReady) -> None:
         """A rank is here, unless one that came after it is already."""
@@ -53,4 +53,4 @@ class Seats:
         self._seat(job).mustered.clear()
 
     def _seat(self, job: int) -> _Seat:
-        return self._seats.setdefault(job, _Seat())
+        return self._ranks.setdefault(job, _Seat())

@@ -1,0 +1,190 @@
+"""Connections between hosts: nothing is read of who does not show the run's token first."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warren.live import gate
+from warren.live.messages import ENCODER, AnyMessage, Forget, Prepare
+from warren.live.seats import Seat
+from warren.live.transport import Hub, Link, Poller, link_to_server
+
+TOKEN = bytes(range(32))
+SEAT = Seat(0, 2, "127.0.0.1", TOKEN)
+
+
+class Net:
+    """A hub with a gate, and one poller for all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "hub")
+        self.poller = Poller()
+        self.ends: list[Hub | Link] = []
+        self.hub = Hub(self.path, SEAT)
+        self.add(self.hub)
+
+    def add(self, end: Hub | Link) -> None:
+        """Wait for this one too, and close it at the end."""
+        self.poller.register(end)
+        self.ends.append(end)
+
+    def link(self, address: str = "") -> Link:
+        """From another host, as it were, unless to an ``address``."""
+        end = Link(address or f"tcp:{self.path}", TOKEN)
+        self.add(end)
+        return end
+
+    def heard(self) -> list[tuple[bytes, AnyMessage, list[memoryview]]]:
+        """What comes at the hub within a while of silence."""
+        found = []
+        while self.poller.poll(100):
+            for end in self.ends:
+                if isinstance(end, Hub):
+                    found += list(end.drain())
+                else:
+                    list(end.drain())
+        return found
+
+    def stranger(self) -> socket.socket:
+        """A connection made by hand."""
+        address, port = Path(f"{self.path}.tcp").read_text().split(":")
+        return socket.create_connection((address, int(port)), 2.0)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Iterator[Net]:
+    one = Net(tmp_path)
+    yield one
+    for end in one.ends:
+        end.close()
+    one.poller.close()
+
+
+def frame(message: AnyMessage) -> bytes:
+    header = ENCODER.encode(message)
+    return struct.pack("<IQ", 1, len(header)) + header
+
+
+def is_closed(end: socket.socket) -> bool:
+    try:
+        return end.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_what_is_sent_between_hosts_comes_whole_and_the_peer_is_known_to_be_far(net: Net) -> None:
+    near, link = net.link(net.path), net.link()
+    near.send(Forget(1))
+    bulk = bytes(range(256)) * 20_000
+    link.send(Prepare(2), bulk, b"end")
+    found = net.heard()
+    by_far = {net.hub.is_far(peer): (message, buffers) for peer, message, buffers in found}
+    assert by_far[False] == (Forget(1), [])
+    message, buffers = by_far[True]
+    assert message == Prepare(2)
+    assert [bytes(one) for one in buffers] == [bulk, b"end"]
+    assert (near.far, link.far) == (False, True)
+
+
+def test_an_answer_goes_back_over_the_same_connection(net: Net) -> None:
+    link = net.link()
+    link.send(Forget(1))
+    ((peer, _, _),) = net.heard()
+    bulk = bytes(3_000_000)
+    assert net.hub.send(peer, Forget(2), bulk)
+    got: list[tuple[AnyMessage, list[memoryview]]] = []
+    while not got:
+        assert net.poller.poll(2000)
+        list(net.hub.drain())
+        got += list(link.drain())
+    assert got == [(Forget(2), [bulk])]
+
+
+WRONG = {"zeros": bytes(32), "last": TOKEN[:31] + b"\0", "first": b"\1" + TOKEN[1:]}
+
+
+@pytest.mark.parametrize("shown", WRONG.values(), ids=WRONG)
+def test_a_wrong_token_is_closed_before_a_frame_is_parsed(
+    net: Net, shown: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.live.transport.Stream", None)  # none may come to be
+    with net.stranger() as end:
+        end.sendall(shown + frame(Forget(1)))
+        assert net.heard() == []
+        assert is_closed(end)
+
+
+def test_a_token_that_never_becomes_whole_lets_nothing_in_and_its_end_is_noticed(net: Net) -> None:
+    with net.stranger() as end:
+        end.sendall(TOKEN[:20])
+        assert net.heard() == []
+    assert net.heard() == []
+    assert net.hub._gate is not None
+    assert not net.hub._gate._strangers
+
+
+def test_a_token_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> None:
+    with net.stranger() as end:
+        end.sendall(TOKEN[:20])
+        assert net.heard() == []
+        end.sendall(TOKEN[20:] + frame(Forget(7)))
+        assert [message for _, message, _ in net.heard()] == [Forget(7)]
+
+
+def test_of_many_who_say_nothing_the_oldest_are_closed(
+    net: Net, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "_STRANGERS", 2)
+    ends = [net.stranger() for _ in range(4)]
+    net.heard()
+    assert [is_closed(end) for end in ends[:2]] == [True, True]
+    for end in ends[2:]:
+        end.sendall(TOKEN + frame(Forget(1)))
+    assert len(net.heard()) == 2
+    for end in ends:
+        end.close()
+
+
+def test_it_listens_at_its_own_address_only(net: Net) -> None:
+    _, port = Path(f"{net.path}.tcp").read_text().split(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", int(port)), 2.0)
+
+
+def test_nobody_listens_to_other_hosts_without_a_token(tmp_path: Path) -> None:
+    with select.epoll() as epoll, pytest.raises(ValueError, match="32 bytes, not 0"):
+        gate.Gate(str(tmp_path / "hub"), Seat(0, 2, "127.0.0.1", b""), epoll)
+
+
+def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) -> None:
+    link = net.link()
+    net.heard()
+    net.ends.remove(net.hub)
+    net.poller.unregister(net.hub)
+    net.hub.close()
+    late = net.link()
+    for _ in range(3):
+        for end in (link, late):
+            end.send(Forget(1), bytes(200_000))
+        net.heard()
+
+
+def test_a_server_is_reached_over_the_network_exactly_from_other_hosts(tmp_path: Path) -> None:
+    seats = [Seat(host, 3, "127.0.0.1", TOKEN) for host in range(3)]
+    links = [
+        [link_to_server(str(tmp_path), 1, 0, part, seat) for part in range(4)] for seat in seats
+    ]
+    assert [[not link.far for link in row] for row in links] == [
+        [False, False, True, False],
+        [True, False, False, True],
+        [False, True, False, False],
+    ]
+    for row in links:
+        for link in row:
+            link.close()
