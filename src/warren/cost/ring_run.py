@@ -21,14 +21,14 @@ def ring_network(cluster: Cluster) -> RingNetwork:
     """What (6)-(8) count with: b^e of the slowest NIC, b^i of the slowest host, one of each.
 
     A host that states no ``nic`` has the usual 25 Gbps; one that states no ``intra`` exchanges in
-    no time.
+    no time. Measured rates of the network, where there are such, take the place of both.
     """
+    network = cluster.network
     nic_bps = min(host.nic_bps or REFERENCE_NIC_BPS for host in cluster.hosts)
     intra_bps = min(host.intra_bps or inf for host in cluster.hosts)
-    network = cluster.network
     return RingNetwork(
-        inner_bytes_per_s=intra_bps / 8,
-        outer_bytes_per_s=nic_bps / 8,
+        inner_bytes_per_s=(network.inner_bps or intra_bps) / 8,
+        outer_bytes_per_s=(network.outer_bps or nic_bps) / 8,
         xi1=network.xi1,
         xi2_s=network.xi2_s,
         alpha=network.alpha,

@@ -54,6 +54,8 @@ class Network:
     The others are of ``contention`` alone, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
     the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
     of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
+    ``outer_bps`` and ``inner_bps``: measured bits/s between and within hosts, in place of what
+    hosts state; None: what hosts state.
     """
 
     model: NetworkModel = "constant"
@@ -61,6 +63,8 @@ class Network:
     xi2_s: float = 0.0
     alpha: float = 0.0
     reading: RingReading = "ours"
+    outer_bps: float | None = None
+    inner_bps: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from warren.workload.schema_switching import SwitchingSpec
 from warren.workload.schema_types import (
     DiskRate,
     Format,
+    Free,
     Name,
     Path,
     PathTag,
@@ -37,6 +38,7 @@ MAX_HOSTS = 100_000
 MAX_DEVICES = 1_000_000
 MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
+_OF_CONTENTION = frozenset({"xi1", "xi2", "alpha", "reading", "outer", "inner"})
 _ENGINES = ("plain", "local")
 
 Factor = Annotated[float, Field(ge=1, le=1000)]
@@ -143,12 +145,28 @@ class NetworkSpec(Spec):
         default="ours", description="Rings felt: ours 1 + xi1 (p - 1); published xi1 p, at least 1."
     )
 
+    outer: RateBps | None = Field(
+        default=None, description="Measured between hosts, in place of their nic; default: nic."
+    )
+    inner: RateBps | None = Field(
+        default=None, description="Measured within a host, in place of intra; default: intra."
+    )
+
     @model_validator(mode="after")
     def _of_contention(self) -> NetworkSpec:
-        others = sorted({"xi1", "xi2", "alpha", "reading"} & self.model_fields_set)
+        others = sorted(self.model_fields_set & _OF_CONTENTION)
         if others and self.model != "contention":
             raise ValueError(f"{others[0]} belongs to model: contention")
         return self
+
+
+class NetworkFileSpec(NetworkSpec):
+    """What ``warren calibrate --rings`` writes."""
+
+    format: Format = 1
+    machine: Free = Field(default_factory=dict, description="Which machine; for people.")
+    fit: Free = Field(default_factory=dict, description="How good it is; for people.")
+    measured: list[Free] = Field(default_factory=list, description="What was; for people.")
 
 
 class EmulateSpec(Spec):
@@ -196,7 +214,12 @@ class ClusterSpec(Spec):
     device_types: dict[Name, DeviceTypeSpec] = Field(
         default_factory=dict, description="Where given, it names every type in use."
     )
-    network: NetworkSpec = Field(NetworkSpec(), description="How a simulation times it.")
+    network: Annotated[PathTag | Annotated[NetworkSpec, Tag("<inline>")], path_or("mapping")] = (
+        Field(
+            NetworkSpec(),
+            description="How a simulation times it; or the file of `warren calibrate --rings`.",
+        )
+    )
     engine: Annotated[
         Any,
         AfterValidator(choice(*_ENGINES)[0].func),
