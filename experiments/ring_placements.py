@@ -7,7 +7,7 @@ several ranks on a host, some within one, with compute time beside. A round betw
 (``queue: fair``), part ``fifo`` one queue for all, which leaves the sharing to TCP.
 
 Predicted by (8) of SJF-BCO as `warren.cost.ring` has it, with the stored network and the other
-reading. ``MODELS`` is where another model of shared links joins. Needs the rights of a testbed.
+reading, and by max-min shares of links (``_fluid_rings.py``). ``MODELS`` is where others join. Needs the rights of a testbed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import _common
 import numpy as np
+from _fluid_rings import fluid_round_s_J
 from _parts import ask, make_parts
 from numpy.typing import NDArray
 
@@ -72,7 +73,19 @@ def _workers(ring: ProbedRing) -> list[int]:
     return [ring.hosts.count(host) for host in range(HOSTS)]
 
 
-MODELS: Final[Mapping[str, Model]] = {"contention": contention}
+def fluid(network: RingNetwork, rings: Sequence[ProbedRing]) -> Floats:
+    """Max-min fair shares of links while rings send, with the rates and overhead of the network."""
+    return fluid_round_s_J(
+        [one.hosts for one in rings],
+        [2 * one.message_bytes * (len(one.hosts) - 1) / len(one.hosts) for one in rings],
+        [one.comp_s for one in rings],
+        [network.xi2_s * len(set(one.hosts)) for one in rings],
+        network.outer_bytes_per_s,
+        network.inner_bytes_per_s,
+    )
+
+
+MODELS: Final[Mapping[str, Model]] = {"contention": contention, "fluid": fluid}
 
 
 def main() -> None:
@@ -119,7 +132,7 @@ def _part(queue: Queue, scratch: Path) -> Mapping[str, Any]:
     return {
         "network": {key: fitted[key] for key in ("reading", "xi1", "xi2", "alpha", "outer")},
         "fit": fitted["fit"],
-        "points": len(fitted["measured"]),
+        "measured": fitted["measured"],
         "errors": _errors(rows),
         "rows": rows,
     }
@@ -179,6 +192,7 @@ def _measured(prober: Prober, number: int, networks: Mapping[str, RingNetwork]) 
         f"{name}, {which}": model(network, rings)
         for name, model in MODELS.items()
         for which, network in networks.items()
+        if name == "contention" or "stored" in which
     }
     row = {
         "placement": number,
