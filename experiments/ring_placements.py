@@ -7,7 +7,8 @@ several ranks on a host, some within one, with compute time beside. A round betw
 (``queue: fair``), part ``fifo`` one queue for all, which leaves the sharing to TCP.
 
 Predicted by (8) of SJF-BCO as `warren.cost.ring` has it, with the stored network and the other
-reading, and by max-min shares of links (``_fluid_rings.py``). ``MODELS`` is where others join. Needs the rights of a testbed.
+reading, and by max-min shares of links (``_fluid_rings.py``). ``MODELS`` is where others join.
+Needs the rights of a testbed.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 FLOWS: Final = 256
-_UNIT_S: Final = 0.00012
+_UNIT_S: Final = 0.0005
 _UNIT_LEAST_BYTES: Final = 1514
 _UNIT_MOST_BYTES: Final = 65536
 _FIRST: Final = 0x100
@@ -40,7 +40,7 @@ _RETURN_A: Final = 0x16
 
 
 def unit_bytes(rate_bps: int) -> int:
-    """What a host hands its link at once: 0.12 ms of it, from one packet to what it would else."""
+    """What a host hands its link at once: 0.5 ms of it, from one packet to what it would else."""
     return min(_UNIT_MOST_BYTES, max(_UNIT_LEAST_BYTES, round(rate_bps * _UNIT_S / 8)))
 
 
