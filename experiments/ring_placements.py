@@ -34,7 +34,7 @@ from warren.live.net.iproute import check_usable
 from warren.live.net.measuring import GOODPUT
 from warren.live.net.standing import one_standing
 from warren.live.net.testbed import make, remove
-from warren.live.rings.probing import ProbedRing, Prober, testbed_ranks
+from warren.live.rings.probing import ProbedRing, Prober, bed_ranks
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, Queue
 from warren.workload.load import load_cluster
@@ -126,7 +126,7 @@ def _part(queue: Queue, scratch: Path) -> Mapping[str, Any]:
         fitted = _common.warren_json("calibrate", *options)
         (scratch / "cluster.yaml").write_text(CLUSTER)
         networks = _networks(load_cluster(str(scratch / "cluster.yaml"), read), fitted)
-        with Prober(testbed_ranks(one_standing(NAME))) as prober:
+        with Prober(bed_ranks(one_standing(NAME))) as prober:
             rows = [_measured(prober, number, networks) for number in range(PLACEMENTS)]
     finally:
         remove(NAME)

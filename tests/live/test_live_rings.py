@@ -16,7 +16,7 @@ from warren.live.net.measuring import GOODPUT
 from warren.live.net.standing import one_standing
 from warren.live.net.testbed import make, remove
 from warren.live.rings.prober import Rank
-from warren.live.rings.probing import ProbedRing, Prober, local_ranks, testbed_ranks
+from warren.live.rings.probing import ProbedRing, Prober, bed_ranks, local_ranks
 from warren.model.errors import EngineError
 from warren.model.testbed import Bed, BedHost
 
@@ -45,7 +45,7 @@ def _testbed(can_make_testbeds: None) -> Iterator[None]:
 @pytest.mark.usefixtures("_testbed")
 def test_two_rings_on_one_link_take_twice_as_long_as_one_and_as_long_as_each_other() -> None:
     ring = ProbedRing(hosts=(0, 1), message_bytes=MESSAGE)
-    with Prober(testbed_ranks(one_standing(NAME))) as prober:
+    with Prober(bed_ranks(one_standing(NAME))) as prober:
         (alone,) = prober.run([ring], 6)
         both = prober.run([ring, ring], 6)
     at_the_rate_s = MESSAGE * 8 / (GOODPUT * LINK_BPS)  # 2 m (w - 1) / w is m of two ranks

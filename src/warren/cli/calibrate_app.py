@@ -22,7 +22,7 @@ def calibrate(
         bool, typer.Option("--local", help="This machine: its engine, or with --rings its rings.")
     ] = False,
     rings: Annotated[
-        bool, typer.Option("--rings", help="Rings on a network instead: rows of `network`.")
+        bool, typer.Option("--rings", help="How rings slow each other down, instead.")
     ] = False,
     testbed: Annotated[
         str | None,

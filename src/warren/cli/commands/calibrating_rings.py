@@ -77,14 +77,14 @@ def _measured(asked: Asked) -> tuple[list[Any], Mapping[str, str | float]]:
     from warren.live.calibrate import busy_share, machine_facts
     from warren.live.net.measuring import GOODPUT
     from warren.live.net.standing import one_standing
-    from warren.live.rings.probing import ProbedRing, Prober, local_ranks, testbed_ranks
+    from warren.live.rings.probing import ProbedRing, Prober, bed_ranks, local_ranks
     from warren.model.testbed import checked_name
 
     facts: dict[str, str | float] = {}
     if asked.testbed is not None:
         record = one_standing(checked_name(asked.testbed))
         slowest_bps = min(one.link_bps for one in record.bed.hosts)
-        ranks, bytes_per_s = testbed_ranks(record), GOODPUT * slowest_bps / 8
+        ranks, bytes_per_s = bed_ranks(record), GOODPUT * slowest_bps / 8
         facts |= {"testbed": record.bed.name, "hosts": len(ranks), "queue": record.bed.queue}
         facts["link_mbit"] = slowest_bps / 1e6
     else:

@@ -54,7 +54,7 @@ class RingTimes:
     exchange_s_R: npt.NDArray[np.float64]
 
 
-def testbed_ranks(record: Record) -> tuple[Rank, ...]:
+def bed_ranks(record: Record) -> tuple[Rank, ...]:
     """How a rank gets into each host of a testbed."""
     names = [namespace(record.bed.name, host) for host in range(len(record.bed.hosts))]
     cgroup_of = {Path(one).name: one for one in record.cgroups}
