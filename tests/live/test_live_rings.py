@@ -75,14 +75,16 @@ def test_a_rank_that_cannot_enter_its_host_is_told_in_one_line() -> None:
 
 
 def _ring_processes(of: int) -> list[int]:
-    """Processes of a session that are named as ranks or as who forks them."""
+    """Living processes of a session that are named as ranks, or as who forks them."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
             name, _, rest = (entry / "stat").read_text().partition("(")[2].partition(")")
         except OSError:
             continue
-        if name.startswith(("warren-ring", "warren-prober")) and int(rest.split()[3]) == of:
+        state, _, _, session = rest.split()[:4]
+        named = name.startswith(("warren-ring", "warren-prober"))
+        if named and state != "Z" and int(session) == of:
             found.append(int(entry.name))
     return found
 
