@@ -29,10 +29,10 @@ def placements(result: Mapping[str, Any]) -> str:
         "exchanges of 0.3 to 0.6 s alone, 0.02 to 0.08 s of compute time beside. The error is that "
         "of a ring's mean round, predicted / measured - 1, absolute, of the rings between hosts. "
         "*Flows in turns* is `warren testbed up --queue fair`; with one queue for all, TCP shares "
-        "links unevenly for as long as the rings run, which no model of averages predicts.\n\n"
-        + table(head, rows)
-        + "\n\n"
-        + _fits(parts)
+        "links unevenly for as long as the rings run, which no model of averages predicts. *Fluid* "
+        "has max-min shares: a ring whose neighbours on a link are held up elsewhere gets what "
+        "they leave, which (6) does not see. What is far off by both fits two flows that met in "
+        "one of the 256 queues of a port.\n\n" + table(head, rows) + "\n\n" + _fits(parts)
     )
 
 

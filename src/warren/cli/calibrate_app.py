@@ -29,7 +29,7 @@ def calibrate(
         typer.Option("--testbed", metavar="NAME", help="Rings over the hosts of this testbed."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer rings and sizes: about half a minute.")
+        bool, typer.Option("--quick", help="Fewer rings and sizes: about a minute.")
     ] = False,
     plot: Annotated[
         str | None,
@@ -63,8 +63,8 @@ def calibrate(
     then predicts it. With --jobs, measure tasks: the file is what `profiles:` of the run names.
 
     With --rings, 1 to 8 rings of several sizes exchange at once, and xi1, xi2, alpha and the rates
-    of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes some
-    four minutes; nothing else should use the machine meanwhile.
+    of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes
+    four to five minutes; nothing else should use the machine meanwhile.
     """
     from warren.cli.commands.calibrating import calibrate_command, only_rings
     from warren.cli.commands.calibrating_rings import Asked, calibrate_rings_command

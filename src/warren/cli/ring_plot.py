@@ -15,6 +15,7 @@ from warren.cost.ring_fit import RingPoints
 
 _COLOURS: Final = ("#0b5394", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#7f6000")
 _MARKS: Final = "os^Dvp"
+_OTHERS: Final = "others"
 
 
 def draw_rings(path: Path, found: Calibrated) -> None:
@@ -43,7 +44,7 @@ def draw_rings(path: Path, found: Calibrated) -> None:
         k_N = own.contenders_N + spread
         above.plot(k_N, own.time_s_N, mark, color=colour, markersize=4.5, label=label)
         curve = np.linspace(1, max(1, int(own.contenders_N.max())), 60)
-        if own.contenders_N.max() > 1:
+        if own.contenders_N.max() > 1 and label != _OTHERS:
             above.plot(curve, _curve(best.network, own, curve), color=colour, linewidth=1)
         below.plot(k_N, 100 * best.error_N[of_N], mark, color=colour, markersize=4.5)
     _dress(above, below, found)
@@ -94,7 +95,7 @@ def _kinds(points: RingPoints) -> list[tuple[str, BoolArray]]:
             found.append((f"{size / 1e6:.1f} MB, {hosts:.0f} hosts{beside}", of))
         else:
             rest_N |= of
-    return [*found, ("others", rest_N)] if rest_N.any() else found
+    return [*found, (_OTHERS, rest_N)] if rest_N.any() else found
 
 
 def _curve(network: RingNetwork, own: RingPoints, curve: FloatArray) -> FloatArray:
