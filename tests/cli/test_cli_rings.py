@@ -22,6 +22,7 @@ from warren.cost.ring import RingJobs, RingNetwork, contenders_J, round_s_J
 from warren.cost.ring_run import ring_network
 from warren.live.rings.probing import ProbedRing
 from warren.model.errors import EngineError
+from warren.profile.table import TABLE
 from warren.workload.load import load_cluster
 
 TRUTH = RingNetwork(inner_bytes_per_s=5e8, outer_bytes_per_s=23e6, xi1=0.9, xi2_s=0.002, alpha=0.0)
@@ -151,3 +152,22 @@ def test_the_picture_shows_each_point_twice_and_is_the_same_file_again(
     assert picture == (tmp_path / "b.svg").read_text()
     # A marker in the plot and one below for each point, besides ticks and the legend's.
     assert picture.count("<use ") > 2 * len(found.points.time_s_N)
+
+
+def test_a_simulation_that_is_given_the_file_sends_at_the_measured_rate(
+    warren: Warren, tmp_path: Path
+) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "cluster: {hosts: [{name: h, count: 2, devices: {V100: 1}}], network: net.yaml}\n"
+        "workload: [{name: a, model: resnet50, batch: 32, sync: ring, scale: 2, rounds: 4}]\n"
+        "scheduler: {place: fifo}\n"
+    )
+    took_s = []
+    for mbit in (100, 50):
+        (tmp_path / "net.yaml").write_text(f"model: contention\nouter: {mbit} Mbit\n")
+        found = warren("simulate", tmp_path / "run.yaml", "--json")
+        assert found.code == 0, found.err
+        took_s.append(found.json["makespan_s"])
+    # 2 m (w - 1) / w is m of two ranks, sent four times.
+    more_s = 4 * 8 * TABLE["resnet50"].model_bytes * (1 / 50e6 - 1 / 100e6)
+    assert took_s[1] - took_s[0] == pytest.approx(more_s, rel=0.01)
