@@ -1,10 +1,10 @@
 """Rings and jobs with servers, trained together on the four hosts of a testbed, and predicted.
 
-``rings/mixed.yaml``: ten jobs, six of them rings over links of 200 Mbit/s that flows share in turns.
-COMP is padded, bytes really pass the links. Under each policy: every job has the parameters of
-``engine: plain``, and a simulation with the calibrated network (``rings/network.yaml``) predicts the
-JCTs: at most 10 % error in the mean. *one host*: the same jobs with all ranks on one host, without a
-testbed; rings must have the same bits there.
+``rings/mixed.yaml``: ten jobs, six of them rings over links of 200 Mbit/s that flows share in
+turns. COMP is padded, bytes really pass the links. Under each policy: every job has the parameters
+of ``engine: plain``, and a simulation with the calibrated network (``rings/network.yaml``) predicts
+the JCTs: at most 10 % error in the mean. *one host*: the same jobs with all ranks on one host,
+without a testbed; rings must have the same bits there.
 
 ``--part NAME`` makes one part and keeps the results of the others. Needs the rights of a testbed.
 """
@@ -97,7 +97,9 @@ def _row(place: str, oracle: dict[str, str], scratch: Path) -> Iterator[Row]:
 def _bits(oracle: dict[str, str], out: Path) -> Row:
     """How many jobs have the bits of the plain engine."""
     found = _disturb.hashes(out)
-    wrong = [f"{out.name}: {name} has other bits" for name in oracle if found.get(name) != oracle[name]]
+    wrong = [
+        f"{out.name}: {name} has other bits" for name in oracle if found.get(name) != oracle[name]
+    ]
     return {"jobs": len(oracle), "same_bits": len(oracle) - len(wrong), "wrong": wrong}
 
 

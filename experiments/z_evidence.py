@@ -10,6 +10,7 @@ import _common
 import _evidence_bounds
 import _evidence_curves
 import _evidence_live
+import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
 from _evidence_live import table
@@ -172,6 +173,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "predict_curves": _evidence_curves.curves,
     "remaining_rounds": _evidence_rounds.rounds,
     "ring_tables": _evidence_ring.tables,
+    "ring_placements": _evidence_placements.placements,
 }
 
 if __name__ == "__main__":

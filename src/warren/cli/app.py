@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from warren import __version__
-from warren.cli import predict_app
-from warren.cli.options import Json, examples
+from warren.cli import calibrate_app, predict_app
+from warren.cli.options import Json, Set, examples
 from warren.cli.profile_app import profile_app
 from warren.cli.testbed_app import testbed_app
 from warren.cli.trace_app import trace_app
@@ -34,14 +34,6 @@ Place = Annotated[
         "--place",
         metavar="NAME",
         help="Place policy: a name from `warren policies`, or FILE.py:Class.",
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a field, dotted: grain='60 s', cluster.network.model=lane. Repeatable.",
     ),
 ]
 DryRun = Annotated[
@@ -217,47 +209,6 @@ def check(
     check_command(job_file, job, json_)
 
 
-@app.command(
-    epilog=examples(
-        "warren calibrate --local --out machine.yaml",
-        f"warren calibrate --local --jobs {_RUN} --out rows.yaml",
-    )
-)
-def calibrate(
-    local: Annotated[
-        bool, typer.Option("--local", help="The engine of this machine; required for now.")
-    ] = False,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs",
-            metavar="RUN.yaml",
-            help="Measure this run's jobs instead: rows for its `profiles`.",
-        ),
-    ] = None,
-    tasks: Annotated[
-        int, typer.Option("--tasks", metavar="N", min=3, max=1000, help="Tasks of each such job.")
-    ] = 20,
-    set_: Set = None,
-    pin: Annotated[
-        bool, typer.Option("--pin", help="Pin devices to cores, as `local: {pin: true}` does.")
-    ] = False,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write a file (an old one goes)."),
-    ] = None,
-    json_: Json = False,
-) -> None:
-    """Measure what this machine takes beside the tasks.
-
-    The file is what `overheads:` of a cluster names; a simulation of a run that emulates nothing
-    then predicts it. With --jobs, measure tasks: the file is what `profiles:` of the run names.
-    """
-    from warren.cli.commands.calibrating import calibrate_command
-
-    calibrate_command(local, jobs, tasks, set_ or [], pin, out, json_)
-
-
 @app.command(epilog=examples("warren policies", "warren policies hare"))
 def policies(
     name: Annotated[
@@ -293,6 +244,7 @@ def schema(
     schema_command(kind)
 
 
+app.command(epilog=calibrate_app.EXAMPLES)(calibrate_app.calibrate)
 app.command(epilog=predict_app.EXAMPLES)(predict_app.predict)
 app.add_typer(trace_app)
 app.add_typer(profile_app)

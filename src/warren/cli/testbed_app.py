@@ -63,6 +63,14 @@ def up(
         str | None,
         typer.Option("--file", metavar="TESTBED.yaml", help="In place of these: unlike hosts."),
     ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue",
+            metavar="fifo|fair",
+            help="Before each link: one for all flows, or flows in turns; fifo if absent.",
+        ),
+    ] = None,
     name: Name = _NAME,
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Whether to measure each link then.")
@@ -77,7 +85,7 @@ def up(
     """
     from warren.cli.commands.testbed import Shape, up_command
 
-    up_command(Shape(hosts, link, cpus, subnet, file), name, measure, json_)
+    up_command(Shape(hosts, link, cpus, subnet, file, queue), name, measure, json_)
 
 
 @testbed_app.command(

@@ -19,7 +19,7 @@ def whole(one: Standing, found: Sequence[Measured] | None) -> dict[str, Any]:
     if one.record is None:
         return value
     bed = one.record.bed
-    value |= {"subnet": bed.subnet, "hosts": _hosts(bed, one.processes_H)}
+    value |= {"subnet": bed.subnet, "queue": bed.queue, "hosts": _hosts(bed, one.processes_H)}
     if found is not None:
         value["measured"] = [
             {
@@ -57,7 +57,10 @@ def hosts_lines(one: Standing) -> list[str]:
         cpus = "all" if host["cpus"] is None else f"{host['cpus']:g}"
         link, runs = _rate(host["link_bps"]), str(host["processes"])
         rows.append((host["name"], host["address"], link, cpus, runs, host["namespace"]))
-    return [f"{bed.name}: {len(bed.hosts)} hosts in {bed.subnet}", *_aligned(rows)]
+    return [
+        f"{bed.name}: {len(bed.hosts)} hosts in {bed.subnet}, queue {bed.queue}",
+        *_aligned(rows),
+    ]
 
 
 def measured_lines(bed: Bed, found: Sequence[Measured]) -> list[str]:

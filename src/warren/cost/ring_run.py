@@ -22,14 +22,14 @@ def ring_network(cluster: Cluster) -> RingNetwork:
     """What (6)-(8) count with: b^e of the slowest NIC, b^i of the slowest host, one of each.
 
     A host that states no ``nic`` has the usual 25 Gbps; one that states no ``intra`` exchanges in
-    no time.
+    no time. Measured rates of the network, where there are such, take the place of both.
     """
+    network = cluster.network
     nic_bps = min(host.nic_bps or REFERENCE_NIC_BPS for host in cluster.hosts)
     intra_bps = min(host.intra_bps or inf for host in cluster.hosts)
-    network = cluster.network
     return RingNetwork(
-        inner_bytes_per_s=intra_bps / 8,
-        outer_bytes_per_s=nic_bps / 8,
+        inner_bytes_per_s=(network.inner_bps or intra_bps) / 8,
+        outer_bytes_per_s=(network.outer_bps or nic_bps) / 8,
         xi1=network.xi1,
         xi2_s=network.xi2_s,
         alpha=network.alpha,
@@ -51,11 +51,13 @@ def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
 
 def fluid_network(cluster: Cluster) -> FluidNetwork:
     """The links that ``network: fluid`` shares, each host's own; what is not stated: as above."""
-    hosts = cluster.hosts
+    hosts, network = cluster.hosts, cluster.network
+    outer_bps_S = [network.outer_bps or one.nic_bps or REFERENCE_NIC_BPS for one in hosts]
+    inner_bps_S = [network.inner_bps or one.intra_bps or inf for one in hosts]
     return FluidNetwork(
-        nic_bytes_per_s_S=np.array([(one.nic_bps or REFERENCE_NIC_BPS) / 8 for one in hosts]),
-        inner_bytes_per_s_S=np.array([(one.intra_bps or inf) / 8 for one in hosts]),
-        xi2_s=cluster.network.xi2_s,
+        nic_bytes_per_s_S=np.array(outer_bps_S) / 8,
+        inner_bytes_per_s_S=np.array(inner_bps_S) / 8,
+        xi2_s=network.xi2_s,
     )
 
 

@@ -54,7 +54,8 @@ class Network:
     The others are of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
     the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
     of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
-    ``fluid`` (``warren.cost.fluid``) has ``xi2_s`` alone.
+    ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts, in place of what
+    hosts state; None: what hosts state. ``fluid`` (``warren.cost.fluid``) has these and ``xi2_s``.
     """
 
     model: NetworkModel = "constant"
@@ -62,6 +63,8 @@ class Network:
     xi2_s: float = 0.0
     alpha: float = 0.0
     reading: RingReading = "ours"
+    outer_bps: float | None = None
+    inner_bps: float | None = None
 
     @property
     def slows_rings(self) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 from warren.model.errors import Problem, SpecError
 
 COMMAND: Final = "testbed"
 """What a problem that is not one of a file is told of."""
 NAME_TEXT: Final = "1 to 20 of a-z 0-9, and - inside"
+Queue = Literal["fifo", "fair"]
+QUEUES: Final = get_args(Queue)
+"""One queue before each link; or one a flow, which take turns."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
 
 
@@ -50,6 +53,7 @@ class Bed:
     name: str
     subnet: str
     hosts: tuple[BedHost, ...]
+    queue: Queue = "fifo"
 
     def address(self, index: int) -> str:
         """Of one host, without the length of the prefix."""

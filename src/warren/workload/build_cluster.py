@@ -6,9 +6,9 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterator
 
-from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local, Network
+from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local
 from warren.model.errors import Problem
-from warren.workload.build_overheads import Nearby, overheads_of
+from warren.workload.build_overheads import Nearby, network_of, overheads_of
 from warren.workload.build_switching import switching_of, wrong_switching
 from warren.workload.document import Document, Path
 from warren.workload.generators.shapes import HETEROGENEITY, hosts_of, servers_of
@@ -19,7 +19,6 @@ from warren.workload.schema_cluster import (
     EmulateSpec,
     HostSpec,
     LocalSpec,
-    NetworkSpec,
     ServersSpec,
 )
 from warren.workload.text import hint, shown
@@ -45,7 +44,8 @@ def build_cluster(
     ]
     problems += [document.problem((*at, *path), message) for path, message in found]
     overheads = overheads_of(spec, document, at, nearby, problems)
-    if found:
+    network = network_of(spec, document, at, nearby, problems)
+    if found or network is None:
         return None
     hosts = tuple(host for one in listed for host in _hosts(one))
     devices = tuple(_devices(listed))
@@ -53,7 +53,7 @@ def build_cluster(
         hosts=hosts,
         devices=devices,
         types=types,
-        network=_network(spec.network),
+        network=network,
         engine=spec.engine,
         emulate=_emulate(spec.emulate, nearby.folder) if spec.emulate else None,
         local=_local(spec.local),
@@ -139,16 +139,6 @@ def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[
 def _emulate(spec: EmulateSpec, folder: str) -> Emulate:
     jitter = "" if spec.jitter is None else posixpath.join(folder, spec.jitter)
     return Emulate(time_scale=spec.time_scale, jitter=jitter, slower=spec.slower)
-
-
-def _network(spec: NetworkSpec) -> Network:
-    return Network(
-        model=spec.model,  # type: ignore[arg-type]
-        xi1=spec.xi1,
-        xi2_s=spec.xi2,
-        alpha=spec.alpha,
-        reading=spec.reading,  # type: ignore[arg-type]
-    )
 
 
 def _local(spec: LocalSpec) -> Local:

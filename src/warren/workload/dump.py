@@ -102,7 +102,8 @@ def _network(network: Network) -> dict[str, Any]:
     if network.model != "contention":
         return {"model": network.model}
     ring = {"xi1": network.xi1, "xi2": network.xi2_s, "alpha": network.alpha}
-    return {"model": network.model, **ring, "reading": network.reading}
+    measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
+    return {"model": network.model, **ring, "reading": network.reading, **measured}
 
 
 def _local(local: Local) -> dict[str, Any]:

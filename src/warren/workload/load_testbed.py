@@ -17,6 +17,7 @@ from warren.workload.schema_testbed import (
     BedSpec,
     link_bps,
     network,
+    queue,
     quota,
 )
 from warren.workload.text import Reader, fetch
@@ -52,11 +53,20 @@ def load_testbed(path: str, read: Reader, name: str) -> Bed:
         problems.append(document.problem(("hosts",), message))
     if problems:
         raise SpecError(problems)
-    return Bed(name=checked_name(name), subnet=spec.subnet, hosts=tuple(hosts))
+    return Bed(
+        name=checked_name(name), subnet=spec.subnet, hosts=tuple(hosts), queue=queue(spec.queue)
+    )
 
 
-def equal_hosts(number: int, link: str, cpus: float | None, subnet: str | None, name: str) -> Bed:
-    """Hosts ``h0``, ``h1``, ... that are all alike, as options describe them.
+def equal_hosts(
+    number: int,
+    link: str,
+    cpus: float | None,
+    subnet: str | None,
+    name: str,
+    shared: str | None = None,
+) -> Bed:
+    """Hosts ``h0``, ``h1``, ... that are all alike, as options describe them; ``shared``: --queue.
 
     Raises
     ------
@@ -66,11 +76,12 @@ def equal_hosts(number: int, link: str, cpus: float | None, subnet: str | None, 
     rate_bps = _option("--link", link_bps, link)
     share = None if cpus is None else _option("--cpus", quota, cpus)
     within = SUBNET if subnet is None else _option("--subnet", network, subnet)
+    by = _option("--queue", queue, shared or "fifo")
     hosts = (BedHost(name=f"h{i}", link_bps=rate_bps, cpus=share) for i in range(number))
     message = _wrong_number(number, within)
     if message:
         raise SpecError(Problem(file=COMMAND, field="--hosts", message=message))
-    return Bed(name=checked_name(name), subnet=within, hosts=tuple(hosts))
+    return Bed(name=checked_name(name), subnet=within, hosts=tuple(hosts), queue=by)
 
 
 def _hosts(spec: BedHostSpec) -> list[BedHost]:

@@ -22,6 +22,7 @@ from warren.workload.schema_switching import SwitchingSpec
 from warren.workload.schema_types import (
     DiskRate,
     Format,
+    Free,
     Name,
     Path,
     PathTag,
@@ -40,10 +41,8 @@ MAX_DEVICES = 1_000_000
 MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
 _ENGINES = ("plain", "local")
-_RING_FIELDS = {
-    "contention": frozenset({"xi1", "xi2", "alpha", "reading"}),
-    "fluid": frozenset({"xi2"}),
-}
+_RATES = frozenset({"xi2", "outer", "inner"})
+_RING_FIELDS = {"contention": _RATES | {"xi1", "alpha", "reading"}, "fluid": _RATES}
 
 Factor = Annotated[float, Field(ge=1, le=1000)]
 
@@ -156,14 +155,30 @@ class NetworkSpec(Spec):
         default="ours", description="Rings felt: ours 1 + xi1 (p - 1); published xi1 p, at least 1."
     )
 
+    outer: RateBps | None = Field(
+        default=None, description="Measured between hosts, in place of their nic; default: nic."
+    )
+    inner: RateBps | None = Field(
+        default=None, description="Measured within a host, in place of intra; default: intra."
+    )
+
     @model_validator(mode="after")
     def _of_its_model(self) -> NetworkSpec:
-        others = {"xi1", "xi2", "alpha", "reading"} & self.model_fields_set
+        others = _RING_FIELDS["contention"] & self.model_fields_set
         wrong = sorted(others - _RING_FIELDS.get(self.model, frozenset()))
         if wrong:
             models = [model for model, fields in _RING_FIELDS.items() if wrong[0] in fields]
             raise ValueError(f"{wrong[0]} belongs to model: {' or '.join(models)}")
         return self
+
+
+class NetworkFileSpec(NetworkSpec):
+    """What ``warren calibrate --rings`` writes."""
+
+    format: Format = 1
+    machine: Free = Field(default_factory=dict, description="Which machine; for people.")
+    fit: Free = Field(default_factory=dict, description="How good it is; for people.")
+    measured: list[Free] = Field(default_factory=list, description="What was; for people.")
 
 
 class EmulateSpec(Spec):
@@ -215,7 +230,12 @@ class ClusterSpec(Spec):
     device_types: dict[Name, DeviceTypeSpec] = Field(
         default_factory=dict, description="Where given, it names every type in use."
     )
-    network: NetworkSpec = Field(NetworkSpec(), description="How a simulation times it.")
+    network: Annotated[PathTag | Annotated[NetworkSpec, Tag("<inline>")], path_or("mapping")] = (
+        Field(
+            NetworkSpec(),
+            description="How a simulation times it; or the file of `warren calibrate --rings`.",
+        )
+    )
     engine: Annotated[
         Any,
         AfterValidator(choice(*_ENGINES)[0].func),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from warren.model.testbed import QUEUES, Queue
 from warren.model.units import parse_rate_bps
-from warren.workload.schema_types import Format, Spec
+from warren.workload.schema_types import Format, Spec, choice
 from warren.workload.text import shown
 
 MAX_HOSTS: Final = 64
@@ -57,6 +58,13 @@ def _host(value: str) -> str:
     return value
 
 
+def queue(value: str) -> Queue:
+    """How flows share a link; raises ValueError."""
+    if value not in QUEUES:
+        raise ValueError(f"{shown(value)} is not known; allowed: {', '.join(QUEUES)}")
+    return cast("Queue", value)
+
+
 class BedHostSpec(Spec):
     """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
 
@@ -80,5 +88,8 @@ class BedSpec(Spec):
     format: Format = 1
     subnet: Annotated[str, AfterValidator(network)] = Field(
         SUBNET, description="Addresses of the hosts, from the first on."
+    )
+    queue: Annotated[str, *choice(*QUEUES)] = Field(
+        "fifo", description="Before each link: one for all flows (fifo), or in turns (fair)."
     )
     hosts: list[BedHostSpec] = Field(description="2 to 64 in all.")

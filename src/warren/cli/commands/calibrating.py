@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +36,7 @@ def calibrate_command(
 ) -> None:
     """Measure this machine, or the jobs of a run on it, and write a file of it."""
     if not local:
-        message = "is required: this version calibrates the engine of this machine only"
+        message = "is missing; allowed: --local, or --rings --testbed NAME"
         raise SpecError(Problem(file="calibrate", field="--local", message=message))
     if jobs is None and overrides:
         raise SpecError(Problem(file="calibrate", field="--set", message="needs --jobs RUN.yaml"))
@@ -48,6 +48,14 @@ def calibrate_command(
         print_json(_plain(text))
     elif out is None:
         answer(text.rstrip("\n"))
+
+
+def only_rings(given: Mapping[str, object]) -> None:
+    """Refuse options that are of --rings alone."""
+    for option, value in given.items():
+        if value:
+            message = "needs --rings"
+            raise SpecError(Problem(file="calibrate", field=option, message=message))
 
 
 def _constants(*, pin: bool) -> str:

@@ -29,6 +29,7 @@ class Shape:
     cpus: float | None
     subnet: str | None
     file: str | None
+    queue: str | None = None
 
 
 @answers_alone()
@@ -73,7 +74,7 @@ def down_command(name: str, json_: bool) -> None:
 def _bed(shape: Shape, name: str) -> Bed:
     """The testbed that is asked for: by a file, or by options."""
     options = {"--hosts": shape.hosts, "--link": shape.link}
-    others = {**options, "--cpus": shape.cpus, "--subnet": shape.subnet}
+    others = {**options, "--cpus": shape.cpus, "--subnet": shape.subnet, "--queue": shape.queue}
     if shape.file is not None:
         given = [option for option, value in others.items() if value is not None]
         if given:
@@ -84,7 +85,9 @@ def _bed(shape: Shape, name: str) -> Bed:
         if value is None:
             message = "is missing; allowed: --hosts N --link RATE, or --file TESTBED.yaml"
             raise SpecError(Problem(file=COMMAND, field=option, message=message))
-    return equal_hosts(shape.hosts or 0, shape.link or "", shape.cpus, shape.subnet, name)
+    return equal_hosts(
+        shape.hosts or 0, shape.link or "", shape.cpus, shape.subnet, name, shape.queue
+    )
 
 
 def _told(one: Standing, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:

@@ -1,0 +1,101 @@
+"""The file of a calibrated network: what ``network:`` of a cluster names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from warren.cli.ring_rounds import Row, inner_of, points_of
+from warren.cost.ring import Reading
+from warren.cost.ring_fit import RingPoints
+from warren.cost.ring_readings import ReadingFit, fit_readings, inner_bytes_per_s, unsure
+from warren.model.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """Rows as measured, the points between hosts among them, and both fits, the better first."""
+
+    rows: tuple[Row, ...]
+    points: RingPoints
+    inner_bytes_per_s: float
+    fits: Mapping[Reading, ReadingFit]
+
+    @property
+    def best(self) -> ReadingFit:
+        """The fit that is stored."""
+        return next(iter(self.fits.values()))
+
+
+def calibrated(rows: Sequence[Row]) -> Calibrated:
+    """Fit what was measured.
+
+    Raises
+    ------
+    EngineError
+        If it tells no bandwidth, or nothing of contention.
+    """
+    points, inner = points_of(rows), inner_bytes_per_s(*inner_of(rows))
+    try:
+        fits = fit_readings(points, inner or np.inf)
+    except ValueError as error:
+        raise EngineError(f"rings: the rounds measured cannot be fitted: {error}") from None
+    return Calibrated(rows=tuple(rows), points=points, inner_bytes_per_s=inner, fits=fits)
+
+
+def network_yaml(found: Calibrated, machine: Mapping[str, str | float]) -> str:
+    """The file, with what it was fitted to and how well, for people."""
+    best = found.best.network
+    lines = [
+        "# Made by `warren calibrate --rings`; `network:` of a cluster file names it.",
+        "format: 1",
+        "model: contention",
+        f"reading: {best.reading}",
+        f"xi1: {best.xi1:.4g}",
+        f"xi2: {1e3 * best.xi2_s:.4g} ms",
+        f"alpha: {best.alpha:.4g}",
+        f"outer: {8e-6 * best.outer_bytes_per_s:.4g} Mbit",
+    ]
+    if found.inner_bytes_per_s:
+        lines.append(f"inner: {8e-6 * found.inner_bytes_per_s:.4g} Mbit")
+    lines += ["machine:", *(f"  {name}: {json.dumps(fact)}" for name, fact in machine.items())]
+    lines.append("fit:")
+    for reading, fit in found.fits.items():
+        lines.append(f"  {reading}: {json.dumps(_told(fit))}")
+    lines.append(f"  not_told_by_the_data: {json.dumps(unsure(found.points, best.reading))}")
+    lines.append("measured:")
+    lines += [f"  - {json.dumps(row)}" for row in _rows(found)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _told(fit: ReadingFit) -> dict[str, Any]:
+    network = fit.network
+    return {
+        "xi1": round(network.xi1, 4),
+        "xi2_ms": round(1e3 * network.xi2_s, 4),
+        "alpha": round(network.alpha, 4),
+        "outer_mbit": round(8e-6 * network.outer_bytes_per_s, 2),
+        "error": shares(fit.error_N),
+        "left_out_error": shares(fit.left_out_N),
+    }
+
+
+def shares(error_N: Any) -> dict[str, float]:
+    """Mean and largest of relative errors, those that are known."""
+    off_N = np.abs(error_N[np.isfinite(error_N)])
+    if not len(off_N):
+        return {}
+    return {"mean": round(float(off_N.mean()), 4), "largest": round(float(off_N.max()), 4)}
+
+
+def _rows(found: Calibrated) -> list[dict[str, Any]]:
+    """As measured, with the error of the fit that is stored (fitted / measured - 1)."""
+    errors = iter(found.best.error_N.tolist())
+    return [
+        asdict(row) | ({"error": round(next(errors), 4)} if row.contenders else {})
+        for row in found.rows
+    ]

@@ -1,0 +1,161 @@
+"""Which rings ``warren calibrate --rings`` lets exchange at once, and what that gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warren.cost.ring import FloatArray, RingJobs
+from warren.cost.ring_fit import RingPoints
+from warren.live.rings.probing import ProbedRing, Prober
+
+MOST: Final = 8
+"""Rings at once."""
+_FULL_S: Final = (0.05, 0.1, 0.2)
+_QUICK_S: Final = (0.05, 0.1)
+"""What rounds alone take, at the rate of the links."""
+_COMPUTE: Final = 0.25
+"""Share of the time alone that some rings sleep beside."""
+_INNER_BYTES: Final = 8_000_000
+_ROUNDS: Final = 3
+_PASSES: Final = 2
+"""Every set runs so often, at other times. What disturbs only lengthens: the shorter counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Alike rings of one run: ``contenders`` meet on the busiest link of each, 0 within a host.
+
+    ``round_s`` is the mean over rings and rounds, ``low_s`` and ``high_s`` the least and the
+    largest mean of a ring.
+    """
+
+    rings: int
+    contenders: int
+    workers: int
+    hosts: int
+    message_bytes: int
+    comp_s: float
+    round_s: float
+    low_s: float
+    high_s: float
+
+
+def plan(hosts: int, bytes_per_s: float, *, quick: bool) -> list[list[ProbedRing]]:
+    """Sets of rings that run at once, over at most four hosts whose links carry so much."""
+    wide = min(hosts, 4)
+
+    def ring(places: Sequence[int], alone_s: float, comp: float = 0.0) -> ProbedRing:
+        workers = len(places)
+        message = round(alone_s * bytes_per_s * workers / (workers - 1) / 2)
+        return ProbedRing(
+            hosts=tuple(places), message_bytes=message, comp_s=round(comp * alone_s, 4)
+        )
+
+    sizes = _QUICK_S if quick else _FULL_S
+    every = range(1, MOST + 1)
+    found = [
+        [ring(range(wide), alone_s)] * count
+        for alone_s in sizes
+        for count in ((1, 2, 4, 8) if quick else every)
+    ]
+    middle_s = sizes[len(sizes) // 2]
+    for narrow in range(2, wide):
+        found += [[ring(range(narrow), middle_s)] * count for count in (1, 3, 6)]
+    found += [[ring(range(wide), middle_s, _COMPUTE)] * count for count in (1, 2, 4, 8)]
+    for places in _shapes(wide):
+        found.append([ring(one, middle_s) for one in places])
+    for workers in (2, 3):  # within a host: alone, and while others have the processors too
+        inner = ProbedRing(hosts=(0,) * workers, message_bytes=_INNER_BYTES)
+        found += [[inner], [inner, *[ring(range(wide), middle_s)] * 3]]
+    return found
+
+
+def _shapes(hosts: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Rings that share the link of one of their hosts alone, or none."""
+    if hosts >= 3:
+        yield ((0, 1), (0, 2))
+        yield ((0, 0, 1), (0, 2))
+    if hosts >= 4:
+        yield ((0, 1), (0, 2), (0, 3))
+        yield ((0, 1), (2, 3))
+
+
+def measure_rings(
+    prober: Prober, runs: Sequence[Sequence[ProbedRing]], tell: Callable[[int, int, str], None]
+) -> list[Row]:
+    """Let each set run; ``tell`` gets (so many are done, of so many, what comes now)."""
+    passes: list[list[Row]] = []
+    for again in range(_PASSES):
+        found: list[Row] = []
+        for done, rings in enumerate(runs):
+            tell(again * len(runs) + done, _PASSES * len(runs), _said(rings))
+            found += rows_of(rings, prober, _ROUNDS)
+        passes.append(found)
+    return [min(both, key=lambda row: row.round_s) for both in zip(*passes, strict=True)]
+
+
+def _said(rings: Sequence[ProbedRing]) -> str:
+    spans = sorted({len(set(one.hosts)) for one in rings})
+    hosts = " or ".join(map(str, spans))
+    return f"{len(rings)} x {rings[-1].message_bytes / 1e6:.1f} MB over {hosts} hosts"
+
+
+def rows_of(rings: Sequence[ProbedRing], prober: Prober, rounds: int) -> list[Row]:
+    """Let these run at once, and give a row of each kind of them."""
+    times = [float(one.round_s_R.mean()) for one in prober.run(rings, rounds)]
+    meets = contenders([one.hosts for one in rings])
+    kinds: dict[tuple[int, int, int, int, float], list[float]] = {}
+    for ring, contended, round_s in zip(rings, meets, times, strict=True):
+        hosts = len(set(ring.hosts))
+        kind = (contended, len(ring.hosts), hosts, ring.message_bytes, ring.comp_s)
+        kinds.setdefault(kind, []).append(round_s)
+    return [
+        Row(
+            rings=len(rings),
+            contenders=kind[0],
+            workers=kind[1],
+            hosts=kind[2],
+            message_bytes=kind[3],
+            comp_s=kind[4],
+            round_s=round(float(np.mean(each)), 6),
+            low_s=round(min(each), 6),
+            high_s=round(max(each), 6),
+        )
+        for kind, each in kinds.items()
+    ]
+
+
+def contenders(hosts_J: Sequence[Sequence[int]]) -> list[int]:
+    """p of each ring by (6): rings that go in and out of the busiest of its hosts; 0 within one."""
+    crossing = [frozenset(one) if len(set(one)) > 1 else frozenset() for one in hosts_J]
+    on_host = Counter(host for one in crossing for host in one)
+    return [max((on_host[host] for host in sorted(one)), default=0) for one in crossing]
+
+
+def points_of(rows: Sequence[Row]) -> RingPoints:
+    """The rows of rings between hosts, to fit."""
+    kept = [row for row in rows if row.contenders > 0]
+    return RingPoints(
+        time_s_N=np.array([row.round_s for row in kept]),
+        message_bytes_N=np.array([float(row.message_bytes) for row in kept]),
+        contenders_N=np.array([row.contenders for row in kept], dtype=np.int64),
+        workers_N=np.array([row.workers for row in kept], dtype=np.int64),
+        servers_N=np.array([row.hosts for row in kept], dtype=np.int64),
+        comp_s_N=np.array([row.comp_s for row in kept]),
+    )
+
+
+def inner_of(rows: Sequence[Row]) -> tuple[RingJobs, FloatArray]:
+    """The rows of rings within one host: what they are, and their rounds."""
+    kept = [row for row in rows if row.contenders == 0]
+    jobs = RingJobs(
+        model_bytes_J=np.array([float(row.message_bytes) for row in kept]),
+        workers_J=np.array([row.workers for row in kept], dtype=np.int64),
+        comp_s_J=np.array([row.comp_s for row in kept]),
+    )
+    return jobs, np.array([row.round_s for row in kept])

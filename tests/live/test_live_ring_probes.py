@@ -1,0 +1,117 @@
+"""Rings that are measured: over the hosts of a testbed, and what stays of their processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warren.live.net.measuring import GOODPUT
+from warren.live.net.standing import one_standing
+from warren.live.net.testbed import make, remove
+from warren.live.rings.prober import Rank
+from warren.live.rings.probing import ProbedRing, Prober, bed_ranks, local_ranks
+from warren.model.errors import EngineError
+from warren.model.testbed import Bed, BedHost
+
+pytestmark = pytest.mark.live
+
+NAME = f"rings-{os.getpid()}"
+LINK_BPS = 100_000_000
+MESSAGE = 600_000
+VICTIM = """
+import sys
+from warren.live.rings.probing import ProbedRing, Prober, local_ranks
+with Prober(local_ranks(2)) as prober:
+    print(prober._process.pid, flush=True)
+    prober.run([ProbedRing(hosts=(0, 1, 1), message_bytes=4000)] * 2, 10**9)
+"""
+
+
+@pytest.fixture
+def _testbed(can_make_testbeds: None) -> Iterator[None]:
+    hosts = tuple(BedHost(name=f"h{i}", link_bps=LINK_BPS) for i in range(2))
+    make(Bed(name=NAME, subnet="10.81.0.0/24", hosts=hosts, queue="fair"))
+    yield
+    remove(NAME)
+
+
+@pytest.mark.usefixtures("_testbed")
+def test_two_rings_on_one_link_take_twice_as_long_as_one_and_as_long_as_each_other() -> None:
+    ring = ProbedRing(hosts=(0, 1), message_bytes=MESSAGE)
+    with Prober(bed_ranks(one_standing(NAME))) as prober:
+        (alone,) = prober.run([ring], 6)
+        both = prober.run([ring, ring], 6)
+    at_the_rate_s = MESSAGE * 8 / (GOODPUT * LINK_BPS)  # 2 m (w - 1) / w is m of two ranks
+    alone_s, each_s = alone.round_s_R.mean(), [one.round_s_R.mean() for one in both]
+    # Not faster than the link but for what its burst lets by; a busy machine may slow it down.
+    assert 0.85 * at_the_rate_s < alone_s < 2 * at_the_rate_s
+    assert 1.4 * at_the_rate_s < min(each_s)
+    assert max(each_s) < 1.6 * min(each_s)
+
+
+def test_a_round_holds_its_sleep_and_its_exchange_and_only_those_of_all_count() -> None:
+    rings = [ProbedRing(hosts=(0, 1), message_bytes=4000, comp_s=comp_s) for comp_s in (0.02, 0.2)]
+    with Prober(local_ranks(2)) as prober:
+        fast, slow = prober.run(rings, 3)
+    assert len(slow.round_s_R) == 3
+    assert len(fast.round_s_R) > 3 * 3  # while the slow one did three
+    for ring, times in zip(rings, (fast, slow), strict=True):
+        assert (times.round_s_R > ring.comp_s).all()
+        assert (times.exchange_s_R < times.round_s_R).all()
+        assert times.round_s_R.min() < ring.comp_s + 0.1
+
+
+def test_a_rank_that_cannot_enter_its_host_is_told_in_one_line() -> None:
+    nowhere = Rank(namespace="/run/netns/nowhere", interface="eth0")
+    with Prober([nowhere]) as prober, pytest.raises(EngineError, match=r"a rank failed: .*nowhere"):
+        prober.run([ProbedRing(hosts=(0, 0), message_bytes=4000)], 3)
+
+
+def _ring_processes(of: int) -> list[int]:
+    """Living processes of a session that are named as ranks, or as who forks them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            name, _, rest = (entry / "stat").read_text().partition("(")[2].partition(")")
+        except OSError:
+            continue
+        state, _, _, session = rest.split()[:4]
+        named = name.startswith(("warren-ring", "warren-prober"))
+        if named and state != "Z" and int(session) == of:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("who", ["controller", "prober"])
+def test_whoever_is_killed_no_rank_stays(who: str) -> None:
+    victim = subprocess.Popen(
+        [sys.executable, "-c", VICTIM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert victim.stdout is not None
+    prober = int(victim.stdout.readline())
+    try:
+        _wait(lambda: len(_ring_processes(victim.pid)) == 7)
+        os.kill(victim.pid if who == "controller" else prober, signal.SIGKILL)
+        victim.wait(timeout=10)
+        _wait(lambda: not _ring_processes(victim.pid))
+    finally:
+        victim.kill()
+        victim.wait()
+        victim.stdout.close()
+
+
+def _wait(until: object, limit_s: float = 10.0) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not until():  # type: ignore[operator]
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)

@@ -1,0 +1,109 @@
+"""The classes of ports that flows share in turns: the classifier, run here instruction by one."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warren.live.net.fair import FLOWS, fair_lines, unit_bytes
+from warren.live.net.plan import batches
+from warren.model.testbed import Bed, BedHost
+
+RATE = 200_000_000
+LINES = fair_lines("eth0", RATE, 50_000, 500_000)
+PORTS = st.integers(1024, 65535)
+
+
+def program() -> list[tuple[int, int, int, int]]:
+    (text,) = re.findall(r"bytecode '\d+,(.*),'", LINES[-1])
+    return [tuple(map(int, one.split())) for one in text.split(",")]  # type: ignore[misc]
+
+
+def classified(frame: bytes) -> int:
+    """What classic BPF returns for a frame, after the kernel's documentation of it."""
+    code, at, a, x = program(), 0, 0, 0
+    while True:
+        op, if_true, if_false, k = code[at]
+        at += 1
+        if op == 0x28:  # ldh [k]; reading past the end returns 0
+            if k + 2 > len(frame):
+                return 0
+            a = struct.unpack_from("!H", frame, k)[0]
+        elif op == 0x15:
+            at += if_true if a == k else if_false
+        elif op == 0x25:
+            at += if_true if a > k else if_false
+        elif op == 0x07:
+            x = a
+        elif op == 0xAC:
+            a ^= x
+        elif op == 0x74:
+            a >>= k
+        elif op == 0x54:
+            a &= k
+        elif op == 0x04:
+            a = (a + k) & 0xFFFFFFFF
+        elif op == 0x06:
+            return k
+        elif op == 0x16:
+            return a
+        else:
+            raise AssertionError(f"no such instruction: {op:#x}")
+
+
+def frame(sport: int, dport: int, data: int, kind: int = 0x0800) -> bytes:
+    """An Ethernet frame of IPv4 and TCP with time stamps."""
+    ethernet = bytes(12) + struct.pack("!H", kind)
+    ip = struct.pack("!BBH", 0x45, 0, 52 + data) + bytes(16)
+    return ethernet + ip + struct.pack("!HH", sport, dport) + bytes(28 + data)
+
+
+@given(PORTS, PORTS, st.integers(100, 1448))
+def test_data_of_a_connection_has_one_class_that_is_there_whatever_its_direction(
+    sport: int, dport: int, data: int
+) -> None:
+    there = {int(one, 16) for one in re.findall(r"parent 1:1 classid 1:(\w+)", "\n".join(LINES))}
+    of = classified(frame(sport, dport, data))
+    assert of == classified(frame(dport, sport, data))
+    assert of >> 16 == 1
+    assert of & 0xFFFF in there - {2}
+
+
+@given(PORTS, PORTS)
+def test_acknowledgements_and_what_is_not_ip_go_to_the_class_before_all_others(
+    sport: int, dport: int
+) -> None:
+    assert classified(frame(sport, dport, 0)) == 0  # no match: the filter's default, 1:2
+    assert classified(frame(sport, dport, 1000, kind=0x0806)) == 0
+    assert classified(b"") == 0
+    (first,) = (one for one in LINES if "classid 1:2 " in one)
+    assert first.endswith("prio 0")
+    assert sum(one.endswith("prio 1") for one in LINES) == FLOWS
+
+
+@pytest.mark.parametrize(("step", "most"), [(1, 1), (2, 1), (7, 3)])
+def test_ports_in_a_row_as_a_system_gives_them_hardly_meet(step: int, most: int) -> None:
+    found = Counter(classified(frame(40000 + step * i, 50123, 1000)) for i in range(64))
+    assert max(found.values()) <= most
+
+
+def test_a_turn_grows_with_the_rate_from_a_packet_to_what_a_host_hands_over_else() -> None:
+    assert unit_bytes(10_000_000) == 1514
+    assert unit_bytes(200_000_000) == 12_500
+    assert unit_bytes(100_000_000_000) == 65536
+
+
+def test_a_testbed_says_by_itself_which_ports_it_has() -> None:
+    hosts = tuple(BedHost(name=f"h{i}", link_bps=RATE) for i in range(2))
+    plain = batches(Bed(name="a", subnet="10.77.0.0/24", hosts=hosts))
+    fair = batches(Bed(name="a", subnet="10.77.0.0/24", hosts=hosts, queue="fair"))
+    assert not any("bpf" in line for batch in plain for line in batch.lines)
+    for batch in fair:
+        if batch.tool == "tc":
+            ports = 2 if batch.where.endswith("-sw") else 1
+            assert sum("bpf bytecode" in line for line in batch.lines) == ports

@@ -1,0 +1,67 @@
+"""A network stated in a cluster, or in a file that it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warren.cli.files import read
+from warren.model.cluster import Cluster, Network
+from warren.model.errors import SpecError
+from warren.workload.dump import dump_run
+from warren.workload.load import load_cluster, load_run
+
+HOSTS = "hosts: [{name: h, devices: {V100: 2}}]\n"
+MEASURED = "model: contention\nxi1: 0.5\nxi2: 2 ms\nalpha: 0.1\nouter: 190 Mbit\ninner: 5 Gbps\n"
+NETWORK = Network(
+    model="contention", xi1=0.5, xi2_s=0.002, alpha=0.1, outer_bps=190e6, inner_bps=5e9
+)
+
+
+def cluster(folder: Path, text: str) -> Cluster:
+    (folder / "c.yaml").write_text(HOSTS + text)
+    return load_cluster(str(folder / "c.yaml"), read)
+
+
+def test_a_file_says_the_same_as_the_mapping_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "n.yaml").write_text(f"format: 1\n{MEASURED}fit: {{any: thing}}\n")
+    inline = "network: {" + MEASURED.replace("\n", ", ") + "}\n"
+    assert cluster(tmp_path, "network: n.yaml\n").network == NETWORK
+    assert cluster(tmp_path, inline).network == NETWORK
+
+
+def test_the_resolved_run_holds_the_network_itself(tmp_path: Path) -> None:
+    (tmp_path / "n.yaml").write_text(MEASURED)
+    (tmp_path / "r.yaml").write_text(
+        "cluster: {hosts: [{name: h, devices: {V100: 2}}], network: n.yaml}\n"
+        "workload: [{name: a, model: resnet50, batch: 32, rounds: 2}]\n"
+    )
+    run = load_run(str(tmp_path / "r.yaml"), read)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "run.yaml").write_text(dump_run(run))
+    again = load_run(str(tmp_path / "elsewhere" / "run.yaml"), read)
+    assert again.cluster.network == NETWORK
+
+
+@pytest.mark.parametrize(
+    ("stated", "file", "told"),
+    [
+        ("n.yaml", None, "no such file"),
+        ("n.yaml", "model: contention\nouter: fast\n", "outer"),
+        ("n.yaml", "model: contention\nouter: 0 Mbit\n", "outer"),
+        ("n.yaml", "model: lane\nouter: 1 Gbps\n", "outer belongs to model: contention"),
+        ("n.yaml", "model: contention\nspeed: 1\n", "speed"),
+        ("{model: constant, inner: 1 Gbps}", None, "inner belongs to model: contention"),
+        ("7", None, "network"),
+    ],
+)
+def test_what_is_wrong_with_it_is_told_in_one_line(
+    tmp_path: Path, stated: str, file: str | None, told: str
+) -> None:
+    if file is not None:
+        (tmp_path / "n.yaml").write_text(file)
+    with pytest.raises(SpecError) as caught:
+        cluster(tmp_path, f"network: {stated}\n")
+    assert len(caught.value.problems) == 1
+    assert told in str(caught.value)
