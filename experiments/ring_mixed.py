@@ -11,6 +11,7 @@ without a testbed; rings must have the same bits there.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 import _common
 import _disturb
+import yaml
 from _parts import Make, ask, make_parts
 
 from warren.live.net.iproute import check_usable
@@ -76,7 +78,7 @@ def _row(place: str, oracle: dict[str, str], scratch: Path) -> Iterator[Row]:
     found = _disturb.summary(out)
     for network in NETWORKS:
         told = scratch / f"{place}-{network}"
-        cluster = ["--set", f"cluster={RINGS / f'hosts4-{network}.yaml'}"]
+        cluster = ["--set", f"cluster.network={_fluid()}"] if network == "fluid" else []
         _common.warren_json("simulate", str(RUN), "--place", place, "--out", str(told), *cluster)
         error = _common.jct_error(_common.warren_json("compare", str(out), str(told)))
         row = {
@@ -92,6 +94,13 @@ def _row(place: str, oracle: dict[str, str], scratch: Path) -> Iterator[Row]:
             row["wrong"].append(f"{place}, {network}: {row['mean_error_pct']:.2f} % JCT error")
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         yield row
+
+
+def _fluid() -> str:
+    """The other model, with the rates that were measured."""
+    measured = yaml.safe_load((RINGS / "network.yaml").read_text())
+    kept = {key: measured[key] for key in ("outer", "inner", "xi2") if key in measured}
+    return json.dumps({"model": "fluid", **kept})
 
 
 def _bits(oracle: dict[str, str], out: Path) -> Row:

@@ -29,3 +29,4 @@ def test_the_unit_of_a_span_and_other_words():
     assert percent(0.1234) == "12.3 %"
     assert seconds(12.5) == "12.5 s"
     assert (count(1, "job"), count(2000, "job")) == ("1 job", "2,000 jobs")
+    assert (count(1, "process"), count(2, "process")) == ("1 process", "2 processes")

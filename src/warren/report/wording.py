@@ -45,5 +45,6 @@ def time_unit(span_s: float) -> tuple[float, str]:
 
 
 def count(number_of: int, noun: str) -> str:
-    """``1 job``, ``2,000 jobs``."""
-    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
+    """``1 job``, ``2,000 jobs``, ``2 processes``."""
+    many = "es" if noun.endswith("s") else "s"
+    return f"{number_of:,} {noun}{'' if number_of == 1 else many}"
