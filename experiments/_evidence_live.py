@@ -78,23 +78,18 @@ def faults(result: Mapping[str, Any]) -> str:
     """Killed processes, undisturbed schedules, and the planted app."""
     parts = result["parts"]
     text = "## Same bits under faults\n\n"
-    groups: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
-    for row in parts.get("faults", _NONE)["rows"]:
-        groups.setdefault((row["kind"], row["servers"]), []).append(row)
-    rows = [
-        [kind, servers, len(mine), sum(bool(row["wrong"]) for row in mine),
-         _most(mine, "redone_tasks"), _most(mine, "allowed"), _most(mine, "rollbacks"),
-         _most(mine, "resumed")]
-        for (kind, servers), mine in groups.items()
-    ]  # fmt: skip
-    head = ["killed", "servers a job", "runs", "runs with a fault", "tasks run again, most",
-            "allowed, most", "rollbacks, most", "resumed"]  # fmt: skip
     text += (
         "All example apps under hare on four devices; one process is killed with SIGKILL at a "
         "drawn moment, and the run resumed where it ended by that. A run has no fault when every "
         "job finished with the parameters of `engine: plain`, `warren report --check` agrees, no "
-        "process is left, and no more tasks ran again than promised.\n\n" + table(head, rows)
+        "process is left, and no more tasks ran again than promised.\n\n"
+        + _disturbed(parts.get("faults", _NONE)["rows"])
     )
+    if "rings" in parts:
+        text += (
+            "\n\nThe same where four of six jobs are rings, under fifo at a grain of 10 rounds; a "
+            "*rank* is a process of a ring.\n\n" + _disturbed(parts["rings"]["rows"])
+        )
     schedules = parts.get("schedules", _NONE)["rows"]
     bad = [row for row in schedules if row["wrong"]]
     if schedules:
@@ -108,6 +103,47 @@ def faults(result: Mapping[str, Any]) -> str:
     missing = [name for name in ("faults", "schedules", "planted") if name not in parts]
     left = f"\n\nNot made on this machine yet: {', '.join(missing)}." if missing else ""
     return text + "\n".join(caught) + left
+
+
+def _disturbed(found: list[Mapping[str, Any]]) -> str:
+    """Runs by what was killed in them."""
+    groups: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in found:
+        groups.setdefault((row["kind"], row.get("servers", 1)), []).append(row)
+    rows = [
+        [kind, servers, len(mine), sum(bool(row["wrong"]) for row in mine),
+         _most(mine, "redone_tasks"), _most(mine, "allowed"), _most(mine, "rollbacks"),
+         _most(mine, "resumed")]
+        for (kind, servers), mine in groups.items()
+    ]  # fmt: skip
+    head = ["killed", "servers a job", "runs", "runs with a fault", "tasks run again, most",
+            "allowed, most", "rollbacks, most", "resumed"]  # fmt: skip
+    return table(head, rows)
+
+
+def ring_mixed(result: Mapping[str, Any]) -> str:
+    """Rings and jobs with servers on a testbed, beside the plain loop and their predictions."""
+    rows = [
+        [one["place"], one["network"], f"{one['same_bits']} of {one['jobs']}",
+         f"{one['overruns']:.0f} of {one['tasks']}", f"{one['mean_error_pct']:.2f} %",
+         f"{one['max_error_pct']:.2f} %"]
+        for one in result["parts"].get("testbed", _NONE)["rows"]
+    ]  # fmt: skip
+    head = ["policy", "simulated network", "with plain's bits", "tasks that overran",
+            "mean JCT error", "largest"]  # fmt: skip
+    text = (
+        "## Rings and servers on four hosts\n\nSix rings and four jobs with servers, trained on "
+        "the four hosts of a testbed behind links of 200 Mbit (`experiments/rings/mixed.yaml`). "
+        "COMP is padded, bytes really pass the links. The simulator has the network that `warren "
+        "calibrate --rings` measured there (`experiments/rings/network.yaml`); limit of the error: "
+        f"{result['limit_pct']:g} %.\n\n" + table(head, rows)
+    )
+    for one in result["parts"].get("one host", _NONE)["rows"]:
+        text += (
+            f"\n\nThe same jobs on one host, without a testbed: {one['same_bits']} of "
+            f"{one['jobs']} have plain's bits."
+        )
+    return text
 
 
 def _most(rows: list[Mapping[str, Any]], key: str) -> object:

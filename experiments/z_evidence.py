@@ -174,6 +174,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "remaining_rounds": _evidence_rounds.rounds,
     "ring_tables": _evidence_ring.tables,
     "ring_placements": _evidence_placements.placements,
+    "ring_mixed": _evidence_live.ring_mixed,
 }
 
 if __name__ == "__main__":
