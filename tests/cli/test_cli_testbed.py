@@ -21,7 +21,10 @@ NAME = f"cli-{os.getpid()}"
         ("up --hosts 2", "testbed: --link: is missing"),
         ("up --hosts 1 --link 1Gbit", "testbed: --hosts: must be 2 to 64 hosts"),
         ("up --file x --hosts 2 --cpus 1", "testbed: --file: says it all; leave out --hosts, --cp"),
-        ("up --hosts 2 --link 1Gbit --queue lifo", "testbed: --queue: 'lifo' is not known; allowed"),
+        (
+            "up --hosts 2 --link 1Gbit --queue lifo",
+            "testbed: --queue: 'lifo' is not known; allowed",
+        ),
         ("up --file x --queue fair", "testbed: --file: says it all; leave out --queue"),
         ("up --file none.yaml", "none.yaml: cannot be read: no such file"),
         ("up --hosts 2 --link 1Gbit --name A", "testbed: --name: 'A' is not a name"),
