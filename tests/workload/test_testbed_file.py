@@ -54,6 +54,7 @@ def test_options_give_equal_hosts() -> None:
         ("name: fast", "name: slow-1", "hosts[1].name: slow-1 is the name of another host"),
         ("count: 2", "count: 64", "bed.yaml:4: hosts: must be 2 to 64 hosts in 10.78.0.0/24"),
         ("link: 1 Gbit", "link: 1 Gbit, mtu: 9", "hosts[0].mtu: unknown field; allowed: count"),
+        ("format: 1", "format: 1\nqueue: lifo", "queue: 'lifo' is unknown; allowed: fifo, fair"),
         ("10.78.0.0/24", "10.78.0.1/24", "'10.78.0.1/24' is not a network; allowed: a private"),
         ("10.78.0.0/24", "8.8.8.0/24", "'8.8.8.0/24' cannot be used"),
         ("10.78.0.0/24", "127.1.0.0/24", "'127.1.0.0/24' cannot be used"),
