@@ -23,11 +23,7 @@ NAME = f"cli-{os.getpid()}"
         ("up --file x --hosts 2 --cpus 1", "testbed: --file: says it all; leave out --hosts, --cp"),
         (
             "up --hosts 2 --link 1Gbit --queue lifo",
-<<<<<<< HEAD
             "testbed: --queue: 'lifo' is not known; allow",
-=======
-            "testbed: --queue: 'lifo' is not known; allowed",
->>>>>>> calib
         ),
         ("up --file x --queue fair", "testbed: --file: says it all; leave out --queue"),
         ("up --file none.yaml", "none.yaml: cannot be read: no such file"),
