@@ -168,18 +168,18 @@ def run_live(
     InfeasibleDecision
         If the policy breaks a rule, or decides otherwise than it did.
     """
+    from warren.cost.ring_run import with_rings
     from warren.profile.costs import cost_table, past_of
 
     begin, options = perf_counter(), options or Options()
     costs = cost_table(run, _live_rows(run, options)) if cut_off is None else cut_off.costs
-    past = past_of(run)
-    policy = Timed(_live_policy(run))
+    costs, policy = with_rings(run, costs), Timed(_live_policy(run))
     port = _live_port(run, costs, out)
     inputs = input_files(run, costs)
     parts = _Parts(
         run=run,
         costs=costs,
-        past=past,
+        past=past_of(run),
         policy=policy,
         port=port,
         world=LIVE,
