@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from _evidence_live import table
 
-QUEUES: Final = {"fair": "flows in turns", "fifo": "one for all flows"}
+QUEUES: Final = {
+    "fair": "flows in turns", "fresh": "flows in turns, fresh sets", "fifo": "one for all flows"
+}  # fmt: skip
 
 
 def placements(result: Mapping[str, Any]) -> str:
@@ -16,7 +18,7 @@ def placements(result: Mapping[str, Any]) -> str:
     rows = [
         [QUEUES[queue], name, error["rings"], _percent(error["mean"]), _percent(error["median"]),
          _percent(error["largest"]), _percent(error["worst_placement"]), _percent(error["within"])]
-        for queue, part in parts.items() for name, error in part["errors"].items()
+        for queue, part in _in_order(parts) for name, error in part["errors"].items()
     ]  # fmt: skip
     head = ["queue before a link", "prediction", "rings", "mean error", "median", "largest",
             "worst placement, mean", "rings within a host, mean"]  # fmt: skip
@@ -29,7 +31,8 @@ def placements(result: Mapping[str, Any]) -> str:
         "exchanges of 0.3 to 0.6 s alone, 0.02 to 0.08 s of compute time beside. The error is that "
         "of a ring's mean round, predicted / measured - 1, absolute, of the rings between hosts. "
         "*Flows in turns* is `warren testbed up --queue fair`; with one queue for all, TCP shares "
-        "links unevenly for as long as the rings run, which no model of averages predicts. *Fluid* "
+        "links unevenly for as long as the rings run, which no model of averages predicts. *Fresh "
+        "sets* were drawn, by another seed, when program and queue were settled. *Fluid* "
         "has max-min shares: a ring whose neighbours on a link are held up elsewhere gets what "
         "they leave, which (6) does not see. What is far off by both fits two flows that met in "
         "one of the 256 queues of a port.\n\n" + table(head, rows) + "\n\n" + _fits(parts)
@@ -38,7 +41,7 @@ def placements(result: Mapping[str, Any]) -> str:
 
 def _fits(parts: Mapping[str, Any]) -> str:
     rows = []
-    for queue, part in parts.items():
+    for queue, part in _in_order(parts):
         for reading in ("ours", "published"):
             fit = part["fit"][reading]
             stored = " (stored)" if part["network"]["reading"] == reading else ""
@@ -52,6 +55,10 @@ def _fits(parts: Mapping[str, Any]) -> str:
         "What was fitted. *Left out*: each kind of point predicted from all others. Of xi1 and "
         "alpha `ours` tells xi1 (1 + alpha) alone.\n\n" + table(head, rows)
     )
+
+
+def _in_order(parts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, parts[name]) for name in QUEUES if name in parts]
 
 
 def _percent(share: float) -> str:

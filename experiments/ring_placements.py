@@ -4,7 +4,8 @@ Four hosts behind links of 200 Mbit/s. First ``warren calibrate --rings`` fits a
 of 2 to 6 rings, drawn by a seed and not used for fitting, run at once: over 1 to 4 hosts, some with
 several ranks on a host, some within one, with compute time beside. A round between hosts is to take
 0.3 s at least; ``rounds`` below are means. Part ``fair`` has flows in turns before each link
-(``queue: fair``), part ``fifo`` one queue for all, which leaves the sharing to TCP.
+(``queue: fair``), part ``fifo`` one queue for all, which leaves the sharing to TCP. Part ``fresh``
+is ``fair`` with other sets, drawn when the program and the queue were settled.
 
 Predicted by (8) of SJF-BCO as `warren.cost.ring` has it, with the stored network and the other
 reading, and by max-min shares of links (``_fluid_rings.py``). ``MODELS`` is where others join.
@@ -45,6 +46,10 @@ PLACEMENTS: Final = 16
 ROUNDS: Final = 5
 LEAST_S: Final = 3.0
 SEED: Final = 1
+PARTS: Final[Mapping[str, tuple[Queue, int]]] = {
+    "fair": ("fair", SEED), "fifo": ("fifo", SEED), "fresh": ("fair", 2)
+}  # fmt: skip
+"""How flows share a link, and the seed of the sets."""
 NAME: Final = f"rings-{os.getpid()}"
 ALONE_S: Final = (0.3, 0.6)
 """What exchanges between hosts take alone, at the rate of the links."""
@@ -91,12 +96,11 @@ MODELS: Final[Mapping[str, Model]] = {"contention": contention, "fluid": fluid}
 
 def main() -> None:
     """Make the parts asked for."""
-    queues: tuple[Queue, ...] = ("fair", "fifo")
-    asked = ask(__doc__, queues)
+    asked = ask(__doc__, list(PARTS))
     made = make_parts(
         "ring_placements",
         asked,
-        {queue: partial(_part, queue) for queue in queues},
+        {name: partial(_part, *what) for name, what in PARTS.items()},
         seed=SEED,
         stated={"hosts": HOSTS, "link_bps": LINK_BPS, "placements": PLACEMENTS},
         cannot=_cannot,
@@ -117,7 +121,7 @@ def _cannot(part: str) -> str:
     return ""
 
 
-def _part(queue: Queue, scratch: Path) -> Mapping[str, Any]:
+def _part(queue: Queue, seed: int, scratch: Path) -> Mapping[str, Any]:
     hosts = tuple(BedHost(name=f"h{i}", link_bps=LINK_BPS) for i in range(HOSTS))
     make(Bed(name=NAME, subnet="10.78.0.0/24", hosts=hosts, queue=queue))
     try:
@@ -127,7 +131,8 @@ def _part(queue: Queue, scratch: Path) -> Mapping[str, Any]:
         (scratch / "cluster.yaml").write_text(CLUSTER)
         networks = _networks(load_cluster(str(scratch / "cluster.yaml"), read), fitted)
         with Prober(bed_ranks(one_standing(NAME))) as prober:
-            rows = [_measured(prober, number, networks) for number in range(PLACEMENTS)]
+            sets = [placement(seed, number) for number in range(PLACEMENTS)]
+            rows = [_measured(prober, *one, networks) for one in enumerate(sets)]
     finally:
         remove(NAME)
     return {
@@ -157,9 +162,9 @@ def _networks(cluster: Any, fitted: Mapping[str, Any]) -> dict[str, RingNetwork]
     return found
 
 
-def placement(number: int) -> list[ProbedRing]:
+def placement(seed: int, number: int) -> list[ProbedRing]:
     """2 to 6 rings, two of them between hosts at least; the hosts are drawn evenly."""
-    draw = random.Random(f"{SEED}-{number}")
+    draw = random.Random(f"{seed}-{number}")
     count = draw.randint(2, 6)
     rings = [_between(draw) for _ in range(max(2, count - 1))]
     inside = count > 2 and draw.random() < 0.3
@@ -184,8 +189,12 @@ def _inside(draw: random.Random) -> ProbedRing:
     return ProbedRing(hosts=(host,) * workers, message_bytes=size, comp_s=0.3)
 
 
-def _measured(prober: Prober, number: int, networks: Mapping[str, RingNetwork]) -> dict[str, Any]:
-    rings = placement(number)
+def _measured(
+    prober: Prober,
+    number: int,
+    rings: Sequence[ProbedRing],
+    networks: Mapping[str, RingNetwork],
+) -> dict[str, Any]:
     times = prober.run(rings, ROUNDS, LEAST_S)
     round_s_J = np.array([one.round_s_R.mean() for one in times])
     exchange_s_J = np.array([one.exchange_s_R.mean() for one in times])

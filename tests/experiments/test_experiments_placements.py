@@ -45,7 +45,7 @@ def test_recorded_predictions_are_those_made_now(fair: dict[str, Any]) -> None:
     )
     (name,) = (one for one in fair["errors"] if one.startswith("contention, ours"))
     for row in fair["rows"]:
-        rings = ring_placements.placement(row["placement"])
+        rings = ring_placements.placement(ring_placements.SEED, row["placement"])
         assert [list(one.hosts) for one in rings] == [one["hosts"] for one in row["rings"]]
         between = [len(set(one.hosts)) > 1 for one in rings]
         made = ring_placements.contention(network, rings)[between]
@@ -69,7 +69,7 @@ def test_rounds_between_hosts_last_long_and_are_dominated_by_the_network(
 def test_no_placement_is_among_those_that_are_fitted() -> None:
     fitted = plan(4, 23.9e6, quick=False)
     for number in range(ring_placements.PLACEMENTS):
-        rings = ring_placements.placement(number)
+        rings = ring_placements.placement(ring_placements.SEED, number)
         assert 2 <= len(rings) <= 6
         assert sum(len(set(one.hosts)) > 1 for one in rings) >= 2
         assert rings not in fitted
