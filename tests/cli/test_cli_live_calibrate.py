@@ -161,7 +161,7 @@ def test_a_switch_takes_no_less_than_nothing_and_one_job_has_none() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "calibrate: --local: is required"),
+        ([], "calibrate: --local: is missing; allowed: --local, or --rings"),
         (["--local", "--set", "seed=1"], "calibrate: --set: needs --jobs RUN.yaml"),
         (["--local", "--jobs", "none.yaml"], "none.yaml: cannot be read"),
         (["--local", "--tasks", "2"], "--tasks: input should be greater than or equal to 3"),

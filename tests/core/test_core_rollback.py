@@ -39,7 +39,9 @@ COARSE = Grain(text="3 rounds", rounds=3)
 WAYS = [(name, Grain()) for name in (*sorted(POLICIES), "round-robin")]
 WAYS += [(name, COARSE) for name in sorted(set(POLICIES) - {"hare-published"})]
 """Policies with grains; two know single rounds only."""
-OPTIONS: dict[str, dict[str, object]] = {"hare": {"budget": 2000}, "hare-published": {"budget": 20}}
+OPTIONS: dict[str, dict[str, object]] = {
+    "hare": {"budget": 2000}, "hare-published": {"budget": 20}, "braid": {"budget": 2000},
+}  # fmt: skip
 
 
 def policy_of(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,8 +16,10 @@ from torch import Tensor
 from warren.live.rings.allreduce import Ring, ring_sum
 
 _LIMIT_S = 30.0
-_SIZES = (1, 2, 3, 5, 64, 1000, 30_001, 600_011, 5_000_000)
+_SIZES = (1, 2, 3, 5, 64, 1000, 30_001, 600_011)
 _TYPES = (torch.float32, torch.float64, torch.bfloat16)
+_CASES = [*((size, dtype) for dtype in _TYPES for size in _SIZES), (5_000_000, torch.float32)]
+"""The last is of two blocks, of many segments each."""
 
 
 def _own(rank: int, elements: int, dtype: torch.dtype) -> Tensor:
@@ -29,18 +32,18 @@ def _own(rank: int, elements: int, dtype: torch.dtype) -> Tensor:
 def _rank(rank: int, ranks: int, meeting: str, mine: Connection) -> None:
     torch.set_num_threads(1)
     ring = Ring(rank, ranks, meeting, "lo", _LIMIT_S)
-    wrong = []
-    for dtype in _TYPES:
-        for elements in _SIZES:
-            summed = _own(rank, elements, dtype)
-            ring.add(summed)
-            parts = [_own(other, elements, dtype) for other in range(ranks)]
-            if not torch.equal(summed, ring_sum(parts)):
-                wrong.append((elements, str(dtype)))
+    wrong, hashes = [], []
+    for elements, dtype in _CASES:
+        summed = _own(rank, elements, dtype)
+        ring.add(summed)
+        hashes.append(hashlib.sha256(summed.view(torch.uint8).numpy().data).hexdigest())
+        parts = [_own(other, elements, dtype) for other in range(ranks)] if rank == 0 else []
+        if parts and not torch.equal(summed, ring_sum(parts)):
+            wrong.append((elements, str(dtype)))
     value = torch.tensor([float(rank + 5)])
     gathered = [one.item() for one in ring.gather(value)]
     ring.share(value)
-    mine.send((wrong, gathered, value.item()))
+    mine.send((wrong, hashes, gathered, value.item()))
     ring.close()
 
 
@@ -63,12 +66,14 @@ def _answers(target: Any, ranks: int, folder: Path) -> list[Any]:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("ranks", [2, 5])
 def test_a_ring_adds_in_the_order_that_ring_sum_states_whatever_size_and_type(
     ranks: int, tmp_path: Path
 ) -> None:
-    for wrong, gathered, shared in _answers(_rank, ranks, tmp_path):
+    answers = _answers(_rank, ranks, tmp_path)
+    for wrong, hashes, gathered, shared in answers:
         assert not wrong
+        assert hashes == answers[0][1]
         assert gathered == [rank + 5.0 for rank in range(ranks)]
         assert shared == 5.0
 

@@ -24,11 +24,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
 CLUSTER_WIDE = sorted(set(POLICIES) - {"plain"})
+BUDGETS = {"hare-published": 40, "braid": 2000}
 
 
 def simulate(run: Run, costs: CostTable, name: str, *, compiled: bool = True) -> History:
     journal = bytearray()
-    options = {"budget": 40} if name == "hare-published" else {}
+    options = {"budget": BUDGETS[name]} if name in BUDGETS else {}
     policy = place_policy(name, options)
     port = SimPort(run, costs)
     core = Core(
@@ -120,7 +121,7 @@ def test_an_unknown_policy_is_refused_with_the_names_that_are_allowed() -> None:
 @pytest.mark.parametrize("name", CLUSTER_WIDE)
 def test_every_job_has_a_reason_and_a_sentence_at_every_step(name: str) -> None:
     run, costs = worlds.random_world(4, jobs=8, devices=3)
-    options = {"budget": 40} if name == "hare-published" else {}
+    options = {"budget": BUDGETS[name]} if name in BUDGETS else {}
     core = Core(
         run=run, costs=costs, policy=place_policy(name, options), port=SimPort(run, costs),
         sink=bytearray().extend, world="sim", compiled=False,

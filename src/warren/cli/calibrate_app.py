@@ -57,7 +57,7 @@ def calibrate(
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Measure what this machine takes beside the tasks, or how rings slow each other down.
+    """Measure what this machine takes, or how rings slow each other.
 
     The file is what `overheads:` of a cluster names; a simulation of a run that emulates nothing
     then predicts it. With --jobs, measure tasks: the file is what `profiles:` of the run names.
