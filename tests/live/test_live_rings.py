@@ -107,6 +107,11 @@ def test_ranks_that_move_between_devices_give_the_bits_of_one_process(tmp_path: 
     with LivePort(run, costs, tmp_path / "run") as port:
         pid = port.session
         events = drive(port, scattered(run, 1, 4))
+        (folder,) = {
+            role.folder for role in port.processes().values() if isinstance(role, ExecutorRole)
+        }
+        left = [path.name for path in Path(folder).iterdir()]
+    assert not [name for name in left if name.startswith(("meeting", "g"))]
     assert bits(events) == expected
     assert not of(events, RolledBack)
     assert not session(pid)
