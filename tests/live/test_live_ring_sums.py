@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -11,9 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from live_worlds import job
+from torch import Tensor, nn
 
 from warren.live.rings.allreduce import Ring, ring_sum
+from warren.live.rings.means import RingMeans
+from warren.live.training.layout import Layout
+from warren.model.errors import SpecError
 
 _LIMIT_S = 30.0
 _SIZES = (1, 2, 3, 5, 64, 1000, 30_001, 600_011)
@@ -40,11 +45,33 @@ def _rank(rank: int, ranks: int, meeting: str, mine: Connection) -> None:
         parts = [_own(other, elements, dtype) for other in range(ranks)] if rank == 0 else []
         if parts and not torch.equal(summed, ring_sum(parts)):
             wrong.append((elements, str(dtype)))
+    if _diverged(ring):
+        wrong.append((0, "NaN"))
     value = torch.tensor([float(rank + 5)])
     gathered = [one.item() for one in ring.gather(value)]
     ring.share(value)
     mine.send((wrong, hashes, gathered, value.item()))
     ring.close()
+
+
+def _diverged(ring: Ring) -> bool:
+    """Whether NaNs of both signs, of which a sum keeps any, have other bits in one process."""
+    model = nn.Module()
+    for dtype in (*_TYPES, torch.float16):
+        draw = torch.full((1001,), math.nan, dtype=dtype)
+        model.register_buffer(f"of_{draw.element_size()}_{len(list(model.buffers()))}", draw)
+    means = RingMeans(Layout.of(model), job(0, sync="ring"))
+    updates = [_signed(model, rank) for rank in range(ring.size)]
+    own = updates[ring.rank].clone()
+    means.over(ring, own)
+    return not torch.equal(own, means.of(updates))
+
+
+def _signed(model: nn.Module, rank: int) -> Tensor:
+    draw = torch.Generator().manual_seed(rank)
+    for buffer in model.buffers():
+        buffer.copysign_(torch.randn(len(buffer), generator=draw).to(buffer.dtype))
+    return Layout.of(model).pack(model)
 
 
 def _answers(target: Any, ranks: int, folder: Path) -> list[Any]:
@@ -76,6 +103,13 @@ def test_a_ring_adds_in_the_order_that_ring_sum_states_whatever_size_and_type(
         assert hashes == answers[0][1]
         assert gathered == [rank + 5.0 for rank in range(ranks)]
         assert shared == 5.0
+
+
+def test_a_tensor_that_a_ring_cannot_add_is_named() -> None:
+    model = nn.Linear(2, 2)
+    model.register_buffer("small", torch.zeros(4).to(torch.float8_e4m3fn))
+    with pytest.raises(SpecError, match="small: is of float8_e4m3fn, which a ring cannot add"):
+        RingMeans(Layout.of(model), job(0, sync="ring"))
 
 
 def test_ring_sum_is_a_sum_and_its_order_is_not_that_of_shards() -> None:

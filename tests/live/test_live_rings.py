@@ -76,13 +76,25 @@ def scattered(run: Run, seed: int, devices: int) -> list[Assignment]:
 
 def killer(moments: dict[int, type], port: LivePort) -> Callable[[AnyEvent], None]:
     """When so many barriers have passed, kills one process of a role."""
+    return killer_on({passed: (kind, None) for passed, kind in moments.items()}, port)
+
+
+def _on(role: object, device: int | None) -> bool:
+    return device in (None, getattr(role, "device", None))
+
+
+def killer_on(
+    moments: dict[int, tuple[type, int | None]], port: LivePort
+) -> Callable[[AnyEvent], None]:
+    """When so many barriers have passed, kills one process of a role, on one device if named."""
     left, passed = dict(moments), [0]
 
     def watch(event: AnyEvent) -> None:
         passed[0] += isinstance(event, RoundsDone)
         if isinstance(event, RoundsDone) and passed[0] in left:
-            kind = left.pop(passed[0])
-            pids = [pid for pid, role in port.processes().items() if isinstance(role, kind)]
+            kind, device = left.pop(passed[0])
+            roles = port.processes().items()
+            pids = [pid for pid, role in roles if isinstance(role, kind) and _on(role, device)]
             for pid in pids[-1:]:
                 os.kill(pid, signal.SIGKILL)
 
@@ -95,6 +107,11 @@ def test_ranks_that_move_between_devices_give_the_bits_of_one_process(tmp_path: 
     with LivePort(run, costs, tmp_path / "run") as port:
         pid = port.session
         events = drive(port, scattered(run, 1, 4))
+        (folder,) = {
+            role.folder for role in port.processes().values() if isinstance(role, ExecutorRole)
+        }
+        left = [path.name for path in Path(folder).iterdir()]
+    assert not [name for name in left if name.startswith(("meeting", "g"))]
     assert bits(events) == expected
     assert not of(events, RolledBack)
     assert not session(pid)
@@ -120,6 +137,20 @@ def test_a_gang_that_loses_a_rank_or_a_device_goes_back_to_a_checkpoint_with_the
     with LivePort(run, costs, tmp_path / "run") as port:
         events = drive(port, scattered(run, 3, 4), killer(moments, port))
     assert of(events, RolledBack)
+    assert bits(events) == plain_bits(run)
+
+
+def test_a_gang_that_is_lost_before_its_job_arrives_is_formed_again(tmp_path: Path) -> None:
+    """Whatever is lost: a rank that asks for an executor of the past would wait for ever."""
+    clock = job(0, scale=1, rounds=12, params={"sleep_s": 0.03})
+    late = job(1, sync="ring", rounds=4, arrival_ns=900_000_000)
+    run, costs = world(tmp_path, (clock, late), devices=3)
+    early = [Assignment(d, 1, r, 2, (d,)) for r in (0, 2) for d in (0, 1)]
+    with LivePort(run, costs, tmp_path / "run") as port:
+        moments = {3: (RankRole, 1), 6: (ExecutorRole, 0)}
+        events = drive(port, [Assignment(2, 0, 0, 12, (0,)), *early], killer_on(moments, port))
+    assert not of(events, RolledBack)
+    assert min(row.start_ns for row in of(events, TasksDone, 1)) >= late.arrival_ns
     assert bits(events) == plain_bits(run)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch.optim import LBFGS, SGD, Adam, lr_scheduler
 from torch.utils.data import IterableDataset, TensorDataset
 from training_bench import Points, a_job, serve
 
+from warren.live.measure import alone
 from warren.live.plain import train
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
@@ -106,6 +108,14 @@ def test_an_app_that_says_when_it_has_finished_must_be_asked() -> None:
     for start in (ParameterStore, train):
         with pytest.raises(SpecError, match=r"finished\(\): of job .* set evaluate: \{every: N\}"):
             start(app, a_job(rounds=3))
+
+
+def test_a_job_that_ends_by_what_its_app_says_can_be_measured_as_far_as_it_is_measured() -> None:
+    app = _with(evaluate=lambda self, model: {"a": 1.0}, finished=lambda self, metrics: True)
+    measured = alone(
+        replace(a_job(), rounds=None, evaluate=Evaluate(every=1)), index=0, scale=1, rounds=3
+    )
+    assert train(app, measured).rounds == 3
 
 
 def test_a_job_that_evaluates_needs_an_app_that_can() -> None:

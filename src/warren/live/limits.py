@@ -86,5 +86,6 @@ def over_memory(how: str) -> str:
 
 def out_of_time(how: str, limit_ns: int) -> str:
     """What to say of a job whose process ended by its alarm, or was ended after it."""
-    where = "its log has where" if how == OUT_OF_TIME else "nobody knows where: SIGALRM is blocked"
+    unheard = "nobody knows where: it did not hear SIGALRM"
+    where = "its log has where" if how == OUT_OF_TIME else unheard
     return f"did not end within its limit of {limit_ns / 1e9:g} s (task_limit); {where}"

@@ -15,7 +15,7 @@ from warren.live.controller import LivePort
 from warren.live.roles import TrainerRole
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed, TasksDone
-from warren.model.job import Checkpoint, Job, Workload
+from warren.model.job import Checkpoint, Evaluate, Job, Workload
 from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
@@ -86,6 +86,7 @@ def nothing_costs(run: Run) -> CostTable:
 def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
     """The job as it is measured: from the beginning, without what happens now and then.
 
+    One that evaluates does so at its end: an app with ``finished`` has to.
     A ring is measured as one with a server: its tasks are the same.
     """
     return replace(
@@ -95,7 +96,7 @@ def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
         scale=scale,
         rounds=rounds,
         arrival_ns=0,
-        evaluate=None,
+        evaluate=None if job.evaluate is None else Evaluate(every=rounds),
         stop=None,
         checkpoint=_NEVER,
     )

@@ -46,7 +46,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
     optimizer = build_optimizer(app, job, model)
     schedule = build_schedule(app, job, optimizer)
     every = job.evaluate.every if job.evaluate else 1 if job.stop else None
-    combine = in_ring_order(model) if job.sync == "ring" else in_shard_order
+    combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
     losses: list[float] = []
     metrics: dict[int, Mapping[str, float]] = {}
     for r in count():

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from warren.live.rings.means import RingMeans
 from warren.live.training.layout import Layout
+from warren.model.job import Job
 
 Gradients = Mapping[str, Tensor | None]
 Buffers = Mapping[str, Tensor]
@@ -26,10 +27,16 @@ def in_shard_order(
     return means, {name: _average([one[name] for one in buffers]) for name in buffers[0]}
 
 
-def in_ring_order(model: nn.Module) -> Combine:
-    """What a ring does: all tensors of a type as one, each piece in an order of its own."""
+def in_ring_order(model: nn.Module, job: Job) -> Combine:
+    """What a ring does: all tensors of a type as one, each piece in an order of its own.
+
+    Raises
+    ------
+    SpecError
+        A tensor of the model is of a type that a ring cannot add.
+    """
     layout = Layout.of(model)
-    means = RingMeans(layout)
+    means = RingMeans(layout, job)
 
     def combine(
         gradients: Sequence[Gradients], buffers: Sequence[Buffers]

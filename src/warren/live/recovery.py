@@ -165,6 +165,8 @@ class Recovery:
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"{who} ended: {how}", host_ns)
+            if self._hands.jobs[job].sync == "ring":
+                self._keepers.gangs.go_on(job)
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
         if self._ledger.ended(job):
@@ -174,9 +176,7 @@ class Recovery:
             self._crew.drop(job, ended=False)
         round_no = self._keepers.go_back(job, self._ledger.passed(job))
         self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
-        if not arrived and self._hands.jobs[job].sync == "ring":
-            self._keepers.gangs.go_on(job)
-        elif not arrived:
+        if not arrived and self._hands.jobs[job].sync == "ps":
             self._crew.move(job, self._ledger.era(job))
         self._saved.pop(job, None)
         self._kept.pop(job, None)

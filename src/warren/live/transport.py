@@ -62,6 +62,11 @@ def server_address(folder: str, job: int, era: int, part: int) -> str:
     return f"{folder}/s{job}.{era}.{part}"
 
 
+def gang_address(folder: str, job: int, life: int) -> str:
+    """Where rank 0 of a gang listens to the others."""
+    return f"{folder}/g{job}.{life}"
+
+
 def link_to_server(folder: str, job: int, era: int, part: int, seat: Seat) -> Link:
     """From a process at ``seat`` to a server of a job."""
     address = server_address(folder, job, era, part)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from warren.live.crew import Crew
 from warren.live.hands import Hands
@@ -19,6 +20,7 @@ from warren.live.rings.messages import GangReady, HandedOver, HandOver, Muster
 from warren.live.roles import RankRole
 from warren.live.server_messages import Kept
 from warren.live.training.checkpoints import latest_round
+from warren.live.transport import gang_address
 from warren.model.job import Job
 from warren.model.plan import Assignment
 
@@ -105,7 +107,7 @@ class Gangs:
         """The state of a gang that has to leave is on disk."""
         book = self._books[said.job]
         if book.gang is not None and book.gang.life == said.life:
-            self._end_gang(book)
+            self._end_gang(said.job)
             book.begin = said.round
             self.go_on(said.job)
 
@@ -149,7 +151,7 @@ class Gangs:
 
     def end(self, job: int) -> None:
         """The job has ended, or begins a new era."""
-        self._end_gang(self._books[job])
+        self._end_gang(job)
 
     def go_back(self, job: int, passed: int) -> int:
         """End the job's gang; gives the round at which another will begin."""
@@ -177,7 +179,7 @@ class Gangs:
         if opens_ns is None:
             return False
         if gang is not None and gang.devices != stretch.devices:
-            if passed < stretch.round or not self._let_go(book, gang, stretch.round):
+            if passed < stretch.round or not self._let_go(job, gang, stretch.round):
                 return False
             gang = None
         if gang is None:
@@ -187,10 +189,10 @@ class Gangs:
         stretch.mustered = True
         return True
 
-    def _let_go(self, book: _Book, gang: Gang, round_no: int) -> bool:
+    def _let_go(self, job: int, gang: Gang, round_no: int) -> bool:
         """Whether a gang is gone that has to be elsewhere; one that has made rounds saves first."""
         if gang.begin == round_no:
-            self._end_gang(book)
+            self._end_gang(job)
             return True
         if gang.peer and not gang.leaving:
             gang.leaving = True
@@ -205,11 +207,16 @@ class Gangs:
             gang.tickets.append(self._hands.fleet.fork(self._role(job, gang, rank, device)))
         return gang
 
-    def _end_gang(self, book: _Book) -> None:
+    def _end_gang(self, job: int) -> None:
         """Kill its processes; each device is free when the end of its rank is reported."""
+        book, folder = self._books[job], str(self._hands.folder)
         gang, book.gang = book.gang, None
-        for ticket in () if gang is None else gang.tickets:
+        if gang is None:
+            return
+        for ticket in gang.tickets:
             self._hands.fleet.kill(ticket)
+        for path in (_meeting(folder, job, gang.life), gang_address(folder, job, gang.life)):
+            Path(path).unlink(missing_ok=True)
 
     def _role(self, job: Job, gang: Gang, rank: int, device: int) -> RankRole:
         hands = self._hands
@@ -227,10 +234,15 @@ class Gangs:
             life=gang.life,
             era=gang.era,
             round=gang.begin,
-            meeting=str(hands.folder / f"meeting-{job.index}.{gang.life}"),
+            meeting=_meeting(str(hands.folder), job.index, gang.life),
             interface=LOOPBACK if hands.local.testbed is None else NIC,
             pads=self._pads.table(hands.run.cluster.type_of_device[device]),
             rehearse=hands.rehearse,
             core=self._crew.core(device),
             memory=hands.memory,
         )
+
+
+def _meeting(folder: str, job: int, life: int) -> str:
+    """The file through which the ranks of a gang find each other."""
+    return f"{folder}/meeting-{job}.{life}"

@@ -2,18 +2,25 @@
 
 An update is flat (``training.layout``): gradients in the places of the parameters, then buffers.
 Neighbours of one type are summed as one. Integer buffers are not summed: those of rank 0 count.
+Of two NaNs a compiler may keep either, so all of a mean get the same bits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from warren.live.rings.allreduce import Ring, ring_sum
-from warren.live.training.layout import ALIGN_BYTES, Layout
+from warren.live.training.contract import refuse
+from warren.live.training.layout import ALIGN_BYTES, Entry, Layout
+from warren.model.job import Job
+
+_SUMMED: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""What gloo can add."""
 
 
 class Run(NamedTuple):
@@ -25,9 +32,20 @@ class Run(NamedTuple):
 
 
 class RingMeans:
-    """Where the numbers of an update lie."""
+    """Where the numbers of an update of a job lie.
 
-    def __init__(self, layout: Layout) -> None:
+    Raises
+    ------
+    SpecError
+        A tensor is of a type that a ring cannot add; the message names it.
+    """
+
+    def __init__(self, layout: Layout, job: Job) -> None:
+        for entry in layout.entries:
+            if entry.kind != "int_buffer" and _real(_dtype(entry)) not in _SUMMED:
+                allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in _SUMMED)
+                message = f"is of {entry.dtype}, which a ring cannot add; allowed: {allowed}"
+                raise refuse(job, entry.name, f"{message}, or complex numbers of these")
         self._runs = list(_runs(layout))
         self._integers = [entry for entry in layout.entries if entry.kind == "int_buffer"]
 
@@ -37,6 +55,7 @@ class RingMeans:
         for part in self._parts(update):
             ring.add(part)
             part.div_(ring.size)
+            _one_nan(part)
         if self._integers:
             first = torch.cat([update[e.offset : e.offset + e.nbytes] for e in self._integers])
             ring.share(first)
@@ -53,6 +72,7 @@ class RingMeans:
         for out, *own in zip(self._parts(mean), *parts, strict=True):
             out.copy_(ring_sum(own))
             out.div_(len(updates))
+            _one_nan(out)
         return mean
 
     def _parts(self, update: Tensor) -> Iterator[Tensor]:
@@ -65,8 +85,7 @@ def _runs(layout: Layout) -> Iterator[Run]:
     for entry in layout.entries:
         if entry.kind == "int_buffer" or not entry.nbytes:
             continue
-        dtype = getattr(torch, entry.dtype)
-        one = Run(entry.offset, entry.offset + entry.nbytes, _real(dtype))
+        one = Run(entry.offset, entry.offset + entry.nbytes, _real(_dtype(entry)))
         if last is not None and last.dtype == one.dtype and one.begin - last.end < ALIGN_BYTES:
             one = Run(last.begin, one.end, one.dtype)
         elif last is not None:
@@ -74,6 +93,18 @@ def _runs(layout: Layout) -> Iterator[Run]:
         last = one
     if last is not None:
         yield last
+
+
+def _one_nan(part: Tensor) -> None:
+    """Let all NaNs be the same one; a sum with one in it is one, and takes less than a look."""
+    if part.sum().isnan():
+        part.masked_fill_(part.isnan(), math.nan)
+
+
+def _dtype(entry: Entry) -> torch.dtype:
+    found = getattr(torch, entry.dtype)
+    assert isinstance(found, torch.dtype)
+    return found
 
 
 def _real(dtype: torch.dtype) -> torch.dtype:

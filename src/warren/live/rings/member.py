@@ -57,7 +57,7 @@ class Member:
         self._marks.load()
         self.store.expected = self._marks.expected
         self._forgotten = 0
-        self._means, self._update = RingMeans(layout), fresh(layout.total_bytes)
+        self._means, self._update = RingMeans(layout, role.job), fresh(layout.total_bytes)
         pads_ns = sum(role.pads.constant(role.job.index))
         limit_ns = 2 * (role.job.task_limit_ns + pads_ns) + _PATIENCE_NS
         self._ring = Ring(

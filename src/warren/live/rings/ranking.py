@@ -38,7 +38,14 @@ from warren.live.roles import RankRole, Role
 from warren.live.server_messages import Kept
 from warren.live.serving import last_words
 from warren.live.trainer import one_line
-from warren.live.transport import Hub, Link, Poller, controller_address, executor_address
+from warren.live.transport import (
+    Hub,
+    Link,
+    Poller,
+    controller_address,
+    executor_address,
+    gang_address,
+)
 
 _MOMENT_S: Final = 1.0
 """A rank that has lost another waits so long: what happened to that one is to be told first."""
@@ -64,11 +71,6 @@ def main(role: Role, lifeline: int) -> None:
         traceback.print_exc()
         control.send(last_words(role, f"rank {role.rank} of its ring", error))
         wait_for_end(lifeline)
-
-
-def gang_address(folder: str, job: int, life: int) -> str:
-    """Where rank 0 of a gang listens to the others."""
-    return f"{folder}/g{job}.{life}"
 
 
 class Rank:
