@@ -114,10 +114,6 @@ class Member:
         if self.saver.last != round_no:
             self.saver.save(round_no)
 
-    def close(self) -> None:
-        """Leave the ring."""
-        self._ring.close()
-
     def _task(self, round_no: int) -> TaskResult:
         (state,), update = self.store.state(), self._update.numpy().data
         rank = self._role.rank
