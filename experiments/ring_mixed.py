@@ -4,8 +4,8 @@
 turns. COMP is padded, bytes really pass the links. Under each policy: every job has the parameters
 of ``engine: plain``, and a simulation with the calibrated network (``rings/network.yaml``) predicts
 the JCTs: at most 10 % error in the mean. *ties*: ``rings/mixed-ties.yaml``, where half a second
-decides which ring shares links with which; it may miss the limit. *one host*: the same jobs with all ranks on one host,
-without a testbed; rings must have the same bits there.
+decides which ring shares links with which; it may miss the limit. *one host*: the same jobs with
+all ranks on one host, without a testbed; rings must have the same bits there.
 
 ``--part NAME`` makes one part and keeps the results of the others. Needs the rights of a testbed.
 """
