@@ -35,7 +35,7 @@ from warren.live.net.iproute import check_usable
 from warren.live.net.measuring import GOODPUT
 from warren.live.net.standing import one_standing
 from warren.live.net.testbed import make, remove
-from warren.live.rings.probing import ProbedRing, Prober, bed_ranks
+from warren.live.rings.probing import ProbedRing, Prober, bed_places
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, Queue
 from warren.workload.load import load_cluster
@@ -130,7 +130,7 @@ def _part(queue: Queue, seed: int, scratch: Path) -> Mapping[str, Any]:
         fitted = _common.warren_json("calibrate", *options)
         (scratch / "cluster.yaml").write_text(CLUSTER)
         networks = _networks(load_cluster(str(scratch / "cluster.yaml"), read), fitted)
-        with Prober(bed_ranks(one_standing(NAME))) as prober:
+        with Prober(bed_places(one_standing(NAME))) as prober:
             sets = [placement(seed, number) for number in range(PLACEMENTS)]
             rows = [_measured(prober, *one, networks) for one in enumerate(sets)]
     finally:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from warren.live.net.measuring import GOODPUT
+from warren.live.net.places import Place
 from warren.live.net.standing import one_standing
 from warren.live.net.testbed import make, remove
-from warren.live.rings.prober import Rank
-from warren.live.rings.probing import ProbedRing, Prober, bed_ranks, local_ranks
+from warren.live.rings.probing import ProbedRing, Prober, bed_places, local_places
 from warren.model.errors import EngineError
 from warren.model.testbed import Bed, BedHost
 
@@ -27,8 +27,8 @@ LINK_BPS = 100_000_000
 MESSAGE = 600_000
 VICTIM = """
 import sys
-from warren.live.rings.probing import ProbedRing, Prober, local_ranks
-with Prober(local_ranks(2)) as prober:
+from warren.live.rings.probing import ProbedRing, Prober, local_places
+with Prober(local_places(2)) as prober:
     print(prober._process.pid, flush=True)
     prober.run([ProbedRing(hosts=(0, 1, 1), message_bytes=4000)] * 2, 10**9)
 """
@@ -45,7 +45,7 @@ def _testbed(can_make_testbeds: None) -> Iterator[None]:
 @pytest.mark.usefixtures("_testbed")
 def test_two_rings_on_one_link_take_twice_as_long_as_one_and_as_long_as_each_other() -> None:
     ring = ProbedRing(hosts=(0, 1), message_bytes=MESSAGE)
-    with Prober(bed_ranks(one_standing(NAME))) as prober:
+    with Prober(bed_places(one_standing(NAME))) as prober:
         (alone,) = prober.run([ring], 6)
         both = prober.run([ring, ring], 6)
     at_the_rate_s = MESSAGE * 8 / (GOODPUT * LINK_BPS)  # 2 m (w - 1) / w is m of two ranks
@@ -58,7 +58,7 @@ def test_two_rings_on_one_link_take_twice_as_long_as_one_and_as_long_as_each_oth
 
 def test_a_round_holds_its_sleep_and_its_exchange_and_only_those_of_all_count() -> None:
     rings = [ProbedRing(hosts=(0, 1), message_bytes=4000, comp_s=comp_s) for comp_s in (0.02, 0.2)]
-    with Prober(local_ranks(2)) as prober:
+    with Prober(local_places(2)) as prober:
         fast, slow = prober.run(rings, 3)
     assert len(slow.round_s_R) == 3
     assert len(fast.round_s_R) > 3 * 3  # while the slow one did three
@@ -69,7 +69,7 @@ def test_a_round_holds_its_sleep_and_its_exchange_and_only_those_of_all_count() 
 
 
 def test_a_rank_that_cannot_enter_its_host_is_told_in_one_line() -> None:
-    nowhere = Rank(namespace="/run/netns/nowhere", interface="eth0")
+    nowhere = Place(namespace="nowhere")
     with Prober([nowhere]) as prober, pytest.raises(EngineError, match=r"a rank failed: .*nowhere"):
         prober.run([ProbedRing(hosts=(0, 0), message_bytes=4000)], 3)
 
@@ -90,20 +90,23 @@ def _ring_processes(of: int) -> list[int]:
 
 
 @pytest.mark.parametrize("who", ["controller", "prober"])
-def test_whoever_is_killed_no_rank_stays(who: str) -> None:
+def test_whoever_is_killed_no_rank_and_no_folder_stays(who: str, tmp_path: Path) -> None:
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     )
     assert victim.stdout is not None
     prober = int(victim.stdout.readline())
     try:
         _wait(lambda: len(_ring_processes(victim.pid)) == 7)
+        assert list(tmp_path.glob("warren-rings-*"))
         os.kill(victim.pid if who == "controller" else prober, signal.SIGKILL)
         victim.wait(timeout=10)
         _wait(lambda: not _ring_processes(victim.pid))
+        _wait(lambda: not list(tmp_path.glob("warren-rings-*")))
     finally:
         victim.kill()
         victim.wait()

@@ -77,19 +77,19 @@ def _measured(asked: Asked) -> tuple[list[Any], Mapping[str, str | float]]:
     from warren.live.calibrate import busy_share, machine_facts
     from warren.live.net.measuring import GOODPUT
     from warren.live.net.standing import one_standing
-    from warren.live.rings.probing import ProbedRing, Prober, bed_ranks, local_ranks
+    from warren.live.rings.probing import ProbedRing, Prober, bed_places, local_places
     from warren.model.testbed import checked_name
 
     facts: dict[str, str | float] = {}
     if asked.testbed is not None:
         record = one_standing(checked_name(asked.testbed))
         slowest_bps = min(one.link_bps for one in record.bed.hosts)
-        ranks, bytes_per_s = bed_ranks(record), GOODPUT * slowest_bps / 8
+        ranks, bytes_per_s = bed_places(record), GOODPUT * slowest_bps / 8
         facts |= {"testbed": record.bed.name, "hosts": len(ranks), "queue": record.bed.queue}
         facts["link_mbit"] = slowest_bps / 1e6
     else:
         say("all ranks are on this machine and exchange over lo: processors, not links, limit them")
-        ranks, bytes_per_s = local_ranks(4), 0.0
+        ranks, bytes_per_s = local_places(4), 0.0
         facts |= {"testbed": "none; over lo", "hosts": len(ranks)}
     share = busy_share()
     if share > _BUSY:

@@ -1,16 +1,17 @@
 """The process side of measuring rings: ranks that exchange, each in the host it is told.
 
-Started as ``python -m warren.live.rings.prober PARENT FD``. Loads torch once and forks every rank
-from that; a rank goes to its host's network namespace and is in one ring. Of each round rank 0
-writes a ``STAMP`` to FD, by the monotonic clock that all hosts of a machine share. A line on
+Started as ``python -m warren.live.rings.prober PARENT FD FOLDER``. Loads torch once and forks
+every rank from that; a rank goes to its host's network namespace and is in one ring. Of each round
+rank 0 writes a ``STAMP`` to FD, by the monotonic clock that all hosts of a machine share. A line on
 standard input is a set of rings (``Order``) that run at once, an empty one ends them. Ranks end
-with this process, and this one with its standard input.
+with this process, and this one with its standard input or its parent; if the parent has gone, so
+does the folder, in which ranks meet.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
+import shutil
 import signal
 import struct
 import sys
@@ -21,6 +22,8 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from warren.live.net.names import LOOPBACK, NIC
+from warren.live.net.places import Place, enter_network
 from warren.live.net.quota import enter
 from warren.live.processes import die_with_parent, kill, set_name
 
@@ -33,21 +36,13 @@ READY: Final = -2
 FAILED: Final = -3
 """In place of a ring: a rank failed; standard error says why."""
 _LIMIT_S: Final = 60.0
-_CLONE_NEWNET: Final = 0x40000000
-
-
-class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one rank is. Empty ``namespace``: that of the machine; empty ``cgroup``: no quota."""
-
-    namespace: str
-    interface: str
-    cgroup: str = ""
+_MOMENT_S: Final = 1.0
 
 
 class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
-    """One ring: its ranks in their order, what they sum, and how long they sleep before that."""
+    """One ring: where its ranks are, what they sum, and how long they sleep before that."""
 
-    ranks: tuple[Rank, ...]
+    places: tuple[Place, ...]
     message_bytes: int
     comp_s: float
     meeting: str
@@ -61,10 +56,28 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Serve orders until standard input ends."""
-    parent, out = int(sys.argv[1]), int(sys.argv[2])
-    die_with_parent(parent)
+    parent, out, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    die_with_parent(parent, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_name("warren-prober")
+    try:
+        _serve(out)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if _left_alone(parent):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _left_alone(parent: int) -> bool:
+    """Whether the parent is gone; its pipes close a moment before."""
+    until_s = time.monotonic() + _MOMENT_S
+    while os.getppid() == parent and time.monotonic() < until_s:
+        time.sleep(0.01)
+    return os.getppid() != parent
+
+
+def _serve(out: int) -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -89,7 +102,7 @@ def _tell(out: int, ring: int, begin_ns: int = 0, end_ns: int = 0) -> None:
 def _started(order: Order, out: int) -> list[int]:
     me, found = os.getpid(), []
     for at, ring in enumerate(order.rings):
-        for rank in range(len(ring.ranks)):
+        for rank in range(len(ring.places)):
             pid = os.fork()
             if pid == 0:
                 _be(me, out, at, ring, rank)
@@ -100,6 +113,7 @@ def _started(order: Order, out: int) -> list[int]:
 def _be(parent: int, out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
     """One rank, until it is killed."""
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent(parent)
         set_name(f"warren-ring-{at}-{rank}")
         os.close(0)
@@ -115,9 +129,12 @@ def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
 
     from warren.live.rings.allreduce import Ring
 
-    where = ring.ranks[rank]
-    _go_to(where)
-    joined = Ring(rank, len(ring.ranks), ring.meeting, where.interface, _LIMIT_S)
+    place = ring.places[rank]
+    if place.cgroup:
+        enter(Path(place.cgroup))
+    enter_network(place)  # threads that are started from now on are there too
+    interface = NIC if place.namespace else LOOPBACK
+    joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S)
     message = torch.zeros(max(1, ring.message_bytes // 4), dtype=torch.float32)
     while True:
         time.sleep(ring.comp_s)
@@ -125,17 +142,6 @@ def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
         joined.add(message)
         if rank == 0:
             _tell(out, at, begin_ns, time.monotonic_ns())
-
-
-def _go_to(where: Rank) -> None:
-    """Into the host's quota and network; threads that are started from now on are there too."""
-    if where.cgroup:
-        enter(Path(where.cgroup))
-    if where.namespace:
-        libc = ctypes.CDLL(None, use_errno=True)
-        with open(where.namespace, "rb") as file:
-            if libc.setns(file.fileno(), _CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), f"cannot enter {where.namespace}")
 
 
 if __name__ == "__main__":

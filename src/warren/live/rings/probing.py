@@ -22,9 +22,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from warren.live.net.names import NAMESPACES, NIC, namespace
+from warren.live.net.places import HERE, Place, place_of
 from warren.live.net.record import Record
-from warren.live.rings.prober import ENDED, FAILED, READY, STAMP, Order, OrderedRing, Rank
+from warren.live.rings.prober import ENDED, FAILED, READY, STAMP, Order, OrderedRing
 from warren.model.errors import EngineError
 
 WARM_ROUNDS: Final = 2
@@ -54,19 +54,14 @@ class RingTimes:
     exchange_s_R: npt.NDArray[np.float64]
 
 
-def bed_ranks(record: Record) -> tuple[Rank, ...]:
-    """How a rank gets into each host of a testbed."""
-    names = [namespace(record.bed.name, host) for host in range(len(record.bed.hosts))]
-    cgroup_of = {Path(one).name: one for one in record.cgroups}
-    return tuple(
-        Rank(namespace=str(NAMESPACES / name), interface=NIC, cgroup=cgroup_of.get(name, ""))
-        for name in names
-    )
+def bed_places(record: Record) -> tuple[Place, ...]:
+    """The hosts of a testbed."""
+    return tuple(place_of(record, host) for host in range(len(record.bed.hosts)))
 
 
-def local_ranks(hosts: int) -> tuple[Rank, ...]:
+def local_places(hosts: int) -> tuple[Place, ...]:
     """This machine in the place of each host: all exchange over ``lo``."""
-    return (Rank(namespace="", interface="lo"),) * hosts
+    return (HERE,) * hosts
 
 
 class Prober:
@@ -78,8 +73,8 @@ class Prober:
         If its process or a ring does not come up, or stops.
     """
 
-    def __init__(self, ranks: Sequence[Rank]) -> None:
-        self._ranks = ranks
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = places
         self._folder = tempfile.TemporaryDirectory(prefix="warren-rings-")
         self._errors = Path(self._folder.name) / "errors"
         self._runs = 0
@@ -87,9 +82,10 @@ class Prober:
 
     def __enter__(self) -> Prober:
         self._read, write = os.pipe()
+        what = [str(os.getpid()), str(write), self._folder.name]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "warren.live.rings.prober", str(os.getpid()), str(write)],
+                [sys.executable, "-m", "warren.live.rings.prober", *what],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -130,7 +126,7 @@ class Prober:
 
     def _ordered(self, at: int, ring: ProbedRing) -> OrderedRing:
         return OrderedRing(
-            ranks=tuple(self._ranks[host] for host in ring.hosts),
+            places=tuple(self._places[host] for host in ring.hosts),
             message_bytes=ring.message_bytes,
             comp_s=ring.comp_s,
             meeting=f"{self._folder.name}/{self._runs}-{at}",
