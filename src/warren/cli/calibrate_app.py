@@ -29,7 +29,7 @@ def calibrate(
         typer.Option("--testbed", metavar="NAME", help="Rings over the hosts of this testbed."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer rings and sizes: about a minute.")
+        bool, typer.Option("--quick", help="Fewer rings and sizes: under two minutes.")
     ] = False,
     plot: Annotated[
         str | None,
