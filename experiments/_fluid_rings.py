@@ -1,7 +1,7 @@
 """Rings as liquids: each computes, then sends, at max-min fair rates over the links of its hosts.
 
 A ring sends at one rate on the links of all its hosts, out and in alike, so a host is one capacity.
-Small and plain, event by event; what the simulator has for `network: fluid` can be checked by it.
+Small and plain, event by event, for rings that are given without jobs and a cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from warren.cost.fluid import max_min_rates_F
 
 Floats = NDArray[np.float64]
 
@@ -28,22 +30,10 @@ class _Ring:
 
 def shares(hosts_J: Sequence[frozenset[int]]) -> list[float]:
     """Max-min fair parts of links of capacity 1; infinite for a ring that uses none."""
-    rates = [float("inf")] * len(hosts_J)
-    open_J = {ring for ring, hosts in enumerate(hosts_J) if hosts}
-    free = dict.fromkeys((host for hosts in hosts_J for host in sorted(hosts)), 1.0)
-    while open_J:
-        part = {
-            host: left / on
-            for host, left in free.items()
-            if (on := sum(host in hosts_J[ring] for ring in sorted(open_J)))
-        }
-        tightest = min(part, key=lambda host: (part[host], host))
-        for ring in sorted(one for one in open_J if tightest in hosts_J[one]):
-            rates[ring] = part[tightest]
-            open_J.remove(ring)
-            for host in sorted(hosts_J[ring]):
-                free[host] = max(0.0, free[host] - part[tightest])
-    return rates
+    hosts = 1 + max((host for one in hosts_J for host in sorted(one)), default=0)
+    crosses_JH = np.array([[host in one for host in range(hosts)] for one in hosts_J])
+    rates = max_min_rates_F(np.ones(hosts), crosses_JH, np.full(len(hosts_J), np.inf))
+    return [float(rate) for rate in rates]
 
 
 def fluid_round_s_J(

@@ -1,14 +1,14 @@
 """A port that shares its rate evenly among flows, as lines for ``tc -batch``. Pure.
 
-One queue for all (``fifo``) leaves the sharing to TCP, which is uneven for seconds: of eight equal
-rings one was four times as fast as another. Here every flow has a queue of its own, in a class of
+One queue for all (``fifo``) leaves the sharing to TCP, which is uneven for seconds and more
+(``experiments/ring_placements.py``). Here every flow has a queue of its own, in a class of
 HTB, and those that have something take turns (deficit round robin). A flow is a pair of TCP ports;
 one of ``FLOWS`` queues is chosen by their bits, so that now and then two share one.
 
 What makes turns fair:
 
 - Acknowledgements go before data. In a queue behind the data of their own connection, as where two
-  hosts send to each other on one, they halve its share, and more.
+  hosts send to each other on one, they cost it much of its share.
 - A turn is short: a host hands the link at most ``unit_bytes`` at once, where it would otherwise
   hand up to 64 kB, the more the faster it is.
 """

@@ -9,26 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from warren.live.rings.allreduce import Ring, ring_sum
+from warren.live.training.combine import float_runs
 from warren.live.training.contract import refuse
-from warren.live.training.layout import ALIGN_BYTES, Entry, Layout
+from warren.live.training.layout import Entry, Layout
 from warren.model.job import Job
 
 _SUMMED: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """What gloo can add."""
-
-
-class Run(NamedTuple):
-    """Bytes [begin, end) of an update that are summed as numbers of one real type."""
-
-    begin: int
-    end: int
-    dtype: torch.dtype
 
 
 class RingMeans:
@@ -46,7 +39,7 @@ class RingMeans:
                 allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in _SUMMED)
                 message = f"is of {entry.dtype}, which a ring cannot add; allowed: {allowed}"
                 raise refuse(job, entry.name, f"{message}, or complex numbers of these")
-        self._runs = list(_runs(layout))
+        self._runs = float_runs(layout, ((0, layout.total_bytes),))
         self._integers = [entry for entry in layout.entries if entry.kind == "int_buffer"]
 
     @torch.no_grad()
@@ -76,23 +69,7 @@ class RingMeans:
         return mean
 
     def _parts(self, update: Tensor) -> Iterator[Tensor]:
-        return (update[run.begin : run.end].view(run.dtype) for run in self._runs)
-
-
-def _runs(layout: Layout) -> Iterator[Run]:
-    """The float tensors, neighbours of one type together with the (zero) padding between."""
-    last: Run | None = None
-    for entry in layout.entries:
-        if entry.kind == "int_buffer" or not entry.nbytes:
-            continue
-        one = Run(entry.offset, entry.offset + entry.nbytes, _real(_dtype(entry)))
-        if last is not None and last.dtype == one.dtype and one.begin - last.end < ALIGN_BYTES:
-            one = Run(last.begin, one.end, one.dtype)
-        elif last is not None:
-            yield last
-        last = one
-    if last is not None:
-        yield last
+        return (update[run.begin : run.end].view(_real(run.dtype)) for run in self._runs)
 
 
 def _one_nan(part: Tensor) -> None:

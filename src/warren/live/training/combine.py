@@ -18,7 +18,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
     """Neighbours of one type that are summed as one: bytes [begin, end) of range ``at``."""
 
     at: int
@@ -36,7 +36,7 @@ class Means:
 
     def __init__(self, layout: Layout, ranges: Ranges) -> None:
         self._layout, self._ranges = layout, ranges
-        self._runs = _runs(layout, ranges)
+        self._runs = float_runs(layout, ranges)
         self.renew()
 
     def renew(self) -> None:
@@ -75,9 +75,9 @@ def _mean(out: Tensor, parts: Sequence[Tensor]) -> None:
     out.div_(len(parts))
 
 
-def _runs(layout: Layout, ranges: Ranges) -> list[_Run]:
+def float_runs(layout: Layout, ranges: Ranges) -> list[Run]:
     """Owned float tensors, neighbours of one real type together with the padding between."""
-    runs: list[_Run] = []
+    runs: list[Run] = []
     for entry in layout.entries:
         at = next((i for i, (b, e) in enumerate(ranges) if b <= entry.offset < e), None)
         if entry.kind == "int_buffer" or not entry.nbytes or at is None:
@@ -88,5 +88,5 @@ def _runs(layout: Layout, ranges: Ranges) -> list[_Run]:
         if last is not None and last.dtype == dtype and begin - last.end < ALIGN_BYTES:
             last.end = begin + entry.nbytes
         else:
-            runs.append(_Run(at, begin, begin + entry.nbytes, dtype))
+            runs.append(Run(at, begin, begin + entry.nbytes, dtype))
     return runs
