@@ -160,9 +160,9 @@ class Prober:
         return found
 
     def _why(self) -> str:
-        """The last line on standard error."""
+        """What a process said last; of a traceback, which another may just be writing, its end."""
         lines = self._errors.read_text(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
+        said = [one for one in lines if one.strip() and not one.startswith((" ", "Traceback"))]
         return f": {said[-1]}" if said else ""
 
 
