@@ -12,7 +12,7 @@ from typing import TypeVar
 from live_worlds import virtual
 
 from warren.live.executor import Executor
-from warren.live.messages import AnyMessage, Assign, ExecutorReady, TrainerReady
+from warren.live.messages import AnyMessage, Assign, ExecutorReady, Prepared, TrainerReady
 from warren.live.pads import Pads
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Pull, State
@@ -99,11 +99,12 @@ class Stage:
         self._thread.start()
         self.controller.hear(ExecutorReady)
 
-    def trainer(self, user: str, pid: int) -> Peer:
-        """A trainer sits down."""
+    def trainer(self, pid: int, job: int = 0) -> Peer:
+        """A trainer comes and builds its app."""
         peer = Peer(Link(executor_address(self._folder, 0, 0)))
         self._trainers.append(peer)
-        peer.say(TrainerReady(user, pid))
+        peer.say(TrainerReady(job, pid))
+        peer.say(Prepared(job))
         return peer
 
     def assign(
@@ -111,8 +112,8 @@ class Stage:
     ) -> None:
         """One round of a job's tasks; ``copy``: they are under way elsewhere."""
         one = self._jobs[job]
-        limit_ns, user = one.task_limit_ns, one.user
-        what = Assign(seq, job, round_no, 1, shards, user, 0, 0, self._servers, limit_ns, copy)
+        limit_ns = one.task_limit_ns
+        what = Assign(seq, job, round_no, 1, shards, 0, 0, self._servers, limit_ns, copy)
         self.controller.say(what)
 
     def state(self, round_no: int, done: tuple[Stamp, ...] = (), *have: tuple[int, ...]) -> None:

@@ -102,8 +102,11 @@ class BasePort(ABC):
         wanted = libraries(self._jobs, self._run.base)
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
+        limit_bytes = self._run.cluster.local.log_bytes
         with _NoInterrupt():
-            self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups, self._homes)
+            self._fleet_or_none = Fleet(
+                self._folder, log, wanted, guard, cgroups, self._homes, limit_bytes
+            )
         self.numerics = self._fleet.await_zygote().numerics
         for pipe in self._fleet.pipes:
             self._poller.register(pipe.fileno())

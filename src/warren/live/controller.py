@@ -84,7 +84,7 @@ class LivePort(BasePort):
             fleet=self._fleet,
             memory=self._memory,
         )
-        self._crew = Crew(hands, self._pads)
+        self._crew = Crew(hands, self._pads, self._ledger)
         self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
         self._gangs = Gangs(hands, self._pads, self._crew, self._ledger, self._opens_ns)
         self._keepers = Keepers(self._jobs, self._servers, self._gangs)
@@ -148,9 +148,9 @@ class LivePort(BasePort):
                 self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
-            case TaskStuck(device=device, job=job, user=user, reason=reason):
+            case TaskStuck(device=device, job=job, reason=reason):
                 self._fail(job, reason)
-                self._crew.end_trainer(device, user)
+                self._crew.end_trainer(device, job)
             case JobBroke(job=job, reason=reason):
                 self._fail(job, reason)
             case CannotWrite(errno=errno, strerror=strerror, path=path):
@@ -259,14 +259,13 @@ class LivePort(BasePort):
         ring = job.sync == "ring"
         if not ring:
             self._servers.need(job, era)
-            self._crew.need_trainer(one.device, job.user)
+            self._crew.need_trainer(one.device, job)
         assign = Assign(
             seq=seq,
             job=one.job,
             round=one.round,
             rounds=one.rounds,
             shards=one.shards,
-            user=job.user,
             decided_ns=decided_ns,
             era=era,
             parts=self._run.scheduler.servers,

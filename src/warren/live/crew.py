@@ -1,30 +1,45 @@
-"""The controller's side of devices: an executor each, and trainers, one a device and user."""
+"""The controller's side of devices: an executor each, and trainers, one a device and job."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
+from warren.live.free_memory import scarce
 from warren.live.hands import Hands
-from warren.live.messages import AnyMessage, Drop, Moved, TrainerGone
+from warren.live.ledger import Ledger
+from warren.live.messages import AnyMessage, Drop, Moved, Release, TrainerGone
 from warren.live.pads import Pads
 from warren.live.pinning import core_of
 from warren.live.roles import ExecutorRole, TrainerRole
 from warren.model.errors import EngineError
+from warren.model.job import Job
 
 _LOSSES: Final = 20
-"""Executors of one device, or trainers of one user there that were doing nothing, that may end."""
+"""Executors of one device that may end, beside three a job."""
+_RELEASED_AT_ONCE: Final = 2
+"""Trainers that go where memory is scarce and another is to come: more than come."""
 
 
 class Crew:
-    """Starts, replaces and talks to executors and trainers."""
+    """Starts, replaces and talks to executors and trainers.
 
-    def __init__(self, hands: Hands, pads: Pads) -> None:
-        self._hands, self._pads = hands, pads
+    A trainer stays when its job has no task on its device: the next task there begins at once.
+    Where memory is ``scarce``, the one that was used longest ago goes.
+    """
+
+    def __init__(
+        self, hands: Hands, pads: Pads, ledger: Ledger, scarce: Callable[[], bool] = scarce
+    ) -> None:
+        self._hands, self._pads, self._ledger = hands, pads, ledger
+        self._scarce = scarce
         self._lives = [0] * len(hands.devices)
         self._peers: dict[int, bytes] = {}
-        self._trainers: dict[tuple[int, str], int] = {}
-        self._losses: Counter[tuple[int, str]] = Counter()
+        self._trainers: dict[tuple[int, int], int] = {}
+        self._released: set[tuple[int, int]] = set()
+        self._losses: Counter[int] = Counter()
+        self._lost: Counter[tuple[int, int]] = Counter()
         devices = range(len(hands.devices))
         self._cores = [core_of(device) if hands.local.pin else None for device in devices]
 
@@ -63,44 +78,60 @@ class Crew:
         for device in self._peers:
             self.tell(device, Moved(job, era, self._hands.run.scheduler.servers))
 
-    def need_trainer(self, device: int, user: str) -> None:
-        """Start the trainer of a user on a device unless it is there."""
-        if (device, user) in self._trainers:
+    def need_trainer(self, device: int, job: Job) -> None:
+        """Start the trainer of a job on a device unless it is there."""
+        key, hands = (device, job.index), self._hands
+        ticket = self._trainers.pop(key, None)
+        if ticket is not None:
+            self._trainers[key] = ticket  # the last one used is the last in order
             return
-        hands = self._hands
-        jobs = tuple(job for job in hands.jobs if job.user == user)
+        self._make_room()
         role = TrainerRole(
             device=device,
-            user=user,
             folder=str(hands.folder),
             base=hands.run.base,
-            jobs=jobs,
-            logs={job.index: hands.outputs.log(job.index) for job in jobs},
+            job=job,
+            log=hands.outputs.log(job.index),
             life=self._lives[device],
-            tmp=hands.tmp(user),
+            tmp=hands.tmp(job.index),
             rehearse=hands.rehearse,
             core=self._cores[device],
             memory=hands.memory,
         )
-        self._trainers[device, user] = hands.fleet.fork(role)
+        self._trainers[key] = hands.fleet.fork(role)
 
-    def end_trainer(self, device: int, user: str) -> None:
+    def end_trainer(self, device: int, job: int) -> None:
         """Kill one that does not end by itself; that it has ended will be told as always."""
-        if (device, user) in self._trainers:
-            self._hands.fleet.kill(self._trainers[device, user])
+        if (device, job) in self._trainers:
+            self._hands.fleet.kill(self._trainers[device, job])
 
-    def trainer_ended(self, role: TrainerRole, pid: int, how: str) -> None:
-        """A trainer is gone.
+    def trainer_ended(self, role: TrainerRole, pid: int, how: str) -> bool:
+        """Note that a trainer is gone; tells whether its job needs another here."""
+        device, job = role.device, role.job.index
+        key = device, job
+        del self._trainers[key]
+        self.tell(device, TrainerGone(job, pid, how))
+        if key in self._released:
+            self._released.discard(key)
+            return self._wanted(device, job)
+        self._lost[key] += 1
+        return True
 
-        Raises
-        ------
-        EngineError
-            If trainers of this device and user keep ending.
-        """
-        device, user = role.device, role.user
-        del self._trainers[device, user]
-        self.tell(device, TrainerGone(user, pid, how))
-        self._count(device, user, f"trainers of device {self._hands.devices[device].name}", how)
+    def losses(self, device: int, job: int) -> int:
+        """Count trainers of a job that have ended on a device without being told to."""
+        return self._lost[device, job]
+
+    def _make_room(self) -> None:
+        """Where memory is scarce, let trainers go that have no task: the least recently used."""
+        if not self._scarce():
+            return
+        idle = [key for key in self._trainers if key not in self._released]
+        for device, job in [key for key in idle if not self._wanted(*key)][:_RELEASED_AT_ONCE]:
+            self._released.add((device, job))
+            self.tell(device, Release(job))
+
+    def _wanted(self, device: int, job: int) -> bool:
+        return any(one.job == job for _, one in self._ledger.unfinished(device))
 
     def executor_ended(self, device: int, how: str) -> None:
         """An executor is gone: its trainers go too, and a new one comes.
@@ -111,15 +142,20 @@ class Crew:
             If executors of this device keep ending.
         """
         self._peers.pop(device, None)
-        for at, user in [key for key in self._trainers if key[0] == device]:
-            self._hands.fleet.end(self._trainers.pop((at, user)))
-        self._count(device, "", f"executors of device {self._hands.devices[device].name}", how)
+        for key in [key for key in self._trainers if key[0] == device]:
+            self._hands.fleet.end(self._trainers.pop(key))
+            self._released.discard(key)
+        self._losses[device] += 1
+        if self._losses[device] > _LOSSES + 3 * len(self._hands.jobs):
+            name = self._hands.devices[device].name
+            raise EngineError(f"executors of device {name} keep ending: {how}")
         self._lives[device] += 1
         self._fork(device)
 
     def all_ended(self, how: str) -> None:
         """All processes are gone, their zygote first."""
         self._trainers.clear()
+        self._released.clear()
         for device in range(len(self._lives)):
             self.executor_ended(device, how)
 
@@ -135,8 +171,3 @@ class Crew:
             core=self._cores[device],
         )
         hands.fleet.fork(role)
-
-    def _count(self, device: int, user: str, what: str, how: str) -> None:
-        self._losses[device, user] += 1
-        if self._losses[device, user] > _LOSSES + 3 * len(self._hands.jobs):
-            raise EngineError(f"{what} keep ending: {how}")

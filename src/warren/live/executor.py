@@ -19,6 +19,7 @@ from warren.live.messages import (
     Moved,
     NotOnComp,
     Prepared,
+    Release,
     TaskComputed,
     TaskLost,
     TaskRaised,
@@ -82,14 +83,14 @@ class Executor(Mover):
     def _hear_trainers(self) -> None:
         for peer, message, _ in self._trainers.drain():
             match message:
-                case TrainerReady(user=user, pid=pid):
-                    self._desk.sat_down(peer, user, pid)
-                case Prepared():
-                    self._desk.prepared(peer)
-                case TaskComputed():
-                    self._computed(message, self._desk.answered(peer))
+                case TrainerReady(job=job, pid=pid):
+                    self._desk.sat_down(peer, job, pid)
+                case Prepared(job=job):
+                    self._desk.prepared(job)
+                case TaskComputed(job=job):
+                    self._computed(message, self._desk.answered(peer, job))
                 case TaskRaised(job=job, reason=reason):
-                    self._desk.prepared(peer)
+                    self._desk.prepared(job)
                     self._broke(job, reason)
                 case RankReady():
                     self._ranks.sat_down(peer, message)
@@ -144,9 +145,11 @@ class Executor(Mover):
                         self._queue.append(message)
                 case Beaten(seq=seq):
                     self._beaten(seq)
-                case Warm(user=user, jobs=jobs):
-                    self._desk.warm(user, jobs)
+                case Warm(job=job):
+                    self._desk.warm(job)
                     self._tell_warmed()
+                case Release(job=job):
+                    self._desk.release(job)
                 case Drop(job=job, ended=ended):
                     self._drop(job, ended=ended)
                 case Moved(job=job, era=era, parts=parts):
@@ -161,10 +164,9 @@ class Executor(Mover):
                     raise ValueError(f"the controller does not send {message}")
 
     def _trainer_gone(self, gone: TrainerGone) -> None:
-        job = self._desk.gone(gone.user, gone.pid)
-        if job is not None:
-            self._news.add(TaskLost(self._device, job, -1, -1, gone.how))
-        work = self._comp
+        work, doing = self._comp, self._desk.gone(gone.job, gone.pid)
+        if doing is not None:
+            self._news.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
             self._free_comp()
             self._supply.take_back(work.job, work.slot)
@@ -224,5 +226,5 @@ class Executor(Mover):
                 self._free_comp()
 
     def _tell_warmed(self) -> None:
-        for user in self._desk.warmed():
-            self._news.add(Warmed(self._device, user))
+        for job in self._desk.warmed():
+            self._news.add(Warmed(self._device, job))

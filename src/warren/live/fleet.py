@@ -21,6 +21,7 @@ from warren.live.preload import ALWAYS
 from warren.live.processes import end_all_marked
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
 from warren.live.training.numerics import clean_environment
+from warren.model.cluster import LOG_BYTES
 from warren.model.errors import EngineError
 
 
@@ -47,6 +48,7 @@ class Fleet:
         watch: Guard | None = None,
         cgroups: str = "",
         homes: Homes = ALONE,
+        log_bytes: int = LOG_BYTES,
     ) -> None:
         self._homes, self._log, self._cgroups = homes, log, cgroups
         self._roles: dict[int, Role] = {}
@@ -73,6 +75,7 @@ class Fleet:
                     str(guard_fd),
                     str(folder),
                     str(os.getpid()),
+                    str(log_bytes),
                     *preload,
                 ],
                 stdin=subprocess.DEVNULL,

@@ -43,7 +43,6 @@ class Work:
     job: int
     round: int
     shard: int
-    user: str
     comp_pad_ns: int
     sync_pad_ns: int
     decided_ns: int = 0
@@ -116,7 +115,6 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
             job=assign.job,
             round=assign.round,
             shard=assign.shards[0],
-            user=assign.user,
             comp_pad_ns=0,
             sync_pad_ns=0,
             decided_ns=assign.decided_ns,
@@ -132,7 +130,6 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
                 job=assign.job,
                 round=round_no,
                 shard=shard,
-                user=assign.user,
                 comp_pad_ns=comp_pad_ns,
                 sync_pad_ns=sync_pad_ns,
                 decided_ns=assign.decided_ns,

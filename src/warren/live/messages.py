@@ -42,6 +42,9 @@ from warren.live.server_messages import (
 )
 from warren.live.wire import Message, Spot
 
+BUILDING: Final = -1
+IDLE: Final = -2
+
 
 class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
     """An executor listens; ``life`` is its role's."""
@@ -51,17 +54,16 @@ class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
 
 
 class Warm(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: let the trainer of ``user`` build the apps of these jobs."""
+    """Controller to executor: say when the job's trainer has built its app."""
 
-    user: str
-    jobs: tuple[int, ...]
+    job: int
 
 
 class Warmed(Message, frozen=True, tag=True, array_like=True):
-    """Executor to controller: it is done, failures included."""
+    """Executor to controller: the job's trainer is ready, or has failed."""
 
     device: int
-    user: str
+    job: int
 
 
 class Assign(Message, frozen=True, tag=True, array_like=True):
@@ -79,7 +81,6 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     round: int
     rounds: int
     shards: tuple[int, ...]
-    user: str
     decided_ns: int
     era: int
     parts: int
@@ -119,9 +120,9 @@ class Moved(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerGone(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: this process has ended, ``how`` says how."""
+    """Controller to executor: the job's trainer has ended, ``how`` says how."""
 
-    user: str
+    job: int
     pid: int
     how: str
 
@@ -140,7 +141,7 @@ class CompEnded(Message, frozen=True, tag=True, array_like=True):
 class TaskLost(Message, frozen=True, tag=True, array_like=True):
     """Executor to controller: its trainer ended, ``how`` says how; the task will run again.
 
-    ``round`` and ``shard`` are -1 where the trainer was building the job's app.
+    ``round`` is ``BUILDING`` where the trainer was building its app, ``IDLE`` where it did nothing.
     """
 
     device: int
@@ -151,11 +152,10 @@ class TaskLost(Message, frozen=True, tag=True, array_like=True):
 
 
 class TaskStuck(Message, frozen=True, tag=True, array_like=True):
-    """Executor to controller: the user's trainer has gone past the limit; please end it."""
+    """Executor to controller: the job's trainer has gone past the limit; please end it."""
 
     device: int
     job: int
-    user: str
     reason: str
 
 
@@ -175,26 +175,24 @@ class CannotWrite(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerReady(Message, frozen=True, tag=True, array_like=True):
-    """A trainer asks its executor for work."""
+    """A trainer is here and begins to build its app; ``pid`` is what the zygote calls it."""
 
-    user: str
+    job: int
     pid: int
 
 
-class Prepare(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer: build this job's app before time starts."""
-
-    job: int
-
-
 class Prepared(Message, frozen=True, tag=True, array_like=True):
-    """Trainer to executor."""
+    """Trainer to executor: the app is built."""
 
     job: int
 
 
-class Forget(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer: the job has ended, its app may go."""
+class Leave(Message, frozen=True, tag=True, array_like=True):
+    """Executor to trainer: end; the job has ended, or the memory is needed by others."""
+
+
+class Release(Message, frozen=True, tag=True, array_like=True):
+    """Controller to executor: let the job's trainer go unless it has work; another may come."""
 
     job: int
 
@@ -245,8 +243,8 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
-    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare
-    | Prepared | Forget | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
+    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepared
+    | Leave | Release | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
     | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
     | RankReady | GangReady | Muster | Begin | Here | Go | RankDone | RankGone | HandOver
     | HandedOver | GangBroke

@@ -69,7 +69,7 @@ class Mover:
         head, then, *_ = [*self._queue.ahead(2), None, None]
         if head is not None and head.ring:
             return self._start_rank(head)
-        if head is None or not self._desk.free(head.user):
+        if head is None or not self._desk.free(head.job):
             return False
         state = self._supply.ready(head.key)
         if state is None:
@@ -115,7 +115,7 @@ class Mover:
         if time.monotonic_ns() >= work.late_ns:
             work.limit_ns *= 2  # say it again should the news get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
-            self._news.add(TaskStuck(self._device, work.job, work.user, reason))
+            self._news.add(TaskStuck(self._device, work.job, reason))
 
     def _free_comp(self) -> None:
         """The task on COMP is no more; the lane is free from now on."""

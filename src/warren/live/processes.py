@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -87,12 +88,17 @@ def direct_output(path: str) -> None:
 
 def children() -> list[int]:
     """Children of this process, adopted ones included."""
-    me, found = os.getpid(), []
+    return children_of(os.getpid())
+
+
+def children_of(parent: int) -> list[int]:
+    """Children of a process."""
+    found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = (entry / "stat").read_text()
-                if int(stat.rpartition(")")[2].split()[1]) == me:
+                if int(stat.rpartition(")")[2].split()[1]) == parent:
                     found.append(int(entry.name))
     return found
 
@@ -123,6 +129,27 @@ def end_all_children(timeout_s: float = 5.0) -> None:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         time.sleep(0.001)
+
+
+def fork_below() -> None:
+    """Go on in a child, of which this process is the parent and ends as it does.
+
+    User code may kill its parent: then it has killed nobody's but its own.
+    """
+    me = os.getpid()
+    child = os.fork()
+    if not child:
+        die_with_parent(me)
+        return
+    set_name("warren-parent")
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # the default of SIGKILL cannot be set, nor need be
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(me, -code)
+    os._exit(code)
 
 
 def how_it_ended(status: int) -> str:

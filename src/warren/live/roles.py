@@ -27,17 +27,17 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork a trainer of ``device`` for the jobs of one user; logs by job index.
+    """Fork the trainer of one job on ``device``.
 
-    ``rehearse``: it computes one task when it prepares an app, since the first is always slow.
+    ``life`` is that of the device's executor. ``rehearse``: it computes one task when it has built
+    the app, since the first is always slow.
     """
 
     device: int
-    user: str
     folder: str
     base: str
-    jobs: tuple[Job, ...]
-    logs: dict[int, str]
+    job: Job
+    log: str
     life: int
     tmp: str
     rehearse: bool = False

@@ -31,36 +31,30 @@ class Warming:
             if not self._servers.complete(job.index):
                 self._waiting.add(("servers", job.index))
         for device in range(len(self._hands.devices)):
-            for user in dict.fromkeys(job.user for job in jobs):
-                self._waiting.add(Warmed(device, user))
-                self._warm(device, user)
+            for job in jobs:
+                self._waiting.add(Warmed(device, job.index))
+                self._warm(device, job)
 
     def again(self, device: int) -> None:
         """A new executor has to be told what the one before it was."""
         for one in list(self._waiting):
             if isinstance(one, Warmed) and one.device == device:
-                self._warm(device, one.user)
+                self._warm(device, self._hands.jobs[one.job])
 
     def forget_ended(self) -> None:
-        """Nobody waits for users whose jobs have all ended."""
+        """Nobody waits for trainers of jobs that have ended."""
         for one in list(self._waiting):
-            if isinstance(one, Warmed) and not self.alive(one.user):
+            if isinstance(one, Warmed) and self._ledger.ended(one.job):
                 self._waiting.discard(one)
 
     def here(self, who: object) -> None:
         """A device's executor, ``Warmed``, or ("servers", job)."""
         self._waiting.discard(who)
 
-    def alive(self, user: str) -> bool:
-        """Whether a user has a job that needs trainers."""
-        jobs = self._served()
-        return any(job.user == user and not self._ledger.ended(job.index) for job in jobs)
-
-    def _warm(self, device: int, user: str) -> None:
-        jobs = [job.index for job in self._served() if job.user == user]
-        self._crew.need_trainer(device, user)
-        left = tuple(job for job in jobs if not self._ledger.ended(job))
-        self._crew.tell(device, Warm(user, left))
+    def _warm(self, device: int, job: Job) -> None:
+        if not self._ledger.ended(job.index):
+            self._crew.need_trainer(device, job)
+            self._crew.tell(device, Warm(job.index))
 
     def _served(self) -> list[Job]:
         return [job for job in self._hands.jobs if job.sync == "ps"]

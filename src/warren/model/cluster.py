@@ -15,6 +15,8 @@ RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local"]
 REFERENCE_NIC_BPS: Final = 25e9
 """Of a host that states no ``nic``."""
+LOG_BYTES: Final = 100_000_000
+"""What one job may print, unless the cluster file says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +94,15 @@ class Local:
 
     ``look_ahead``: tasks whose state a device fetches before their turn. ``pin``: device i, with
     its trainers, runs on core i (modulo the cores there are). ``memory_bytes``: what one trainer
-    or one server may take; None: not limited. ``testbed``: its processes are in the hosts of this
+    or one server may take; None: not limited. ``log_bytes``: the most that user code of one job may
+    print. ``testbed``: its processes are in the hosts of this
     one, which are called as those of the cluster; None: all are on this machine as it is.
     """
 
     look_ahead: int = 2
     pin: bool = False
     memory_bytes: int | None = None
+    log_bytes: int = LOG_BYTES
     testbed: str | None = None
 
 

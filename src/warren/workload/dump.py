@@ -108,7 +108,7 @@ def _network(network: Network) -> dict[str, Any]:
 
 def _local(local: Local) -> dict[str, Any]:
     stated = {"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes}
-    return _stated({**stated, "testbed": local.testbed})
+    return _stated({**stated, "log_limit": local.log_bytes, "testbed": local.testbed})
 
 
 def _overheads(overheads: Overheads) -> dict[str, Any]:

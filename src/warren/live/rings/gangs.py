@@ -227,7 +227,7 @@ class Gangs:
             log=hands.outputs.log(job.index),
             params=hands.outputs.params(job.index),
             store=str(hands.outputs.checkpoints(job.index)),
-            tmp=hands.tmp(job.user),
+            tmp=hands.tmp(job.index),
             device=device,
             executor=self._crew.life(device),
             rank=rank,
