@@ -21,7 +21,7 @@ from warren.model.run import Run
 from warren.model.units import seconds_to_ns
 
 APPS = """
-import os, signal, sys, time
+import os, signal, sys, threading, time
 import torch
 from torch import nn
 from warren.apps.protocol import TorchApp
@@ -84,6 +84,24 @@ class Exits(Tiny):
 class Dies(Tiny):
     def loss(self, model, batch):
         os.kill(os.getpid(), 9)
+
+
+class KillsItsParent(Tiny):
+    def loss(self, model, batch):
+        os.kill(os.getppid(), 9)
+        time.sleep(60)
+
+
+class DiesLater(Tiny):
+    def model(self):
+        threading.Timer(0.3, os._exit, [3]).start()
+        return super().model()
+
+
+class Prints(Tiny):
+    def loss(self, model, batch):
+        while True:
+            print("x" * 1000)
 
 
 class DiesInServer(Tiny):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
-from warren.live.free_memory import scarce
+from warren.live import free_memory
 from warren.live.hands import Hands
 from warren.live.ledger import Ledger
 from warren.live.messages import AnyMessage, Drop, Moved, Release, TrainerGone
@@ -29,11 +28,8 @@ class Crew:
     Where memory is ``scarce``, the one that was used longest ago goes.
     """
 
-    def __init__(
-        self, hands: Hands, pads: Pads, ledger: Ledger, scarce: Callable[[], bool] = scarce
-    ) -> None:
+    def __init__(self, hands: Hands, pads: Pads, ledger: Ledger) -> None:
         self._hands, self._pads, self._ledger = hands, pads, ledger
-        self._scarce = scarce
         self._lives = [0] * len(hands.devices)
         self._peers: dict[int, bytes] = {}
         self._trainers: dict[tuple[int, int], int] = {}
@@ -121,9 +117,14 @@ class Crew:
         """Count trainers of a job that have ended on a device without being told to."""
         return self._lost[device, job]
 
+    @staticmethod
+    def scarce() -> bool:
+        """Tell whether there is too little memory left for another process."""
+        return free_memory.scarce()
+
     def _make_room(self) -> None:
         """Where memory is scarce, let trainers go that have no task: the least recently used."""
-        if not self._scarce():
+        if not self.scarce():
             return
         idle = [key for key in self._trainers if key not in self._released]
         for device, job in [key for key in idle if not self._wanted(*key)][:_RELEASED_AT_ONCE]:
