@@ -12,7 +12,7 @@ from typing import TypeVar
 from live_worlds import virtual
 
 from warren.live.executor import Executor
-from warren.live.messages import AnyMessage, Assign, ExecutorReady, Prepared, TrainerReady
+from warren.live.messages import AnyMessage, Assign, ExecutorReady, Prepared, TrainerReady, Verify
 from warren.live.pads import Pads
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Pull, State
@@ -85,7 +85,7 @@ class Peer:
 class Stage:
     """An executor at work, without emulation; ``servers`` are those of job 0."""
 
-    def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int) -> None:
+    def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int, verify: float) -> None:
         self._folder, self._jobs, self._servers = folder, jobs, servers
         self.controller = Peer(Hub(controller_address(folder)))
         addresses = [server_address(folder, 0, 0, part) for part in range(servers)]
@@ -93,17 +93,21 @@ class Stage:
         self._trainers: list[Peer] = []
         self._read, self._write = os.pipe()
         pads = Pads(*virtual(jobs, 1)).table(0)
-        role = ExecutorRole(device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1)
+        role = ExecutorRole(
+            device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1, verify=verify
+        )
         self._executor = Executor(role, self._read)
         self._thread = threading.Thread(target=self._executor.serve, daemon=True)
         self._thread.start()
         self.controller.hear(ExecutorReady)
 
-    def trainer(self, pid: int, job: int = 0) -> Peer:
+    def trainer(self, pid: int, job: int = 0, *, verifies: bool = False) -> Peer:
         """A trainer comes and builds its app."""
         peer = Peer(Link(executor_address(self._folder, 0, 0)))
         self._trainers.append(peer)
-        peer.say(TrainerReady(job, pid))
+        if verifies:
+            self.controller.say(Verify(job))
+        peer.say(TrainerReady(job, pid, verifies))
         peer.say(Prepared(job))
         return peer
 
@@ -142,10 +146,10 @@ class Stage:
 
 
 @contextmanager
-def stage(*jobs: Job, servers: int = 1) -> Iterator[Stage]:
+def stage(*jobs: Job, servers: int = 1, verify: float = 0.0) -> Iterator[Stage]:
     """An executor that works for these jobs."""
     folder = make_folder()
-    one = Stage(str(folder), jobs, servers)
+    one = Stage(str(folder), jobs, servers, verify)
     try:
         yield one
     finally:

@@ -102,8 +102,8 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         of_kind[kind] = tuple(range(len(jobs), len(jobs) + count))
         jobs += [_job(index, kind) for index in of_kind[kind]]
     folder = os.path.dirname(apps.__file__)
-    run = Run(name="calibrate", cluster=cluster, workload=Workload(jobs=tuple(jobs)), base=folder)
-    return run, of_kind
+    work = Workload(jobs=tuple(jobs))
+    return Run(name="calibrate", cluster=cluster, workload=work, base=folder, verify=0.0), of_kind
 
 
 def _job(index: int, kind: str) -> Job:

@@ -114,9 +114,9 @@ class _Parts:
         """What the journal tells so far."""
         history = read_history(self.journal.journal_bytes())
         extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
-        overruns = getattr(self.port, "overruns", None)
-        if overruns is not None:
-            extra["overruns"] = float(overruns.total())
+        measured = getattr(self.port, "measured", None)
+        if measured is not None:
+            extra |= measured()
         bound = lower_bound(self.run, self.costs, history, solve)
         return Record(run=self.run, history=history, costs=self.costs, extra=extra, bound=bound)
 

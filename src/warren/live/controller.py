@@ -30,6 +30,7 @@ from warren.live.messages import (
     NotOnComp,
     TaskLost,
     TaskStuck,
+    Verified,
     Warmed,
 )
 from warren.live.pads import Pads
@@ -61,8 +62,8 @@ class LivePort(BasePort):
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
-        self.overruns: Counter[int] = Counter()
-        """Tasks that took longer than their pad, by job index."""
+        self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
+        self.verified_ns: list[int] = []  # how long each task took that was computed again
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -97,6 +98,14 @@ class LivePort(BasePort):
         if self._warm:
             self._warming.begin()
             self._wait_for_all()
+
+    def measured(self) -> dict[str, float]:
+        """Give what the summary says beside the journal: overruns, and tasks computed again."""
+        return {
+            "overruns": float(self.overruns.total()),
+            "verified_tasks": float(len(self.verified_ns)),
+            "verify_s": sum(self.verified_ns) / 1e9,
+        }
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to the queues of executors; what belongs to an ended job is dropped.
@@ -163,6 +172,8 @@ class LivePort(BasePort):
                 if self._servers.ready(peer, message):
                     self._warming.here(("servers", job))
                     self._servers.open(self._jobs[job])
+            case Verified(took_ns=took_ns):
+                self.verified_ns.append(took_ns)
             case Warmed():
                 self._warming.here(message)
             case GangReady():
@@ -260,6 +271,7 @@ class LivePort(BasePort):
         if not ring:
             self._servers.need(job, era)
             self._crew.need_trainer(one.device, job)
+            self._crew.need_verifier(one.device, job)
         assign = Assign(
             seq=seq,
             job=one.job,

@@ -8,7 +8,7 @@ from typing import Final
 from warren.live import free_memory
 from warren.live.hands import Hands
 from warren.live.ledger import Ledger
-from warren.live.messages import AnyMessage, Drop, Moved, Release, TrainerGone
+from warren.live.messages import AnyMessage, Drop, Moved, Release, TrainerGone, Verify
 from warren.live.pads import Pads
 from warren.live.pinning import core_of
 from warren.live.roles import ExecutorRole, TrainerRole
@@ -17,6 +17,9 @@ from warren.model.job import Job
 
 _LOSSES: Final = 20
 """Executors of one device that may end, beside three a job."""
+_VERIFIERS: Final = 3
+"""Of one job, that may be lost; then none of its tasks is computed again."""
+_STAY: Final = 100
 _RELEASED_AT_ONCE: Final = 2
 """Trainers that go where memory is scarce and another is to come: more than come."""
 
@@ -36,6 +39,9 @@ class Crew:
         self._released: set[tuple[int, int]] = set()
         self._losses: Counter[int] = Counter()
         self._lost: Counter[tuple[int, int]] = Counter()
+        self._verifiers: dict[int, tuple[int, int]] = {}
+        self._lost_verifiers: Counter[int] = Counter()
+        self._stays: Counter[int] = Counter()
         devices = range(len(hands.devices))
         self._cores = [core_of(device) if hands.local.pin else None for device in devices]
 
@@ -82,19 +88,28 @@ class Crew:
             self._trainers[key] = ticket  # the last one used is the last in order
             return
         self._make_room()
-        role = TrainerRole(
-            device=device,
-            folder=str(hands.folder),
-            base=hands.run.base,
-            job=job,
-            log=hands.outputs.log(job.index),
-            life=self._lives[device],
-            tmp=hands.tmp(job.index),
-            rehearse=hands.rehearse,
-            core=self._cores[device],
-            memory=hands.memory,
-        )
-        self._trainers[key] = hands.fleet.fork(role)
+        self._trainers[key] = hands.fleet.fork(self._role(device, job))
+
+    def need_verifier(self, device: int, job: Job) -> None:
+        """Start what computes some of a job's tasks again, where it has tasks, unless it is there.
+
+        It stays where it is as long as the job has tasks there, and for ``_STAY`` assignments.
+        """
+        if not self._hands.run.verify:
+            return
+        if job.index not in self._verifiers:
+            if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
+                ticket = self._hands.fleet.fork(self._role(device, job, verifies=True))
+                self._verifiers[job.index] = device, ticket
+                self.tell(device, Verify(job.index))
+                self._stays[job.index] = _STAY
+            return
+        at, ticket = self._verifiers[job.index]
+        self._stays[job.index] -= 1
+        if at != device and self._stays[job.index] < 0 and not self._wanted(at, job.index):
+            self._stays[job.index] = _STAY
+            self._lost_verifiers[job.index] -= 1
+            self._hands.fleet.kill(ticket)
 
     def end_trainer(self, device: int, job: int) -> None:
         """Kill one that does not end by itself; that it has ended will be told as always."""
@@ -104,6 +119,11 @@ class Crew:
     def trainer_ended(self, role: TrainerRole, pid: int, how: str) -> bool:
         """Note that a trainer is gone; tells whether its job needs another here."""
         device, job = role.device, role.job.index
+        if role.verifies:
+            self.tell(device, TrainerGone(job, pid, how, True))
+            self._verifiers.pop(job, None)
+            self._lost_verifiers[job] += 1
+            return False
         key = device, job
         del self._trainers[key]
         self.tell(device, TrainerGone(job, pid, how))
@@ -146,6 +166,10 @@ class Crew:
         for key in [key for key in self._trainers if key[0] == device]:
             self._hands.fleet.end(self._trainers.pop(key))
             self._released.discard(key)
+        for job, (at, ticket) in list(self._verifiers.items()):
+            if at == device:
+                self._hands.fleet.end(ticket)
+                del self._verifiers[job]
         self._losses[device] += 1
         if self._losses[device] > _LOSSES + 3 * len(self._hands.jobs):
             name = self._hands.devices[device].name
@@ -157,8 +181,25 @@ class Crew:
         """All processes are gone, their zygote first."""
         self._trainers.clear()
         self._released.clear()
+        self._verifiers.clear()
         for device in range(len(self._lives)):
             self.executor_ended(device, how)
+
+    def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
+        hands = self._hands
+        return TrainerRole(
+            device=device,
+            folder=str(hands.folder),
+            base=hands.run.base,
+            job=job,
+            log=hands.outputs.log(job.index),
+            life=self._lives[device],
+            tmp=hands.tmp(job.index),
+            rehearse=hands.rehearse,
+            verifies=verifies,
+            core=self._cores[device],
+            memory=hands.memory,
+        )
 
     def _fork(self, device: int) -> None:
         hands = self._hands
@@ -169,6 +210,7 @@ class Crew:
             log=str(hands.outputs.run_log),
             pads=self._pads.table(hands.run.cluster.type_of_device[device]),
             look_ahead=hands.local.look_ahead,
+            verify=hands.run.verify,
             core=self._cores[device],
         )
         hands.fleet.fork(role)

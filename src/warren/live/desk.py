@@ -14,8 +14,8 @@ from warren.live.wire import Spot
 class Seat:
     """The place of one job's trainer; ``peer`` is empty while none is here.
 
-    ``building``: it has not built its app. ``lost``: trainers that were building, and whose
-    successor came before the news of their end.
+    ``building``: it has not built its app. ``tasks``: so many it has begun. ``lost``: trainers that
+    were building, and whose successor came before the news of their end.
     """
 
     peer: bytes = b""
@@ -23,6 +23,7 @@ class Seat:
     building: bool = False
     warming: bool = False
     busy: bool = False
+    tasks: int = 0
     lost: set[int] = field(default_factory=set)
 
 
@@ -42,7 +43,7 @@ class Desk:
         seat = self._seat(job)
         if seat.building:
             seat.lost.add(seat.pid)
-        seat.peer, seat.pid, seat.building, seat.busy = peer, pid, True, True
+        seat.peer, seat.pid, seat.building, seat.busy, seat.tasks = peer, pid, True, True, 0
 
     def prepared(self, job: int) -> None:
         """Note that a trainer has built its app, or failed to."""
@@ -70,6 +71,15 @@ class Desk:
             return False
         work.trainer_pid = seat.pid
         return True
+
+    def verify(self, work: Work, state: Spot, expected: bytes) -> bool:
+        """Let the free trainer of its job compute a task again; False if it is gone."""
+        what = work.job, work.round, work.shard
+        return self._send(self._seat(work.job), RunTask(*what, state, None, None, expected))
+
+    def tasks(self, job: int) -> int:
+        """Count the tasks that the job's trainer has begun."""
+        return self._seat(job).tasks
 
     def answered(self, peer: bytes, job: int) -> int:
         """Note that a trainer has finished a task; gives its process, 0 if that is gone."""
@@ -111,6 +121,7 @@ class Desk:
         if not self._hub.send(seat.peer, message):
             return False
         seat.busy = True
+        seat.tasks += 1
         return True
 
 

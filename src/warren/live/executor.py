@@ -25,6 +25,7 @@ from warren.live.messages import (
     TaskRaised,
     TrainerGone,
     TrainerReady,
+    Verify,
     Warm,
     Warmed,
 )
@@ -83,8 +84,12 @@ class Executor(Mover):
     def _hear_trainers(self) -> None:
         for peer, message, _ in self._trainers.drain():
             match message:
+                case TrainerReady(job=job, pid=pid, verifies=True):
+                    self._verifier.sat_down(peer, job, pid)
                 case TrainerReady(job=job, pid=pid):
                     self._desk.sat_down(peer, job, pid)
+                case Prepared() | TaskComputed() | TaskRaised() if self._verifier.owns(peer):
+                    self._hear_verifier(peer, message)
                 case Prepared(job=job):
                     self._desk.prepared(job)
                 case TaskComputed(job=job):
@@ -99,6 +104,17 @@ class Executor(Mover):
                 case _:
                     raise ValueError(f"a trainer does not send {message}")
         self._tell_warmed()
+
+    def _hear_verifier(self, peer: bytes, message: Prepared | TaskComputed | TaskRaised) -> None:
+        match message:
+            case Prepared(job=job):
+                self._verifier.prepared(job)
+            case TaskComputed(job=job, round=round_no, shard=shard):
+                verified = self._verifier.answered(peer, job, round_no, shard)
+                if verified is not None:
+                    self._news.add(verified)
+            case TaskRaised(job=job, reason=reason) if self._verifier.raised(job):
+                self._broke(job, reason)
 
     def _computed(self, done: TaskComputed, pid: int) -> None:
         work = self._comp
@@ -116,6 +132,7 @@ class Executor(Mover):
         result = done.loss, done.present, done.marks
         push = Push(done.round, done.shard, *result, work.unpadded, stamp)
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
+        self._verifier.offer(work, self._desk.tasks(work.job) - 1, done.marks)
         ahead = [head for head in self._queue.ahead(1) if not head.ring]
         if not any(self._supply.ready(head.key) for head in ahead):
             self._supply.flush()  # nothing can start before it
@@ -148,11 +165,14 @@ class Executor(Mover):
                 case Warm(job=job):
                     self._desk.warm(job)
                     self._tell_warmed()
+                case Verify(job=job):
+                    self._verifier.expect(job)
                 case Release(job=job):
                     self._desk.release(job)
                 case Drop(job=job, ended=ended):
                     self._drop(job, ended=ended)
                 case Moved(job=job, era=era, parts=parts):
+                    self._verifier.rolled_back(job)
                     self._supply.move(job, era, parts)
                 case TrainerGone():
                     self._trainer_gone(message)
@@ -164,6 +184,9 @@ class Executor(Mover):
                     raise ValueError(f"the controller does not send {message}")
 
     def _trainer_gone(self, gone: TrainerGone) -> None:
+        if gone.verifies:
+            self._verifier.gone(gone.job, gone.pid)
+            return
         work, doing = self._comp, self._desk.gone(gone.job, gone.pid)
         if doing is not None:
             self._news.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
@@ -213,8 +236,10 @@ class Executor(Mover):
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
         self._ranks.drop(job)
+        self._verifier.rolled_back(job)
         if ended:
             self._desk.drop(job)
+            self._verifier.drop(job)
         self._comm.drop(job)
         self._supply.drop(job, ended=ended)
         work = self._comp

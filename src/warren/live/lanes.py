@@ -21,6 +21,7 @@ from typing import Final
 
 from warren.live.messages import Assign
 from warren.live.pads import PadTable
+from warren.live.wire import Spot
 
 _GRACE_NS: Final = 5_000_000_000
 """A trainer ends itself at its limit and says where it was; this much later it is ended."""
@@ -34,8 +35,9 @@ class Work:
     """One task on a device. Zero times mean: not yet.
 
     ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
-    that its update is there; ``slot``: where in shared memory the update lies. ``copy``: it is
-    under way elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
+    that its update is there; ``state`` and ``slot``: where in shared memory its state and its
+    update lie. ``copy``: it is under way elsewhere; ``beaten``: it was done elsewhere, and only its
+    COMP goes on to its end.
     ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of ``life``.
     """
 
@@ -55,6 +57,7 @@ class Work:
     unacknowledged: int = 1
     acknowledged_ns: int = 0
     slot: int = -1
+    state: Spot | None = None
     dropped: bool = False
     copy: bool = False
     beaten: bool = False
@@ -65,7 +68,14 @@ class Work:
     def again(self) -> Work:
         """The same task, as if it had not been begun."""
         return replace(
-            self, trainer_pid=0, began_ns=0, start_ns=0, result_ns=0, slot=-1, dropped=False
+            self,
+            trainer_pid=0,
+            began_ns=0,
+            start_ns=0,
+            result_ns=0,
+            slot=-1,
+            state=None,
+            dropped=False,
         )
 
     @property

@@ -60,7 +60,7 @@ def measure(
     for at, job in enumerate(jobs):
         copies.append(alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds))
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
-    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)))
+    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)), verify=0.0)
     with tempfile.TemporaryDirectory(prefix="warren-measure-") as folder:
         rows, failed, memory = _train(by_itself, folder)
         taken, reasons = {}, {}

@@ -120,11 +120,12 @@ class Moved(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerGone(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: the job's trainer has ended, ``how`` says how."""
+    """Controller to executor: a trainer of the job has ended, ``how`` says how."""
 
     job: int
     pid: int
     how: str
+    verifies: bool = False
 
 
 class CompEnded(Message, frozen=True, tag=True, array_like=True):
@@ -179,6 +180,7 @@ class TrainerReady(Message, frozen=True, tag=True, array_like=True):
 
     job: int
     pid: int
+    verifies: bool = False
 
 
 class Prepared(Message, frozen=True, tag=True, array_like=True):
@@ -200,15 +202,17 @@ class Release(Message, frozen=True, tag=True, array_like=True):
 class RunTask(Message, frozen=True, tag=True, array_like=True):
     """Executor to trainer: the state is at one spot, the update goes to the other.
 
-    ``then``: round and shard of the job's task that follows on this device, if that is known.
+    ``update`` None: it is not wanted. ``then``: round and shard of the job's task that follows on
+    this device, if that is known. ``expected``: the marks that it gave in another process.
     """
 
     job: int
     round: int
     shard: int
     state: Spot
-    update: Spot
+    update: Spot | None
     then: tuple[int, int] | None = None
+    expected: bytes = b""
 
 
 class TaskComputed(Message, frozen=True, tag=True, array_like=True):
@@ -220,6 +224,18 @@ class TaskComputed(Message, frozen=True, tag=True, array_like=True):
     loss: float
     present: bytes
     marks: bytes
+
+
+class Verify(Message, frozen=True, tag=True, array_like=True):
+    """Controller to executor: a trainer comes that computes some of the job's tasks again."""
+
+    job: int
+
+
+class Verified(Message, frozen=True, tag=True, array_like=True):
+    """Executor to controller: a task was computed again with the same result; it took so long."""
+
+    took_ns: int
 
 
 class TaskRaised(Message, frozen=True, tag=True, array_like=True):
@@ -244,10 +260,10 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
     | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepared
-    | Leave | Release | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
-    | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
-    | RankReady | GangReady | Muster | Begin | Here | Go | RankDone | RankGone | HandOver
-    | HandedOver | GangBroke
+    | Leave | Release | Verify | Verified | RunTask | TaskComputed | TaskRaised | Pull | State
+    | Taken | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept
+    | RoundReport | PlainDone | RankReady | GangReady | Muster | Begin | Here | Go | RankDone
+    | RankGone | HandOver | HandedOver | GangBroke
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
     log: str
     pads: PadTable
     look_ahead: int
+    verify: float = 0.0
     core: int | None = None
     seat: Seat = NOWHERE
 
@@ -30,7 +31,8 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
     """Fork the trainer of one job on ``device``.
 
     ``life`` is that of the device's executor. ``rehearse``: it computes one task when it has built
-    the app, since the first is always slow.
+    the app, since the first is always slow. ``verifies``: it computes tasks again that another has
+    computed, and says if they differ.
     """
 
     device: int
@@ -41,6 +43,7 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
     life: int
     tmp: str
     rehearse: bool = False
+    verifies: bool = False
     core: int | None = None
     memory: MemoryLimit | None = None
 

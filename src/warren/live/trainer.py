@@ -19,7 +19,9 @@ from warren.live.messages import (
 from warren.live.processes import direct_output, own_temporary_folder, pin_to_core, set_name
 from warren.live.roles import Role, TrainerRole
 from warren.live.training import numerics
+from warren.live.training.contract import refuse
 from warren.live.training.load import build_app
+from warren.live.training.result import nondeterministic
 from warren.live.training.runner import TaskRunner
 from warren.live.training.windows import Windows
 from warren.live.transport import Link, Poller, executor_address
@@ -29,7 +31,7 @@ from warren.model.errors import SpecError
 def main(role: Role, lifeline: int) -> None:
     """Serve one job's tasks on one device until the zygote is gone."""
     assert isinstance(role, TrainerRole)
-    set_name(f"warren-train-{role.device}")
+    set_name(f"warren-{'again' if role.verifies else 'train'}-{role.device}")
     pin_to_core(role.core)
     own_temporary_folder(role.tmp)
     direct_output(role.log)
@@ -60,7 +62,7 @@ class Trainer:
         for source in (self._link, self._lifeline):
             poller.register(source)
         # Its parent is a process of its own, and what the zygote knows it by.
-        self._link.send(TrainerReady(self._job.index, os.getppid()))
+        self._link.send(TrainerReady(self._job.index, os.getppid(), self._role.verifies))
         self._guarded(None)
         while True:
             if self._lifeline in poller.poll():
@@ -88,7 +90,8 @@ class Trainer:
             traceback.print_exc()
             sys.stderr.flush()
             self._runner = None
-            self._link.send(TaskRaised(job, f"app failed{where}: {one_line(error)}"))
+            again = "" if task is None or not task.expected else ", computed again"
+            self._link.send(TaskRaised(job, f"app failed{where}{again}: {one_line(error)}"))
         numerics.pin()  # user code may set what it likes
         if task is not None and task.then is not None:
             self._expect(*task.then)
@@ -100,8 +103,12 @@ class Trainer:
                 self._runner.expect(round_no, shard)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
-        state, update = self._states.view(task.state), self._updates.view(task.update)
+        state = self._states.view(task.state)
+        update = None if task.update is None else self._updates.view(task.update)
         result = runner.run(state, task.round, task.shard, update)
+        if task.expected not in (b"", result.marks):
+            what = task.round, task.shard, task.expected, result.marks
+            raise refuse(self._job, "", nondeterministic(runner.layout, *what))
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )

@@ -189,6 +189,7 @@ class Zygote:
     def _run_child(self, role: Role, zygote: int) -> NoReturn:
         code = 1
         try:
+            set_name("warren-child")
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
 from warren.model.job import Workload
+
+VERIFY: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,5 +86,7 @@ class Run:
     grain: Grain = field(default_factory=Grain)
     truth: Truth = field(default_factory=Truth)
     seed: int = 0
+    verify: float = VERIFY
+    """Share of the tasks of a live run that are computed again, in another process."""
     base: str = ""
     """Folder that relative app paths refer to."""

@@ -18,7 +18,7 @@ from warren.model.cluster import Cluster, Emulate, Host, Local, Network
 from warren.model.costs import ProfileRow
 from warren.model.job import Job, Workload
 from warren.model.overheads import Overheads
-from warren.model.run import Run, Truth
+from warren.model.run import VERIFY, Run, Truth
 from warren.model.switching import Switching
 
 
@@ -39,6 +39,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield f"base: {_json(run.base)}"
     yield f"seed: {run.seed}"
     yield f"grain: {_json(run.grain.text)}"
+    if run.verify != VERIFY:
+        yield f"verify: {run.verify}"
     scheduler = {**asdict(run.scheduler)}
     options = scheduler.pop("options")
     yield f"scheduler: {_json(_stated(scheduler))}"
