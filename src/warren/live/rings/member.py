@@ -61,7 +61,12 @@ class Member:
         pads_ns = sum(role.pads.constant(role.job.index))
         limit_ns = 2 * (role.job.task_limit_ns + pads_ns) + _PATIENCE_NS
         self._ring = Ring(
-            role.rank, role.job.scale, role.meeting, role.interface, limit_s=limit_ns / 1e9
+            role.rank,
+            role.job.scale,
+            role.meeting,
+            role.interface,
+            limit_s=limit_ns / 1e9,
+            secret=role.secret,
         )
 
     def round(self, begin_ns: int) -> RoundReport:

@@ -40,12 +40,16 @@ _MOMENT_S: Final = 1.0
 
 
 class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
-    """One ring: where its ranks are, what they sum, and how long they sleep before that."""
+    """One ring: where its ranks are, what they sum, and how long they sleep before that.
+
+    They know each other by ``secret``.
+    """
 
     places: tuple[Place, ...]
     message_bytes: int
     comp_s: float
     meeting: str
+    secret: bytes
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +138,7 @@ def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
         enter(Path(place.cgroup))
     enter_network(place)  # threads that are started from now on are there too
     interface = NIC if place.namespace else LOOPBACK
-    joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S)
+    joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S, ring.secret)
     message = torch.zeros(max(1, ring.message_bytes // 4), dtype=torch.float32)
     while True:
         time.sleep(ring.comp_s)

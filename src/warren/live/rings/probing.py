@@ -25,6 +25,7 @@ import numpy.typing as npt
 from warren.live.net.places import HERE, Place, place_of
 from warren.live.net.record import Record
 from warren.live.rings.prober import ENDED, FAILED, READY, STAMP, Order, OrderedRing
+from warren.live.rings.proof import new_secret
 from warren.model.errors import EngineError
 
 WARM_ROUNDS: Final = 2
@@ -130,6 +131,7 @@ class Prober:
             message_bytes=ring.message_bytes,
             comp_s=ring.comp_s,
             meeting=f"{self._folder.name}/{self._runs}-{at}",
+            secret=new_secret(),
         )
 
     def _say(self, line: bytes) -> None:
