@@ -143,7 +143,7 @@ class Member:
             store.forget_previous()
             if self._role.rank == 0:
                 outcome = store.conclude()
-                numerics.pin()
+        numerics.pin()  # an optimiser may have set what it likes, on any rank
         done = store.version
         over = torch.tensor([done == self._job.rounds], dtype=torch.uint8)
         if self._role.rank == 0:
