@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from live_worlds import virtual
@@ -22,8 +23,6 @@ from warren.live.transport import (
     Poller,
     controller_address,
     executor_address,
-    make_folder,
-    remove_folder,
     server_address,
 )
 from warren.live.wire import Stamp
@@ -148,10 +147,9 @@ class Stage:
 @contextmanager
 def stage(*jobs: Job, servers: int = 1, verify: float = 0.0) -> Iterator[Stage]:
     """An executor that works for these jobs."""
-    folder = make_folder()
-    one = Stage(str(folder), jobs, servers, verify)
-    try:
-        yield one
-    finally:
-        one.close()
-        remove_folder(folder)
+    with TemporaryDirectory(prefix="warren-stage-", dir="/tmp") as folder:
+        one = Stage(folder, jobs, servers, verify)
+        try:
+            yield one
+        finally:
+            one.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Final
 from warren import apps
 from warren.cli.phases import Phase, Sample, run_phases
 from warren.live import calibrate as machine
+from warren.live.scratch import Scratch
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
 from warren.model.events import TasksDone
 from warren.model.job import Checkpoint, Job, Workload
@@ -68,7 +68,7 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
         if phase % len(phases) == 1:
             progress(1 + phase // len(phases), REPEATS + 1)
 
-    with tempfile.TemporaryDirectory(prefix="warren-calibrate-") as above:
+    with Scratch("warren-calibrate-") as above:
         samples, numerics = run_phases(run, every, begun, f"{above}/run")
     repeats = [
         _repeat(samples[at : at + len(phases)], machine.step_bytes_per_s())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,10 @@ from warren.live.homes import Homes, homes_of
 from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
+from warren.live.processes import NoInterrupt
 from warren.live.roles import Exited, Role
-from warren.live.transport import Hub, Poller, controller_address, make_folder, remove_folder
+from warren.live.scratch import free_path
+from warren.live.transport import Hub, Poller, controller_address, remove_folder
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
@@ -28,7 +29,6 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 
 _MS: Final = 1_000_000
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class BasePort(ABC):
@@ -84,12 +84,13 @@ class BasePort(ABC):
             If the run that is to go on computes in another numerics class, or its hosts are not up.
         """
         self._homes = self._homes_now()
-        with _NoInterrupt():  # what is made must be known before a signal can end the run
-            self._folder = make_folder()
-            self._hub_or_none = Hub(controller_address(str(self._folder)))
+        with NoInterrupt():  # what is made must be known before a signal can end the run
+            self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
             cgroups = cgroups_of(limit_bytes, self._folder.name, self._homes.quotas)
-            self._guard = Guard(self._folder, cgroups)
+            self._guard = Guard(self._folder, cgroups)  # before there is anything to be left
+            self._folder.mkdir(mode=0o700)
+            self._hub_or_none = Hub(controller_address(str(self._folder)))
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
@@ -103,7 +104,7 @@ class BasePort(ABC):
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes
-        with _NoInterrupt():
+        with NoInterrupt():
             self._fleet_or_none = Fleet(
                 self._folder, log, wanted, guard, cgroups, self._homes, limit_bytes
             )
@@ -113,7 +114,7 @@ class BasePort(ABC):
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
-        with _NoInterrupt():
+        with NoInterrupt():
             if self._fleet_or_none is not None:
                 self._fleet_or_none.close()
                 self._fleet_or_none = None
@@ -279,16 +280,3 @@ def refuse_another_class(
             f"'{numerics}': job {job.name} (numerics: strict) would get other bits"
         )
         raise SpecError(Problem(file=str(journal), message=message))
-
-
-class _NoInterrupt:
-    """Signals that end a run wait until the block is over: nothing is left half done.
-
-    A process that is started in the block begins without hearing them, and has to listen itself.
-    """
-
-    def __enter__(self) -> None:
-        self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-
-    def __exit__(self, *_: object) -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._old)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from warren.live.fleet import Fleet
 from warren.live.preload import libraries
 from warren.live.roles import ProbeRole
-from warren.live.transport import make_folder, remove_folder
+from warren.live.scratch import Scratch
 from warren.model.job import Job
 
 _ROUNDS: Final = 3
@@ -55,8 +55,7 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     EngineError
         If the processes cannot be started.
     """
-    folder = make_folder()
-    try:
+    with Scratch() as folder:
         fleet = Fleet(folder, folder / "log", libraries(jobs, base))
         try:
             numerics = fleet.await_zygote().numerics
@@ -66,8 +65,6 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
             ]
         finally:
             fleet.close()
-    finally:
-        remove_folder(folder)
     reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
     return [replace(report, numerics=numerics) for report in reports]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from warren.live.controller import LivePort
 from warren.live.processes import children_of
 from warren.live.roles import TrainerRole
+from warren.live.scratch import Scratch
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed, TasksDone
 from warren.model.job import Checkpoint, Evaluate, Job, Workload
@@ -61,7 +61,8 @@ def measure(
         copies.append(alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds))
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
     by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)), verify=0.0)
-    with tempfile.TemporaryDirectory(prefix="warren-measure-") as folder:
+    with Scratch("warren-measure-") as scratch:
+        folder = str(scratch)
         rows, failed, memory = _train(by_itself, folder)
         taken, reasons = {}, {}
         for at, (job, copy) in enumerate(zip(jobs, copies, strict=True)):

@@ -21,6 +21,7 @@ _PR_SET_NAME: Final = 15
 _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SPIN_BELOW_NS: Final = 60_000
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -154,9 +155,26 @@ def fork_below() -> None:
 
 def how_it_ended(status: int) -> str:
     """A wait status in words; empty for a clean end."""
-    code = os.waitstatus_to_exitcode(status)
+    return in_words(os.waitstatus_to_exitcode(status))
+
+
+def in_words(code: int) -> str:
+    """An exit code, negative for a signal; empty for a clean end."""
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
         return f"killed by signal {-code}"
     return f"exit status {code}" if code else ""
+
+
+class NoInterrupt:
+    """Signals that end a run wait until the block is over: nothing is left half done.
+
+    A process that is started in the block begins without hearing them, and has to listen itself.
+    """
+
+    def __enter__(self) -> None:
+        self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+    def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._old)

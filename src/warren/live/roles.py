@@ -75,7 +75,7 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
     counts the job's gangs, ``executor`` is the life of the device's one. Ranks find each other
-    through ``meeting`` and talk over ``interface``.
+    through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of this gang.
     """
 
     folder: str
@@ -93,6 +93,7 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
     round: int
     meeting: str
     interface: str
+    secret: bytes
     pads: PadTable
     rehearse: bool = False
     core: int | None = None

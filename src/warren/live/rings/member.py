@@ -61,7 +61,12 @@ class Member:
         pads_ns = sum(role.pads.constant(role.job.index))
         limit_ns = 2 * (role.job.task_limit_ns + pads_ns) + _PATIENCE_NS
         self._ring = Ring(
-            role.rank, role.job.scale, role.meeting, role.interface, limit_s=limit_ns / 1e9
+            role.rank,
+            role.job.scale,
+            role.meeting,
+            role.interface,
+            limit_s=limit_ns / 1e9,
+            secret=role.secret,
         )
 
     def round(self, begin_ns: int) -> RoundReport:
@@ -138,7 +143,7 @@ class Member:
             store.forget_previous()
             if self._role.rank == 0:
                 outcome = store.conclude()
-                numerics.pin()
+        numerics.pin()  # an optimiser may have set what it likes, on any rank
         done = store.version
         over = torch.tensor([done == self._job.rounds], dtype=torch.uint8)
         if self._role.rank == 0:
