@@ -13,9 +13,10 @@ from warren.live.controller import LivePort
 from warren.live.lanes import Work
 from warren.live.messages import RunTask, TaskComputed, Verified
 from warren.live.server_messages import Push, Pushed
-from warren.live.verifying import FIRST, Verifier, _drawn
+from warren.live.verifying import FIRST, Verifier, drawn
 from warren.live.wire import Spot
 from warren.model.events import JobFailed
+from warren.model.plan import Assignment
 
 SPOT = Spot("", 0, 8, 4, 0)
 
@@ -64,10 +65,10 @@ def test_the_first_tasks_that_can_tell_are_computed_again_then_a_share() -> None
 
 
 def test_a_share_of_the_tasks_is_drawn_the_same_in_every_run() -> None:
-    drawn = [round_no for round_no in range(20_000) if _drawn(work(round_no), 0.01)]
-    assert 150 < len(drawn) < 250
-    assert not any(_drawn(work(round_no), 0.0) for round_no in range(100))
-    assert all(_drawn(work(round_no), 1.0) for round_no in range(100))
+    taken = [round_no for round_no in range(20_000) if drawn(0, round_no, 0, 0.01)]
+    assert 150 < len(taken) < 250
+    assert not any(drawn(0, round_no, 0, 0.0) for round_no in range(100))
+    assert all(drawn(0, round_no, 0, 1.0) for round_no in range(100))
 
 
 def test_a_task_waits_for_its_verifier_unless_its_time_is_fixed() -> None:
@@ -137,6 +138,19 @@ def test_an_app_that_keeps_something_or_looks_at_the_clock_fails_with_a_tensor_s
         assert "app is not deterministic: task" in failed.reason
         assert "ran twice, tensor '" in failed.reason
         assert "computed again" in failed.reason
+
+
+@pytest.mark.live
+def test_a_ring_s_tasks_are_computed_again_by_the_next_rank(tmp_path: Path) -> None:
+    jobs = [job(index, app, rounds=12, sync="ring") for index, app in enumerate(APPS)]
+    run, costs = world(tmp_path, jobs, 2)
+    whole = [Assignment(rank, one.index, 0, 12, (rank,)) for one in jobs for rank in (0, 1)]
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, whole)
+    assert ended(events) == {0: "finished", 1: "failed", 2: "failed", 3: "failed"}
+    for failed in of(events, JobFailed):
+        assert "app is not deterministic: task" in failed.reason
+        assert "ran twice, tensor '" in failed.reason
 
 
 @pytest.mark.live

@@ -76,6 +76,7 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
     counts the job's gangs, ``executor`` is the life of the device's one. Ranks find each other
     through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of this gang.
+    ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
     """
 
     folder: str
@@ -96,6 +97,7 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
     secret: bytes
     pads: PadTable
     rehearse: bool = False
+    verify: float = 0.0
     core: int | None = None
     memory: MemoryLimit | None = None
 

@@ -71,7 +71,7 @@ class Verifier:
             return
         if not work.unpadded and not self._desk.free(work.job):
             return  # its time is fixed, and must not contain that of building an app
-        if count < FIRST or _drawn(work, self._share):
+        if count < FIRST or drawn(work.job, work.round, work.shard, self._share):
             self._work, self._expected, self._began_ns = work, marks, 0
             self._begin()
 
@@ -123,7 +123,6 @@ class Verifier:
             self._work = None
 
 
-def _drawn(work: Work, share: float) -> bool:
-    """Whether a task is of the share: the same ones of a job in every run."""
-    text = f"{work.job} {work.round} {work.shard}"
-    return xxh3_64_intdigest(text.encode()) < share * 2.0**64
+def drawn(job: int, round_no: int, shard: int, share: float) -> bool:
+    """Tell whether a task is of the share: the same ones of a job in every run."""
+    return xxh3_64_intdigest(f"{job} {round_no} {shard}".encode()) < share * 2.0**64

@@ -244,6 +244,7 @@ class Gangs:
             secret=gang.secret,
             pads=self._pads.table(hands.run.cluster.type_of_device[device]),
             rehearse=hands.rehearse,
+            verify=hands.run.verify,
             core=self._crew.core(device),
             memory=hands.memory,
         )
