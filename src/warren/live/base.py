@@ -11,13 +11,14 @@ from typing import Final, Self
 
 from warren.core.ports import Restart
 from warren.live.agenda import Agenda
+from warren.live.child_limits import USERS
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet, Guard, ZygoteLost
 from warren.live.homes import Homes, homes_of
 from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
-from warren.live.processes import NoInterrupt
+from warren.live.processes import NoInterrupt, parents
 from warren.live.roles import Exited, Role
 from warren.live.scratch import free_path
 from warren.live.transport import Hub, Poller, controller_address, remove_folder
@@ -165,8 +166,13 @@ class BasePort(ABC):
         return self._fleet.session
 
     def processes(self) -> Mapping[int, Role]:
-        """Living processes forked for this run, by process id."""
-        return self._fleet.pids()
+        """Living processes forked for this run, by process id: who does the work of each role."""
+        forked, parent_of = self._fleet.pids(), parents()
+        below = {parent: pid for pid, parent in parent_of.items() if parent in forked}
+        return {
+            below.get(pid, pid) if isinstance(role, USERS) else pid: role
+            for pid, role in forked.items()
+        }
 
     @property
     def _hub(self) -> Hub:

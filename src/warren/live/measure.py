@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from warren.live.controller import LivePort
-from warren.live.processes import children_of
 from warren.live.roles import TrainerRole
 from warren.live.scratch import Scratch
 from warren.model.costs import CostTable
@@ -130,7 +129,7 @@ def _memory_bytes(port: LivePort, job: int) -> int:
     """Bytes that the job's trainer wrote to and shares with no other process."""
     for pid, role in port.processes().items():
         if isinstance(role, TrainerRole) and role.job.index == job:
-            return sum(map(_private_bytes, children_of(pid)))
+            return _private_bytes(pid)
     return 0
 
 

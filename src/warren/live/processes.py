@@ -89,18 +89,18 @@ def direct_output(path: str) -> None:
 
 def children() -> list[int]:
     """Children of this process, adopted ones included."""
-    return children_of(os.getpid())
+    me = os.getpid()
+    return [pid for pid, parent in parents().items() if parent == me]
 
 
-def children_of(parent: int) -> list[int]:
-    """Children of a process."""
-    found = []
+def parents() -> dict[int, int]:
+    """The parent of every process of this machine."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = (entry / "stat").read_text()
-                if int(stat.rpartition(")")[2].split()[1]) == parent:
-                    found.append(int(entry.name))
+                found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return found
 
 
