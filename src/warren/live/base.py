@@ -169,10 +169,9 @@ class BasePort(ABC):
         """Living processes forked for this run, by process id: who does the work of each role."""
         forked, parent_of = self._fleet.pids(), parents()
         below = {parent: pid for pid, parent in parent_of.items() if parent in forked}
-        return {
-            below.get(pid, pid) if isinstance(role, USERS) else pid: role
-            for pid, role in forked.items()
-        }
+        others = {pid: role for pid, role in forked.items() if not isinstance(role, USERS)}
+        users = {below[pid]: role for pid, role in forked.items() if pid in below}
+        return others | {pid: role for pid, role in users.items() if isinstance(role, USERS)}
 
     @property
     def _hub(self) -> Hub:
