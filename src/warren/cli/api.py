@@ -132,7 +132,7 @@ def run(
     what tasks took.
     """
     resolved = _resolve(run, place, history=history)
-    check_apps(resolved)
+    resolved = check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
     with OutputDir(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
         run_live(resolved, folder, Options(history=history))

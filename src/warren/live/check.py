@@ -11,6 +11,8 @@ from typing import Any, Final
 from warren.live.fleet import Fleet
 from warren.live.preload import libraries
 from warren.live.roles import ProbeRole
+from warren.live.training.imports import sources_of
+from warren.live.training.pins import APPS, save_pins
 from warren.live.transport import make_folder, remove_folder
 from warren.model.job import Job
 
@@ -57,7 +59,9 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     """
     folder = make_folder()
     try:
-        fleet = Fleet(folder, folder / "log", libraries(jobs, base))
+        sources = sources_of(jobs, base)
+        save_pins(folder / APPS, sources)
+        fleet = Fleet(folder, folder / "log", libraries(sources))
         try:
             numerics = fleet.await_zygote().numerics
             pairs = [

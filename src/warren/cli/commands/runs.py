@@ -73,7 +73,7 @@ def run_command(
     run = run_of(run_file, place, overrides, history=history)
     _say_size(run, events=True)
     with named_after(run_file, run):
-        check_apps(run)
+        run = check_apps(run)
         check_jitter(run)
         if dry_run:
             _show_resolved(run, out, json_)
