@@ -40,8 +40,8 @@ def with_apps(run: Run, jobs: Sequence[Job]) -> Run:
     return replace(run, sources=found)
 
 
-def check_apps(run: Run) -> Run:
-    """The run as ``with_apps`` gives it, if it can be trained.
+def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
+    """The run as ``with_apps`` gives it, if it can be trained; ``jobs``: only these are looked at.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def check_apps(run: Run) -> Run:
         For each job without an app, or whose app's file or class is missing; and for a cluster that
         charges switching, which only simulations do.
     """
-    jobs = run.workload.jobs
+    jobs = run.workload.jobs if jobs is None else jobs
     without = [job.name for job in jobs if job.app is None]
     problems = []
     if run.cluster.switching is not None:

@@ -50,7 +50,10 @@ class SourceReader:
         OSError
             If one of them cannot be read.
         """
-        path = Path(self._base, file).resolve()
+        try:
+            path = Path(self._base, file).resolve()
+        except (ValueError, RuntimeError) as error:  # a null byte, or links in a circle
+            raise OSError(str(error)) from None
         texts: dict[str, bytes] = {}
         todo = [path.name]
         while todo:
