@@ -21,6 +21,8 @@ from warren.live.preload import libraries
 from warren.live.processes import NoInterrupt, parents
 from warren.live.roles import Exited, Role
 from warren.live.scratch import free_path
+from warren.live.training.imports import sources_of
+from warren.live.training.pins import APPS, save_pins
 from warren.live.transport import Hub, Poller, controller_address, remove_folder
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
@@ -42,6 +44,8 @@ class BasePort(ABC):
         self._journal = Path(out_dir) / "journal"
         self._restart: Restart | None = None
         self._agenda = Agenda(self._jobs)
+        own = run.sources
+        self._sources = sources_of(self._jobs, run.base) if own is None else own
         emulate = run.cluster.emulate
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
@@ -95,13 +99,14 @@ class BasePort(ABC):
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
+        save_pins(self._folder / APPS, self._sources)
         self._start_fleet()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
     def _start_fleet(self) -> None:
         assert self._folder is not None
-        wanted = libraries(self._jobs, self._run.base)
+        wanted = libraries(self._sources)
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes

@@ -12,6 +12,8 @@ from warren.live.fleet import Fleet
 from warren.live.preload import libraries
 from warren.live.roles import ProbeRole
 from warren.live.scratch import Scratch
+from warren.live.training.imports import sources_of
+from warren.live.training.pins import APPS, save_pins
 from warren.model.job import Job
 
 _ROUNDS: Final = 3
@@ -56,7 +58,9 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
         If the processes cannot be started.
     """
     with Scratch() as folder:
-        fleet = Fleet(folder, folder / "log", libraries(jobs, base))
+        sources = sources_of(jobs, base)
+        save_pins(folder / APPS, sources)
+        fleet = Fleet(folder, folder / "log", libraries(sources))
         try:
             numerics = fleet.await_zygote().numerics
             pairs = [

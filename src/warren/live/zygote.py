@@ -51,6 +51,8 @@ from warren.live.roles import (
     Role,
     ZygoteReady,
 )
+from warren.live.training.load import use_pinned
+from warren.live.training.pins import APPS, load_pins
 from warren.live.transport import remove_folder
 
 ROLES: Final = {
@@ -77,6 +79,7 @@ def main() -> None:
     set_name("warren-zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     numerics, first = _warm_up(preload), os.getpid()
+    _take_apps(Path(folder, APPS))
     fd, place = _spread(hosts)
     above = parent if os.getpid() == first else first
     # From now on a parent's death must leave time to end the children of children too.
@@ -232,6 +235,12 @@ def _warm_up(preload: Sequence[str]) -> str:
     gc.collect()
     gc.freeze()
     return numerics.numerics_class()
+
+
+def _take_apps(folder: Path) -> None:
+    """The texts of the run's apps, for all children; where there are none, they read files."""
+    if folder.is_dir():
+        use_pinned(load_pins(folder)[-1])
 
 
 def _one_step() -> None:
