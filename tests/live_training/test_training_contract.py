@@ -41,7 +41,9 @@ class Extra(nn.Linear):
 SERVER = {
     "must give a torch.nn.Module, not int": {"model": lambda self: 3},
     "'weight' has no shape yet": {"model": lambda self: nn.LazyLinear(3)},
-    "extra state '_extra_state' is not a tensor": {"model": lambda self: Extra(3, 1)},
+    "extra state '_extra_state' is neither parameter nor buffer": {
+        "model": lambda self: Extra(3, 1)
+    },
     "LBFGS.step needs a closure": {"optimizer": lambda self, ps: LBFGS(p for _, p in ps)},
     "Adam must be built with fused=False": {"optimizer": lambda self, ps: Adam(ps, fused=True)},
     "must give a torch.optim.Optimizer, not NoneType": {"optimizer": lambda self, ps: None},

@@ -47,6 +47,7 @@ class TorchApp:
     """
 
     separable: ClassVar[bool] = False
+    scratch: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, **params: Any) -> None:
         for name, value in {**declared(type(self)), **params}.items():

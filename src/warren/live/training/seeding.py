@@ -28,6 +28,16 @@ def seed_dataset(seed: int) -> None:
     _set_generators(f"dataset {seed}")
 
 
+def seed_optimizer(seed: int) -> None:
+    """Set the generators for ``app.optimizer()``."""
+    _set_generators(f"optimizer {seed}")
+
+
+def seed_schedule(seed: int) -> None:
+    """Set the generators for ``app.schedule()``."""
+    _set_generators(f"schedule {seed}")
+
+
 def stream_key(seed: int, epoch: int) -> int:
     """The 128-bit key of one epoch's permutation."""
     return int.from_bytes(_hash(f"epoch {seed} {epoch}")[:16], "little")
