@@ -58,6 +58,7 @@ class Tiny(TorchApp):
 
 class Raises(Tiny):
     calls = 0
+    scratch = ("self.calls",)
 
     def loss(self, model, batch):
         self.calls += 1

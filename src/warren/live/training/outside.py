@@ -45,19 +45,19 @@ class Outside:
 
     def __init__(self, built: Built, *, copied: bool = True) -> None:
         self._built = built
-        self.first = reachable(built, copied=copied)
-        self._holders = {id(kept.holder) for kept in self.first.values()}
+        reached = reachable(built, copied=copied)
+        self.first, self._holders = reached.found, reached.holders
         self._before: Mapping[str, Kept] = {}
         self._hidden: list[tuple[Any, Any, Any]] = []
         self.left: dict[str, Kept] = {}
 
     def begin(self) -> None:
         """Look at what is kept now."""
-        self._before = reachable(self._built)
+        self._before = reachable(self._built).found
 
     def note(self) -> tuple[list[Kept], Mapping[str, Kept]]:
         """What was replaced, written, added or taken away since ``begin``; and all there is."""
-        found = reachable(self._built)
+        found = reachable(self._built).found
         changed = [found.get(name) or self._before[name] for name in _changed(self._before, found)]
         for one in changed:
             if one.name in self.first or id(one.holder) in self._holders:

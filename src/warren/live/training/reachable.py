@@ -12,6 +12,7 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -36,22 +37,31 @@ _ITEMS: Final = 1000
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
 
 
-def reachable(built: Built, *, copied: bool = False) -> dict[str, Kept]:
-    """What is kept now, by a name such as ``self.rng``, ``model.0.mean`` or ``dataset.seen``.
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """``found``: what is kept, by a name such as ``self.rng``, ``model.0.mean``, ``dataset.seen``.
 
-    ``copied``: with what is needed to put it back.
+    ``holders``: the dicts, lists, classes and cells that were looked through, by identity.
     """
+
+    found: dict[str, Kept]
+    holders: dict[int, Any]
+
+
+def reachable(built: Built, *, copied: bool = False) -> Reached:
+    """What is kept now; ``copied``: with what is needed to put it back."""
     walk = _Walk(built, copied)
     for path, module in built.model.named_modules():
         walk.attributes(f"model.{path}" if path else "model", module, depth=0)
     walk.take("dataset", {}, "dataset", built.dataset, 0)
     walk.attributes("self", built.app, depth=0)
-    return walk.found
+    return Reached(walk.found, walk.holders)
 
 
 class _Walk:
     def __init__(self, built: Built, copied: bool) -> None:
         self.found: dict[str, Kept] = {}
+        self.holders: dict[int, Any] = {}
         self._copied = copied
         self._scratch = built.app.scratch
         self._seen: set[int] = set()
@@ -109,6 +119,7 @@ class _Walk:
         self.enter(name, value, depth + 1)
 
     def _items(self, name: str, items: Mapping[Any, Any], holder: Any, depth: int) -> None:
+        self.holders[id(holder)] = holder
         for key in sorted(items, key=str):  # in an order that does not change
             if not str(key).startswith("__"):
                 self.take(f"{name}.{key}", holder, key, items[key], depth)
@@ -117,6 +128,7 @@ class _Walk:
         if id(value) in self._seen or len(value) > _ITEMS:
             return
         self._seen.add(id(value))
+        self.holders[id(value)] = value
         pairs: Iterable[tuple[Any, Any]] = enumerate(value)
         if isinstance(value, dict):
             pairs = sorted(value.items(), key=lambda pair: str(pair[0]))
@@ -128,6 +140,7 @@ class _Walk:
         if id(kind) in self._seen or not self._is_users(kind) or issubclass(kind, Enum):
             return
         self._seen.add(id(kind))
+        self.holders[id(kind)] = kind
         for key in sorted(vars(kind)):
             value = vars(kind)[key]
             if isinstance(value, FunctionType):
@@ -140,11 +153,13 @@ class _Walk:
         if id(value) in self._seen or not self._is_near(value.__globals__):
             return
         self._seen.add(id(value))
-        for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+        cells = value.__closure__ or ()
+        for variable, cell in zip(value.__code__.co_freevars, cells, strict=True):
             if variable != "__class__" and _filled(cell):
                 inside = f"{name}.{variable}"
                 self.take(inside, cell, "cell_contents", cell.cell_contents, depth)
-        self._items(name, vars(value), vars(value), depth)
+        if own := vars(value):
+            self._items(name, own, own, depth)
         for one in value.__defaults__ or ():
             self.enter(name, one, depth)
         self._globals(value.__globals__, depth)
@@ -153,6 +168,7 @@ class _Walk:
         if id(values) in self._seen:
             return
         self._seen.add(id(values))
+        self.holders[id(values)] = values
         prefix = "" if values.get("__name__") == self._module else f"{values.get('__name__')}."
         for key in sorted(values):
             value = values[key]
@@ -172,10 +188,11 @@ class _Walk:
     def _is_users(self, kind: type) -> bool:
         if kind.__module__ == self._module:
             return True
+        if kind.__module__ in ("builtins", "typing", TorchApp.__module__):
+            return False
         module = sys.modules.get(kind.__module__)
-        if module is None:  # a file beside the app's: it is forgotten once it is loaded
-            return kind not in (object, TorchApp)
-        return self._is_near(vars(module))
+        # A file beside the app's is forgotten once it is loaded.
+        return module is None or self._is_near(vars(module))
 
     def _is_near(self, values: Mapping[str, Any]) -> bool:
         """Whether these are the globals of the app's file, or of one beside or below it."""

@@ -36,9 +36,8 @@ _LARGE_BYTES: Final = 1 << 16
 class Replica:
     """Model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
 
-    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps. ``runner``:
-    of a rank of a ring. Other ranks have the same whole, step it as this one does, and do not
-    evaluate it.
+    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
+    ``runner``: of a rank of a ring; other ranks have the same whole and step it as this one does.
     """
 
     def __init__(
