@@ -40,8 +40,8 @@ class Ended:
 
 
 def zoo_job(app: str, **fields: Any) -> Job:
-    """Five rounds of three tasks; ``app`` is ``file.py:Class``."""
-    standard = {"index": 0, "name": app.partition(":")[2], "scale": 3, "rounds": 5, "batch": 4}
+    """Four rounds of three tasks; ``app`` is ``file.py:Class``."""
+    standard = {"index": 0, "name": app.partition(":")[2], "scale": 3, "rounds": 4, "batch": 4}
     return Job(**{**standard, "seed": 7, "evaluate": Evaluate(every=2), "app": app, **fields})
 
 

@@ -108,9 +108,7 @@ TABLE: Final = [
         "draws from 'self.rng'",
     ),
     Kind("a counter of steps", "keeping.py:Counter", TASK, "changes 'self.steps'"),
-    Kind(
-        "one that the first task makes", "keeping.py:LateCounter", TASK, "changes 'self.steps'"
-    ),
+    Kind("one that the first task makes", "keeping.py:LateCounter", TASK, "changes 'self.steps'"),
     Kind("a global one", "keeping.py:GlobalCounter", TASK, "changes 'calls'"),
     Kind("one of the class", "keeping.py:ClassCounter", TASK, "changes 'ClassCounter.steps'"),
     Kind("one that a function closes over", "keeping.py:ClosedOver", TASK, "'self.more.count'"),

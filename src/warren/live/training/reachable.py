@@ -153,8 +153,8 @@ class _Walk:
         if id(value) in self._seen or not self._is_near(value.__globals__):
             return
         self._seen.add(id(value))
-        cells = value.__closure__ or ()
-        for variable, cell in zip(value.__code__.co_freevars, cells, strict=True):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        for variable, cell in cells if value.__closure__ else ():
             if variable != "__class__" and _filled(cell):
                 inside = f"{name}.{variable}"
                 self.take(inside, cell, "cell_contents", cell.cell_contents, depth)
@@ -196,9 +196,10 @@ class _Walk:
 
     def _is_near(self, values: Mapping[str, Any]) -> bool:
         """Whether these are the globals of the app's file, or of one beside or below it."""
-        return values.get("__name__") == self._module or _is_below(
-            self._folder, values.get("__file__")
-        )
+        if values.get("__name__") == self._module:
+            return True
+        file = values.get("__file__")
+        return isinstance(file, str) and bool(self._folder) and _is_below(self._folder, file)
 
 
 def _filled(cell: Any) -> bool:
@@ -210,15 +211,13 @@ def _filled(cell: Any) -> bool:
 
 
 @functools.cache
-def _is_below(folder: Path | None, file: object) -> bool:
-    if folder is None or not isinstance(file, str):
-        return False
+def _is_below(folder: str, file: str) -> bool:
     path = Path(file)
     ours = path.is_relative_to(Path(warren.__file__).parent)
     return path.is_relative_to(folder) and "site-packages" not in path.parts and not ours
 
 
-def _home(app: type[TorchApp]) -> tuple[Path | None, str]:
+def _home(app: type[TorchApp]) -> tuple[str, str]:
     """The folder of an app's file, and the name of its module."""
     file = getattr(sys.modules.get(app.__module__), "__file__", None)
-    return None if file is None else Path(file).parent, app.__module__
+    return "" if file is None else str(Path(file).parent), app.__module__
