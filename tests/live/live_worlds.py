@@ -136,34 +136,6 @@ class Forks(Tiny):
         return super().model()
 
 
-class Counting(torch.optim.SGD):
-    # counts its steps where no checkpoint has them
-
-    steps = 0
-
-    def step(self, closure=None):
-        self.steps += 1
-        for group in self.param_groups:
-            group["lr"] = 0.1 / self.steps
-        return super().step(closure)
-
-
-class LosesSteps(Tiny):
-    def optimizer(self, named_parameters):
-        return Counting([p for _, p in named_parameters], lr=0.1)
-
-
-class LosesBest(Tiny):
-    # says that no metric depends on what it keeps
-
-    best = 1e9
-    scratch = ("self.best",)
-
-    def evaluate(self, model):
-        self.best = min(self.best, super().evaluate(model)["mse"]) / 2
-        return {"mse": self.best}
-
-
 class Random(Tiny):
     def loss(self, model, batch):
         return super().loss(model, batch) * (1 + int.from_bytes(os.urandom(2), "little") / 1e6)

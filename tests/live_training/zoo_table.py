@@ -9,7 +9,7 @@ SAME: Final = "same bits in every engine"
 ONE_SERVER: Final = "same bits; refused with several servers"
 BUILT: Final = "refused as soon as it is built"
 TASK: Final = "refused at a task or an evaluation"
-ONCE_MORE: Final = "found where a task runs twice"
+ONCE_MORE: Final = "found by `warren check`, or where a live run computes something again"
 
 
 class Kind(NamedTuple):
@@ -135,7 +135,9 @@ TABLE: Final = [
         TASK,
         "draws what it keeps in 'self.noise'",
     ),
-    Kind("wall-clock time in `loss()`", "keeping.py:WallClock", ONCE_MORE),
+    Kind("wall-clock time in `loss()`", "hidden.py:WallClock", ONCE_MORE),
+    Kind("an optimiser that counts where no checkpoint sees it", "hidden.py:LosesSteps", ONCE_MORE),
+    Kind("wrong names in `scratch`", "hidden.py:LosesBest", ONCE_MORE),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -226,10 +225,3 @@ class Table(Base):
         out = model(nn.functional.dropout(x + self.table, 0.1))
         model.last, self.last = out.detach(), float(out.detach().mean())
         return nn.functional.mse_loss(out * self.by_size[some], y)
-
-
-class WallClock(Base):
-    """Nothing of it is kept, so only the same task once more can show it."""
-
-    def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        return super().loss(model, batch) * (1 + time.monotonic_ns() % 997 / 1000)
