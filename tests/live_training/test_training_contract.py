@@ -172,6 +172,14 @@ def test_all_forms_of_data_train_to_the_same_bits(form: str) -> None:
     assert train(make(), a_job()).digest == expected
 
 
+def test_scratch_is_a_tuple_of_names() -> None:
+    for start in (ParameterStore, train):
+        with pytest.raises(
+            SpecError, match=r"scratch: must be a tuple of names .* not 'self.calls'"
+        ):
+            start(_with(scratch="self.calls"), a_job())
+
+
 def test_the_default_optimizer_is_plain_sgd() -> None:
     own = _with(optimizer=lambda self, ps: SGD(ps, lr=0.1, fused=False))
     assert train(own, a_job()).digest == train(Points(), a_job()).digest

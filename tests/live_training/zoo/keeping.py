@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 from zoo_base import Base
+from zoo_noise import noise
 
 calls = 0
 
@@ -40,6 +43,40 @@ class TorchGenerator(Base):
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         x, y = batch
         return super().loss(model, (x + torch.randn(x.shape, generator=self.rng), y))
+
+
+class NeighboursGenerator(Base):
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        return super().loss(model, batch) * (1 + noise())
+
+
+class Queue(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lasts: deque[Tensor] = deque([torch.ones(4)], maxlen=2)
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        self.lasts.append(batch[0].mean(0))
+        return super().loss(model, (batch[0] - self.lasts[0], batch[1]))
+
+
+class Reseeds(Base):
+    """Its generators are left somewhere, but always at the same place."""
+
+    def dataset(self) -> Any:
+        self.all = [np.random.RandomState(1), random.Random(1), torch.Generator()]
+        self.memory = torch.zeros(3)
+        return super().dataset()
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        x, y = batch
+        of_numpy, of_python, of_torch = self.all
+        of_numpy.seed(7)
+        of_python.seed(7)
+        of_torch.manual_seed(7)
+        self.memory.fill_(of_numpy.normal() + of_python.random() + of_torch.initial_seed())
+        x = x + torch.randn(x.shape, generator=of_torch) + self.memory[0]
+        return super().loss(model, (x, y))
 
 
 class Counter(Base):
@@ -214,14 +251,16 @@ class Table(Base):
         self.table: Any = None
         self.ready = False
         self.by_size: dict[int, Tensor] = {}
+        self.rows: list[Tensor] = []
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         x, y = batch
         if not self.ready:
             self.table, self.ready = torch.arange(4.0) / 4, True
+            self.rows.extend(self.table)
         some = 4 + int(x[0, 0] > 0)
         if some not in self.by_size:
             self.by_size[some] = torch.full((1,), float(some))
         out = model(nn.functional.dropout(x + self.table, 0.1))
         model.last, self.last = out.detach(), float(out.detach().mean())
-        return nn.functional.mse_loss(out * self.by_size[some], y)
+        return nn.functional.mse_loss(out * self.by_size[some] + self.rows[1], y)

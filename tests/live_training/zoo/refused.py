@@ -46,6 +46,38 @@ class Registers(Base):
         return super().loss(model, batch)
 
 
+class Fills(Base):
+    """A buffer that is there by name only until the first forward pass."""
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        model.register_buffer("seen", None)
+        return model
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        model.seen = torch.ones(1)
+        return super().loss(model, batch)
+
+
+class Counted(Base):
+    def model(self) -> nn.Module:
+        model = super().model()
+        model.register_buffer("seen", torch.ones(1))
+        return model
+
+
+class Empties(Counted):
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        model.seen = None
+        return super().loss(model, batch)
+
+
+class Lengthens(Counted):
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        model.seen = torch.cat([model.seen, torch.ones(1)])
+        return super().loss(model, batch)
+
+
 class Grows(Base):
     """Registers a parameter at its first forward pass."""
 

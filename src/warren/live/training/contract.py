@@ -28,6 +28,9 @@ def refuse(job: Job, field: str, message: str) -> SpecError:
 
 def check_job(app: TorchApp, job: Job) -> None:
     """Refuse a job that could not end, or that evaluates an app that cannot be evaluated."""
+    if not isinstance(app.scratch, tuple) or not all(isinstance(one, str) for one in app.scratch):
+        message = f'must be a tuple of names such as ("self.calls",), not {app.scratch!r}'
+        raise refuse(job, "scratch", message)
     evaluates = job.evaluate is not None or job.stop is not None
     says = type(app).finished is not TorchApp.finished
     if job.rounds is None and job.stop is None and not (says and evaluates):

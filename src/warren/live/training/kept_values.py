@@ -21,6 +21,7 @@ _HASHED_BYTES: Final = 1 << 26
 """Larger arrays are only known by which object they are: they have no version."""
 _LISTED: Final = 1000
 """Of longer lists and sets only the length counts."""
+_ITEMS: Final = (dict, list, tuple, deque)
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
 GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 
@@ -52,6 +53,16 @@ def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> Kept:
     return Kept(name=name, holder=holder, key=key, value=value, mark=_mark(value), copy=copy)
 
 
+def now(kept: Kept) -> Kept | None:
+    """The same place as it is now, to be put back; None where nothing is there."""
+    holder, key = kept.holder, kept.key
+    try:
+        value = holder[key] if isinstance(holder, _ITEMS) else getattr(holder, key)
+    except (LookupError, AttributeError, ValueError):
+        return None
+    return keep(kept.name, holder, key, value, copied=True)
+
+
 def content(value: Any) -> object:
     """What is in a value: equal for equal work, whichever object holds it."""
     if isinstance(value, PLAIN):
@@ -71,7 +82,7 @@ def content(value: Any) -> object:
 
 def put_back(kept: Kept) -> None:
     """Bind the value again where it was, with the content that it had."""
-    bind(kept.holder, kept.key, kept.value)
+    _bind(kept.holder, kept.key, kept.value)
     value, copy = kept.value, kept.copy
     if copy is None or _mark(value) == kept.mark:
         return
@@ -89,9 +100,9 @@ def put_back(kept: Kept) -> None:
         (value.extend if isinstance(value, deque) else value.update)(copy)
 
 
-def bind(holder: Any, key: Any, value: Any) -> None:
+def _bind(holder: Any, key: Any, value: Any) -> None:
     """Put a value under a key."""
-    if isinstance(holder, dict | list):
+    if isinstance(holder, dict | list | deque):
         holder[key] = value
     elif not isinstance(holder, tuple):
         setattr(holder, key, value)
@@ -127,7 +138,9 @@ def _copy(value: Any) -> Any:
         return _get_state(value)
     if isinstance(value, list | deque | set):
         return list(value)
-    if isinstance(value, Tensor) and value.nbytes <= _COPIED_BYTES:
+    if isinstance(value, Tensor) and value.layout is torch.strided:
+        if value.nbytes > _COPIED_BYTES:
+            return None
         return value.detach().clone()
     if isinstance(value, np.ndarray) and value.nbytes <= _COPIED_BYTES:
         return value.copy()
@@ -139,7 +152,7 @@ def _plain(value: Any) -> object:
 
 
 def _bytes_mark(tensor: Tensor) -> object:
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
         return None
     whole = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return xxh3_64_intdigest(whole.view(torch.uint8).numpy().data)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from torch import Tensor
@@ -22,8 +22,8 @@ from warren.live.training.kept_values import (
     GENERATORS,
     PLAIN,
     Kept,
-    bind,
     content,
+    now,
     put_back,
     unbind,
 )
@@ -34,7 +34,6 @@ from warren.model.job import Job
 
 _TASKS: Final = 3
 """So many tasks of each process are looked at; later ones cost nothing."""
-_ABSENT: Final = object()
 
 
 class Outside:
@@ -48,7 +47,7 @@ class Outside:
         reached = reachable(built, copied=copied)
         self.first, self._holders = reached.found, reached.holders
         self._before: Mapping[str, Kept] = {}
-        self._hidden: list[tuple[Any, Any, Any]] = []
+        self._hidden: list[tuple[Kept, Kept | None]] = []
         self.left: dict[str, Kept] = {}
 
     def begin(self) -> None:
@@ -75,21 +74,20 @@ class Outside:
 
     def hide(self) -> None:
         """Undo it until ``show``, for code that runs in another process elsewhere."""
-        self._hidden = [
-            (kept.holder, kept.key, _at(kept.holder, kept.key)) for kept in self.left.values()
-        ]
+        self._hidden = [(self.left[name], now(self.left[name])) for name in sorted(self.left)]
         self.undo()
 
     def show(self) -> None:
         """Put back what was hidden."""
-        for holder, key, value in self._hidden:
-            unbind(holder, key) if value is _ABSENT else bind(holder, key, value)
+        for kept, then in self._hidden:
+            unbind(kept.holder, kept.key) if then is None else put_back(then)
         self._hidden = []
 
     def forget_rest(self) -> None:
         """Keep what ``hide`` and ``show`` need of what has been left so far, and no more."""
         self.first = {name: one for name, one in self.first.items() if name in self.left}
         self.left = {name: replace(one, value=None) for name, one in self.left.items()}
+        self._holders = {}
 
 
 class OutsideTasks:
@@ -180,11 +178,3 @@ def _changed(before: Mapping[str, Kept], after: Mapping[str, Kept]) -> list[str]
     return gone + [
         name for name, kept in after.items() if name not in before or before[name].mark != kept.mark
     ]
-
-
-def _at(holder: Any, key: Any) -> Any:
-    if isinstance(holder, dict):
-        return holder.get(key, _ABSENT)
-    if isinstance(holder, list | tuple):
-        return holder[key] if key < len(holder) else _ABSENT
-    return getattr(holder, key, _ABSENT)

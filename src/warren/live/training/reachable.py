@@ -81,6 +81,8 @@ class _Walk:
             state = () if id(value) in self._trained else (value._parameters, value._buffers)
             for part in (*state, value._modules):
                 self._items(name, part, part, depth)
+            for hook in (*value._forward_pre_hooks.values(), *value._forward_hooks.values()):
+                self.enter(f"{name}.hook", hook, depth)
         self._items(name, own, vars(value), depth)
         for kind in type(value).__mro__:
             if self._is_users(kind):

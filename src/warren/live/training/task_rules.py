@@ -35,6 +35,7 @@ class TaskRules:
         self._model, self._job = built.model, job
         found = dict(built.model.named_parameters())
         self._names, self._params = list(found), list(found.values())
+        buffers = dict(built.model.named_buffers())
         modules = dict(built.model.named_modules())
         self._at = [(modules[path]._parameters, leaf) for path, leaf in map(_split, self._names)]
         self._trained = [parameter.requires_grad for parameter in self._params]
@@ -44,7 +45,12 @@ class TaskRules:
             for part in (module._parameters, module._buffers, module._modules)
         ]
         self._sizes = list(map(len, self._parts))
-        self._known = frozenset(tensors(built.model))
+        self._buffers = [(modules[path]._buffers, leaf) for path, leaf in map(_split, buffers)]
+        self._built = list(buffers.values())
+        self._empty = [
+            (part, leaf) for part in self._parts for leaf, one in part.items() if one is None
+        ]
+        self._known = tensors(built.model)
         self._versions: list[int] = []
         self._tasks = 0
         self._outside = OutsideTasks(built, job)
@@ -87,6 +93,8 @@ class TaskRules:
             and [parameter.requires_grad for parameter in params] == self._trained
             and list(map(len, self._parts)) == self._sizes
             and all(map(is_, [place.get(leaf) for place, leaf in self._at], params))
+            and all(place.get(leaf) is None for place, leaf in self._empty)
+            and all(map(_fits, [place.get(leaf) for place, leaf in self._buffers], self._built))
         )
         if not same:
             self._refuse_changed()
@@ -102,9 +110,15 @@ class TaskRules:
 
     def _refuse_changed(self) -> NoReturn:
         now = tensors(self._model)
-        for name in now.keys() - self._known:
+        for name in sorted(now.keys() - self._known.keys()):
             kind = "parameter" if isinstance(now[name], nn.Parameter) else "buffer"
             raise self._refuse(f"registers {kind} {name!r}; register it in model()")
+        for name in sorted(self._known.keys() - now.keys()):
+            raise self._refuse(f"takes {name!r} away from the model")
+        for name, tensor in now.items():
+            if not _fits(tensor, built := self._known[name]):
+                one, other = (f"{t.dtype} {tuple(t.shape)}" for t in (built, tensor))
+                raise refuse(self._job, name, f"changed from {one} to {other} during a task")
         for name, parameter, version, trained in zip(
             self._names, self._params, self._versions, self._trained, strict=True
         ):
@@ -139,6 +153,12 @@ class _Unseen:
         name, job = self.__dict__["_what"]
         message = f"reads {key!r} of 'self.{name}', which steps at the barrier, where no task runs"
         raise refuse(job, "loss()", message)
+
+
+def _fits(now: Tensor | None, built: Tensor) -> bool:
+    if now is built:
+        return True
+    return now is not None and (now.shape, now.dtype) == (built.shape, built.dtype)
 
 
 def _split(name: str) -> tuple[str, str]:
