@@ -1,4 +1,7 @@
-"""A planted fault: an app whose tasks depend on how many its process has computed before."""
+"""A planted fault: an app whose tasks depend on how many its process has computed before.
+
+It says that they do not (``scratch``), so that only computing a task again can show it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ class Counts(TorchApp):
     """The gradient of the last bias, and of nothing else, grows with a count in the process."""
 
     computed: ClassVar[int] = 0
+    scratch: ClassVar[tuple[str, ...]] = ("Counts.computed",)
 
     def model(self) -> nn.Module:
         """Two layers."""

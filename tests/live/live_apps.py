@@ -40,6 +40,7 @@ class Tiny(TorchApp):
 
 class Raises(Tiny):
     calls = 0
+    scratch = ("self.calls",)
 
     def loss(self, model, batch):
         self.calls += 1
@@ -137,6 +138,7 @@ class Forks(Tiny):
 
 class Counts(Tiny):
     calls = 0
+    scratch = ("Counts.calls",)  # it says so, and it is not true
 
     def loss(self, model, batch):
         Counts.calls += 1

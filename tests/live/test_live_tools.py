@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from warren.model.job import Evaluate
 from warren.policy.place.registry import place_policy
 
 pytestmark = pytest.mark.live
+PLANTED = Path(__file__).parents[2] / "experiments" / "spine" / "nondeterministic.py"
+HIDDEN = Path(__file__).parents[1] / "live_training" / "zoo" / "hidden.py"
 
 
 def test_measured_seconds_are_those_of_the_app(tmp_path: Path) -> None:
@@ -39,8 +42,13 @@ def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Pa
         job(1, evaluate=Evaluate(every=1)),
         job(2, "RaisesAtBirth"),
         job(3, "Dies"),
+        replace(job(4), app=f"{PLANTED}:Counts"),
+        *(
+            replace(job(5 + at, evaluate=Evaluate(every=1)), app=f"{HIDDEN}:{kind}")
+            for at, kind in enumerate(("WallClock", "LosesSteps", "LosesBest"))
+        ),
     ]
-    differs, sound, raises, dies = check_jobs(jobs, str(tmp_path))
+    differs, sound, raises, dies, counts, clock, steps, best = check_jobs(jobs, str(tmp_path))
     assert (differs.same, differs.where, differs.tensor) == (False, "task 0 of round 0", "0.weight")
     assert "not deterministic" in differs.sentence
     assert (sound.same, sound.tasks, sound.error) == (True, 6, "")
@@ -48,6 +56,10 @@ def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Pa
     assert (raises.same, dies.same) == (False, False)
     assert "OSError: no such data" in raises.error
     assert "killed by SIGKILL" in dies.error
+    assert (counts.where, counts.tensor) == ("task 0 of round 0", "2.bias")
+    assert (steps.same, steps.where) == (False, "the state after round 1")
+    assert (best.same, best.where) == (False, "the loss or a metric of the state after round 0")
+    assert (clock.where, clock.tensor) == ("task 0 of round 0", "0.weight")
 
 
 def test_the_core_runs_an_online_policy_on_real_processes(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ class Subclass(Tensor):
 
 
 class OfSamples(MixedApp):
+    scratch = ("dataset.asked",)
+
     def dataset(self) -> Any:
         return Noisy()
 

@@ -41,7 +41,9 @@ class Extra(nn.Linear):
 SERVER = {
     "must give a torch.nn.Module, not int": {"model": lambda self: 3},
     "'weight' has no shape yet": {"model": lambda self: nn.LazyLinear(3)},
-    "extra state '_extra_state' is not a tensor": {"model": lambda self: Extra(3, 1)},
+    "extra state '_extra_state' is neither parameter nor buffer": {
+        "model": lambda self: Extra(3, 1)
+    },
     "LBFGS.step needs a closure": {"optimizer": lambda self, ps: LBFGS(p for _, p in ps)},
     "Adam must be built with fused=False": {"optimizer": lambda self, ps: Adam(ps, fused=True)},
     "must give a torch.optim.Optimizer, not NoneType": {"optimizer": lambda self, ps: None},
@@ -168,6 +170,14 @@ def test_all_forms_of_data_train_to_the_same_bits(form: str) -> None:
     expected = train(Points(), a_job()).digest
     assert serve(make, a_job())[0].digest() == expected
     assert train(make(), a_job()).digest == expected
+
+
+def test_scratch_is_a_tuple_of_names() -> None:
+    for start in (ParameterStore, train):
+        with pytest.raises(
+            SpecError, match=r"scratch: must be a tuple of names .* not 'self.calls'"
+        ):
+            start(_with(scratch="self.calls"), a_job())
 
 
 def test_the_default_optimizer_is_plain_sgd() -> None:

@@ -32,8 +32,12 @@ class TorchApp:
 
     Rules that follow from the promise "same job, any schedule, same bits":
 
+    - ``model()``, ``dataset()``, ``optimizer()`` and ``schedule()`` are called in this order,
+      once in every process that trains or serves the job.
     - Randomness comes from the global generators of ``random``, ``numpy`` and ``torch``; they
-      are reseeded before ``model()``, before ``dataset()``, before each task and at each barrier.
+      are reseeded before each of these four, before each task and at each barrier.
+    - A task may change gradients and buffers of the model. Parameters written in ``loss``, and
+      values kept elsewhere that make a task depend on those before it, are refused by name.
     - What a task changes in the model and the next task needs must be a buffer. Float buffers
       are averaged over the tasks of a round, integer buffers are taken from task 0. Keep
       constants out of float buffers: the average of equal numbers may differ in the last bit.
@@ -44,22 +48,27 @@ class TorchApp:
     A job may have several parameter servers, each with some of the tensors. ``separable = True``
     says that an optimiser of your own may be split so: that it steps each tensor by its own
     gradient and state alone, and draws no random numbers. Those of ``torch.optim`` are known.
+
+    ``scratch`` names what the app keeps that no result depends on, such as counters for its log:
+    ``("self.calls", "model.seen", "dataset.asked", "Net.calls", "a_global")``.
     """
 
     separable: ClassVar[bool] = False
+    scratch: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, **params: Any) -> None:
         for name, value in {**declared(type(self)), **params}.items():
             setattr(self, name, value)
 
     def model(self) -> nn.Module:
-        """The untrained network. Called once a process, right after seeding."""
+        """The untrained network. Called first."""
         raise NotImplementedError(f"{type(self).__name__} must define model()")
 
     def dataset(self) -> Any:
         """A map-style ``Dataset``, a tensor, or a tuple or dict of tensors of equal length.
 
-        A batch is then what ``default_collate`` gives, a tensor, a tuple or a dict.
+        A batch is then what ``default_collate`` gives, a tensor, a tuple or a dict. Servers call
+        it too, so that ``evaluate`` finds what it sets.
         """
         raise NotImplementedError(f"{type(self).__name__} must define dataset()")
 

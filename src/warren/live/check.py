@@ -1,4 +1,8 @@
-"""``warren check JOB``: is the app deterministic? The same tasks in two fresh processes."""
+"""``warren check JOB``: is the app deterministic? The same tasks in two fresh processes.
+
+The second one computes them in another order, after tasks of other rounds, and goes on from a
+checkpoint in the middle, as a run may that is scheduled otherwise.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +43,14 @@ class CheckReport:
         if self.error:
             return f"{self.job}: the app failed: {self.error}"
         if self.same:
-            return f"{self.job}: {self.tasks} tasks gave the same bits in two processes"
+            tasks = f"{self.tasks} tasks gave the same bits in two processes"
+            return f"{self.job}: {tasks}, the second in another order, from a checkpoint"
         tensor = f" in tensor {self.tensor!r}" if self.tensor else ""
         return f"{self.job}: the app is not deterministic: {self.where} differs{tensor}"
 
 
 def check_job(job: Job, base: str, rounds: int = _ROUNDS) -> CheckReport:
-    """Compute the first ``rounds`` rounds of a job twice and compare every intermediate result."""
+    """Compute the first ``rounds`` rounds of a job twice and compare every result on the way."""
     return check_jobs([job], base, rounds)[0]
 
 
@@ -64,7 +69,10 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
         try:
             numerics = fleet.await_zygote().numerics
             pairs = [
-                [_probe(fleet, folder, job, base, rounds, f"{at}{one}") for one in "ab"]
+                [
+                    _probe(fleet, job, (base, rounds), folder / f"{at}{disturbed}", disturbed)
+                    for disturbed in (False, True)
+                ]
                 for at, job in enumerate(jobs)
             ]
         finally:
@@ -73,11 +81,11 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     return [replace(report, numerics=numerics) for report in reports]
 
 
-def _probe(fleet: Fleet, folder: Path, job: Job, base: str, rounds: int, name: str) -> bytes:
+def _probe(fleet: Fleet, job: Job, where: tuple[str, int], result: Path, disturbed: bool) -> bytes:
     """Run one process to its end; gives what it wrote."""
-    result = folder / name
-    job = replace(job, checkpoint=None)
-    role = ProbeRole(base, job, str(folder / f"{name}.log"), str(result), rounds)
+    base, rounds = where
+    job, log = replace(job, checkpoint=None), str(result.with_suffix(".log"))
+    role = ProbeRole(base, job, log, str(result), rounds, disturbed)
     ticket = fleet.fork(role)
     while True:
         for ended, _, exited in fleet.hear():

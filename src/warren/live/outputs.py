@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
+from warren.model.job import ROUND_COLUMNS, Job, metric_column
 from warren.model.units import ns_to_seconds
 
 
@@ -58,7 +58,7 @@ class Outputs:
         if not path.exists():
             return
         rows = list(csv.reader(path.read_text().splitlines()))
-        self._columns[job] = rows[0][3:]
+        self._columns[job] = rows[0][len(ROUND_COLUMNS) :]
         # The last row is torn if the disk filled up.
         whole = [row for row in rows[1:] if len(row) == len(rows[0])]
         _write(path, rows[:1] + [row for row in whole if int(row[0]) < round_no])
@@ -66,14 +66,15 @@ class Outputs:
     def add_metrics(
         self, job: int, round_no: int, time_ns: int, loss: float, metrics: Mapping[str, float]
     ) -> None:
-        """Append one row: round, cluster seconds, loss, then what was evaluated."""
+        """Append one row: round, cluster seconds, mean loss of its tasks, what was evaluated."""
         path = self._folder / "metrics" / f"{self._jobs[job].name}.csv"
         columns = self._columns.setdefault(job, [])
-        new = [name for name in metrics if name not in columns]
+        values = {metric_column(name): value for name, value in metrics.items()}
+        new = [name for name in values if name not in columns]
         if new or not path.exists():
             columns.extend(new)
-            _rewrite(path, ["round", "time_s", "loss", *columns])
-        row = [round_no, ns_to_seconds(time_ns), loss, *(metrics.get(name, "") for name in columns)]
+            _rewrite(path, [*ROUND_COLUMNS, *columns])
+        row = [round_no, ns_to_seconds(time_ns), loss, *(values.get(name, "") for name in columns)]
         with path.open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(row)
 

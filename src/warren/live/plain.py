@@ -11,19 +11,14 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.plain_means import in_ring_order, in_shard_order
+from warren.live.training import numerics
 from warren.live.training.batches import Batches
-from warren.live.training.contract import (
-    build_dataset,
-    build_model,
-    build_optimizer,
-    build_schedule,
-    check_job,
-    checked_loss,
-    checked_metrics,
-    ends,
-)
-from warren.live.training.layout import digest
+from warren.live.training.built import build
+from warren.live.training.contract import check_job, checked_loss, ends
+from warren.live.training.evaluation import Evaluation
+from warren.live.training.layout import digest, tensors
 from warren.live.training.seeding import reseed
+from warren.live.training.task_rules import TaskRules
 from warren.model.job import Job
 
 
@@ -41,25 +36,30 @@ class PlainResult:
 def train(app: TorchApp, job: Job) -> PlainResult:
     """Train a job from beginning to end in this process."""
     check_job(app, job)
-    model = build_model(app, job)
-    batches = Batches(build_dataset(app, job), job)
-    optimizer = build_optimizer(app, job, model)
-    schedule = build_schedule(app, job, optimizer)
+    built = build(app, job)
+    model, optimizer, schedule = built.model, built.optimizer, built.schedule
+    batches = Batches(built.dataset, job)
+    rules = TaskRules(built, job)
+    evaluation = Evaluation(built, job, rules)
     every = job.evaluate.every if job.evaluate else 1 if job.stop else None
     combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
     losses: list[float] = []
     metrics: dict[int, Mapping[str, float]] = {}
     for r in count():
-        before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        before = {name: value.detach().clone() for name, value in tensors(model).items()}
         round_losses, gradients, buffers = [], [], []
 
         for k in range(job.scale):  # a task: always from the state of the round's beginning
-            model.train()
-            model.zero_grad()
-            _put_buffers(model, before)
-            reseed(job.seed, r, k)
-            loss = checked_loss(app.loss(model, batches.of(r, k)), job)
-            loss.backward()  # type: ignore[no-untyped-call]
+            for _ in rules.passes():  # a second time where the app may keep what it should not
+                model.train()
+                model.zero_grad()
+                _put(model, before)
+                rules.begin()
+                reseed(job.seed, r, k)
+                loss = checked_loss(app.loss(model, batches.of(r, k)), job)
+                loss.backward()  # type: ignore[no-untyped-call]
+                rules.end(loss, before.values())
+                numerics.pin()  # user code may set what it likes
             round_losses.append(loss.item())
             gradients.append({name: p.grad for name, p in model.named_parameters()})
             buffers.append({name: buffer.clone() for name, buffer in model.named_buffers()})
@@ -67,7 +67,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)
         means, means_of_buffers = combine(gradients, buffers)
-        _put_buffers(model, means_of_buffers)
+        _put(model, means_of_buffers)
         for name, parameter in model.named_parameters():
             parameter.grad = means[name]
         reseed(job.seed, r, -1)
@@ -76,9 +76,8 @@ def train(app: TorchApp, job: Job) -> PlainResult:
             schedule.step()
         done = r + 1
         if every and (done % every == 0 or done == job.rounds):
-            model.eval()
-            with torch.no_grad():
-                metrics[done] = checked_metrics(app.evaluate(model), job)
+            metrics[done] = evaluation.of(model)
+        numerics.pin()
         stopped = done in metrics and ends(app, job, metrics[done])
         if stopped or done == job.rounds:
             break
@@ -89,6 +88,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
 
 
 @torch.no_grad()
-def _put_buffers(model: torch.nn.Module, values: Mapping[str, Tensor]) -> None:
-    for name, buffer in model.named_buffers():
-        buffer.copy_(values[name])
+def _put(model: torch.nn.Module, values: Mapping[str, Tensor]) -> None:
+    found = tensors(model)
+    for name, value in values.items():
+        found[name].copy_(value)

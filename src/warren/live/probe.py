@@ -1,7 +1,8 @@
 """A child that computes a job's first tasks and writes every intermediate result to a file.
 
 ``warren check`` compares two such files. They hold, with the layout of the job beside them, the
-first state, then for each round the updates of its tasks and the state after its barrier.
+first state, then for each round the updates of its tasks and the state after its barrier. One is
+written undisturbed, the other with tasks in another order, and other tasks and servers between.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from warren.live.roles import ProbeRole, Role
 from warren.live.trainer import one_line
 from warren.live.training.checkpoints import write_whole
 from warren.live.training.load import build_app
+from warren.live.training.result import TaskResult
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
-from warren.model.job import Job
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -27,7 +28,7 @@ def main(role: Role, lifeline: int) -> None:
     set_name("warren-probe")
     direct_output(role.log)
     try:
-        header, parts = _compute(role.job, role.base, role.rounds)
+        header, parts = _compute(role)
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
         header, parts = {"error": one_line(error)}, []
@@ -36,26 +37,54 @@ def main(role: Role, lifeline: int) -> None:
     sys.stdout.flush()
 
 
-def _compute(job: Job, base: str, rounds: int) -> tuple[dict[str, Any], list[bytes]]:
-    store = ParameterStore(build_app(job, base), job)
-    runner = TaskRunner(build_app(job, base), job)
-    state = b"".join(store.state())
-    labels, parts, hashes = ["the initial state"], [state], [""]
-    for round_no in range(rounds):
-        for shard in range(job.scale):
-            result = runner.run(state, round_no, shard)
-            store.add(shard, result)
+class _Steps:
+    """A server's and a trainer's side of a job's first rounds, one after another."""
+
+    def __init__(self, role: ProbeRole) -> None:
+        self._role, self._job = role, role.job
+        self._runner = TaskRunner(build_app(role.job, role.base), role.job)
+        self.store = ParameterStore(build_app(role.job, role.base), role.job)
+        if role.disturbed:
+            self._runner.warm()
+            self.store.warm()
+
+    def tasks(self) -> list[TaskResult]:
+        """The results of the next round, by shard."""
+        store, scale, results = self.store, self._job.scale, {}
+        state, order = b"".join(store.state()), list(range(scale))
+        if self._role.disturbed:
+            order.reverse()
+            self._runner.run(state, store.version + self._role.rounds, scale - 1)
+        for shard in order:
+            results[shard] = self._runner.run(state, store.version, shard)
+        return [results[shard] for shard in range(scale)]
+
+    def go_on_elsewhere(self) -> None:
+        """Lose the server, and let another one go on from a checkpoint."""
+        saved = bytes(self.store.checkpoint_part())
+        self.store = ParameterStore(build_app(self._job, self._role.base), self._job)
+        self.store.restore([saved])
+
+
+def _compute(role: ProbeRole) -> tuple[dict[str, Any], list[bytes]]:
+    steps = _Steps(role)
+    labels, parts, hashes = ["the initial state"], [b"".join(steps.store.state())], [""]
+    for round_no in range(role.rounds):
+        for shard, result in enumerate(steps.tasks()):
+            steps.store.add(shard, result)
             labels.append(f"task {shard} of round {round_no}")
             parts.append(b"".join(result.update))
             hashes.append(result.marks.hex())
-        store.step()
-        outcome = store.conclude()
+        steps.store.step()
+        outcome = steps.store.conclude()
         labels.append(f"the state after round {round_no}")
-        state = b"".join(store.state())
-        parts.append(state)
+        parts.append(b"".join(steps.store.state()))
         hashes.append(f"{outcome.loss!r} {dict(outcome.metrics or {})!r}")
         if outcome.finished:
             break
+        if role.disturbed:
+            steps.go_on_elsewhere()
+    store = steps.store
     tensors = [[entry.name, entry.offset, entry.nbytes] for entry in store.layout.entries]
     header = {
         "labels": labels,

@@ -114,13 +114,17 @@ class PlainRole(Message, frozen=True, tag=True, array_like=True):
 
 
 class ProbeRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork a child that computes the first tasks of a job and writes what came to ``result``."""
+    """Fork a child that computes the first tasks of a job and writes what came to ``result``.
+
+    ``disturbed``: in another order, after other tasks, and with a server that is lost on the way.
+    """
 
     base: str
     job: Job
     log: str
     result: str
     rounds: int
+    disturbed: bool = False
 
 
 Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Sync = Literal["ps", "ring"]
 Numerics = Literal["strict", "mixed"]
+
+
+ROUND_COLUMNS: Final = ("round", "time_s", "loss")
+"""What is known of a round without evaluating: its ``loss`` is the mean of its tasks."""
+_EVALUATED: Final = "evaluate."
+
+
+def metric_column(name: str) -> str:
+    """What a metric that an app evaluates is called beside the columns of a round."""
+    taken = name in ROUND_COLUMNS or name.startswith(_EVALUATED)
+    return f"{_EVALUATED}{name}" if taken else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from warren.model.job import Job
 
 @answers_alone()
 def check_command(job_file: str, name: str | None, json_: bool) -> None:
-    """Run tasks of each job twice, in two processes, and compare every tensor."""
+    """Run the first tasks of each job in two processes, in two orders; compare every tensor."""
     from warren.live.check import check_job
 
     base = str(Path(job_file).parent)

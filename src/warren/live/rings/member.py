@@ -46,9 +46,9 @@ class Member:
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
             numerics.pin()
-            self.store = ParameterStore(app, role.job, ring=True)
-            self.saver = Saver(self.store, role.job, role.store, role.round, 0, 1)
             self._runner = TaskRunner(app, role.job)
+            self.store = ParameterStore(app, role.job, runner=self._runner)
+            self.saver = Saver(self.store, role.job, role.store, role.round, 0, 1)
             if role.rehearse:
                 self._runner.warm()
                 self.store.warm()

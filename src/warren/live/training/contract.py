@@ -11,7 +11,12 @@ from torch import Tensor, nn, optim
 from torch.optim.lr_scheduler import LRScheduler
 
 from warren.apps.protocol import TorchApp
-from warren.live.training.seeding import seed_dataset, seed_model
+from warren.live.training.seeding import (
+    seed_dataset,
+    seed_model,
+    seed_optimizer,
+    seed_schedule,
+)
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 
@@ -23,6 +28,9 @@ def refuse(job: Job, field: str, message: str) -> SpecError:
 
 def check_job(app: TorchApp, job: Job) -> None:
     """Refuse a job that could not end, or that evaluates an app that cannot be evaluated."""
+    if not isinstance(app.scratch, tuple) or not all(isinstance(one, str) for one in app.scratch):
+        message = f'must be a tuple of names such as ("self.calls",), not {app.scratch!r}'
+        raise refuse(job, "scratch", message)
     evaluates = job.evaluate is not None or job.stop is not None
     says = type(app).finished is not TorchApp.finished
     if job.rounds is None and job.stop is None and not (says and evaluates):
@@ -41,15 +49,34 @@ def build_model(app: TorchApp, job: Job) -> nn.Module:
     model = app.model()
     if not isinstance(model, nn.Module):
         raise refuse(job, "model()", f"must give a torch.nn.Module, not {_kind(model)}")
-    for name, value in model.state_dict().items():
-        if not isinstance(value, Tensor):
-            raise refuse(job, "model()", f"extra state {name!r} is not a tensor; use a buffer")
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if nn.parameter.is_lazy(tensor):
             raise refuse(job, "model()", f"{name!r} has no shape yet; lazy modules are refused")
         if tensor.layout is not torch.strided:
             raise refuse(job, "model()", f"{name!r} is not a dense tensor")
+    for name, parameter in model.named_parameters():
+        if not (parameter.is_floating_point() or parameter.is_complex()):
+            kind = str(parameter.dtype).removeprefix("torch.")
+            message = f"parameter {name!r} is {kind}, which has no gradient; register a buffer"
+            raise refuse(job, "model()", message)
+    _refuse_extra_state(model, job)
     return model
+
+
+def _refuse_extra_state(model: nn.Module, job: Job) -> None:
+    """A state_dict may rename parameters and buffers; what is neither would not be trained."""
+    state = [
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ]
+    names = {name for name, _ in state}
+    memory = {tensor.untyped_storage().data_ptr() for _, tensor in state}
+    for name, value in model.state_dict().items():
+        if name in names:
+            continue
+        if not isinstance(value, Tensor) or value.untyped_storage().data_ptr() not in memory:
+            message = f"extra state {name!r} is neither parameter nor buffer; register a buffer"
+            raise refuse(job, "model()", message)
 
 
 def build_dataset(app: TorchApp, job: Job) -> Any:
@@ -80,7 +107,8 @@ def of_tensors(parts: Any) -> bool:
 
 
 def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Optimizer:
-    """``app.optimizer``; one that needs a closure, or is fused, is refused."""
+    """``app.optimizer`` right after seeding; one that needs a closure, or is fused, is refused."""
+    seed_optimizer(job.seed)
     optimizer = app.optimizer(list(model.named_parameters()))
     if not isinstance(optimizer, torch.optim.Optimizer):
         message = f"must give a torch.optim.Optimizer, not {_kind(optimizer)}"
@@ -129,7 +157,8 @@ def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int)
 
 
 def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
-    """``app.schedule``; one that wants a metric is refused."""
+    """``app.schedule`` right after seeding; one that wants a metric is refused."""
+    seed_schedule(job.seed)
     schedule = app.schedule(optimizer)
     if schedule is not None and not isinstance(schedule, LRScheduler):
         raise refuse(job, "schedule()", f"must give an LRScheduler or None, not {_kind(schedule)}")

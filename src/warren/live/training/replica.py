@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 import torch
@@ -11,20 +12,19 @@ from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.blocks import Ranges, ranges_of, static_owners, views_in
+from warren.live.training.built import build
 from warren.live.training.combine import Means
 from warren.live.training.contract import (
-    build_model,
-    build_optimizer,
-    build_schedule,
     check_split,
-    checked_metrics,
     refuse,
     tensorwise,
 )
+from warren.live.training.evaluation import Evaluation
 from warren.live.training.layout import Buffer, Entry, Layout, tensors
 from warren.live.training.memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.places import Places
 from warren.live.training.result import TaskResult
+from warren.live.training.runner import TaskRunner
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.wire import Spot
 from warren.model.job import Job
@@ -36,8 +36,8 @@ _LARGE_BYTES: Final = 1 << 16
 class Replica:
     """Model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
 
-    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps. ``ring``:
-    others have the same whole, step it as this one does, and do not evaluate it.
+    ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
+    ``runner``: of a rank of a ring; other ranks have the same whole and step it as this one does.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class Replica:
         part: int,
         parts: int,
         shared: str | None = None,
-        *,
-        ring: bool = False,
+        runner: TaskRunner | None = None,
     ) -> None:
         self.app, self.job, self.part, self.parts = app, job, part, parts
-        self._alone = parts == 1 and not ring
-        self.model = build_model(app, job)
-        self.optimizer = build_optimizer(app, job, self.model)
+        self._alone = parts == 1 and runner is None
+        built = build(app, job) if runner is None else runner.built
+        self.model, self.optimizer, self.schedule = built.model, built.optimizer, built.schedule
         check_split(app, job, self.optimizer, parts)
-        self.schedule = build_schedule(app, job, self.optimizer)
+        rules = None if runner is None else runner.rules
+        self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
         self.layout = Layout.of(self.model)
         self.owners = static_owners(self.layout, parts)
         self.ranges: Ranges = ranges_of(self.layout, self.owners, part)
@@ -115,18 +115,25 @@ class Replica:
         empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
         self.current |= taken | empty
 
-    def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """The app's metrics of a model."""
-        before = {} if self._alone else _prints(model)
-        model.eval()
-        with torch.no_grad():
-            metrics = self.app.evaluate(model)
-        model.train()
-        for name, value in () if self._alone else _prints(model).items():
+    def evaluate(self) -> dict[str, float]:
+        """The app's metrics of the model."""
+        before = {} if self._alone else _prints(self.model)
+        metrics = self._evaluation.of(self.model)
+        for name, value in () if self._alone else _prints(self.model).items():
             if before.get(name) != value:
                 message = f"changes {name!r}, which it may only with one server and sync: ps"
                 raise refuse(self.job, "evaluate()", message)
-        return checked_metrics(metrics, self.job)
+        return metrics
+
+    def rehearse(self) -> None:
+        """Evaluate the model and forget it: what that changes is put back."""
+        before = [tensor.detach().clone() for tensor in self._tensors()]
+        self._evaluation.rehearse(self.model)
+        self._places.put_back_buffers()
+        with torch.no_grad():
+            for tensor, value in zip(self._tensors(), before, strict=True):
+                tensor.copy_(value)
+        self._seeded = None
 
     @torch.no_grad()
     def _combine(self, results: Sequence[TaskResult]) -> None:

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.batches import Batches
-from warren.live.training.contract import build_dataset, build_model, checked_loss, refuse
+from warren.live.training.built import build
+from warren.live.training.contract import checked_loss, refuse
 from warren.live.training.layout import Buffer, Layout, raw
 from warren.live.training.memory import Frame, Frames, copy_all
 from warren.live.training.places import Places
 from warren.live.training.result import TaskResult, marks_of
 from warren.live.training.seeding import reseed
+from warren.live.training.task_rules import TaskRules
 from warren.model.job import Job
 
 
@@ -23,8 +25,9 @@ class TaskRunner:
 
     def __init__(self, app: TorchApp, job: Job) -> None:
         self._app, self._job = app, job
-        self._model = build_model(app, job)
-        self._batches = Batches(build_dataset(app, job), job)
+        self.built = build(app, job)
+        self._model, self.rules = self.built.model, TaskRules(self.built, job)
+        self._batches = Batches(self.built.dataset, job)
         self.layout = Layout.of(self._model)
         self._places = Places(self._model)
         self._states, self._updates = Frames(self.layout), Frames(self.layout)
@@ -63,10 +66,14 @@ class TaskRunner:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
         if memoryview(place).readonly:
             raise ValueError("an update needs memory that may be written")
-        self._reset(self._states.at(state))
-        batch = self._batch(round_no, shard)
-        loss = checked_loss(self._app.loss(self._model, batch), self._job)
-        loss.backward()  # type: ignore[no-untyped-call]
+        for _ in self.rules.passes():  # a second time where the app may keep what it should not
+            frame = self._states.at(state)
+            self._reset(frame)
+            self.rules.begin()
+            batch = self._batch(round_no, shard)
+            loss = checked_loss(self._app.loss(self._model, batch), self._job)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.rules.end(loss, frame.views)
         value = float(loss.detach())
         present = self._collect(self._updates.at(place))
         whole = memoryview(place)
@@ -84,7 +91,9 @@ class TaskRunner:
 
     def warm(self) -> None:
         """Compute a task and forget it, so that the first real one pays for no loading."""
-        self.run(raw(self.layout.pack(self._model)), 0, 0)
+        state = raw(self.layout.pack(self._model))
+        self.run(state, 0, 0)
+        self._reset(self._states.at(state))
         self._states, self._updates = Frames(self.layout), Frames(self.layout)  # not needed again
 
     @torch.no_grad()
@@ -112,7 +121,7 @@ class TaskRunner:
             if source is None:
                 absent.append(view)
                 continue
-            if source.shape != view.shape or source.dtype != view.dtype or source.is_sparse:
+            if source.shape != view.shape or source.dtype != view.dtype:
                 self._refuse(self.layout.entries[at].name, source, view)
             targets.append(view)
             sources.append(source)
@@ -122,7 +131,5 @@ class TaskRunner:
         return bytes(present)
 
     def _refuse(self, name: str, value: Tensor, view: Tensor) -> None:
-        if value.layout is not torch.strided:
-            raise refuse(self._job, name, "has a sparse gradient; use dense ones (sparse=False)")
         was, now = f"{view.dtype} {tuple(view.shape)}", f"{value.dtype} {tuple(value.shape)}"
         raise refuse(self._job, name, f"changed from {was} to {now} during a task")

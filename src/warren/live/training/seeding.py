@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -26,6 +26,34 @@ def seed_model(seed: int) -> None:
 def seed_dataset(seed: int) -> None:
     """Set the generators for ``app.dataset()``."""
     _set_generators(f"dataset {seed}")
+
+
+def seed_optimizer(seed: int) -> None:
+    """Set the generators for ``app.optimizer()``."""
+    _set_generators(f"optimizer {seed}")
+
+
+def seed_schedule(seed: int) -> None:
+    """Set the generators for ``app.schedule()``."""
+    _set_generators(f"schedule {seed}")
+
+
+def seed_otherwise(seed: int) -> None:
+    """Set the generators to what no other call does, to see what depends on them."""
+    _set_generators(f"otherwise {seed}")
+
+
+def generator_states() -> tuple[Any, ...]:
+    """Where the generators of ``random``, ``numpy`` and ``torch`` (not on devices) are."""
+    return random.getstate(), np.random.get_state(), torch.default_generator.get_state()
+
+
+def set_generator_states(states: tuple[Any, ...]) -> None:
+    """Take the generators back to where they were."""
+    of_random, of_numpy, of_torch = states
+    random.setstate(of_random)
+    np.random.set_state(of_numpy)
+    torch.default_generator.set_state(of_torch)
 
 
 def stream_key(seed: int, epoch: int) -> int:

@@ -11,7 +11,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.training import checkpoint
 from warren.live.training.archive import Archive
 from warren.live.training.blocks import Ranges
-from warren.live.training.contract import build_model, check_job, ends, evaluation_due, refuse
+from warren.live.training.contract import check_job, ends, evaluation_due, refuse
 from warren.live.training.layout import Buffer, digest
 from warren.live.training.replica import Replica
 from warren.live.training.result import (
@@ -20,6 +20,7 @@ from warren.live.training.result import (
     TaskResult,
     nondeterministic,
 )
+from warren.live.training.runner import TaskRunner
 from warren.live.wire import Spot
 from warren.model.job import Job
 
@@ -43,8 +44,9 @@ class ParameterStore:
     shared
         Large states are where other processes of this host can read them; a folder as for
         ``Arena.create``.
-    ring
-        Others have the same whole store, and of each round its mean as one result.
+    runner
+        A rank of a ring computes tasks with it. App and model are shared. Others have the same
+        whole store, and of each round its mean as one result.
 
     Raises
     ------
@@ -61,12 +63,12 @@ class ParameterStore:
         parts: int = 1,
         expected: Expected | None = None,
         shared: str | None = None,
-        ring: bool = False,
+        runner: TaskRunner | None = None,
     ) -> None:
         check_job(app, job)
         self._job = job
-        self._tasks = 1 if ring else job.scale
-        self._replica = Replica(app, job, part, parts, shared, ring=ring)
+        self._tasks = job.scale if runner is None else 1
+        self._replica = Replica(app, job, part, parts, shared, runner)
         self.layout = self._replica.layout
         self.ranges: Ranges = self._replica.ranges
         self.total_bytes = self.layout.total_bytes
@@ -211,7 +213,7 @@ class ParameterStore:
         metrics = None
         if evaluation_due(self._job, self.version):
             self._need_whole()
-            metrics = self._replica.evaluate(self._replica.model)
+            metrics = self._replica.evaluate()
         stopped = metrics is not None and ends(self._replica.app, self._job, metrics)
         self.finished = self.version == self._job.rounds or stopped
         loss, self._loss = self._loss, None
@@ -232,9 +234,9 @@ class ParameterStore:
         self.finished, self._loss = finished, None
 
     def warm(self) -> None:
-        """Evaluate another untrained model and forget it, so that no barrier pays for loading."""
+        """Evaluate the untrained model and forget it, so that no barrier pays for loading."""
         if self._job.evaluate is not None or self._job.stop is not None:
-            self._replica.evaluate(build_model(self._replica.app, self._job))
+            self._replica.rehearse()
 
     def state_dict(self) -> dict[str, Tensor]:
         """The model's own state_dict, as copies, sorted by name."""

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from warren.model.job import metric_column
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
     WIDTH,
@@ -101,7 +102,7 @@ def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[t
     """(title, chart) for the loss and for each metric that live jobs evaluated."""
     curves: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for event in record.history.rounds:
-        values = dict(event.metrics)
+        values = {metric_column(name): value for name, value in event.metrics}
         if event.loss is not None:
             values["loss"] = event.loss
         for name, value in values.items():

@@ -1,0 +1,44 @@
+"""Apps whose fault shows only where something is computed again, or by another process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+from torch import Tensor, nn, optim
+from zoo_base import Base
+
+
+class WallClock(Base):
+    """Nothing of it is kept, so only the same task once more can show it."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        return super().loss(model, batch) * (1 + time.monotonic_ns() % 997 / 1000)
+
+
+class Counting(optim.SGD):
+    """Counts its steps where no checkpoint has them."""
+
+    steps = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.steps += 1
+        for group in self.param_groups:
+            group["lr"] = 0.1 / self.steps
+        return super().step(closure)
+
+
+class LosesSteps(Base):
+    def optimizer(self, named_parameters: Any) -> optim.Optimizer:
+        return Counting((p for _, p in named_parameters), lr=0.1)
+
+
+class LosesBest(Base):
+    """Says that no metric depends on what it keeps, which is not so."""
+
+    best = 1e9
+    scratch: ClassVar[tuple[str, ...]] = ("self.best",)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        self.best = min(self.best, super().evaluate(model)["size"]) / 2
+        return {"best": self.best}
