@@ -111,6 +111,10 @@ def _local(local: Local) -> dict[str, Any]:
     return _stated({**stated, "testbed": local.testbed})
 
 
+def _ns(time_ns: int) -> str | None:
+    return f"{time_ns} ns" if time_ns else None
+
+
 def _overheads(overheads: Overheads) -> dict[str, Any]:
     return _stated(
         {
@@ -121,6 +125,9 @@ def _overheads(overheads: Overheads) -> dict[str, Any]:
             "task_cpu_rate": _bytes_per_s(overheads.task_cpu_bytes_per_s),
             "round_cpu_rate": _bytes_per_s(overheads.round_cpu_bytes_per_s),
             "slowdown": overheads.slowdown,
+            "ring_start": _ns(overheads.ring_start_ns),
+            "ring_rank": _ns(overheads.ring_rank_ns),
+            "ring_move": _ns(overheads.ring_move_ns),
         }
     )
 
