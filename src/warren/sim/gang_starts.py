@@ -7,7 +7,7 @@ and its state is on disk. With N ranks that start at one instant, on P cores::
 
     there = formed + (move, if it was elsewhere) + start + rank max(1, N / P)
 
-``start``, ``rank`` and ``move`` are measured, in real time (docs/decisions/0010). It counts where
+``start``, ``rank`` and ``move`` are measured, in real time (docs/decisions/0026). It counts where
 devices would wait for the gang: behind other jobs and before an arrival it is hidden. An emulated
 rank's pad begins when its devices are free, as any does, and ends no sooner than the gang is there.
 """
