@@ -30,7 +30,7 @@ def placements(result: Mapping[str, Any]) -> str:
         "fitted, run at once: over 2 to 4 hosts, some with several ranks on one, some within one, "
         "exchanges of 0.3 to 0.6 s alone, 0.02 to 0.08 s of compute time beside. The error is that "
         "of a ring's mean round, predicted / measured - 1, absolute, of the rings between hosts. "
-        "*Flows in turns* is `warren testbed up --queue fair`; with one queue for all, TCP shares "
+        "*Flows in turns* is what `warren testbed up` makes; with `--queue fifo`, one for all, TCP shares "
         "links unevenly for as long as the rings run, which no model of averages predicts. *Fresh "
         "sets* were drawn, by another seed, when program and queue were settled. *Fluid* "
         "has max-min shares: a ring whose neighbours on a link are held up elsewhere gets what "
