@@ -9,7 +9,9 @@ from typing import Any
 import _common
 import _evidence_bounds
 import _evidence_curves
+import _evidence_fidelity
 import _evidence_live
+import _evidence_mixed
 import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
@@ -40,8 +42,18 @@ def _made_by(name: str, result: Mapping[str, Any]) -> str:
     by = result["made_by"]
     return (
         f"`.venv/bin/python experiments/{name}.py`, seed {result['seed']}, commit "
-        f"{_commits(result)}, {by['processor']}, {by['cores']} cores, Python {by['python']}."
+        f"{_commits(result)}, {_processors(result)}, {by['cores']} cores, Python {by['python']}."
     )
+
+
+def _processors(result: Mapping[str, Any]) -> str:
+    """Of each part, where they differ: parts are made one at a time, maybe on another machine."""
+    made = result.get("parts")
+    parts = made if isinstance(made, dict) else {}
+    found = {name: part["made_by"]["processor"] for name, part in parts.items() if name != "rounds"}
+    if len(set(found.values())) < 2:
+        return str(next(iter(found.values()), result["made_by"]["processor"]))
+    return ", ".join(f"{found[name]} ({name})" for name in sorted(found))
 
 
 def _commits(result: Mapping[str, Any]) -> str:
@@ -160,7 +172,7 @@ def _gavel(row: Mapping[str, Any]) -> str:
 SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "same_bits": _same_bits,
     "predicted": _predicted,
-    "fidelity": _evidence_live.fidelity,
+    "fidelity": _evidence_fidelity.fidelity,
     "unknown_lengths": _evidence_live.unknown_lengths,
     "faults": _evidence_live.faults,
     "start_kill": _evidence_live.start_kill,
@@ -174,7 +186,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "remaining_rounds": _evidence_rounds.rounds,
     "ring_tables": _evidence_ring.tables,
     "ring_placements": _evidence_placements.placements,
-    "ring_mixed": _evidence_live.ring_mixed,
+    "ring_mixed": _evidence_mixed.ring_mixed,
 }
 
 if __name__ == "__main__":
