@@ -2,8 +2,9 @@
 
 (a) ``hare/testbed15.yaml``, nominal pads. A padded task lasts what the profile says, live as in a
 simulation: times are computed and not measured, so what is compared is decisions. Those of the
-live run must be those of the simulation, task by task. Two controls must differ: live runs in which
-one device type is 20 % slower, and a simulator that leaves out synchronisation. (b) The same with
+live run must be those of the simulation, task by task; a policy that plans all beforehand, as hare
+does, has the same in both worlds anyway. Two controls must be off: live runs in which one device
+type is 20 % slower, and a simulator that leaves out synchronisation. (b) The same with
 pads drawn from measured iteration times that only the live side sees: mean absolute JCT error at
 most 5 %. (c) Nothing emulated, costs measured beforehand: at most 10 %. *c*:
 ``hare/testbed2.yaml``, written by hand; *c1*, *c2*: drawn by the seeds 1 and 2 and not selected
@@ -33,6 +34,7 @@ import _common
 import numpy as np
 import yaml
 from _fidelity_decisions import differing
+from _fidelity_judge import OVERRUNS_MAX, faults, is_void, show
 from _fidelity_rounds import all_rounds
 from _parts import Asked, ask, make_parts
 
@@ -44,7 +46,6 @@ PLACES: Final = ("gavel-fifo", "hare")
 SEEDS: Final = (1, 2, 3)
 LIMIT_PCT: Final = {"a": 2.0, "b": 5.0, "c": 10.0, "c1": 10.0, "c2": 10.0}
 """In (a) not of its runs, whose times are computed: controls are further off than that."""
-OVERRUNS_MAX: Final = 0.01
 ATTEMPTS: Final = 3
 MACHINE: Final = "testbed2-machine"
 INPUTS: Final = {
@@ -171,11 +172,6 @@ def valid(
     return row, ran
 
 
-def is_void(row: Row) -> bool:
-    """Whether the machine was too slow for the pads."""
-    return bool(row["overruns"] > OVERRUNS_MAX * row["tasks"])
-
-
 def measured(name: str, scratch: Path) -> dict[str, Any]:
     """Part (c), of one workload."""
     rows = []
@@ -272,43 +268,6 @@ def computed_s(out: Path) -> float:
     """Mean over the devices of the seconds that each computed."""
     summary = json.loads((out / "summary.json").read_text())
     return float(summary["utilization"] * summary["makespan_s"])
-
-
-def show(what: str, row: Row) -> Row:
-    """Print one line; the row."""
-    told = f"JCT error mean {row['mean_error_pct']:.2f} %, largest {row['max_error_pct']:.2f} %"
-    if "rows_differ" in row:
-        equal = "yes" if row["decisions_equal"] else "no"
-        decided = f"decisions equal: {equal}, tasks whose row differs: {row['rows_differ']}"
-        told = decided if what == "a" else f"{told}; {decided}"
-    print(
-        f"({what}) {row['place']}: {told}; bias {row['bias_pct']:.2f} %; COMP "
-        f"{row['comp_over_predicted']:.3f}; {row['overruns']:.0f} of {row['tasks']} overran; "
-        f"{row['wall_s']:.0f} s",
-        flush=True,
-    )
-    return {**row, "what": what}
-
-
-def faults(name: str, part: dict[str, Any]) -> list[str]:
-    """What a part misses, one line each; earlier results of (a) do not tell decisions."""
-    limit = part["limit_pct"]
-    found = []
-    for row in part["rows"]:
-        where = f"({name}) {row['place']} run {row['run']}"
-        if name in ("a", "b") and is_void(row):
-            found.append(f"{where} is void: {row['overruns']:.0f} of {row['tasks']} tasks overran")
-        if row["left_out"]:
-            found.append(f"{where}: {row['left_out']} jobs did not finish")
-        if name == "a":
-            if not row.get("decisions_equal", True):
-                found.append(f"{where}: {row['rows_differ']} tasks have other rows")
-        elif row["mean_error_pct"] > limit:
-            found.append(f"{where}: {row['mean_error_pct']:.2f} % is above {limit:g} %")
-    for row in part.get("controls", ()):
-        if row["mean_error_pct"] <= limit or row.get("decisions_equal"):
-            found.append(f"the control {row['what']!r} passes under {row['place']}")
-    return found
 
 
 if __name__ == "__main__":
