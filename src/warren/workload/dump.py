@@ -97,12 +97,12 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
 
 
 def _network(network: Network) -> dict[str, Any]:
+    measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
     if network.model == "fluid":
-        return {"model": network.model, "xi2": network.xi2_s}
+        return {"model": network.model, "xi2": network.xi2_s, **measured}
     if network.model != "contention":
         return {"model": network.model}
     ring = {"xi1": network.xi1, "xi2": network.xi2_s, "alpha": network.alpha}
-    measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
     return {"model": network.model, **ring, "reading": network.reading, **measured}
 
 
