@@ -111,8 +111,8 @@ class Cluster:
     """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
 
     ``overheads``: measured on the machine that plays the cluster; they make a simulation predict
-    a live run that emulates nothing. ``switching``: what a simulation charges a device that goes
-    from one job to another; None: nothing.
+    a live run that emulates nothing, and in any run when gangs of rings are there. ``switching``:
+    what a simulation charges a device that goes from one job to another; None: nothing.
     """
 
     hosts: tuple[Host, ...]
@@ -132,8 +132,14 @@ class Cluster:
 
     @property
     def raises_times(self) -> bool:
-        """Whether a simulation adds measured overheads: they are stated, and nothing is padded."""
-        return self.overheads is not None and self.emulate is None and self.engine == "local"
+        """Whether a simulation adds measured overheads to tasks: stated, and nothing is padded."""
+        stated = self.overheads is not None and self.overheads.of_tasks
+        return stated and self.emulate is None and self.engine == "local"
+
+    @property
+    def delays_gangs(self) -> bool:
+        """Whether a simulation lets the gangs of rings take time to start; pads hide it in part."""
+        return self.overheads is not None and self.overheads.of_gangs and self.engine == "local"
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:

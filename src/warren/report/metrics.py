@@ -91,11 +91,13 @@ def _noise(run: Run, *, live: bool) -> dict[str, float]:
     """
     emulate = run.cluster.emulate
     jitter = live and emulate is not None and bool(emulate.jitter)
+    rings = any(job.sync == "ring" for job in run.workload.jobs)
+    overheads = run.cluster.raises_times or (rings and run.cluster.delays_gangs)
     return {
         "task_cv": run.truth.task_cv,
         "job_cv": run.truth.job_cv,
         "jitter": int(jitter),
-        "overheads": int(not live and run.cluster.raises_times),
+        "overheads": int(not live and overheads),
     }
 
 
