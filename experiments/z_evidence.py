@@ -13,6 +13,7 @@ import _evidence_live
 import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
+import _evidence_struck
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -163,6 +164,8 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "fidelity": _evidence_live.fidelity,
     "unknown_lengths": _evidence_live.unknown_lengths,
     "faults": _evidence_live.faults,
+    "struck": _evidence_struck.struck,
+    "neighbours": _evidence_struck.neighbours,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,
     "testbed_kill": _evidence_live.testbed_kill,

@@ -144,9 +144,12 @@ class KillsItsParent(Neighbour):
 
 
 class PrintsEndlessly(Neighbour):
-    """Prints in each task until something ends it."""
+    """Prints in each task until something ends it; so that no test fills a disk, ``most_mb``."""
+
+    most_mb: int = 64
 
     def harm(self) -> None:
-        """A line that does not get shorter."""
-        while True:
-            print("filling the disk, " * 400, flush=True)
+        """The same line again and again."""
+        line = "this fills the disk. " * 390
+        for _ in range(self.most_mb * 1_000_000 // len(line)):
+            print(line, flush=True)
