@@ -92,16 +92,17 @@ def _strikes(draw: random.Random, workers: str) -> tuple[Strike, ...]:
     kinds = [kind for kind in WEIGHTS if kind != "rank" or "rank" in workers]
     found: list[Strike] = []
     kills: Counter[str] = Counter()
-    begins = True
+    early_chance = 0.35
     for _ in range(draw.randint(1, MOST_STRIKES)):
-        early = draw.random() < (0.5 if begins else 0.0)
+        early = draw.random() < early_chance
         known = ("controller", "zygote", "guard") if early else kinds
         kind = draw.choices(known, [WEIGHTS[one] for one in known])[0]
         signum = draw.choice(SIGNALS.get(kind, OTHERS))
         if kills[kind] == MOST_KILLS and kind in workers:
             signum = signal.SIGSTOP
         kills[kind] += signum == signal.SIGKILL
-        begins = kind == "controller" and signum != signal.SIGSTOP
+        ends = kind == "controller" and signum != signal.SIGSTOP
+        early_chance = 0.75 if ends else 0.0
         found.append(
             Strike(
                 kind=kind,

@@ -63,7 +63,7 @@ def run_struck(run: Path, out: Path, own: Path, strikes: Sequence[Strike]) -> St
         if code is None:
             told.wrong.append(f"still ran {END_S:g} s after the last strike")
             return told
-        if not any(str(one["victim"]).startswith(ENDS) for one in struck):
+        if not any(one["kind"] in ENDS for one in struck):
             told.wrong.append(f"exit code {code}: {errors.read_text()[-800:]}")
             return told
     told.wrong.append(f"not finished after {ATTEMPTS} attempts: {errors.read_text()[-800:]}")
