@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+_AT_WORK: Final = (
+    " Emulated devices compute a small part of the time: a strike waits until what it takes down "
+    "is at work. It met a task if one ran again, for a trainer or an executor; else by what the "
+    "system says of the process, or of those that go down with it."
+)
 _NONE: Final[Mapping[str, Any]] = {"rows": []}
 
 
@@ -39,13 +44,16 @@ def unknown_lengths(result: Mapping[str, Any]) -> str:
 def faults(result: Mapping[str, Any]) -> str:
     """Killed processes, undisturbed schedules, and the planted app."""
     parts = result["parts"]
+    rows = parts.get("faults", _NONE)["rows"]
     text = "## Same bits under faults\n\n"
     text += (
         "All example apps under hare on four devices; one process is killed with SIGKILL at a "
         "drawn moment, and the run resumed where it ended by that. A run has no fault when every "
         "job finished with the parameters of `engine: plain`, `warren report --check` agrees, no "
-        "process is left, and no more tasks ran again than promised.\n\n"
-        + _disturbed(parts.get("faults", _NONE)["rows"])
+        "process is left, and no more tasks ran again than promised."
+        + (_AT_WORK if any("met" in row for row in rows) else "")
+        + "\n\n"
+        + _disturbed(rows)
     )
     if "rings" in parts:
         text += (
@@ -73,14 +81,23 @@ def _disturbed(found: list[Mapping[str, Any]]) -> str:
     for row in found:
         groups.setdefault((row["kind"], row.get("servers", 1)), []).append(row)
     rows = [
-        [kind, servers, len(mine), sum(bool(row["wrong"]) for row in mine),
-         _most(mine, "redone_tasks"), _most(mine, "allowed"), _most(mine, "rollbacks"),
-         _most(mine, "resumed")]
+        [kind, servers, len(mine), _count(mine, "when", ("start", "resume")),
+         _count(mine, "met", ("a task", "a barrier", "nothing")),
+         sum(bool(row["wrong"]) for row in mine), _most(mine, "redone_tasks"),
+         _most(mine, "allowed"), _most(mine, "rollbacks"), _most(mine, "resumed")]
         for (kind, servers), mine in groups.items()
     ]  # fmt: skip
-    head = ["killed", "servers a job", "runs", "runs with a fault", "tasks run again, most",
+    head = ["killed", "servers a job", "runs", "in the start, in a resume",
+            "met a task, a barrier, nothing", "runs with a fault", "tasks run again, most",
             "allowed, most", "rollbacks, most", "resumed"]  # fmt: skip
     return table(head, rows)
+
+
+def _count(rows: list[Mapping[str, Any]], key: str, values: tuple[str, ...]) -> str:
+    """How many rows have each of these values; a dash where none says."""
+    if not any(key in row for row in rows):
+        return "-"
+    return ", ".join(str(sum(row.get(key) == value for row in rows)) for value in values)
 
 
 def _most(rows: list[Mapping[str, Any]], key: str) -> object:

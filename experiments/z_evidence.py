@@ -15,6 +15,7 @@ import _evidence_mixed
 import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
+import _evidence_struck
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -94,9 +95,9 @@ def _predicted(result: Mapping[str, Any]) -> str:
         "padded, so an error is one of decisions that came out otherwise, or of an overrun. The "
         "simulator decides for itself. `digits-until-94` ends by its stop rule, which the "
         "simulator cannot know: it is predicted with its largest number of rounds. One run of each "
-        "policy. *Moved by noise* is how far the simulated JCTs move, on average, when task times are "
-        "drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts to "
-        "the order of nearly simultaneous events, which fits its larger error but does not prove "
+        "policy. *Moved by noise* is how far the simulated JCTs move, on average, when task times "
+        "are drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts "
+        "to the order of nearly simultaneous events, which fits its larger error but does not prove "
         "the cause. The network model (`lane`) and the handling of emulated pads were chosen "
         "while watching this workload; another one has yet to confirm the figures.\n\n"
         + table(head, rows)
@@ -176,6 +177,8 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "fidelity": _evidence_fidelity.fidelity,
     "unknown_lengths": _evidence_live.unknown_lengths,
     "faults": _evidence_live.faults,
+    "struck": _evidence_struck.struck,
+    "neighbours": _evidence_struck.neighbours,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,
     "testbed_kill": _evidence_live.testbed_kill,
