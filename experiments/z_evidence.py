@@ -97,8 +97,8 @@ def _predicted(result: Mapping[str, Any]) -> str:
         "simulator cannot know: it is predicted with its largest number of rounds. One run of each "
         "policy. *Moved by noise* is how far the simulated JCTs move, on average, when task times "
         "are drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts "
-        "to the order of nearly simultaneous events, which fits its larger error but does not prove "
-        "the cause. The network model (`lane`) and the handling of emulated pads were chosen "
+        "to the order of nearly simultaneous events, which fits its larger error but does not "
+        "prove the cause. The network model (`lane`) and the handling of emulated pads were chosen "
         "while watching this workload; another one has yet to confirm the figures.\n\n"
         + table(head, rows)
     )
