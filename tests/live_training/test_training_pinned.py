@@ -143,7 +143,7 @@ def test_a_pinned_app_is_what_it_was_whatever_becomes_of_its_folder(
     assert f'File "{tmp_path}/a.py", line 10, in model\n    raise KeyError  # here\n' in told
     assert cached.read_bytes() == before
     assert len(list(tmp_path.rglob("*.pyc"))) == 1
-    assert "b.py could not be read when the run began" in failure(tmp_path, "b.py:A")
+    assert f"could not be read at the beginning: {tmp_path}/b.py" in failure(tmp_path, "b.py:A")
 
 
 def test_two_apps_of_one_process_have_each_its_own_neighbours_and_text(

@@ -74,7 +74,7 @@ def _source(app: str, file: str, base: str) -> AppSource:
     path = Path(base, file)
     if _pinned is not None:
         if file not in _pinned:
-            raise SpecError(_problem(app, f"{path} could not be read when the run began"))
+            raise SpecError(_problem(app, f"could not be read at the beginning: {path}"))
         return _pinned[file]
     try:
         return SourceReader(base).app(file)
