@@ -30,7 +30,8 @@ def unknown_lengths(result: Mapping[str, Any]) -> str:
         "target (`experiments/hare/testbed15-open.yaml`). Arrivals four times as slow, a grain of "
         "2 s and the seed were chosen so that small noise moves the simulated JCTs little "
         "(`make_testbed15_open.py --conditioning`). hlas has a group a device. The simulator "
-        "is told the rounds that ran, its policies are not; limit of the error: "
+        "is told the rounds that ran, its policies are not. Tasks are padded, so an error is one "
+        "of decisions that came out otherwise, or of an overrun; limit: "
         f"{result['limit_pct']:g} %.\n\n" + table(head, rows)
     )
 

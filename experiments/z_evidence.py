@@ -90,13 +90,14 @@ def _predicted(result: Mapping[str, Any]) -> str:
             "mean JCT error", "largest", "moved by noise"]  # fmt: skip
     return (
         "## Predicted and trained\n\nThe ten jobs of `examples/quickstart` on four emulated "
-        "devices of three types: live figures, and the error of the simulated JCT. The simulator "
-        "decides for itself. `digits-until-94` ends by its stop rule, which the simulator cannot "
-        "know: it is predicted with its largest number of rounds. One run of each policy. "
-        "*Moved by noise* is how far the simulated JCTs move, on average, when task times are "
-        "drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts to "
-        "the order of nearly simultaneous events, which fits its larger error but does not prove "
-        "the cause. The network model (`lane`) and the handling of emulated pads were chosen "
+        "devices of three types: live figures, and the error of the simulated JCT. Tasks are "
+        "padded, so an error is one of decisions that came out otherwise, or of an overrun. The "
+        "simulator decides for itself. `digits-until-94` ends by its stop rule, which the "
+        "simulator cannot know: it is predicted with its largest number of rounds. One run of each "
+        "policy. *Moved by noise* is how far the simulated JCTs move, on average, when task times "
+        "are drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts "
+        "to the order of nearly simultaneous events, which fits its larger error but does not "
+        "prove the cause. The network model (`lane`) and the handling of emulated pads were chosen "
         "while watching this workload; another one has yet to confirm the figures.\n\n"
         + table(head, rows)
     )

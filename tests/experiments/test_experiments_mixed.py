@@ -62,8 +62,12 @@ def test_with_the_decisions_of_a_run_the_simulator_gives_its_times(
 
 
 def test_starts_of_gangs_are_in_what_predicts_the_fresh_sets(tmp_path: Path) -> None:
-    found = run_of(written(1, tmp_path), "fifo", ())
-    assert found.cluster.delays_gangs
+    path = written(1, tmp_path)
+    assert run_of(path, "fifo", ()).cluster.delays_gangs
+    found = warren.simulate(path, place="fifo", out=str(tmp_path / "out"))
+    assert found.summary["noise"]["overheads"] == 1
+    assert found.summary["lower_bound"] is not None
+    assert _common.warren("report", str(tmp_path / "out"), "--check").returncode == 0
 
 
 def test_the_recorded_cost_of_sharing_links_is_the_one_made_now() -> None:
