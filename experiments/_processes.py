@@ -20,6 +20,8 @@ KINDS: Final = {
     "trainer": "warren-train-",
     "server": "warren-serve-",
     "rank": "warren-rank-",
+    "parent": "warren-parent",
+    "again": "warren-again-",
     "guard": "guard",
 }
 PROC: Final = Path("/proc")

@@ -23,8 +23,10 @@ MOST_STRIKES: Final = 6
 MOST_KILLS: Final = 2
 """Of one kind of process that works for a job: the third loss at one place fails the job."""
 WEIGHTS: Final[Mapping[str, int]] = {
-    "controller": 3, "zygote": 2, "executor": 2, "trainer": 3, "server": 3, "rank": 2, "guard": 1
+    "controller": 3, "zygote": 2, "executor": 2, "trainer": 3, "parent": 1, "server": 3, "rank": 2,
+    "guard": 1,
 }  # fmt: skip
+"""How often each kind is drawn; *parent*: the one that trainers are forked from."""
 SIGNALS: Final[Mapping[str, Sequence[signal.Signals]]] = {
     "controller": (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT)
 }
@@ -68,13 +70,12 @@ def draw_plan(seed: int, jobs: Sequence[Job]) -> Plan:
     rings = [job for job in jobs if job.get("sync") == "ring"]
     others = [job for job in jobs if job.get("sync") != "ring"]
     ring = draw.random() < 0.6
-    chosen = draw.sample(others, 2) + draw.sample(rings if ring else others, 1)
-    named = {job["name"]: job for job in chosen}
+    chosen = draw.sample(others, 2) + draw.sample(rings, 1) if ring else draw.sample(others, 3)
     return Plan(
         place=draw.choice(FOR_RINGS if ring else FOR_SERVERS),
         servers=draw.choice((1, 2)),
         grain=draw.choice((1, 1, "4 rounds")),
-        jobs=tuple(_told(draw, job) for job in named.values()),
+        jobs=tuple(_told(draw, job) for job in chosen),
         strikes=_strikes(draw, "trainer rank server" if ring else "trainer server"),
     )
 
@@ -98,9 +99,10 @@ def _strikes(draw: random.Random, workers: str) -> tuple[Strike, ...]:
         known = ("controller", "zygote", "guard") if early else kinds
         kind = draw.choices(known, [WEIGHTS[one] for one in known])[0]
         signum = draw.choice(SIGNALS.get(kind, OTHERS))
-        if kills[kind] == MOST_KILLS and kind in workers:
+        works = "trainer" if kind == "parent" else kind  # its loss is that of trainers
+        if kills[works] == MOST_KILLS and works in workers:
             signum = signal.SIGSTOP
-        kills[kind] += signum == signal.SIGKILL
+        kills[works] += signum == signal.SIGKILL
         ends = kind == "controller" and signum != signal.SIGSTOP
         early_chance = 0.75 if ends else 0.0
         found.append(

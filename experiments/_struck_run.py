@@ -23,7 +23,7 @@ END_S: Final = 60.0
 CLEAN_S: Final = 10.0
 _STEP_S: Final = 0.005
 _FIND_S: Final = 0.3
-"""How long to look for a process of the kind that was drawn, before one of another is taken."""
+"""How long to look for a process of the kind that was drawn, before an executor is taken."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,11 +57,11 @@ def run_struck(run: Path, out: Path, own: Path, strikes: Sequence[Strike]) -> St
         told.again += 1
         struck = Attempt(process, own, "resume" if resumes else "start").strike(left)
         told.strikes += struck
-        code = _wait(process)
+        code, there = _wait(process, own)
         if code == 0:
             return told
         if code is None:
-            told.wrong.append(f"still ran {END_S:g} s after the last strike")
+            told.wrong.append(f"still ran {END_S:g} s after the last strike: {there}")
             return told
         if not any(one["kind"] in ENDS for one in struck):
             told.wrong.append(f"exit code {code}: {errors.read_text()[-800:]}")
@@ -116,7 +116,7 @@ class Attempt:
         while not (pids := _processes.of_kind(names := self._names(), strike.kind)):
             if not self._sleep(0.01) or time.monotonic() > end:
                 break
-        pids = pids or sorted(names)
+        pids = pids or _processes.of_kind(names, "executor") or [self._process.pid]
         pid = pids[strike.draw % len(pids)]
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, strike.signum)
@@ -134,16 +134,17 @@ class Attempt:
         return {self._process.pid: "controller"} | guards | children
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int | None:
-    """Its exit code; None: it hangs, and is ended."""
+def _wait(process: subprocess.Popen[bytes], own: Path) -> tuple[int | None, list[str]]:
+    """Its exit code; None: it hangs, and is ended, with the processes that were there then."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(END_S)
+        return process.wait(END_S), []
+    there = sorted(_alive(own).values())
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(CLEAN_S)
     process.kill()
     process.wait()
-    return None
+    return None, there
 
 
 def left_by(own: Path) -> list[str]:

@@ -3,13 +3,13 @@
 Each of 100 runs trains three jobs of ``spine/struck-jobs.yaml`` for some seconds on two devices
 that are not emulated. Its seed draws the jobs (with one server or two, mostly one ring among them),
 their users, arrivals and checkpoints, the policy, and one to six strikes: SIGKILL, or SIGSTOP and
-SIGCONT up to a second later, to a controller, zygote, executor, trainer, server, rank or guard;
-SIGTERM and SIGINT to the controller. Strikes come in the first 1.5 seconds that a process exists,
-as a run starts or is resumed, or while it trains. A run that ended by that is resumed, until it has
-finished. Then all jobs must have the parameters of ``engine: plain``, ``warren report --check``
-must agree, and nothing may be left: processes, sockets, temporary folders, shared memory. No more
-than two SIGKILLs go to trainers, nor to servers, nor to ranks: a job that loses three at one place
-fails, by rule.
+SIGCONT up to a second later, to a controller, zygote, executor, trainer, the parent of trainers, a
+server, rank or guard; SIGTERM and SIGINT to the controller. Strikes come in the first 1.5 seconds
+that a process exists, as a run starts or is resumed, or while it trains. A run that ended by that
+is resumed, until it has finished. Then all jobs must have the parameters of ``engine: plain``,
+``warren report --check`` must agree, and nothing may be left: processes, sockets, temporary
+folders, shared memory. No more than two SIGKILLs go to trainers and their parents, nor to servers,
+nor to ranks: a job that loses three at one place fails, by rule.
 
 ``--seed N`` repeats one run, keeps its folder, and saves nothing; ``--runs N`` makes the first N.
 """
