@@ -8,8 +8,8 @@ server, rank or guard; SIGTERM and SIGINT to the controller. Strikes come in the
 that a process exists, as a run starts or is resumed, or while it trains. A run that ended by that
 is resumed, until it has finished. Then all jobs must have the parameters of ``engine: plain``,
 ``warren report --check`` must agree, and nothing may be left: processes, sockets, temporary
-folders, shared memory. No more than two SIGKILLs go to trainers, nor to servers, nor to ranks: a
-job that loses three at one place fails, by rule.
+folders, shared memory. No more than two SIGKILLs go to trainers and their parents, nor to servers,
+nor to ranks: a job that loses three at one place fails, by rule.
 
 ``--seed N`` repeats one run, keeps its folder, and saves nothing; ``--runs N`` makes the first N.
 """
