@@ -114,7 +114,7 @@ class Meddling(Normed):
 def test_warming_up_changes_nothing(make: type[TorchApp]) -> None:
     job = a_job(scale=1, evaluate=Evaluate(every=2))
     store, runner = ParameterStore(make(), job), TaskRunner(make(), job)
-    before = whole(store)
+    before = whole(ParameterStore(make(), job))
     store.warm()
     runner.warm()
     store.add(0, runner.run(whole(store), 0, 0))
