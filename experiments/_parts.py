@@ -1,11 +1,13 @@
 """An experiment of several parts, which can be made one at a time: ``--part NAME``.
 
+``--part 'NAME-*'`` makes those of a pattern.
 Where a part has rows of several policies, ``--place NAME`` makes those of some policies again.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -38,9 +40,11 @@ def ask(text: str | None, parts: Sequence[str], places: Sequence[str] = ()) -> A
     chosen = {}
     for name, known in (("part", parts), ("place", places)):
         given = found.get(name)
-        chosen[name] = given.split(",") if given else list(known)
-        if unknown := [one for one in chosen[name] if one not in known]:
-            parser.error(f"--{name} {unknown[0]}: one of {', '.join(known)}")
+        chosen[name] = list[str]() if given else list(known)
+        for one in given.split(",") if given else ():
+            if not (meant := fnmatch.filter(known, one)):
+                parser.error(f"--{name} {one}: one of {', '.join(known)}")
+            chosen[name] += meant
     in_order = [place for place in places if place in chosen["place"]]
     return Asked(chosen["part"], in_order, some=len(in_order) < len(places))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +20,12 @@ KINDS: Final = {
     "trainer": "warren-train-",
     "server": "warren-serve-",
     "rank": "warren-rank-",
+    "parent": "warren-parent",
+    "again": "warren-again-",
+    "guard": "guard",
 }
 PROC: Final = Path("/proc")
+_GUARD: Final = b"warren/live/guard.py"
 
 
 def mark_of(controller: int) -> str:
@@ -52,6 +56,35 @@ def of_kind(names: Mapping[int, str], kind: str) -> list[int]:
     """Those of one kind among processes with these names, in order of name."""
     pids = [pid for pid, name in names.items() if name.startswith(KINDS[kind])]
     return sorted(pids, key=lambda pid: (names[pid], pid))
+
+
+def guards(controller: int) -> list[int]:
+    """The guard of the run of this controller; it has no mark, else it would end itself."""
+    return [pid for pid in _children(controller) if _guarded(pid)]
+
+
+def guards_of(folder: Path) -> list[int]:
+    """Living guards of runs whose folder for sockets is below this one."""
+    return [pid for pid in _all() if _guarded(pid).startswith(f"{folder}/".encode())]
+
+
+def _guarded(pid: int) -> bytes:
+    """The folder that a process is the guard of; empty for any other process."""
+    with contextlib.suppress(OSError):
+        said = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        at = next((at for at, one in enumerate(said) if one.endswith(_GUARD)), len(said))
+        return b"".join(said[at + 3 : at + 4])
+    return b""
+
+
+def kind_of(name: str) -> str:
+    """The kind of a process of this name; its name, where it is of none: what user code started."""
+    return next((kind for kind, start in KINDS.items() if name.startswith(start)), name)
+
+
+def running(pids: Iterable[int]) -> list[int]:
+    """Those of these processes that compute, or wait for a processor, right now."""
+    return [pid for pid in pids if _state(pid) == "R"]
 
 
 def left_after(mark: str, limit_s: float) -> dict[int, str]:

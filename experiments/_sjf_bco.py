@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, Final
 
 import _common
@@ -152,12 +153,14 @@ CLAIMS: Final[Mapping[str, tuple[str, str, Callable[[Part], str]]]] = {
 TITLES: Final[Mapping[str, str]] = {
     "theorem": "SJF-BCO, Theorem 5 on small instances",
     "arrivals": "Rings that come over time",
+    "lambda": "SJF-BCO, the lambdas of Fig. 7 with a kappa of its own",
+    "contention": "SJF-BCO, what sharing links costs in Fig. 6's cells",
 }
 
 
 def _drawn(name: str, part: Part) -> list[str]:
     """The picture of a part with as many cells as make a curve; random is far above the others."""
-    if len(by_cell(part)) < 3:
+    if len(by_cell(part)) < 3 or name == "contention":
         return []
     values: dict[str, dict[str, float]] = {}
     for row in part["rows"]:
@@ -174,6 +177,14 @@ def _cells(name: str, part: Part) -> str:
             for row in part["rows"]
         ]
         return table(["GPUs", "policy", "instances", "above the optimum", "at most, times"], rows)
+    if name == "contention":
+        rows = [
+            [row["cell"], row["place"], f"{fmean(row['by_seed_s']):,.0f} s",
+             f"{fmean(row['without_by_seed_s']):,.0f} s",
+             f"{min(row['sharing_pct']):.2f} to {max(row['sharing_pct']):.2f} %"]
+            for row in part["rows"]
+        ]  # fmt: skip
+        return table(["servers", "policy", "makespan", "without contention", "longer by"], rows)
     names = list(dict.fromkeys(row["place"] for row in part["rows"]))
     head = [f"{part['varies']}, {SEEDS} seeds", *names]
     rows = [

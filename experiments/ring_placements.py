@@ -4,8 +4,8 @@ Four hosts behind links of 200 Mbit/s. First ``warren calibrate --rings`` fits a
 of 2 to 6 rings, drawn by a seed and not used for fitting, run at once: over 1 to 4 hosts, some with
 several ranks on a host, some within one, with compute time beside. A round between hosts is to take
 0.3 s at least; ``rounds`` below are means. Part ``fair`` has flows in turns before each link
-(``queue: fair``), part ``fifo`` one queue for all, which leaves the sharing to TCP. Part ``fresh``
-is ``fair`` with other sets, drawn when the program and the queue were settled.
+(``queue: fair``, the default), part ``fifo`` one queue for all, which leaves the sharing to TCP.
+Part ``fresh`` is ``fair`` with other sets, drawn when the program and the queue were settled.
 
 Predicted by (8) of SJF-BCO as `warren.cost.ring` has it, with the stored network and the other
 reading, and by max-min shares of links (``_fluid_rings.py``). ``MODELS`` is where others join.

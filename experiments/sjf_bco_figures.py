@@ -12,6 +12,8 @@ GPU, which all take a known time, end as early as they can; on how many small in
 with a lower bound beside it; in some with its other objective. *arrivals*: 320 rings that come over
 time, so much work for each GPU; online policies know those that have come only, ``braid`` knows
 all. ``gavel-fifo``, to which equal GPUs go by their number, is First-Fit in order of arrival.
+*lambda*: Fig. 7's lambdas, where SJF-BCO searches kappa as it does everywhere else. *contention*:
+what sharing links costs the plans of Fig. 6's cells (``_without_contention.py``).
 
 ``--part 4`` (or another) makes one part and keeps the results of the others.
 """
@@ -27,6 +29,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
+import _without_contention
 import numpy as np
 from _parts import Make, ask, make_parts
 
@@ -80,6 +83,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         horizon=1500,
     ),
     "7": Figure("lambda", "policy.room", (1, 2, 4, 8), sets=("policy.kappa=1",)),
+    "lambda": Figure("lambda", "policy.room", (1, 2, 4, 8)),
     "arrivals": Figure(
         "load", "workload.load", (0.5, 0.7, 0.9, 1.0, 1.2), (*ONLINE, OURS, OURS_JCT),
         sets=("workload.jobs=320",),
@@ -91,6 +95,7 @@ def main() -> None:
     """Make the parts asked for and save."""
     parts: dict[str, Make] = {name: _part(figure) for name, figure in FIGURES.items()}
     parts["theorem"] = lambda scratch: {"varies": "GPUs", "rows": theorem()}
+    parts["contention"] = lambda scratch: {"varies": "servers", "rows": contention()}
     make_parts("sjf_bco_figures", ask(__doc__, list(parts)), parts, seed=1, stated={"seeds": SEEDS})
 
 
@@ -133,11 +138,14 @@ def by_seed(place: str, sets: tuple[str, ...]) -> list[Row | None]:
     """One run a seed; the same cells of several figures are made once."""
     return [
         simulated(run_of(
-            str(RUN), place.partition(" of ")[0],
-            (*sets, f"seed={seed}", f"cluster.hosts.seed={seed}"),
+            str(RUN), place.partition(" of ")[0], _seeded(sets, seed),
         ))
         for seed in range(1, SEEDS + 1)
     ]  # fmt: skip
+
+
+def _seeded(sets: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    return (*sets, f"seed={seed}", f"cluster.hosts.seed={seed}")
 
 
 def simulated(run: Run) -> Row | None:
@@ -177,6 +185,19 @@ def simulated(run: Run) -> Row | None:
         "kappa": getattr(core.memory, "kappa", None),
         "theta_s": getattr(core.memory, "theta", None),
     }
+
+
+def contention() -> list[Row]:
+    """The cells of Fig. 6, planned with contention or without, in a world with it and without."""
+    figure = FIGURES["6"]
+    rows = []
+    for value in figure.values:
+        for place in (*BOTH, OURS, _without_contention.BLIND):
+            horizon = (f"policy.horizon={figure.horizon}",) if place in PLANNED else ()
+            sets = (f"{figure.key}={value}", *SETS.get(place, ()), *horizon)
+            seeds = [_seeded(sets, seed) for seed in range(1, SEEDS + 1)]
+            rows.append(_without_contention.cell(str(RUN), place, value, seeds))
+    return rows
 
 
 def theorem() -> list[Row]:

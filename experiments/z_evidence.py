@@ -9,10 +9,13 @@ from typing import Any
 import _common
 import _evidence_bounds
 import _evidence_curves
+import _evidence_fidelity
 import _evidence_live
+import _evidence_mixed
 import _evidence_placements
 import _evidence_ring
 import _evidence_rounds
+import _evidence_struck
 from _evidence_live import table
 
 PAGE = _common.ROOT / "docs" / "evidence.md"
@@ -40,8 +43,18 @@ def _made_by(name: str, result: Mapping[str, Any]) -> str:
     by = result["made_by"]
     return (
         f"`.venv/bin/python experiments/{name}.py`, seed {result['seed']}, commit "
-        f"{_commits(result)}, {by['processor']}, {by['cores']} cores, Python {by['python']}."
+        f"{_commits(result)}, {_processors(result)}, {by['cores']} cores, Python {by['python']}."
     )
+
+
+def _processors(result: Mapping[str, Any]) -> str:
+    """Of each part, where they differ: parts are made one at a time, maybe on another machine."""
+    made = result.get("parts")
+    parts = made if isinstance(made, dict) else {}
+    found = {name: part["made_by"]["processor"] for name, part in parts.items() if name != "rounds"}
+    if len(set(found.values())) < 2:
+        return str(next(iter(found.values()), result["made_by"]["processor"]))
+    return ", ".join(f"{found[name]} ({name})" for name in sorted(found))
 
 
 def _commits(result: Mapping[str, Any]) -> str:
@@ -78,13 +91,14 @@ def _predicted(result: Mapping[str, Any]) -> str:
             "mean JCT error", "largest", "moved by noise"]  # fmt: skip
     return (
         "## Predicted and trained\n\nThe ten jobs of `examples/quickstart` on four emulated "
-        "devices of three types: live figures, and the error of the simulated JCT. The simulator "
-        "decides for itself. `digits-until-94` ends by its stop rule, which the simulator cannot "
-        "know: it is predicted with its largest number of rounds. One run of each policy. "
-        "*Moved by noise* is how far the simulated JCTs move, on average, when task times are "
-        "drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts to "
-        "the order of nearly simultaneous events, which fits its larger error but does not prove "
-        "the cause. The network model (`lane`) and the handling of emulated pads were chosen "
+        "devices of three types: live figures, and the error of the simulated JCT. Tasks are "
+        "padded, so an error is one of decisions that came out otherwise, or of an overrun. The "
+        "simulator decides for itself. `digits-until-94` ends by its stop rule, which the "
+        "simulator cannot know: it is predicted with its largest number of rounds. One run of each "
+        "policy. *Moved by noise* is how far the simulated JCTs move, on average, when task times "
+        "are drawn 0.2 % around the profile: a measure of how sensitive a policy is. srtf reacts "
+        "to the order of nearly simultaneous events, which fits its larger error but does not "
+        "prove the cause. The network model (`lane`) and the handling of emulated pads were chosen "
         "while watching this workload; another one has yet to confirm the figures.\n\n"
         + table(head, rows)
     )
@@ -160,9 +174,11 @@ def _gavel(row: Mapping[str, Any]) -> str:
 SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "same_bits": _same_bits,
     "predicted": _predicted,
-    "fidelity": _evidence_live.fidelity,
+    "fidelity": _evidence_fidelity.fidelity,
     "unknown_lengths": _evidence_live.unknown_lengths,
     "faults": _evidence_live.faults,
+    "struck": _evidence_struck.struck,
+    "neighbours": _evidence_struck.neighbours,
     "start_kill": _evidence_live.start_kill,
     "history_kill": _evidence_live.history_kill,
     "testbed_kill": _evidence_live.testbed_kill,
@@ -174,7 +190,7 @@ SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "remaining_rounds": _evidence_rounds.rounds,
     "ring_tables": _evidence_ring.tables,
     "ring_placements": _evidence_placements.placements,
-    "ring_mixed": _evidence_live.ring_mixed,
+    "ring_mixed": _evidence_mixed.ring_mixed,
 }
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live
 
-LIVE_FILES = {*OUTPUT_FILES, "params", "logs", "metrics", "run.log"}
+LIVE_FILES = {*OUTPUT_FILES, "params", "logs", "metrics", "apps", "run.log"}
 
 
 class Command:

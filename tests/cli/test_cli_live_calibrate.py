@@ -45,12 +45,15 @@ def test_phases_come_to_rest_and_give_tasks_and_processor_times(tmp_path: Path) 
         Phase(name="small", jobs=small, devices=2, rounds=10),
         Phase(name="steady", jobs=steady[:1], devices=1, rounds=10),
         Phase(name="in turn", jobs=small[:2], devices=1, rounds=4, together=2),
+        Phase(name="moved", jobs=of_kind["ring"][:1], devices=2, rounds=2, turning=True),
     ]
     begun: list[int] = []
     samples, numerics = run_phases(run, phases, begun.append, str(tmp_path / "out"))
-    assert begun == [1, 2, 3, 4]
+    assert begun == [1, 2, 3, 4, 5]
     assert "torch" in numerics
-    assert [len(one.tasks) for one in samples] == [2 * (len(small) + 4), 10 * len(small), 10, 8]
+    assert [len(one.tasks) for one in samples] == [2 * (len(small) + 4), 10 * len(small), 10, 8, 4]
+    ranks = sorted((task.round, task.shards, task.device) for task in samples.pop().tasks)
+    assert ranks == [(0, (0,), 0), (0, (1,), 1), (1, (0,), 1), (1, (1,), 0)]
     in_turn = sorted(samples.pop().tasks, key=lambda task: task.start_ns)
     assert [task.job for task in in_turn] == [*small[:1] * 2, *small[1:2] * 2] * 2
     for before, after in pairwise(samples):
@@ -88,6 +91,10 @@ def test_the_constants_of_this_machine_go_into_a_file_that_a_cluster_names(
     assert 10_000 < overheads.dispatch_ns < 10**8
     assert 10_000 < overheads.task_cpu_ns + overheads.round_cpu_ns < 10**8
     assert 1 <= overheads.slowdown < 5
+    # A process is forked and builds a small app: a thousandth of a second to two.
+    assert 10**6 < overheads.ring_start_ns + overheads.ring_rank_ns < 2 * 10**9
+    assert overheads.of_tasks
+    assert overheads.of_gangs
     told = found.json["constants"]
     assert {"task_alone", "task_busy", "barrier", "barrier_decided", "step"} <= told.keys()
     assert 0 <= found.json["machine"]["busy_before"] <= 1

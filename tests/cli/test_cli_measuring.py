@@ -11,6 +11,7 @@ from cli_runs import CHECKOUT, write_run
 
 from warren.cli import database as opened
 from warren.cli import measuring
+from warren.cli.apps import with_apps
 from warren.cli.commands.inputs import run_of
 from warren.cli.database import Database, default_file
 from warren.cli.measuring import measured_rows, profiles_of
@@ -97,6 +98,7 @@ def test_a_run_uses_measurements_that_it_may_only_read(
 def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
     run: Run, asked: Asked
 ) -> None:
+    run = with_apps(run, run.workload.jobs)
     kind = measuring._kinds(run, run.workload.jobs)[2]
     row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
     with Database(default_file()) as database, database.transaction():
@@ -125,6 +127,7 @@ def test_a_run_without_history_neither_uses_nor_keeps_what_was_measured(
 def test_what_a_run_adds_while_others_measure_is_not_lost(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run = with_apps(run, run.workload.jobs)
     kind = measuring._kinds(run, run.workload.jobs)[2]
     row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
 
@@ -174,6 +177,7 @@ def test_what_is_known_by_fewer_tasks_than_are_asked_for_is_measured_again_and_t
 def test_a_better_measurement_that_came_meanwhile_is_kept(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run = with_apps(run, run.workload.jobs)
     kind = measuring._kinds(run, run.workload.jobs)[2]
     better = with_measured(blank(kind, PROCESSOR, 1.0), replace(COST, comp_s=0.75), 20, 2.0)
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from warren.core.history import read_history
-from warren.core.journal import MAGIC, Header, PlanRun, Step, decode, encode
+from warren.core.journal import (
+    MAGIC,
+    Header,
+    PinnedResumed,
+    PlanRun,
+    Record,
+    Resumed,
+    Step,
+    decode,
+    encode,
+    going_on,
+    opening,
+)
 from warren.core.loop import Core
 from warren.core.replay import replay
 from warren.core.state import State
@@ -19,6 +33,7 @@ from warren.model.costs import CostTable
 from warren.model.errors import JournalError
 from warren.model.events import JobArrived, JobFailed, RoundsDone
 from warren.model.run import Run
+from warren.model.source import AppSource
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
 
@@ -150,3 +165,32 @@ def test_failures_are_kept_with_their_reason() -> None:
     history = read_history(MAGIC + encode(HEADER) + encode(step))
     assert history.failed == {0: "out of memory"}
     assert history.status(0) == "failed"
+
+
+def test_a_journal_names_the_texts_of_apps_where_a_run_has_them_and_each_job_keeps_its_own() -> (
+    None
+):
+    run, _ = worlds.random_world(1, jobs=3, devices=2)
+    jobs = [replace(job, app=f"{'ab'[job.index > 0]}.py:A") for job in run.workload.jobs]
+    run = replace(run, workload=replace(run.workload, jobs=tuple(jobs)))
+    assert type(opening(run, "sim", "srtf")) is Header  # simulations stay as they were, to the byte
+    assert type(going_on(run, 1)) is Resumed
+
+    def having(text: bytes) -> Run:
+        sources = {
+            f"{name}.py": AppSource(folder="/", main="m", texts={"m": text}) for name in "ab"
+        }
+        return replace(run, sources=sources)
+
+    texts = [b"1", b"2", b"2", b"1"]
+    one, two, *_ = hashes = [hashlib.sha256(text).hexdigest() for text in texts]
+    records: list[Record] = [opening(having(texts[0]), "live", "srtf")]
+    for text, ended in zip(texts[1:], (JobFailed(1, 0, "x"), None, None), strict=True):
+        records += [Step((ended,))] if ended else []
+        records.append(going_on(having(text), 2))
+    history = read_history(MAGIC + b"".join(map(encode, records)))
+    assert history.app_sha256 == (hashes[-1],) * 3
+    assert [history.apps_of(job) for job in range(3)] == [(one,), (one, two, one), (one, two, one)]
+    records.append(PinnedResumed(3, ("", "")))
+    with pytest.raises(JournalError, match="does not fit its header: it names other apps"):
+        read_history(MAGIC + b"".join(map(encode, records)))

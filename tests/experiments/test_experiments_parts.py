@@ -43,6 +43,7 @@ def test_a_part_made_alone_keeps_the_others_and_leaves_no_scratch(
     assert run("--part", "b", value=1) == {"b": 1}
     assert run(value=2) == {"b": 2, "a": 2}
     assert run("--part", "a", value=3) == {"b": 2, "a": 3}
+    assert run("--part", "[ab]", value=4) == {"b": 4, "a": 4}
     assert not any(folder.exists() for folder in scratch)
     with pytest.raises(SystemExit):
         run("--part", "d", value=4)

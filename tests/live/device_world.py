@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from live_worlds import virtual
 
 from warren.live.executor import Executor
-from warren.live.messages import AnyMessage, Assign, ExecutorReady, TrainerReady
+from warren.live.messages import AnyMessage, Assign, ExecutorReady, Prepared, TrainerReady, Verify
 from warren.live.pads import Pads
 from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Pull, State
@@ -22,8 +23,6 @@ from warren.live.transport import (
     Poller,
     controller_address,
     executor_address,
-    make_folder,
-    remove_folder,
     server_address,
 )
 from warren.live.wire import Stamp
@@ -85,7 +84,7 @@ class Peer:
 class Stage:
     """An executor at work, without emulation; ``servers`` are those of job 0."""
 
-    def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int) -> None:
+    def __init__(self, folder: str, jobs: tuple[Job, ...], servers: int, verify: float) -> None:
         self._folder, self._jobs, self._servers = folder, jobs, servers
         self.controller = Peer(Hub(controller_address(folder)))
         addresses = [server_address(folder, 0, 0, part) for part in range(servers)]
@@ -93,17 +92,22 @@ class Stage:
         self._trainers: list[Peer] = []
         self._read, self._write = os.pipe()
         pads = Pads(*virtual(jobs, 1)).table(0)
-        role = ExecutorRole(device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1)
+        role = ExecutorRole(
+            device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1, verify=verify
+        )
         self._executor = Executor(role, self._read)
         self._thread = threading.Thread(target=self._executor.serve, daemon=True)
         self._thread.start()
         self.controller.hear(ExecutorReady)
 
-    def trainer(self, user: str, pid: int) -> Peer:
-        """A trainer sits down."""
+    def trainer(self, pid: int, job: int = 0, *, verifies: bool = False) -> Peer:
+        """A trainer comes and builds its app."""
         peer = Peer(Link(executor_address(self._folder, 0, 0)))
         self._trainers.append(peer)
-        peer.say(TrainerReady(user, pid))
+        if verifies:
+            self.controller.say(Verify(job))
+        peer.say(TrainerReady(job, pid, verifies))
+        peer.say(Prepared(job))
         return peer
 
     def assign(
@@ -111,8 +115,8 @@ class Stage:
     ) -> None:
         """One round of a job's tasks; ``copy``: they are under way elsewhere."""
         one = self._jobs[job]
-        limit_ns, user = one.task_limit_ns, one.user
-        what = Assign(seq, job, round_no, 1, shards, user, 0, 0, self._servers, limit_ns, copy)
+        limit_ns = one.task_limit_ns
+        what = Assign(seq, job, round_no, 1, shards, 0, 0, self._servers, limit_ns, copy)
         self.controller.say(what)
 
     def state(self, round_no: int, done: tuple[Stamp, ...] = (), *have: tuple[int, ...]) -> None:
@@ -141,12 +145,11 @@ class Stage:
 
 
 @contextmanager
-def stage(*jobs: Job, servers: int = 1) -> Iterator[Stage]:
+def stage(*jobs: Job, servers: int = 1, verify: float = 0.0) -> Iterator[Stage]:
     """An executor that works for these jobs."""
-    folder = make_folder()
-    one = Stage(str(folder), jobs, servers)
-    try:
-        yield one
-    finally:
-        one.close()
-        remove_folder(folder)
+    with TemporaryDirectory(prefix="warren-stage-", dir="/tmp") as folder:
+        one = Stage(folder, jobs, servers, verify)
+        try:
+            yield one
+        finally:
+            one.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from live_apps import APPS as APPS
 
 from warren.live.base import BasePort
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
@@ -19,127 +20,6 @@ from warren.model.job import Job, Workload
 from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.units import seconds_to_ns
-
-APPS = """
-import os, signal, sys, time
-import torch
-from torch import nn
-from warren.apps.protocol import TorchApp
-
-torch.set_num_threads(2)  # what user code does
-
-
-class Tiny(TorchApp):
-    width: int = 8
-    sleep_s: float = 0.0
-
-    def model(self):
-        return nn.Sequential(
-            nn.Linear(4, self.width), nn.BatchNorm1d(self.width), nn.Dropout(0.2),
-            nn.Linear(self.width, 1),
-        )
-
-    def dataset(self):
-        x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
-        return x, x.sum(1, keepdim=True)
-
-    def loss(self, model, batch):
-        time.sleep(self.sleep_s)
-        x, y = batch
-        return nn.functional.mse_loss(model(x), y)
-
-    def optimizer(self, named_parameters):
-        return torch.optim.Adam([p for _, p in named_parameters], lr=0.05)
-
-    def evaluate(self, model):
-        x, y = self.dataset()
-        return {"mse": float(nn.functional.mse_loss(model(x), y))}
-
-
-class Raises(Tiny):
-    calls = 0
-    scratch = ("self.calls",)
-
-    def loss(self, model, batch):
-        self.calls += 1
-        if self.calls == 3:
-            raise ValueError("the third batch is bad")
-        return super().loss(model, batch)
-
-
-class RaisesAtBirth(Tiny):
-    def dataset(self):
-        raise OSError("no such data")
-
-
-class RaisesInServer(Tiny):
-    def evaluate(self, model):
-        raise RuntimeError("cannot evaluate")
-
-
-class Exits(Tiny):
-    def loss(self, model, batch):
-        sys.exit(3)
-
-
-class Dies(Tiny):
-    def loss(self, model, batch):
-        os.kill(os.getpid(), 9)
-
-
-class DiesInServer(Tiny):
-    def evaluate(self, model):
-        os._exit(7)
-
-
-class Hangs(Tiny):
-    def loss(self, model, batch):
-        while True:
-            pass
-
-
-class HangsInServer(Tiny):
-    def evaluate(self, model):
-        time.sleep(1000)
-
-
-class Deaf(Tiny):
-    where: str = ""
-
-    def hang(self, place):
-        if place == self.where:
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            time.sleep(1000)
-
-    def model(self):
-        # A server builds its model too; trainers know their device.
-        with open("/proc/self/comm") as file:
-            self.hang("build in " + file.read().split("-")[1])
-        return super().model()
-
-    def loss(self, model, batch):
-        self.hang("loss")
-        return super().loss(model, batch)
-
-    def evaluate(self, model):
-        self.hang("evaluate")
-        return super().evaluate(model)
-
-
-class Forks(Tiny):
-    def model(self):
-        if os.fork() == 0:
-            if os.fork() == 0:
-                os.setsid()
-                time.sleep(60)
-            time.sleep(60)
-        return super().model()
-
-
-class Random(Tiny):
-    def loss(self, model, batch):
-        return super().loss(model, batch) * (1 + int.from_bytes(os.urandom(2), "little") / 1e6)
-"""
 
 
 def job(index: int, app: str = "Tiny", **changes: object) -> Job:

@@ -33,7 +33,7 @@ COMPUTED = TaskComputed(0, 0, 0, 0.5, b"", b"")
 
 def a_task(**fields: Any) -> Work:
     """A task without pads, unless they are given."""
-    given = {"seq": 1, "job": 0, "round": 0, "shard": 0, "user": "ana", **fields}
+    given = {"seq": 1, "job": 0, "round": 0, "shard": 0, **fields}
     return Work(**{"comp_pad_ns": 0, "sync_pad_ns": 0, **given})
 
 
@@ -49,7 +49,7 @@ def now_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @contextmanager
 def lying(device: Stage, *, rounds: int = 1) -> Iterator[tuple[Peer, RunTask, Arena]]:
     """A task of job 0 whose state lies in its server's memory: trainer, task, memory."""
-    trainer = device.trainer("ana", 10)
+    trainer = device.trainer(10)
     for round_no in range(rounds):
         device.assign(1 + round_no, 0, round_no, (0,))
     arena = Arena.create(SIZE, 1)

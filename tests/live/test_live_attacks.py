@@ -188,7 +188,7 @@ def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
         fleet=SimpleNamespace(fork=lambda role: 1),
         hub=SimpleNamespace(send=lambda peer, message: sent.append(peer)),
     )
-    crew = Crew(hands, Pads(*virtual((), 1)))
+    crew = Crew(hands, Pads(*virtual((), 1)), SimpleNamespace())  # type: ignore[arg-type]
     crew.start()
     assert crew.ready(0, 0, b"first")
     crew.executor_ended(0, "killed")
@@ -232,18 +232,18 @@ def test_what_a_trainer_said_before_its_end_is_not_taken_for_its_successors_word
     successor: bool,
 ) -> None:
     with stage(job(0, scale=1)) as device:
-        first = device.trainer("ana", 10)
+        first = device.trainer(10)
         device.assign(1, 0, 0, (0,))
         device.state(0)
         first.hear(RunTask)
-        device.controller.say(TrainerGone("ana", 10, "killed"))
+        device.controller.say(TrainerGone(0, 10, "killed"))
         device.controller.hear(TaskLost)
-        second = device.trainer("ana", 11) if successor else None
+        second = device.trainer(11) if successor else None
         if second is not None:
             second.hear(RunTask)
         first.say(computed(1.0))
         assert device.servers[0].hears_none(Push)
-        second = second or device.trainer("ana", 11)
+        second = second or device.trainer(11)
         if not successor:
             second.hear(RunTask)
         second.say(computed(2.0))
@@ -255,7 +255,7 @@ DONE = (Stamp(0, 100, 200, 300),)
 
 def test_a_task_done_by_a_lost_device_is_told_by_the_next_one() -> None:
     with stage(job(0)) as device:
-        trainer = device.trainer("ana", 10)
+        trainer = device.trainer(10)
         device.assign(7, 0, 0, (0, 1))
         device.state(0, DONE)
         assert device.controller.hear(CompEnded) == CompEnded(7, 0, 0, 100, 200, False)
@@ -265,7 +265,7 @@ def test_a_task_done_by_a_lost_device_is_told_by_the_next_one() -> None:
 @pytest.mark.parametrize("have", [(), (0,)])
 def test_a_task_whose_update_has_not_reached_all_servers_runs_again(have: tuple[int, ...]) -> None:
     with stage(job(0), servers=2) as device:
-        trainer = device.trainer("ana", 10)
+        trainer = device.trainer(10)
         device.assign(7, 0, 0, (0, 1))
         device.state(0, DONE, have)
         assert trainer.hear(RunTask).shard == (1 if have else 0)

@@ -28,7 +28,7 @@ DONE = TaskComputed(0, 0, 0, 0.5, b"", b"")
 
 def computing(device: Stage) -> Peer:
     """The trainer of job 0, which computes assignment 1: task 0 of round 0."""
-    trainer = device.trainer("ana", 10)
+    trainer = device.trainer(10)
     device.assign(1, 0, 0, (0,))
     device.state(0)
     assert trainer.hear(RunTask).shard == 0
@@ -43,7 +43,7 @@ def beat(device: Stage, seq: int = 1) -> None:
 
 def test_a_copy_goes_before_what_has_not_begun() -> None:
     with stage(job(0)) as device:
-        trainer = device.trainer("ana", 10)
+        trainer = device.trainer(10)
         device.assign(1, 0, 1, (0,))
         assert device.servers[0].hear(Pull).round == 1
         device.assign(2, 0, 0, (0,), copy=True)
@@ -95,7 +95,7 @@ def test_a_beaten_task_that_has_left_comp_is_said_to_have() -> None:
     "end",
     [
         lambda device, trainer: trainer.say(TaskRaised(0, "ValueError: no")),
-        lambda device, trainer: device.controller.say(TrainerGone("ana", 10, "killed")),
+        lambda device, trainer: device.controller.say(TrainerGone(0, 10, "killed")),
     ],
 )
 def test_how_a_beaten_task_ends_is_nobodys_loss(end: Callable[[Stage, Peer], None]) -> None:
@@ -110,7 +110,7 @@ def test_how_a_beaten_task_ends_is_nobodys_loss(end: Callable[[Stage, Peer], Non
 
 def test_a_task_done_on_another_device_is_neither_run_nor_told_as_run_here() -> None:
     with stage(job(0)) as device:
-        trainer = device.trainer("ana", 10)
+        trainer = device.trainer(10)
         device.assign(7, 0, 0, (0,))
         device.assign(8, 0, 0, (1,))
         device.state(0, (Stamp(0, 100, 200, 300, 3),))

@@ -68,7 +68,7 @@ def hashes(events: list[AnyEvent]) -> dict[int, str]:
 
 def test_a_role_is_at_home_on_the_host_of_its_device_and_servers_go_round() -> None:
     assert [home_of_server(j, p, 3) for j in range(3) for p in range(2)] == [0, 1, 1, 2, 2, 0]
-    trainer = TrainerRole(2, "ana", "", "", (), {}, 0, "")
+    trainer = TrainerRole(2, "", "", job(0), "", 0, "")
     assert Homes((HERE, HERE, HERE), (0, 0, 1)).of(trainer) == 1
     assert Homes((HERE,)).of(trainer) == 0
 

@@ -1,9 +1,9 @@
-"""Who sits at an executor's desk, when trainers come and go in any order."""
+"""Which trainers of a device are here, when they come and go in any order."""
 
 from __future__ import annotations
 
 from warren.live.desk import Desk
-from warren.live.messages import AnyMessage, Prepare
+from warren.live.messages import BUILDING, IDLE, AnyMessage, Leave
 
 
 class Hub:
@@ -22,51 +22,59 @@ def desk() -> tuple[Desk, Hub]:
     return Desk(hub), hub  # type: ignore[arg-type]
 
 
-def test_apps_are_prepared_one_after_the_other() -> None:
-    one, hub = desk()
-    one.warm("ana", (3, 5))
-    assert one.warmed() == []
-    one.sat_down(b"p", "ana", 10)
-    assert hub.sent == [(b"p", Prepare(3))]
-    one.prepared(b"p")
-    assert not one.free("ana")
-    one.prepared(b"p")
-    assert (one.free("ana"), one.warmed(), one.warmed()) == (True, ["ana"], [])
-
-
-def test_a_trainer_that_ends_while_preparing_names_the_job() -> None:
+def test_a_trainer_is_free_when_it_has_built_its_app() -> None:
     one, _ = desk()
-    one.warm("ana", (3, 5))
-    one.sat_down(b"p", "ana", 10)
-    assert one.gone("ana", 10) == 3
-    one.sat_down(b"q", "ana", 11)
-    one.prepared(b"q")
-    assert one.warmed() == ["ana"]
+    one.warm(3)
+    assert one.warmed() == []
+    one.sat_down(b"p", 3, 10)
+    assert (one.free(3), one.warmed()) == (False, [])
+    one.prepared(3)
+    assert (one.free(3), one.warmed(), one.warmed()) == (True, [3], [])
+    assert not one.free(5)
+
+
+def test_a_trainer_that_ends_while_building_is_told_from_one_that_does_nothing() -> None:
+    one, _ = desk()
+    one.warm(3)
+    one.sat_down(b"p", 3, 10)
+    assert one.gone(3, 10) == BUILDING
+    one.sat_down(b"q", 3, 11)
+    one.prepared(3)
+    assert one.warmed() == [3]
+    assert one.gone(3, 11) == IDLE
+    assert not one.free(3)
+    assert one.gone(3, 12) is None
 
 
 def test_the_news_of_an_end_may_come_after_the_successor() -> None:
     one, _ = desk()
-    one.warm("ana", (3,))
-    one.sat_down(b"p", "ana", 10)
-    one.sat_down(b"q", "ana", 11)
+    one.warm(3)
+    one.sat_down(b"p", 3, 10)
+    one.sat_down(b"q", 3, 11)
+    one.prepared(3)
     assert one.warmed() == []
-    assert one.gone("ana", 10) == 3
-    assert one.warmed() == ["ana"]
-    assert one.free("ana")
+    assert one.gone(3, 10) == BUILDING
+    assert one.warmed() == [3]
+    assert one.free(3)
 
 
-def test_the_end_of_an_idle_trainer_names_no_job() -> None:
-    one, _ = desk()
-    one.sat_down(b"p", "ana", 10)
-    assert one.gone("ana", 10) is None
-    assert not one.free("ana")
-
-
-def test_a_dropped_job_is_not_prepared() -> None:
+def test_the_trainer_of_a_job_that_has_ended_leaves() -> None:
     one, hub = desk()
-    one.warm("ana", (3, 5))
+    one.sat_down(b"p", 3, 10)
+    one.drop(3)
     one.drop(5)
-    one.sat_down(b"p", "ana", 10)
-    one.prepared(b"p")
-    assert hub.sent == [(b"p", Prepare(3))]
-    assert one.warmed() == ["ana"]
+    assert hub.sent == [(b"p", Leave())]
+
+
+def test_a_trainer_is_released_only_while_it_does_nothing() -> None:
+    one, hub = desk()
+    one.sat_down(b"p", 3, 10)
+    one.release(3)
+    assert hub.sent == []
+    one.prepared(3)
+    one.release(3)
+    assert (hub.sent, one.free(3)) == ([(b"p", Leave())], False)
+    assert one.gone(3, 10) is None
+    one.sat_down(b"q", 3, 11)
+    one.prepared(3)
+    assert one.free(3)

@@ -97,13 +97,13 @@ def test_a_run_of_another_numerics_class_ends_before_anything_of_it_starts(tmp_p
 
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(
-    "part", ["make_folder", "Hub", "cgroups_of", "Guard", "memory_limit", "Poller", "libraries",
+    "part", ["free_path", "Hub", "cgroups_of", "Guard", "memory_limit", "Poller", "libraries",
              "Fleet", "Fleet.await_zygote"],
 )  # fmt: skip
 def test_whatever_fails_to_start_is_told_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, plain: bool
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise EngineError(f"no {part} today")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

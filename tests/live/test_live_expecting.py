@@ -11,7 +11,7 @@ import pytest
 from live_worlds import APPS, job
 
 from warren.live import trainer
-from warren.live.messages import Forget, Prepare, RunTask, TaskComputed
+from warren.live.messages import RunTask, TaskComputed
 from warren.live.roles import TrainerRole
 from warren.live.training import numerics
 from warren.live.training.arena import Arena
@@ -20,7 +20,7 @@ from warren.live.training.load import build_app
 from warren.live.training.runner import TaskRunner
 from warren.live.transport import Hub, Poller, executor_address
 
-JOBS = job(0, scale=2), job(1, scale=2)
+JOB = job(0, scale=2)
 
 
 class World:
@@ -31,11 +31,10 @@ class World:
         self.hub = Hub(executor_address(str(folder), 0, 0))
         role = TrainerRole(
             device=0,
-            user="ana",
             folder=str(folder),
             base=str(folder),
-            jobs=JOBS,
-            logs={one.index: "" for one in JOBS},
+            job=JOB,
+            log="",
             life=0,
             tmp="",
             rehearse=False,
@@ -43,17 +42,16 @@ class World:
             memory=None,
         )
         self.trainer = trainer.Trainer(role, -1)
-        self.runners = [TaskRunner(build_app(one, str(folder)), one) for one in JOBS]
+        self.runner = TaskRunner(build_app(JOB, str(folder)), JOB)
         numerics.pin()
-        model = self.runners[0]._model
-        self.state = raw(self.runners[0].layout.pack(model))
+        self.state = raw(self.runner.layout.pack(self.runner._model))
         self.arena = Arena.create(len(self.state), 2)
         self.arena.slot(0)[:] = self.state
 
-    def run(self, index: int, round_no: int, then: tuple[int, int] | None = None) -> bytes:
+    def run(self, round_no: int, then: tuple[int, int] | None = None) -> bytes:
         """The marks of task 0 of a round."""
         spots = self.arena.spot(0), self.arena.spot(1)
-        self.trainer._guarded(RunTask(index, round_no, 0, *spots, then))
+        self.trainer._guarded(RunTask(0, round_no, 0, *spots, then))
         poller = Poller()
         poller.register(self.hub)
         assert self.hub in poller.poll(5000)
@@ -62,9 +60,9 @@ class World:
         assert isinstance(said[-1], TaskComputed)
         return said[-1].marks
 
-    def right(self, index: int, round_no: int) -> bytes:
+    def right(self, round_no: int) -> bytes:
         """The same, by a runner that is told of nothing."""
-        return self.runners[index].run(self.state, round_no, 0).marks
+        return self.runner.run(self.state, round_no, 0).marks
 
 
 @pytest.fixture
@@ -74,7 +72,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
             return nullcontext()
 
     monkeypatch.setattr(trainer, "Alarm", NoAlarm)
-    monkeypatch.setattr(trainer, "direct_output", lambda path: None)
     one = World(tmp_path)
     yield one
     one.trainer._link.close()
@@ -85,42 +82,34 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def test_the_task_that_was_announced_finds_all_ready(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.run(0, 0, then=(1, 0))
-    right = world.right(0, 1)
-    world.run(0, 0, then=(1, 0))
+    world.run(0, then=(1, 0))
+    right = world.right(1)
+    world.run(0, then=(1, 0))
     monkeypatch.setattr("warren.live.training.runner.reseed", None)  # not needed again
-    assert world.run(0, 1) == right
+    assert world.run(1) == right
 
 
-@pytest.mark.parametrize("between", ["task", "app", "end", "nothing"])
+@pytest.mark.parametrize("between", ["task", "nothing"])
 def test_what_comes_between_does_not_change_the_bits_of_the_announced_task(
     world: World, between: str
 ) -> None:
-    right = {index: world.right(index, 1) for index in (0, 1)}
-    world.run(0, 0, then=(1, 0))
-    match between:
-        case "task":
-            assert world.run(1, 1) == right[1]
-        case "app":
-            world.trainer._guarded(Prepare(1))
-        case "end":
-            world.trainer._forget(Forget(0).job)
-    assert world.run(0, 1) == right[0]
+    right, other = world.right(1), world.right(2)
+    world.run(0, then=(1, 0))
+    if between == "task":
+        assert world.run(2) == other
+    assert world.run(1) == right
 
 
 def test_an_announced_task_that_cannot_be_made_ready_is_tried_in_its_turn(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = world.right(0, 1)
+    right = world.right(1)
 
     def refuses(*_: object) -> None:
         raise MemoryError
 
+    world.run(0)
     with monkeypatch.context() as patch:
         patch.setattr("warren.live.training.batches.Batches.of", refuses)
-        world.trainer._expect(0, 1, 0)
-    world.run(0, 0)
-    with monkeypatch.context() as patch:
-        patch.setattr("warren.live.training.batches.Batches.of", refuses)
-        world.trainer._expect(0, 1, 0)
-    assert world.run(0, 1) == right
+        world.trainer._expect(1, 0)
+    assert world.run(1) == right

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +18,13 @@ from warren.live.plain import train
 from warren.live.training import numerics
 from warren.live.training.load import build_app
 from warren.model.errors import SpecError
-from warren.model.events import AnyEvent, JobArrived, JobFailed
+from warren.model.events import AnyEvent, JobArrived, JobFailed, RolledBack, TasksLost
 from warren.model.job import Checkpoint, Evaluate
 
 pytestmark = pytest.mark.live
 
-GOOD, RAISES, AT_BIRTH, IN_SERVER, EXITS, DIES, FORKS, OTHER = range(8)
+JOBS = range(11)
+GOOD, RAISES, AT_BIRTH, IN_SERVER, EXITS, DIES, FORKS, OTHER, PARENT, LATER, PRINTS = JOBS
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,13 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[AnyEve
         job(DIES, "Dies"),
         job(FORKS, "Forks"),
         job(OTHER, user="bob"),
+        job(PARENT, "KillsItsParent"),
+        job(LATER, "DiesLater", arrival_ns=20_000_000_000),
+        job(PRINTS, "Prints"),
     ]
     run, costs = world(folder, jobs, 2)
+    cluster = replace(run.cluster, local=replace(run.cluster.local, log_bytes=500_000))
+    run = replace(run, cluster=cluster)
     with LivePort(run, costs, folder / "out") as port:
         events = drive(port, shuffled(run, seed=1))
         pid = port.session
@@ -49,7 +56,7 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[AnyEve
 def test_a_job_fails_alone(crashes: tuple[Path, list[AnyEvent]]) -> None:
     _, events = crashes
     fine = {GOOD, FORKS, OTHER}
-    assert ended(events) == {n: "finished" if n in fine else "failed" for n in range(8)}
+    assert ended(events) == {n: "finished" if n in fine else "failed" for n in JOBS}
 
 
 def test_the_reason_is_one_line_that_says_what_the_app_did(
@@ -62,6 +69,9 @@ def test_the_reason_is_one_line_that_says_what_the_app_did(
     assert "RuntimeError: cannot evaluate" in reasons[IN_SERVER]
     assert "SystemExit: 3" in reasons[EXITS]
     assert "killed by SIGKILL" in reasons[DIES]
+    assert "killed by SIGKILL" in reasons[PARENT]
+    assert "between its tasks, exit status 3" in reasons[LATER]
+    assert "killed: over its log limit of 0.5 MB (cluster file, local.log_limit)" in reasons[PRINTS]
     assert all("\n" not in reason for reason in reasons.values())
 
 
@@ -102,6 +112,14 @@ def test_the_traceback_is_in_the_job_s_log(crashes: tuple[Path, list[AnyEvent]])
         assert "apps.py" in text
         assert line in text
     assert (out / f"logs/job-{OTHER}.log").read_text() == ""
+
+
+def test_no_job_but_those_that_ended_their_processes_has_to_run_a_task_again(
+    crashes: tuple[Path, list[AnyEvent]],
+) -> None:
+    events = crashes[1]
+    assert {event.job for event in of(events, TasksLost)} <= {EXITS, DIES, PARENT, LATER, PRINTS}
+    assert of(events, RolledBack) == []
 
 
 def test_a_job_that_fails_before_time_zero_never_arrives(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from warren.live import gate
-from warren.live.messages import ENCODER, AnyMessage, Forget, Prepare
+from warren.live.messages import ENCODER, AnyMessage, Release, Warm
 from warren.live.seats import Seat
 from warren.live.transport import Hub, Link, Poller, link_to_server
 
@@ -80,30 +80,30 @@ def is_closed(end: socket.socket) -> bool:
 
 def test_what_is_sent_between_hosts_comes_whole_and_the_peer_is_known_to_be_far(net: Net) -> None:
     near, link = net.link(net.path), net.link()
-    near.send(Forget(1))
+    near.send(Release(1))
     bulk = bytes(range(256)) * 20_000
-    link.send(Prepare(2), bulk, b"end")
+    link.send(Warm(2), bulk, b"end")
     found = net.heard()
     by_far = {net.hub.is_far(peer): (message, buffers) for peer, message, buffers in found}
-    assert by_far[False] == (Forget(1), [])
+    assert by_far[False] == (Release(1), [])
     message, buffers = by_far[True]
-    assert message == Prepare(2)
+    assert message == Warm(2)
     assert [bytes(one) for one in buffers] == [bulk, b"end"]
     assert (near.far, link.far) == (False, True)
 
 
 def test_an_answer_goes_back_over_the_same_connection(net: Net) -> None:
     link = net.link()
-    link.send(Forget(1))
+    link.send(Release(1))
     ((peer, _, _),) = net.heard()
     bulk = bytes(3_000_000)
-    assert net.hub.send(peer, Forget(2), bulk)
+    assert net.hub.send(peer, Release(2), bulk)
     got: list[tuple[AnyMessage, list[memoryview]]] = []
     while not got:
         assert net.poller.poll(2000)
         list(net.hub.drain())
         got += list(link.drain())
-    assert got == [(Forget(2), [bulk])]
+    assert got == [(Release(2), [bulk])]
 
 
 WRONG = {"zeros": bytes(32), "last": TOKEN[:31] + b"\0", "first": b"\1" + TOKEN[1:]}
@@ -115,7 +115,7 @@ def test_a_wrong_token_is_closed_before_a_frame_is_parsed(
 ) -> None:
     monkeypatch.setattr("warren.live.transport.Stream", None)  # none may come to be
     with net.stranger() as end:
-        end.sendall(shown + frame(Forget(1)))
+        end.sendall(shown + frame(Release(1)))
         assert net.heard() == []
         assert is_closed(end)
 
@@ -133,8 +133,8 @@ def test_a_token_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> Non
     with net.stranger() as end:
         end.sendall(TOKEN[:20])
         assert net.heard() == []
-        end.sendall(TOKEN[20:] + frame(Forget(7)))
-        assert [message for _, message, _ in net.heard()] == [Forget(7)]
+        end.sendall(TOKEN[20:] + frame(Release(7)))
+        assert [message for _, message, _ in net.heard()] == [Release(7)]
 
 
 def test_of_many_who_say_nothing_the_oldest_are_closed(
@@ -145,7 +145,7 @@ def test_of_many_who_say_nothing_the_oldest_are_closed(
     net.heard()
     assert [is_closed(end) for end in ends[:2]] == [True, True]
     for end in ends[2:]:
-        end.sendall(TOKEN + frame(Forget(1)))
+        end.sendall(TOKEN + frame(Release(1)))
     assert len(net.heard()) == 2
     for end in ends:
         end.close()
@@ -171,7 +171,7 @@ def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) ->
     late = net.link()
     for _ in range(3):
         for end in (link, late):
-            end.send(Forget(1), bytes(200_000))
+            end.send(Release(1), bytes(200_000))
         net.heard()
 
 

@@ -25,7 +25,6 @@ def work(shard: int, comp_pad_ns: int = 10, sync_pad_ns: int = 4) -> Work:
         job=0,
         round=0,
         shard=shard,
-        user="ana",
         comp_pad_ns=comp_pad_ns,
         sync_pad_ns=sync_pad_ns,
     )

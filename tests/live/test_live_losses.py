@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def plain_hashes(run: Run) -> dict[int, str]:
 CASES = {
     "devices": {
         2: kill(ExecutorRole), 8: kill(ExecutorRole), 14: kill(ExecutorRole, 2),
-        3: kill(TrainerRole, 4), 9: kill(TrainerRole, 4), 16: kill(TrainerRole, 4),
+        3: kill(TrainerRole, 99), 9: kill(TrainerRole, 99), 16: kill(TrainerRole, 99),
     },
     "servers and zygote": {
         4: kill(ServerRole), 7: kill_zygote, 10: kill(ServerRole, 2), 17: kill(ServerRole),
@@ -193,6 +194,7 @@ def test_an_app_that_is_not_deterministic_is_named_with_its_tensor(
 ) -> None:
     one: Job = job(0, "Random", rounds=60, scale=1, params={"sleep_s": 0.02})
     run, costs = world(tmp_path, [one], 1)
+    run = replace(run, verify=0.0)
     with LivePort(run, costs, tmp_path / "out") as port:
         events = drive(port, shuffled(run, seed=1), after({8: kill(kind)}, port))
     if kind is ServerRole:

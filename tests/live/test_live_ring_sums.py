@@ -36,7 +36,7 @@ def _own(rank: int, elements: int, dtype: torch.dtype) -> Tensor:
 
 def _rank(rank: int, ranks: int, meeting: str, mine: Connection) -> None:
     torch.set_num_threads(1)
-    ring = Ring(rank, ranks, meeting, "lo", _LIMIT_S)
+    ring = Ring(rank, ranks, meeting, "lo", _LIMIT_S, bytes(32))
     wrong, hashes = [], []
     for elements, dtype in _CASES:
         summed = _own(rank, elements, dtype)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from live_worlds import accepted, drive, ended, job, of, session, world
+from live_worlds import APPS, accepted, drive, ended, job, of, session, world
 
 from warren.live.controller import LivePort
 from warren.live.plain import PlainResult, train
@@ -202,8 +202,17 @@ FAILING = {
     "Dies": "ended again and again, last: killed by SIGKILL",
     "Exits": "app failed in rank",
     "DiesInServer": "ended again and again, last: exit status 7",
+    "StepsElsewhere": "of its ring has other parameters",
 }
 """App, and what is said of its end."""
+STEPS_ELSEWHERE = """
+
+class StepsElsewhere(Tiny):
+    def optimizer(self, named_parameters):
+        with open("/proc/self/comm") as file:
+            last = file.read().strip().endswith(".1")  # rank 1 of a ring
+        return torch.optim.SGD([p for _, p in named_parameters], lr=0.05 + 0.01 * last)
+"""
 
 
 def test_a_ring_that_fails_says_why_and_fails_no_other(tmp_path: Path) -> None:
@@ -213,10 +222,11 @@ def test_a_ring_that_fails_says_why_and_fails_no_other(tmp_path: Path) -> None:
         for index, app in enumerate(FAILING, start=1)
     ]
     run, costs = world(tmp_path, (good, *bad), devices=2)
-    order = [Assignment(d, j, r, 1, (d,)) for r in range(6) for j in range(6) for d in (0, 1)]
+    (tmp_path / "apps.py").write_text(APPS + STEPS_ELSEWHERE)
+    order = [Assignment(d, j, r, 1, (d,)) for r in range(6) for j in range(7) for d in (0, 1)]
     with LivePort(run, costs, tmp_path / "run") as port:
         events = drive(port, order)
-    assert ended(events) == {0: "finished"} | dict.fromkeys(range(1, 6), "failed")
+    assert ended(events) == {0: "finished"} | dict.fromkeys(range(1, 7), "failed")
     reasons = {event.job: event.reason for event in of(events, JobFailed)}
     for index, said in enumerate(FAILING.values(), start=1):
         assert said in reasons[index], reasons[index]

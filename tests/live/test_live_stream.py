@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.live import stream as stream_module
-from warren.live.messages import Forget, Prepare
+from warren.live.messages import Release, Warm
 from warren.live.stream import COPY_BELOW_BYTES, READ_BYTES, BadFrame, Stream
 from warren.live.transport import Hub, Link, Poller
 
@@ -176,12 +176,12 @@ def heard(net: Net, hub: Hub) -> list[tuple[bytes, object]]:
 
 def test_what_is_said_before_anybody_listens_is_heard_when_somebody_does(net: Net) -> None:
     link = net.link()
-    link.send(Forget(1))
-    link.send(Forget(2))
+    link.send(Release(1))
+    link.send(Release(2))
     assert net.poller.poll(20) == set()
     hub = net.listen()
-    link.send(Forget(3))
-    assert [message for _, message in heard(net, hub)] == [Forget(1), Forget(2), Forget(3)]
+    link.send(Release(3))
+    assert [message for _, message in heard(net, hub)] == [Release(1), Release(2), Release(3)]
 
 
 @pytest.mark.parametrize(
@@ -194,19 +194,19 @@ def test_a_peer_that_does_not_keep_to_the_protocol_is_let_go_of_and_others_are_h
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bad:
         bad.connect(net.address)
         bad.sendall(bytes_)
-        good.send(Prepare(1))
+        good.send(Warm(1))
         ((peer, message),) = heard(net, hub)
-        assert message == Prepare(1)
+        assert message == Warm(1)
         assert bad.recv(1) == b""
-    assert hub.send(peer, Forget(1))
+    assert hub.send(peer, Release(1))
     assert good in net.poller.poll(1000)
-    assert [message for message, _ in good.drain()] == [Forget(1)]
+    assert [message for message, _ in good.drain()] == [Release(1)]
 
 
 def test_what_has_to_wait_goes_on_when_there_is_room_though_nobody_sends_more(net: Net) -> None:
     hub, link = net.listen(), net.link()
     bulk = bytes(5_000_000)
-    link.send(Forget(1), bulk)
+    link.send(Release(1), bulk)
     sizes: list[int] = []
     while not sizes:
         ready = net.poller.poll(2000)
@@ -220,13 +220,13 @@ def test_what_has_to_wait_goes_on_when_there_is_room_though_nobody_sends_more(ne
 
 def test_a_hub_says_that_a_peer_is_gone(net: Net) -> None:
     hub, link = net.listen(), net.link()
-    link.send(Forget(1))
+    link.send(Release(1))
     ((peer, _),) = heard(net, hub)
-    assert hub.send(peer, Forget(2))
+    assert hub.send(peer, Release(2))
     net.poller.unregister(link)
     link.close()
     assert heard(net, hub) == []
-    assert not hub.send(peer, Forget(3))
+    assert not hub.send(peer, Release(3))
 
 
 def test_nobody_is_woken_up_for_a_link_that_has_ended_though_a_child_holds_its_socket(

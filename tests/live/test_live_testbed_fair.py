@@ -100,8 +100,8 @@ def test_a_turn_grows_with_the_rate_from_a_packet_to_what_a_host_hands_over_else
 
 def test_a_testbed_says_by_itself_which_ports_it_has() -> None:
     hosts = tuple(BedHost(name=f"h{i}", link_bps=RATE) for i in range(2))
-    plain = batches(Bed(name="a", subnet="10.77.0.0/24", hosts=hosts))
-    fair = batches(Bed(name="a", subnet="10.77.0.0/24", hosts=hosts, queue="fair"))
+    plain = batches(Bed(name="a", subnet="10.77.0.0/24", hosts=hosts, queue="fifo"))
+    fair = batches(Bed(name="a", subnet="10.77.0.0/24", hosts=hosts))
     assert not any("bpf" in line for batch in plain for line in batch.lines)
     for batch in fair:
         if batch.tool == "tc":

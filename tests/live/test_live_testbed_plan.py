@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from warren.live.net.plan import batches
 from warren.live.net.quota import homes
 from warren.live.net.record import Record, Records
 from warren.model.errors import SpecError
-from warren.model.testbed import Bed, BedHost
+from warren.model.testbed import QUEUES, Bed, BedHost, Queue
 
 BED = Bed(
     name="lab",
@@ -50,11 +51,12 @@ def test_names_of_links_fit_into_what_linux_allows() -> None:
     assert max(len(port(63)), *map(len, devices)) <= 15
 
 
-def test_every_port_is_shaped_at_both_ends_to_the_rate_of_its_host() -> None:
+@pytest.mark.parametrize("queue", QUEUES)
+def test_every_port_is_shaped_at_both_ends_to_the_rate_of_its_host(queue: Queue) -> None:
     found = {}
-    for batch in batches(BED):
+    for batch in batches(replace(BED, queue=queue)):
         for line in batch.lines if batch.tool == "tc" else ():
-            if match := re.match(r"class add dev (\w+) .* rate (\d+)bit", line):
+            if match := re.match(r"class add dev (\w+) parent 1: .* rate (\d+)bit", line):
                 found[batch.where, match[1]] = int(match[2])
     assert found == {
         ("warren-lab-sw", "p0"): 200_000_000,

@@ -228,6 +228,36 @@ def test_a_process_that_is_killed_between_two_steps_leaves_old_or_new(
     assert contents(tmp_path) == [b"new"]
 
 
+def test_every_file_of_a_checkpoint_is_on_disk_before_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a machine that stops may keep the note and not the part, or a name without bytes."""
+    told: list[str] = []
+
+    def name_of(fd: int) -> str:
+        return Path(os.readlink(f"/proc/self/fd/{fd}")).name
+
+    def fsync(fd: int, call: Callable[[int], None] = os.fsync) -> None:
+        size = os.fstat(fd).st_size if name_of(fd) != tmp_path.name else 0
+        told.append(f"{name_of(fd)}: {size} bytes")
+        call(fd)
+
+    def replace(old: str, new: str, call: Callable[[str, str], None] = os.replace) -> None:
+        told.append(f"{Path(old).name} -> {Path(new).name}")
+        call(old, new)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    save_part(tmp_path, 4, 0, b"state")
+    publish(tmp_path, 4, 1)
+    sizes = [(tmp_path / name).stat().st_size for name in ("4-0.part", "4.json")]
+    folder = f"{tmp_path.name}: 0 bytes"
+    assert told == [
+        f"4-0.part.new: {sizes[0]} bytes", "4-0.part.new -> 4-0.part", folder,
+        f"4.json.new: {sizes[1]} bytes", "4.json.new -> 4.json", folder,
+    ]  # fmt: skip
+
+
 def test_a_disk_error_keeps_its_number_and_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(FileExistsError) as found:

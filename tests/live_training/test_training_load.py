@@ -36,6 +36,7 @@ def test_what_cannot_be_loaded_gets_one_clear_line(tmp_path: Path) -> None:
     assert 'allowed: "path/file.py:Class"' in _line("nonsense", tmp_path)
     assert "not available yet" in _line("nmf", tmp_path)
     assert "cannot be read: No such file" in _line("b.py:A", tmp_path)
+    assert "cannot be read: embedded null byte" in _line("\0.py:A", tmp_path)
     assert "no TorchApp class 'B' in it; it has: A" in _line("a.py:B", tmp_path)
     assert "no TorchApp class 'TorchAp'" in _line("a.py:TorchAp", tmp_path)
     assert _line("syntax.py:A", tmp_path).startswith("syntax.py:A:2: app: importing it failed")

@@ -10,7 +10,8 @@ import yaml
 from warren.profile.overheads import Constant, Repeat, Sizes, constants, overheads_yaml
 from warren.workload.load import load_cluster
 
-SIZES = Sizes(small_bytes=1_000, large_bytes=4_001_000, scale=4)
+SIZES = Sizes(small_bytes=1_000, large_bytes=4_001_000, scale=4, ranks=4, rings=3, cores=2)
+START_NS, RANK_NS, MOVE_NS = 60e6, 90e6, 40e6
 TASK_NS, ROUND_NS = 400_000.0, 300_000.0
 TASK_A_BYTE_NS, ROUND_A_BYTE_NS, CARRIED_A_BYTE_NS, STEP_A_BYTE_NS = 0.5, 1.25, 0.4, 0.1
 SMALL, LARGE = SIZES.small_bytes, SIZES.large_bytes
@@ -35,6 +36,9 @@ MADE = Repeat(
     compute_alone_ns=5_000_000,
     compute_busy_ns=6_000_000,
     step_bytes_per_s=1e9 / STEP_A_BYTE_NS,
+    gang_ns=START_NS + 4 / 2 * RANK_NS,
+    gangs_ns=START_NS + 3 * 4 / 2 * RANK_NS,
+    moved_ns=START_NS + 4 / 2 * RANK_NS + MOVE_NS,
 )
 
 
@@ -54,6 +58,15 @@ def test_figures_made_from_constants_give_them_back() -> None:
     assert value(found, "step") == pytest.approx(1e9 / STEP_A_BYTE_NS)
     assert value(found, "slowdown") == pytest.approx(1.2)
     assert (value(found, "dispatch"), value(found, "barrier")) == (120_000, 900_000)
+    assert value(found, "ring_start") == pytest.approx(START_NS)
+    assert value(found, "ring_rank") == pytest.approx(RANK_NS)
+    assert value(found, "ring_move") == pytest.approx(MOVE_NS)
+
+
+def test_of_rings_on_more_cores_than_ranks_only_what_a_start_takes_can_be_told() -> None:
+    many_cores = replace(SIZES, cores=64)
+    found = dict(constants([replace(MADE, gang_ns=3e8, gangs_ns=3.1e8)], many_cores))
+    assert (value(found, "ring_start"), value(found, "ring_rank")) == (3e8, 0)
 
 
 def test_a_constant_is_the_median_and_its_range_the_extremes_of_the_repeats() -> None:
@@ -69,6 +82,11 @@ def test_noise_never_makes_a_time_negative_or_a_slowdown_a_gain() -> None:
     assert value(found, "round_cpu") == 0
     assert value(found, "task_cpu") == MADE.own_ns
     assert value(found, "slowdown") == 1
+    moved = replace(MADE, gang_ns=2e8, gangs_ns=1e8, moved_ns=1e8)
+    found = dict(constants([moved], SIZES))
+    assert [value(found, f"ring_{what}") for what in ("start", "rank", "move")] == [2e8, 0, 0]
+    found = dict(constants([replace(moved, gangs_ns=9e9)], SIZES))
+    assert [value(found, f"ring_{what}") for what in ("start", "rank")] == [0, 1e8]
     other = replace(MADE, own_scaled_ns=0.0)
     assert value(dict(constants([other], SIZES)), "task_cpu") == 0
 
@@ -87,6 +105,7 @@ def test_the_file_is_one_that_a_cluster_can_name() -> None:
     known = load_cluster("c.yaml", lambda path: files[path].encode()).overheads
     assert known is not None
     assert (known.cores, known.dispatch_ns, known.slowdown) == (2, 125_000, 1.2)
+    assert (known.ring_start_ns, known.ring_rank_ns, known.ring_move_ns) == (6e7, 9e7, 4e7)
     assert known.task_cpu_ns == pytest.approx(TASK_NS, rel=1e-3)
     assert known.task_cpu_bytes_per_s == pytest.approx(2e9, rel=1e-3)
     told = yaml.safe_load(text)

@@ -116,15 +116,16 @@ def test_lines_are_aligned_text():
     assert len({line.index("hare") for line in lines[1:]}) == 1
 
 
-def hashed(name, hashes, **more):
-    """A live record whose jobs ended with these hashes; None: did not finish."""
+def hashed(name, hashes, apps=None, **more):
+    """A live record whose jobs ended with these hashes; None: did not finish; ``apps``: theirs."""
     record = record_of(name=name, world="live", jobs=len(hashes), **more)
     saved = {
         job: ParamsSaved(1, job, sha256, "one class")
         for job, sha256 in enumerate(hashes)
         if sha256 is not None
     }
-    return replace(record, history=replace(record.history, saved=saved))
+    texts = [[app] for app in apps or ()]
+    return replace(record, history=replace(record.history, saved=saved, app_sha256_J=texts))
 
 
 def test_live_runs_of_the_same_jobs_say_which_parameters_agree():
@@ -135,6 +136,12 @@ def test_live_runs_of_the_same_jobs_say_which_parameters_agree():
     assert (found["jobs"], found["same"], found["left_out"]) == (2, 1, 1)
     assert found["differ"] == [one.run.workload.jobs[1].name]
     assert agreement_line(found).endswith("; other bits: job-01; not finished in both: 1")
+    one, other = hashed("one", "abc", apps="xyz"), hashed("other", "ade", apps="XyZ")
+    (found,) = same_params([one, other])
+    assert (found["differ"], found["other_apps"]) == (["job-01", "job-02"], ["job-02"])
+    assert agreement_line(found).endswith(
+        "; other bits: job-01, job-02; their apps had another text: job-02"
+    )
 
 
 def seeded(seeds, places=("hare", "fifo")):

@@ -32,13 +32,14 @@ HEADER = (
     "job,arrival_s,start_s,finish_s,jct_s,weight,rounds,scale,status,model,batch,sync,user,"
     "group,seed"
 )
+LIVE = ",params_sha256,final_loss,numerics,app_sha256"
 ODD = ['a,b "c"', "<b>&", "two\nlines", "ünïcode", "=1+1"]
 
 
 def test_headers_are_those_of_the_contract():
     live = record_of(world="live")
     assert jobs_csv(record_of()).splitlines()[0] == HEADER
-    assert jobs_csv(live).splitlines()[0] == HEADER + ",params_sha256,final_loss,numerics"
+    assert jobs_csv(live).splitlines()[0] == HEADER + LIVE
     assert devices_csv(live).splitlines()[0] == "device,type,host"
     assert profile_csv(live).splitlines()[0] == "job,type,comp_s,sync_s"
 

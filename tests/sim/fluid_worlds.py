@@ -52,8 +52,11 @@ def max_min(capacity: list[Fraction], crossed: dict[int, set[int]]) -> dict[int,
     return rates
 
 
-def step_by_step(one: World, rows: Rows) -> list[float]:
-    """When each ring ends, in exact fractions of a second: every phase of every round by itself."""
+def step_by_step(one: World, rows: Rows, there_ns: int = 0) -> list[float]:
+    """When each ring ends, in exact fractions of a second: every phase of every round by itself.
+
+    ``there_ns``: no first COMP, which is padded, ends before.
+    """
     cluster, jobs = one.run.cluster, one.run.workload.jobs
     nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
     inner = [Fraction(int(host.intra_bps or 0), 8) for host in cluster.hosts]
@@ -84,7 +87,10 @@ def step_by_step(one: World, rows: Rows) -> list[float]:
             for job in list(left):
                 free = all(queues[d] and queues[d][0] == job for d in devices[job])
                 if left[job] and arrival[job] <= now and free and job not in until | bytes_left:
-                    until[job], again = now + wait[job], True
+                    first = left[job] == jobs[job].rounds
+                    comp = Fraction(int(one.costs.comp_ns_JT[job, 0]), S)
+                    late = max(Fraction(0), Fraction(there_ns, S) - now - comp) if first else 0
+                    until[job], again = now + wait[job] + late, True
                 if until.get(job) == now:
                     del until[job]
                     bytes_left[job], again = sent[job], True

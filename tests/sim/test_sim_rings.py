@@ -117,8 +117,11 @@ def test_without_a_model_of_links_an_exchange_takes_t_s() -> None:
     assert ends_s(one, gang(0, [0, 2], 4) + gang(1, [1, 3], 4)) == [16, 16]
 
 
-def round_by_round(one: World, rows: Rows) -> list[int]:
-    """When each ring ends, counted again: every round by itself, all of (6)-(8) written out."""
+def round_by_round(one: World, rows: Rows, there_ns: int = 0) -> list[int]:
+    """When each ring ends, counted again: every round by itself, all of (6)-(8) written out.
+
+    ``there_ns``: no first COMP, which is padded, ends before.
+    """
     network, jobs = one.run.cluster.network, one.run.workload.jobs
     hosts = [host.name for host in one.run.cluster.hosts]
     host_of = [hosts.index(device.host) for device in one.run.cluster.devices]
@@ -155,7 +158,8 @@ def round_by_round(one: World, rows: Rows) -> list[int]:
             took_s = 2 * 2e6 * (w - 1) / w / rate + network.xi2_s * len(
                 {host_of[d] for d in devices[job]}
             )
-            end_of_round[job] = now + S + round(took_s * S)
+            late_ns = max(0, there_ns - now - S) if left[job] == jobs[job].rounds else 0
+            end_of_round[job] = now + S + late_ns + round(took_s * S)
         to_come = [job.arrival_ns for job in jobs if job.arrival_ns > now]
         now = min([*end_of_round.values(), *to_come], default=now)
     return ends

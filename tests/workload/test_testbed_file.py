@@ -37,6 +37,15 @@ def test_a_file_gives_hosts_unlike_links_and_quotas() -> None:
     assert (bed.index("slow-1"), bed.index("slow")) == (2, None)
 
 
+def test_flows_share_links_in_turns_unless_one_queue_for_all_is_asked_for() -> None:
+    def of_options(queue: str | None) -> str:
+        return equal_hosts(2, "1 Gbit", None, None, "lab", queue).queue
+
+    assert (loaded(FILE).queue, of_options(None)) == ("fair", "fair")
+    one_for_all = FILE.replace("format: 1", "format: 1\nqueue: fifo")
+    assert (loaded(one_for_all).queue, of_options("fifo")) == ("fifo", "fifo")
+
+
 def test_options_give_equal_hosts() -> None:
     text = "format: 1\nhosts: [" + ", ".join(f"{{name: h{i}, link: 200Mbit}}" for i in range(4))
     assert equal_hosts(4, "200Mbit", None, None, "lab") == loaded(text + "]")
@@ -54,7 +63,7 @@ def test_options_give_equal_hosts() -> None:
         ("name: fast", "name: slow-1", "hosts[1].name: slow-1 is the name of another host"),
         ("count: 2", "count: 64", "bed.yaml:4: hosts: must be 2 to 64 hosts in 10.78.0.0/24"),
         ("link: 1 Gbit", "link: 1 Gbit, mtu: 9", "hosts[0].mtu: unknown field; allowed: count"),
-        ("format: 1", "format: 1\nqueue: lifo", "queue: 'lifo' is unknown; allowed: fifo, fair"),
+        ("format: 1", "format: 1\nqueue: lifo", "queue: 'lifo' is unknown; allowed: fair, fifo"),
         ("10.78.0.0/24", "10.78.0.1/24", "'10.78.0.1/24' is not a network; allowed: a private"),
         ("10.78.0.0/24", "8.8.8.0/24", "'8.8.8.0/24' cannot be used"),
         ("10.78.0.0/24", "127.1.0.0/24", "'127.1.0.0/24' cannot be used"),

@@ -140,6 +140,25 @@ def test_overheads_may_stand_in_the_cluster_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("constants", "emulate", "raises", "delays"),
+    [
+        ("cores: 3", "null", True, False),
+        ("cores: 3, dispatch: 1 ms, ring_rank: 1 ms", "null", True, True),
+        ("cores: 3, dispatch: 1 ms, ring_rank: 1 ms", "{}", False, True),
+        ("cores: 3, ring_start: 1 ms", "null", False, True),
+        ("cores: 3, ring_start: 1 ms, slowdown: 1.1", "null", True, True),
+    ],
+)
+def test_overheads_of_tasks_and_of_gangs_count_each_where_it_is_stated(
+    constants: str, emulate: str, raises: bool, delays: bool
+) -> None:
+    text = f"hosts: [{{name: a, devices: {{A: 1}}}}]\nemulate: {emulate}\n"
+    text += f"overheads: {{constants: {{{constants}}}}}"
+    cluster = load_cluster("c.yaml", reader({"c.yaml": text}))
+    assert (cluster.raises_times, cluster.delays_gangs) == (raises, delays)
+
+
+@pytest.mark.parametrize(
     ("stated", "found"),
     [
         ("{scheme: hare}", Switching(scheme="hare", bus_bytes_per_s=PCIE3_X16_BYTES_PER_S)),

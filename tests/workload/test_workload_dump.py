@@ -49,10 +49,13 @@ NETWORKS = (
         {"model": st.just("contention")},
         optional={
             "xi1": st.floats(0, 1), "xi2": st.floats(0, 1e6), "alpha": st.floats(0, 100),
-            "reading": st.sampled_from(["ours", "published"]),
+            "reading": st.sampled_from(["ours", "published"]), "outer": RATES, "inner": RATES,
         },
     )
-    | st.fixed_dictionaries({"model": st.just("fluid")}, optional={"xi2": st.floats(0, 1e6)})
+    | st.fixed_dictionaries(
+        {"model": st.just("fluid")},
+        optional={"xi2": st.floats(0, 1e6), "outer": RATES, "inner": RATES},
+    )
 )  # fmt: skip
 STOPS = st.builds(
     lambda metric, key, value: {"metric": metric, key: value},
@@ -94,6 +97,7 @@ OVERHEADS = st.fixed_dictionaries(
             optional={
                 "dispatch": SHORT, "task_cpu": SHORT, "round_cpu": SHORT, "barrier": SHORT,
                 "task_cpu_rate": DISKS, "round_cpu_rate": DISKS, "slowdown": st.floats(1, 100),
+                "ring_start": SHORT, "ring_rank": SHORT, "ring_move": SHORT,
             },
         )
     },

@@ -118,7 +118,7 @@ def test_words_that_older_yaml_takes_for_truth_stay_words() -> None:
         (
             "look_ahead: 4",
             "lookahead: 4",
-            "did you mean look_ahead? allowed: look_ahead, memory, pin, testbed",
+            "did you mean look_ahead? allowed: log_limit, look_ahead, memory, pin, testbed",
         ),
         ("overheads: machine.yaml", "overheads: 3", "overheads: expected a file path or a mapping"),
         ("pin: true", "pin: 1", "local.pin: expected true or false, got 1"),

@@ -132,19 +132,24 @@ def run(
     what tasks took.
     """
     resolved = _resolve(run, place, history=history)
-    check_apps(resolved)
+    resolved = check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
     with OutputDir(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
         run_live(resolved, folder, Options(history=history))
     return load(path)
 
 
-def resume(folder: str | Path, *, history: bool = True) -> Result:
-    """Go on with a run that was cut off, from its folder; ``history`` as for ``run``."""
-    from warren.cli.commands.resuming import resume as go_on
+def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> Result:
+    """Go on with a run that was cut off, from its folder; ``history`` as for ``run``.
 
+    ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
+    """
+    from warren.cli.commands.resuming import resume as go_on
+    from warren.cli.pinned import check_choice
+
+    check_choice(app)
     with OldDir(str(folder)) as opened:
-        go_on(str(folder), opened, remember=history)
+        go_on(str(folder), opened, remember=history, app=app)
     return load(folder)
 
 

@@ -118,6 +118,14 @@ def run(
         str | None,
         typer.Option("--resume", metavar="DIR", help="Go on with a run that was cut off."),
     ] = None,
+    app_: Annotated[
+        str | None,
+        typer.Option(
+            "--app",
+            metavar="pinned|new",
+            help="With --resume: apps as the run has them (unless given), or as they are on disk.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     check: Check = False,
     no_history: Annotated[
@@ -132,7 +140,9 @@ def run(
     """
     from warren.cli.commands.runs import run_command
 
-    run_command(run_file, place, out, set_ or [], dry_run, check, json_, resume, not no_history)
+    run_command(
+        run_file, place, out, set_ or [], dry_run, check, json_, resume, not no_history, app_
+    )
 
 
 @app.command(

@@ -1,23 +1,47 @@
-"""Are the apps of a run there? Found out by reading their files, never by running them."""
+"""The texts of a run's apps, and whether they are apps: their files are read, never run."""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from warren.cli.files import read
+from warren.live.training.imports import SourceReader
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
+from warren.model.source import Sources
 
 _FORM: Final = 'allowed: "path/file.py:Class", relative to the file that names it'
 
 
-def check_apps(run: Run) -> None:
-    """Refuse a run that cannot be trained.
+def with_apps(run: Run, jobs: Sequence[Job]) -> Run:
+    """The run with the texts of the apps of these jobs, read once for all that is done with it.
+
+    A run that has texts stays as it is.
+
+    Raises
+    ------
+    SpecError
+        For each app that cannot be read.
+    """
+    found, unread = _texts(run, jobs)
+    problems = [
+        _problem(run, job, f"{job.app}: {unread[job.app_file]}")
+        for job in jobs
+        if job.app is not None and job.app_file in unread
+    ]
+    if problems:
+        raise SpecError(problems)
+    return replace(run, sources=found)
+
+
+def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
+    """The run as ``with_apps`` gives it, if it can be trained; ``jobs``: only these are looked at.
 
     Raises
     ------
@@ -25,7 +49,7 @@ def check_apps(run: Run) -> None:
         For each job without an app, or whose app's file or class is missing; and for a cluster that
         charges switching, which only simulations do.
     """
-    jobs = run.workload.jobs
+    jobs = run.workload.jobs if jobs is None else jobs
     without = [job.name for job in jobs if job.app is None]
     problems = []
     if run.cluster.switching is not None:
@@ -34,33 +58,54 @@ def check_apps(run: Run) -> None:
     if without:
         message = f"no app to train in {', '.join(without[:5])}; such jobs can only be simulated"
         problems.append(Problem(file=run.name, field="workload.jobs", message=message))
+    found, unread = _texts(run, jobs)
     wrong: dict[str, str] = {}
     for job in jobs:
         if job.app is not None and job.app not in wrong:
-            wrong[job.app] = _what_is_wrong(job.app, run.base)
+            wrong[job.app] = _what_is_wrong(job.app, found, unread)
             if wrong[job.app]:
                 problems.append(_problem(run, job, f"{job.app}: {wrong[job.app]}"))
     if problems:
         raise SpecError(problems)
+    return replace(run, sources=found)
 
 
-def app_path(app: str, base: str) -> str:
+def _texts(run: Run, jobs: Sequence[Job]) -> tuple[Sources, Mapping[str, str]]:
+    """By file of an app its text, and why some cannot be read; of a run that has them, these."""
+    if run.sources is not None:
+        return run.sources, {}
+    reader = SourceReader(run.base, read)
+    found, unread = {}, {}
+    for file in dict.fromkeys(job.app_file for job in jobs if _is_named(job.app)):
+        try:
+            found[file] = reader.app(file)
+        except OSError as error:
+            unread[file] = f"cannot be read: {app_path(file, run.base)}: {error}"
+    return found, unread
+
+
+def app_path(file: str, base: str) -> str:
     """Where the file of an app is looked for."""
-    return os.path.normpath(Path(base) / app.rpartition(":")[0])
+    return os.path.normpath(Path(base) / file)
 
 
 def _problem(run: Run, job: Job, message: str) -> Problem:
     return Problem(file=job.source or run.name, field=f"job {job.name}: app", message=message)
 
 
-def _what_is_wrong(app: str, base: str) -> str:
-    file, colon, name = app.rpartition(":")
-    if not colon or not file.endswith(".py"):
+def _is_named(app: str | None) -> bool:
+    """Whether it has the form ``path/file.py:Class``."""
+    return app is not None and app.rpartition(":")[0].endswith(".py")
+
+
+def _what_is_wrong(app: str, found: Sources, unread: Mapping[str, str]) -> str:
+    file, _, name = app.rpartition(":")
+    if not _is_named(app):
         return f"unknown app; {_FORM}"
+    if file in unread:
+        return unread[file]
     try:
-        tree = ast.parse(read(app_path(app, base)))
-    except OSError as error:
-        return f"cannot be read: {app_path(app, base)}: {error}"
+        tree = ast.parse(found[file].texts[found[file].main])
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         return f"is not Python: {getattr(error, 'msg', None) or error}{line}"

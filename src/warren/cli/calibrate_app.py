@@ -60,7 +60,8 @@ def calibrate(
     """Measure what this machine takes, or how rings slow each other.
 
     The file is what `overheads:` of a cluster names; a simulation of a run that emulates nothing
-    then predicts it. With --jobs, measure tasks: the file is what `profiles:` of the run names.
+    then predicts it, and any simulation knows when rings have started. With --jobs, measure tasks:
+    the file is what `profiles:` of the run names.
 
     With --rings, 1 to 8 rings of several sizes exchange at once, and xi1, xi2, alpha and the rates
     of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes

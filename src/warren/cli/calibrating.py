@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Final
 from warren import apps
 from warren.cli.phases import Phase, Sample, run_phases
 from warren.live import calibrate as machine
+from warren.live.scratch import Scratch
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
 from warren.model.events import TasksDone
 from warren.model.job import Checkpoint, Job, Workload
@@ -28,8 +28,12 @@ LARGE: Final = 1 << 20
 """Parameters of the two models, four bytes each."""
 PRODUCTS: Final = 30
 """Makes a task some ten milliseconds long: processes that sleep in between spend more on waking."""
+RINGS: Final = 3
+"""So many start at once, each with a rank on every device."""
 _AHEAD: Final = 4
 _ENDLESS: Final = 10**6
+_ROUNDS: Final = 2
+"""Of a ring: then it ends, and its processes with it."""
 _KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
     "empty": {"app": "Vector", "floats": SMALL, "scale": 1},
     "empty-large": {"app": "Vector", "floats": LARGE, "scale": 1},
@@ -38,6 +42,7 @@ _KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
     "large": {"app": "Vector", "floats": LARGE, "scale": 1, "products": PRODUCTS},
     "large4": {"app": "Vector", "floats": LARGE, "scale": SCALE, "products": PRODUCTS},
     "net": {"app": "Perceptron", "scale": 1},
+    "ring": {"app": "Perceptron", "scale": 1},
 }
 
 
@@ -61,25 +66,28 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
     cores = machine.cores()
     devices = min(cores, DEVICES_MAX)
     run, of_kind = _run(devices, pin=pin)
-    phases = _phases(devices, of_kind)
-    every = phases * (REPEATS + 1)  # the first repeat warms up
+    repeated = [_phases(devices, of_kind, repeat) for repeat in range(REPEATS + 1)]
+    every, count = [phase for phases in repeated for phase in phases], len(repeated[0])
 
     def begun(phase: int) -> None:
-        if phase % len(phases) == 1:
-            progress(1 + phase // len(phases), REPEATS + 1)
+        if phase % count == 1:
+            progress(1 + phase // count, REPEATS + 1)
 
-    with tempfile.TemporaryDirectory(prefix="warren-calibrate-") as above:
+    with Scratch("warren-calibrate-") as above:
         samples, numerics = run_phases(run, every, begun, f"{above}/run")
     repeats = [
-        _repeat(samples[at : at + len(phases)], machine.step_bytes_per_s())
-        for at in range(len(phases), len(every), len(phases))
+        _repeat(samples[at : at + count], machine.step_bytes_per_s())
+        for at in range(count, len(every), count)  # the first repeat warms up
     ]
     facts = {
         **machine.machine_facts(numerics),
         "devices": devices,
         "pinned": "yes" if pin else "no",
     }
-    sizes = Sizes(small_bytes=4 * SMALL, large_bytes=4 * LARGE, scale=SCALE)
+    sizes = Sizes(
+        small_bytes=4 * SMALL, large_bytes=4 * LARGE, scale=SCALE,
+        ranks=devices, rings=RINGS, cores=cores,
+    )  # fmt: skip
     return Calibrated(found=constants(repeats, sizes), cores=cores, facts=facts)
 
 
@@ -95,37 +103,42 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         local=Local(pin=pin),
     )
     many = {"empty": max(_AHEAD, 2 * devices), "empty-large": 1, "small4": 2, "large4": 2}
+    many["ring"] = (REPEATS + 1) * (RINGS + 2)
     jobs: list[Job] = []
     of_kind = {}
     for kind in _KINDS:
         count = many.get(kind, 2 * devices)
         of_kind[kind] = tuple(range(len(jobs), len(jobs) + count))
-        jobs += [_job(index, kind) for index in of_kind[kind]]
+        jobs += [_job(index, kind, devices) for index in of_kind[kind]]
     folder = os.path.dirname(apps.__file__)
-    run = Run(name="calibrate", cluster=cluster, workload=Workload(jobs=tuple(jobs)), base=folder)
-    return run, of_kind
+    work = Workload(jobs=tuple(jobs))
+    return Run(name="calibrate", cluster=cluster, workload=work, base=folder, verify=0.0), of_kind
 
 
-def _job(index: int, kind: str) -> Job:
+def _job(index: int, kind: str, devices: int) -> Job:
     stated = dict(_KINDS[kind])
-    app, scale = stated.pop("app"), stated.pop("scale")
+    app, scale, ring = stated.pop("app"), stated.pop("scale"), kind == "ring"
     return Job(
         index=index,
         name=f"{kind}-{index}",
         app=f"calibration.py:{app}",
-        scale=int(scale),
-        rounds=_ENDLESS,
+        scale=devices if ring else int(scale),
+        sync="ring" if ring else "ps",
+        rounds=_ROUNDS if ring else _ENDLESS,
         batch=1 if app == "Vector" else 64,
         checkpoint=Checkpoint(every=10**12),
         params=stated,
     )
 
 
-def _phases(devices: int, of: Mapping[str, tuple[int, ...]]) -> list[Phase]:
+def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> list[Phase]:
+    """Those of a repeat; each has rings of its own, since a ring starts once."""
+
     def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> Phase:
         return Phase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
 
     empty, net = of["empty"], of["net"]
+    alone, moved, *at_once = of["ring"][repeat * (RINGS + 2) : (repeat + 1) * (RINGS + 2)]
     return [
         phase("alone", empty[:1], 1, 40),
         phase("alone large", of["empty-large"], 1, 15),
@@ -138,7 +151,11 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]]) -> list[Phase]:
         phase("large scaled", of["large4"], devices, 5),
         phase("net alone", net[:1], 1, 15),
         phase("net busy", net, devices, 10),
-    ]
+        phase("ring", [alone], devices, _ROUNDS),
+        phase("rings", at_once, devices, _ROUNDS),
+        Phase(name="moved", jobs=(moved,), devices=devices, rounds=_ROUNDS, decided=True,
+              turning=True),
+    ]  # fmt: skip
 
 
 def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
@@ -150,7 +167,11 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
     def trainers_ns(name: str) -> float:
         return by_name[name].trainers_ns / len(by_name[name].tasks)
 
+    gang_ns, gangs_ns, moved_ns = _starts(by_name["ring"], by_name["rings"], by_name["moved"])
     return Repeat(
+        gang_ns=gang_ns,
+        gangs_ns=gangs_ns,
+        moved_ns=moved_ns,
         dispatch_ns=median(_gaps(by_name["ahead"].tasks)),
         task_alone_ns=_wall(by_name["ahead"].tasks),
         task_busy_ns=_wall(by_name["busy"].tasks),
@@ -164,6 +185,22 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
         compute_alone_ns=trainers_ns("net alone"),
         compute_busy_ns=trainers_ns("net busy"),
         step_bytes_per_s=step_bytes_per_s,
+    )
+
+
+def _starts(one: Sample, many: Sample, moved: Sample) -> tuple[float, float, float]:
+    """From a ring's assignment to its first COMP's end, less that COMP: of one ring, of the last
+    of several, and of one that was elsewhere before."""
+    comp_ns = median(task.comp_end_ns - task.start_ns for task in one.tasks if task.round)
+
+    def first_ns(sample: Sample, round_: int) -> int:
+        return max(task.comp_end_ns for task in sample.tasks if task.round == round_)
+
+    barrier_ns = max(task.end_ns for task in moved.tasks if not task.round)
+    return (
+        first_ns(one, 0) - one.begin_ns - comp_ns,
+        first_ns(many, 0) - many.begin_ns - len(many.phase.jobs) * comp_ns,
+        first_ns(moved, 1) - barrier_ns - comp_ns,
     )
 
 

@@ -14,14 +14,13 @@ from warren.cli.bounds import Solve, lower_bound
 from warren.cli.export import hash_of, input_files, result_files
 from warren.cli.files import DISK_ERRORS, refused, unwritable
 from warren.cli.output import OutputDir
+from warren.cli.pinned import text_files
 from warren.cli.policies import Timed, choose
-from warren.cli.signals import held, raise_if_told
+from warren.cli.signals import attentive, held
 from warren.core.history import read_history
 from warren.core.loop import Core, Observer
-from warren.core.state import State
 from warren.model.costs import CostTable, ProfileRow
 from warren.model.errors import JournalError, WarrenError
-from warren.model.events import AnyEvent
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
@@ -107,16 +106,16 @@ class _Parts:
         options = self.options
         attend = options.attend(self.core) if options.attend else nullcontext(None)
         with attend as observe:
-            self.core.observe = _attentive(observe)
+            self.core.observe = attentive(observe)
             self.core.execute()
 
     def record(self, solve: Solve | None = None) -> Record:
         """What the journal tells so far."""
         history = read_history(self.journal.journal_bytes())
         extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
-        overruns = getattr(self.port, "overruns", None)
-        if overruns is not None:
-            extra["overruns"] = float(overruns.total())
+        measured = getattr(self.port, "measured", None)
+        if measured is not None:
+            extra |= measured()
         bound = lower_bound(self.run, self.costs, history, solve)
         return Record(run=self.run, history=history, costs=self.costs, extra=extra, bound=bound)
 
@@ -249,6 +248,7 @@ def _train(
         parts.core.numerics = port.numerics
         if size is not None:
             out.cut(size)
+        out.write(text_files(parts.run, out.path))
         out.keep()
         parts.execute()
 
@@ -260,18 +260,6 @@ def _export_what_ran(parts: _Parts, out: OutputDir) -> None:
         out.whole = True
     except (WarrenError, OSError):
         return
-
-
-def _attentive(observe: Observer | None) -> Observer:
-    """The observer, which also notices a signal whose exception was lost on its way."""
-    if observe is None:
-        return lambda _state, _events: raise_if_told()
-
-    def both(state: State, events: tuple[AnyEvent, ...]) -> None:
-        raise_if_told()
-        observe(state, events)
-
-    return both
 
 
 def _live_policy(run: Run) -> AnyPolicy:

@@ -143,5 +143,5 @@ def _measured(file: str, data: bytes) -> dict[str, float]:
         raise SpecError(Problem(file=file, message=f"is not JSON: {error}")) from None
     if not isinstance(old, dict):
         raise SpecError(Problem(file=file, message="is not a JSON object"))
-    kept = ("decide_s", "wall_s", "overruns")
+    kept = ("decide_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     return {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}

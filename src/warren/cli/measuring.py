@@ -9,9 +9,9 @@ from pathlib import Path
 from time import time
 from typing import Final
 
+from warren.cli.apps import with_apps
 from warren.cli.commands.inputs import say, say_once
 from warren.cli.database import Database, check_writable, default_file, known_profiles
-from warren.cli.remembering import source_hash
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
@@ -60,6 +60,7 @@ def profiles_of(
         If an app's file cannot be read; or the database cannot be read, or was ``asked`` to keep
         something and cannot be written. Then nothing was measured.
     """
+    run = with_apps(run, jobs)
     kinds = _kinds(run, jobs)
     rows = [] if path is None else known_profiles(path)
     there = _known(rows, tasks if asked else 0)
@@ -144,19 +145,9 @@ def _kinds(run: Run, jobs: Sequence[Job]) -> dict[int, TaskKind]:
     from warren.live.training.numerics import numerics_class
 
     numerics, machine = numerics_class(threads=1), processor()  # as in the processes that train
-    found = {}
-    for job in jobs:
-        assert job.app is not None
-        try:
-            source = source_hash(job.app, run.base)
-        except OSError as error:
-            message = f"{job.app}: cannot be read: {error}"
-            field = f"job {job.name}: app"
-            raise SpecError(
-                Problem(file=job.source or run.name, field=field, message=message)
-            ) from None
-        found[job.index] = task_kind(job, source, numerics, machine)
-    return found
+    assert run.sources is not None
+    texts = {file: source.sha256 for file, source in run.sources.items()}
+    return {job.index: task_kind(job, texts[job.app_file], numerics, machine) for job in jobs}
 
 
 def _names(jobs: Sequence[Job]) -> str:

@@ -89,7 +89,7 @@ class OutputDir:
         return (self.path / "journal").read_bytes()
 
     def write(self, files: Mapping[str, bytes | str]) -> None:
-        """Write result files, each by rename.
+        """Write result files, each by rename; ``FOLDER/NAME`` lies in a folder of its own.
 
         Raises
         ------
@@ -97,7 +97,12 @@ class OutputDir:
             If one cannot be written.
         """
         for name, content in files.items():
-            write_atomic(self.path / name, content)
+            path = self.path / name
+            try:
+                path.parent.mkdir(exist_ok=True)
+            except OSError as error:
+                raise unwritable(path.parent, error) from None
+            write_atomic(path, content)
 
     def cut(self, size: int) -> None:
         """Go on in the journal after so many bytes; what follows them goes.

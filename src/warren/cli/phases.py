@@ -44,7 +44,8 @@ _REST_S: Final = 0.02
 class Phase:
     """``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn.
 
-    ``together``: how many rounds of a job are handed out before the next job's turn.
+    ``together``: how many rounds of a job are handed out before the next job's turn. ``turning``:
+    with each round the tasks of a job move one device on.
     """
 
     name: str
@@ -53,13 +54,18 @@ class Phase:
     rounds: int
     decided: bool = False
     together: int = 1
+    turning: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class Sample:
-    """What one repeat of a phase gave. ``own_ns``: processor time of Warren's own processes."""
+    """What one repeat of a phase gave, and when its first tasks were handed out.
+
+    ``own_ns``: processor time of Warren's own processes.
+    """
 
     phase: Phase
+    begin_ns: int
     tasks: list[TasksDone] = field(default_factory=list)
     own_ns: int = 0
     trainers_ns: int = 0
@@ -137,8 +143,9 @@ class PhasePolicy:
 def _round(view: View, phase: Phase, place: int, round_no: int) -> Sequence[Assignment]:
     job = phase.jobs[place]
     scale = int(view.scale_J[job])
+    first = place * scale + (round_no if phase.turning else 0)
     return [
-        Assignment((place * scale + shard) % phase.devices, job, round_no, 1, (shard,))
+        Assignment((first + shard) % phase.devices, job, round_no, 1, (shard,))
         for shard in range(scale)
     ]
 
@@ -173,7 +180,8 @@ class _Watch:
                 case JobFailed() | RolledBack() | TasksLost():
                     raise PhaseFailed(event.job, event.reason)
                 case Woken():
-                    self.samples.append(Sample(phase=self.phases[len(self.samples)]))
+                    phase = self.phases[len(self.samples)]
+                    self.samples.append(Sample(phase=phase, begin_ns=event.time_ns))
                     self.progress(len(self.samples))
                 case TasksDone():
                     self.samples[-1].tasks.append(event)
@@ -181,8 +189,8 @@ class _Watch:
                     self.rounds += event.rounds
                 case _:
                     pass
-        phase = self.samples[-1].phase if self.samples else None
-        if phase is None or self.rounds == phase.rounds * len(phase.jobs):
+        now = self.samples[-1].phase if self.samples else None
+        if now is None or self.rounds == now.rounds * len(now.jobs):
             self._rest()
 
     def _rest(self) -> None:

@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from warren.cli.apps import app_path
 from warren.cli.commands.inputs import say
 from warren.cli.database import Database, default_file
 from warren.cli.ended import Times, ended_jobs, is_padded, trained_bytes
 from warren.cli.export import load_costs, load_folders_run, load_history
-from warren.cli.files import read, read_dir
+from warren.cli.files import read_dir
 from warren.cli.output import OutputDir
 from warren.cli.signals import held
 from warren.core.journal import MAGIC, Step, frames
+from warren.live.training.imports import sources_of
 from warren.model.events import JobCancelled, JobFailed, TasksDone
 from warren.model.run import Run
 from warren.profile.averages import Took, blank, with_taken
@@ -38,7 +38,8 @@ def remembered(run: Run, out: OutputDir, *, wanted: bool = True) -> Iterator[Non
     says so. A run that left no folder leaves nothing here either.
     """
     began_at = time.time()
-    sources = _sources(run) if wanted else {}
+    texts = sources_of(run.workload.jobs, run.base) if run.sources is None else run.sources
+    sources = {file: source.sha256 for file, source in texts.items()}
     try:
         yield
     finally:
@@ -48,28 +49,6 @@ def remembered(run: Run, out: OutputDir, *, wanted: bool = True) -> Iterator[Non
                     _remember(out.path, sources, began_at)
                 except Exception as error:  # whatever it is, the run itself has ended well
                     say(f"the history was not kept: {error}")
-
-
-def source_hash(app: str, base: str) -> str:
-    """SHA-256 of an app's file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
-    return hashlib.sha256(read(app_path(app, base))).hexdigest()
-
-
-def _sources(run: Run) -> dict[str, str]:
-    """By app, as it is when the run begins; without those that cannot be read."""
-    found = {}
-    for app in dict.fromkeys(job.app for job in run.workload.jobs if job.app is not None):
-        try:
-            found[app] = source_hash(app, run.base)
-        except OSError:
-            continue
-    return found
 
 
 def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None:
@@ -157,7 +136,7 @@ def _kinds(record: Record, sources: Mapping[str, str]) -> dict[int, TaskKind]:
 
     numerics, machine = record.history.header.numerics, processor()
     return {
-        job.index: task_kind(job, sources[job.app], numerics, machine)
+        job.index: task_kind(job, sources[job.app_file], numerics, machine)
         for job in record.run.workload.jobs
-        if job.app is not None and job.app in sources
+        if job.app_file in sources
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -12,6 +11,7 @@ from typing import Final
 from warren.cli.measuring import failed_while_measured
 from warren.cli.phases import Phase, PhaseFailed, Sample, run_phases
 from warren.live.measure import alone, model_bytes
+from warren.live.scratch import Scratch
 from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
 from warren.model.events import TasksDone
@@ -64,7 +64,7 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     every = tuple(range(len(jobs)))
     in_turn = Phase(name="in turn", jobs=every, devices=1, rounds=turns, together=TOGETHER)
     a_pass = [*(_phase(at, rounds[at]) for at in every), in_turn]
-    with tempfile.TemporaryDirectory(prefix="warren-measure-") as above:
+    with Scratch("warren-measure-") as above:
         try:
             phases = [*once, *passes * a_pass, *once]
             samples, _ = run_phases(by_itself, phases, lambda _: None, f"{above}/run")

@@ -67,8 +67,8 @@ def up(
         str | None,
         typer.Option(
             "--queue",
-            metavar="fifo|fair",
-            help="Before each link: one for all flows, or flows in turns; fifo if absent.",
+            metavar="fair|fifo",
+            help="Before each link: flows in turns, or one for all; fair if absent.",
         ),
     ] = None,
     name: Name = _NAME,

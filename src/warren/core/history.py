@@ -11,6 +11,8 @@ import numpy as np
 from warren.core.journal import (
     CopyStep,
     Header,
+    PinnedHeader,
+    PinnedResumed,
     PlanRun,
     Record,
     Resumed,
@@ -76,6 +78,14 @@ class History:
     dropped: list[TaskDropped] = field(default_factory=list)
     cuts: dict[tuple[int, int], tuple[TasksDone, ...]] = field(default_factory=dict)
     """By job and round of a checkpoint: what had run of the stretches it cuts."""
+    app_sha256: tuple[str, ...] = ()
+    """Of each job, the hash of the app's text that the run had last; empty: it had none."""
+    app_sha256_J: list[list[str]] = field(default_factory=list)
+    """Of each job, the hashes of all texts it had until it ended, one after the other."""
+
+    def apps_of(self, job: int) -> tuple[str, ...]:
+        """The hashes of the texts of its app that a job had, one after the other."""
+        return tuple(filter(None, self.app_sha256_J[job])) if self.app_sha256_J else ()
 
     def status(self, job: int) -> str:
         """finished | failed | cancelled | unfinished."""
@@ -105,6 +115,9 @@ def read_history(data: bytes | memoryview) -> History:
         timeline=Timeline.from_events(done),
         finish_ns_J=np.full(len(header.jobs), -1, dtype=np.int64),
     )
+    if isinstance(header, PinnedHeader):
+        history.app_sha256_J = [[] for _ in header.jobs]
+        _take_apps(history, header.app_sha256)
     for record in records:
         try:
             _fold(history, done, racing, record)
@@ -127,6 +140,8 @@ def _fold(
             history.timeline, history.finish_ns_J = outcome.timeline, outcome.finish_ns_J
         elif isinstance(record, Resumed):
             history.resumed += 1
+            if isinstance(record, PinnedResumed):
+                _take_apps(history, record.app_sha256)
         return
     for event in record.events:
         match event:
@@ -162,6 +177,16 @@ def _fold(
     if isinstance(record, CopyStep):
         racing.update(((one.job, one.round, one.shards[0]), one) for one in record.copy)
         history.copies += len(record.copy)
+
+
+def _take_apps(history: History, app_sha256: tuple[str, ...]) -> None:
+    """From now on jobs that have not ended have these texts."""
+    if len(app_sha256) != len(history.app_sha256_J):
+        raise JournalError("a record does not fit its header: it names other apps")
+    history.app_sha256 = app_sha256
+    for job, (known, digest) in enumerate(zip(history.app_sha256_J, app_sha256, strict=True)):
+        if history.status(job) == "unfinished" and known[-1:] != [digest]:
+            known.append(digest)
 
 
 def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> None:

@@ -21,6 +21,7 @@ from warren.model.costs import IntArray
 from warren.model.errors import JournalError
 from warren.model.events import AnyEvent
 from warren.model.plan import Assignment, Plan
+from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
 
 MAGIC: Final = b"warren journal 1\n"
@@ -43,6 +44,12 @@ class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
     devices: tuple[str, ...]
     inputs: str = ""
     numerics: str = ""
+
+
+class PinnedHeader(Header, frozen=True, tag=True, array_like=True):
+    """Of a live run: ``app_sha256`` is, for each job, the hash of its app's text."""
+
+    app_sha256: tuple[str, ...] = ()
 
 
 class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -79,15 +86,48 @@ class Resumed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     time_ns: int
 
 
-Record: TypeAlias = Header | Step | CopyStep | PlanAdopted | PlanRun | Resumed
+class PinnedResumed(Resumed, frozen=True, tag=True, array_like=True):
+    """It goes on with these texts of its apps, which may be others than it had."""
+
+    app_sha256: tuple[str, ...] = ()
+
+
+Record: TypeAlias = (
+    Header | PinnedHeader | Step | CopyStep | PlanAdopted | PlanRun | Resumed | PinnedResumed
+)
 
 _TAGS: Final = tuple(
     bytes([0xA0 + len(record.__name__)]) + record.__name__.encode()
-    for record in (Step, CopyStep, PlanAdopted, PlanRun, Resumed)
+    for record in (Step, CopyStep, PlanAdopted, PlanRun, Resumed, PinnedResumed)
 )
 """How msgpack writes the tag that follows a record's first byte."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Record)
+
+
+def opening(run: Run, world: str, place: str, inputs: str = "", numerics: str = "") -> Header:
+    """The first record of a run's journal; with the hashes of its apps where it trains them."""
+    header = Header(
+        run=run.name,
+        world=world,
+        place=place,
+        grain=run.grain.text,
+        seed=run.seed,
+        jobs=tuple(job.name for job in run.workload.jobs),
+        devices=tuple(device.name for device in run.cluster.devices),
+        inputs=inputs,
+        numerics=numerics,
+    )
+    if run.sources is None:
+        return header
+    return PinnedHeader(**msgspec.structs.asdict(header), app_sha256=run.app_sha256_J)
+
+
+def going_on(run: Run, time_ns: int) -> Resumed:
+    """The record of a run that goes on."""
+    if run.sources is None:
+        return Resumed(time_ns)
+    return PinnedResumed(time_ns, run.app_sha256_J)
 
 
 def encode(record: Record) -> bytes:

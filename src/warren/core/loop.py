@@ -15,7 +15,16 @@ from warren.core.answers import ask, check_policy, plain_decision
 from warren.core.columns import is_blind
 from warren.core.copies import Copier
 from warren.core.feeder import Feeder
-from warren.core.journal import MAGIC, CopyStep, Header, Resumed, Step, adopted, encode, plan_run
+from warren.core.journal import (
+    MAGIC,
+    CopyStep,
+    Step,
+    adopted,
+    encode,
+    going_on,
+    opening,
+    plan_run,
+)
 from warren.core.plans import plan_assignments, refuse_cycle
 from warren.core.ports import Port
 from warren.core.rules import (
@@ -146,7 +155,7 @@ class Core:
 
         The port's first events roll back jobs that have arrived.
         """
-        self.sink(encode(Resumed(self.state.now_ns)))
+        self.sink(encode(going_on(self.run, self.state.now_ns)))
         for job in self.state.recall():
             assert self.feeder is not None, "only a plan assigns before a job arrives"
             self.feeder.roll_back(job, 0)
@@ -159,18 +168,7 @@ class Core:
         return str(ask(policy, policy.explain, view, self.memory, job))
 
     def _open(self) -> None:
-        run = self.run
-        header = Header(
-            run=run.name,
-            world=self.world,
-            place=self.policy.name,
-            grain=run.grain.text,
-            seed=run.seed,
-            jobs=tuple(job.name for job in run.workload.jobs),
-            devices=tuple(device.name for device in run.cluster.devices),
-            inputs=self.inputs,
-            numerics=self.numerics,
-        )
+        header = opening(self.run, self.world, self.policy.name, self.inputs, self.numerics)
         self.sink(MAGIC + encode(header))
 
     def step(self, events: tuple[AnyEvent, ...]) -> None:

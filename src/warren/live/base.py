@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,14 +11,19 @@ from typing import Final, Self
 
 from warren.core.ports import Restart
 from warren.live.agenda import Agenda
+from warren.live.child_limits import USERS
 from warren.live.clock import ClusterClock
 from warren.live.fleet import Fleet, Guard, ZygoteLost
 from warren.live.homes import Homes, homes_of
 from warren.live.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.outputs import Outputs
 from warren.live.preload import libraries
+from warren.live.processes import NoInterrupt, parents
 from warren.live.roles import Exited, Role
-from warren.live.transport import Hub, Poller, controller_address, make_folder, remove_folder
+from warren.live.scratch import free_path
+from warren.live.training.imports import sources_of
+from warren.live.training.pins import APPS, save_pins
+from warren.live.transport import Hub, Poller, controller_address, remove_folder
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
@@ -28,7 +32,6 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 
 _MS: Final = 1_000_000
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class BasePort(ABC):
@@ -41,6 +44,8 @@ class BasePort(ABC):
         self._journal = Path(out_dir) / "journal"
         self._restart: Restart | None = None
         self._agenda = Agenda(self._jobs)
+        own = run.sources
+        self._sources = sources_of(self._jobs, run.base) if own is None else own
         emulate = run.cluster.emulate
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
@@ -84,33 +89,38 @@ class BasePort(ABC):
             If the run that is to go on computes in another numerics class, or its hosts are not up.
         """
         self._homes = self._homes_now()
-        with _NoInterrupt():  # what is made must be known before a signal can end the run
-            self._folder = make_folder()
-            self._hub_or_none = Hub(controller_address(str(self._folder)))
+        with NoInterrupt():  # what is made must be known before a signal can end the run
+            self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
             cgroups = cgroups_of(limit_bytes, self._folder.name, self._homes.quotas)
-            self._guard = Guard(self._folder, cgroups)
+            self._guard = Guard(self._folder, cgroups)  # before there is anything to be left
+            self._folder.mkdir(mode=0o700)
+            self._hub_or_none = Hub(controller_address(str(self._folder)))
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
+        save_pins(self._folder / APPS, self._sources)
         self._start_fleet()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
     def _start_fleet(self) -> None:
         assert self._folder is not None
-        wanted = libraries(self._jobs, self._run.base)
+        wanted = libraries(self._sources)
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
-        with _NoInterrupt():
-            self._fleet_or_none = Fleet(self._folder, log, wanted, guard, cgroups, self._homes)
+        limit_bytes = self._run.cluster.local.log_bytes
+        with NoInterrupt():
+            self._fleet_or_none = Fleet(
+                self._folder, log, wanted, guard, cgroups, self._homes, limit_bytes
+            )
         self.numerics = self._fleet.await_zygote().numerics
         for pipe in self._fleet.pipes:
             self._poller.register(pipe.fileno())
 
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
-        with _NoInterrupt():
+        with NoInterrupt():
             if self._fleet_or_none is not None:
                 self._fleet_or_none.close()
                 self._fleet_or_none = None
@@ -161,8 +171,12 @@ class BasePort(ABC):
         return self._fleet.session
 
     def processes(self) -> Mapping[int, Role]:
-        """Living processes forked for this run, by process id."""
-        return self._fleet.pids()
+        """Living processes forked for this run, by process id: who does the work of each role."""
+        forked, parent_of = self._fleet.pids(), parents()
+        below = {parent: pid for pid, parent in parent_of.items() if parent in forked}
+        others = {pid: role for pid, role in forked.items() if not isinstance(role, USERS)}
+        users = {below[pid]: role for pid, role in forked.items() if pid in below}
+        return others | {pid: role for pid, role in users.items() if isinstance(role, USERS)}
 
     @property
     def _hub(self) -> Hub:
@@ -276,16 +290,3 @@ def refuse_another_class(
             f"'{numerics}': job {job.name} (numerics: strict) would get other bits"
         )
         raise SpecError(Problem(file=str(journal), message=message))
-
-
-class _NoInterrupt:
-    """Signals that end a run wait until the block is over: nothing is left half done.
-
-    A process that is started in the block begins without hearing them, and has to listen itself.
-    """
-
-    def __enter__(self) -> None:
-        self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-
-    def __exit__(self, *_: object) -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._old)

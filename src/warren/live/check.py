@@ -15,7 +15,9 @@ from typing import Any, Final
 from warren.live.fleet import Fleet
 from warren.live.preload import libraries
 from warren.live.roles import ProbeRole
-from warren.live.transport import make_folder, remove_folder
+from warren.live.scratch import Scratch
+from warren.live.training.imports import sources_of
+from warren.live.training.pins import APPS, save_pins
 from warren.model.job import Job
 
 _ROUNDS: Final = 3
@@ -60,9 +62,10 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     EngineError
         If the processes cannot be started.
     """
-    folder = make_folder()
-    try:
-        fleet = Fleet(folder, folder / "log", libraries(jobs, base))
+    with Scratch() as folder:
+        sources = sources_of(jobs, base)
+        save_pins(folder / APPS, sources)
+        fleet = Fleet(folder, folder / "log", libraries(sources))
         try:
             numerics = fleet.await_zygote().numerics
             pairs = [
@@ -74,8 +77,6 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
             ]
         finally:
             fleet.close()
-    finally:
-        remove_folder(folder)
     reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
     return [replace(report, numerics=numerics) for report in reports]
 

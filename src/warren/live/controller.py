@@ -30,6 +30,7 @@ from warren.live.messages import (
     NotOnComp,
     TaskLost,
     TaskStuck,
+    Verified,
     Warmed,
 )
 from warren.live.pads import Pads
@@ -61,8 +62,8 @@ class LivePort(BasePort):
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
-        self.overruns: Counter[int] = Counter()
-        """Tasks that took longer than their pad, by job index."""
+        self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
+        self.verified_ns: list[int] = []  # how long each task took that was computed again
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -84,7 +85,7 @@ class LivePort(BasePort):
             fleet=self._fleet,
             memory=self._memory,
         )
-        self._crew = Crew(hands, self._pads)
+        self._crew = Crew(hands, self._pads, self._ledger)
         self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
         self._gangs = Gangs(hands, self._pads, self._crew, self._ledger, self._opens_ns)
         self._keepers = Keepers(self._jobs, self._servers, self._gangs)
@@ -97,6 +98,14 @@ class LivePort(BasePort):
         if self._warm:
             self._warming.begin()
             self._wait_for_all()
+
+    def measured(self) -> dict[str, float]:
+        """Give what the summary says beside the journal: overruns, and tasks computed again."""
+        return {
+            "overruns": float(self.overruns.total()),
+            "verified_tasks": float(len(self.verified_ns)),
+            "verify_s": sum(self.verified_ns) / 1e9,
+        }
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to the queues of executors; what belongs to an ended job is dropped.
@@ -148,9 +157,9 @@ class LivePort(BasePort):
                 self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
-            case TaskStuck(device=device, job=job, user=user, reason=reason):
+            case TaskStuck(device=device, job=job, reason=reason):
                 self._fail(job, reason)
-                self._crew.end_trainer(device, user)
+                self._crew.end_trainer(device, job)
             case JobBroke(job=job, reason=reason):
                 self._fail(job, reason)
             case CannotWrite(errno=errno, strerror=strerror, path=path):
@@ -163,6 +172,8 @@ class LivePort(BasePort):
                 if self._servers.ready(peer, message):
                     self._warming.here(("servers", job))
                     self._servers.open(self._jobs[job])
+            case Verified(took_ns=took_ns):
+                self.verified_ns.append(took_ns)
             case Warmed():
                 self._warming.here(message)
             case GangReady():
@@ -259,14 +270,14 @@ class LivePort(BasePort):
         ring = job.sync == "ring"
         if not ring:
             self._servers.need(job, era)
-            self._crew.need_trainer(one.device, job.user)
+            self._crew.need_trainer(one.device, job)
+            self._crew.need_verifier(one.device, job)
         assign = Assign(
             seq=seq,
             job=one.job,
             round=one.round,
             rounds=one.rounds,
             shards=one.shards,
-            user=job.user,
             decided_ns=decided_ns,
             era=era,
             parts=self._run.scheduler.servers,

@@ -2,75 +2,69 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from warren.live.lanes import Work
-from warren.live.messages import AnyMessage, Forget, Prepare, RunTask
+from warren.live.messages import BUILDING, IDLE, AnyMessage, Leave, RunTask
 from warren.live.transport import Hub
 from warren.live.wire import Spot
 
 
 @dataclass(slots=True)
 class Seat:
-    """The place of one user's trainer; ``peer`` is empty while none is here.
+    """The place of one job's trainer; ``peer`` is empty while none is here.
 
-    ``lost``: jobs that trainers were preparing whose successor came before the news of their end.
+    ``building``: it has not built its app. ``tasks``: so many it has begun. ``lost``: trainers that
+    were building, and whose successor came before the news of their end.
     """
 
     peer: bytes = b""
     pid: int = 0
-    preparing: int | None = None
-    to_prepare: deque[int] = field(default_factory=deque)
+    building: bool = False
     warming: bool = False
     busy: bool = False
-    lost: dict[int, int] = field(default_factory=dict)
+    tasks: int = 0
+    lost: set[int] = field(default_factory=set)
 
 
 class Desk:
-    """Trainers of one device, one a user."""
+    """Trainers of one device, one a job."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._seats: dict[str, Seat] = {}
+        self._seats: dict[int, Seat] = {}
 
-    def warm(self, user: str, jobs: tuple[int, ...]) -> None:
-        """Let the user's trainer build these apps, one after another, when it is here."""
-        seat = self._seat(user)
-        seat.to_prepare.extend(jobs)
-        seat.warming = True
-        self._go_on(seat)
+    def warm(self, job: int) -> None:
+        """Note that somebody waits for the job's trainer."""
+        self._seat(job).warming = True
 
-    def sat_down(self, peer: bytes, user: str, pid: int) -> None:
-        """A trainer is here."""
-        seat = self._seat(user)
-        if seat.preparing is not None:
-            seat.lost[seat.pid], seat.preparing = seat.preparing, None
-        seat.peer, seat.pid, seat.busy = peer, pid, False
-        self._go_on(seat)
+    def sat_down(self, peer: bytes, job: int, pid: int) -> None:
+        """Note that a trainer is here, and builds its app."""
+        seat = self._seat(job)
+        if seat.building:
+            seat.lost.add(seat.pid)
+        seat.peer, seat.pid, seat.building, seat.busy, seat.tasks = peer, pid, True, True, 0
 
-    def prepared(self, peer: bytes) -> None:
-        """A trainer has built an app, or failed to."""
-        for seat in self._seats.values():
-            if seat.peer == peer:
-                seat.busy, seat.preparing = False, None
-                self._go_on(seat)
+    def prepared(self, job: int) -> None:
+        """Note that a trainer has built its app, or failed to."""
+        seat = self._seat(job)
+        seat.building = seat.busy = False
 
-    def warmed(self) -> list[str]:
-        """Users whose trainer has just finished building."""
-        done = [u for u, seat in self._seats.items() if seat.warming and not _unfinished(seat)]
-        for user in done:
-            self._seats[user].warming = False
+    def warmed(self) -> list[int]:
+        """Give the jobs whose trainer has just become ready."""
+        done = [job for job, seat in self._seats.items() if seat.warming and _ready(seat)]
+        for job in done:
+            self._seats[job].warming = False
         return done
 
-    def free(self, user: str) -> bool:
-        """Whether the user's trainer is here and waits for work."""
-        seat = self._seats.get(user)
+    def free(self, job: int) -> bool:
+        """Tell whether the job's trainer is here and waits for work."""
+        seat = self._seats.get(job)
         return seat is not None and bool(seat.peer) and not seat.busy
 
     def start(self, work: Work, state: Spot, update: Spot, then: Work | None) -> bool:
-        """Give a task to the free trainer of its user; False if it is gone."""
-        seat = self._seat(work.user)
+        """Give a task to the free trainer of its job; False if it is gone."""
+        seat = self._seat(work.job)
         next_task = None if then is None or then.job != work.job else (then.round, then.shard)
         task = RunTask(work.job, work.round, work.shard, state, update, next_task)
         if not self._send(seat, task):
@@ -78,45 +72,58 @@ class Desk:
         work.trainer_pid = seat.pid
         return True
 
-    def answered(self, peer: bytes) -> int:
-        """A trainer has finished a task; gives its process, 0 if that is known to be gone."""
-        for seat in self._seats.values():
-            if seat.peer == peer:
-                seat.busy = False
-                return seat.pid
-        return 0
+    def verify(self, work: Work, state: Spot, expected: bytes) -> bool:
+        """Let the free trainer of its job compute a task again; False if it is gone."""
+        what = work.job, work.round, work.shard
+        return self._send(self._seat(work.job), RunTask(*what, state, None, None, expected))
+
+    def tasks(self, job: int) -> int:
+        """Count the tasks that the job's trainer has begun."""
+        return self._seat(job).tasks
+
+    def answered(self, peer: bytes, job: int) -> int:
+        """Note that a trainer has finished a task; gives its process, 0 if that is gone."""
+        seat = self._seat(job)
+        if seat.peer != peer:
+            return 0
+        seat.busy = False
+        return seat.pid
 
     def drop(self, job: int) -> None:
-        """A job that has ended need not be prepared, nor its app be kept."""
-        for seat in self._seats.values():
-            if job in seat.to_prepare:
-                seat.to_prepare.remove(job)
-            if seat.peer:
-                self._hub.send(seat.peer, Forget(job))
+        """Let the trainer of a job that has ended go, when it has done what it is doing."""
+        seat = self._seats.get(job)
+        if seat is not None and seat.peer:
+            seat.warming = False
+            self._hub.send(seat.peer, Leave())
 
-    def gone(self, user: str, pid: int) -> int | None:
-        """A trainer has ended; the job whose app it was building then."""
-        seat = self._seat(user)
+    def release(self, job: int) -> None:
+        """Let a job's trainer go if it does nothing: another will come when it is needed."""
+        seat = self._seat(job)
+        if self.free(job):
+            self._hub.send(seat.peer, Leave())
+            seat.peer, seat.pid = b"", 0
+
+    def gone(self, job: int, pid: int) -> int | None:
+        """Note that a trainer has ended: was it ``BUILDING`` its app, or ``IDLE``?"""
+        seat = self._seat(job)
         if seat.pid != pid:
-            return seat.lost.pop(pid, None)
-        job, seat.preparing = seat.preparing, None
-        seat.peer, seat.pid, seat.busy = b"", 0, False
-        return job
+            building = pid in seat.lost
+            seat.lost.discard(pid)
+            return BUILDING if building else None
+        doing = BUILDING if seat.building else None if seat.busy else IDLE
+        seat.peer, seat.pid, seat.building, seat.busy = b"", 0, False, False
+        return doing
 
-    def _seat(self, user: str) -> Seat:
-        return self._seats.setdefault(user, Seat())
-
-    def _go_on(self, seat: Seat) -> None:
-        if seat.peer and not seat.busy and seat.to_prepare:
-            seat.preparing = seat.to_prepare.popleft()
-            self._send(seat, Prepare(seat.preparing))
+    def _seat(self, job: int) -> Seat:
+        return self._seats.setdefault(job, Seat())
 
     def _send(self, seat: Seat, message: AnyMessage) -> bool:
         if not self._hub.send(seat.peer, message):
             return False
         seat.busy = True
+        seat.tasks += 1
         return True
 
 
-def _unfinished(seat: Seat) -> bool:
-    return bool(seat.to_prepare or seat.lost) or seat.preparing is not None or not seat.peer
+def _ready(seat: Seat) -> bool:
+    return bool(seat.peer) and not seat.building and not seat.lost

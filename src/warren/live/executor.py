@@ -19,11 +19,13 @@ from warren.live.messages import (
     Moved,
     NotOnComp,
     Prepared,
+    Release,
     TaskComputed,
     TaskLost,
     TaskRaised,
     TrainerGone,
     TrainerReady,
+    Verify,
     Warm,
     Warmed,
 )
@@ -82,14 +84,18 @@ class Executor(Mover):
     def _hear_trainers(self) -> None:
         for peer, message, _ in self._trainers.drain():
             match message:
-                case TrainerReady(user=user, pid=pid):
-                    self._desk.sat_down(peer, user, pid)
-                case Prepared():
-                    self._desk.prepared(peer)
-                case TaskComputed():
-                    self._computed(message, self._desk.answered(peer))
+                case TrainerReady(job=job, pid=pid, verifies=True):
+                    self._verifier.sat_down(peer, job, pid)
+                case TrainerReady(job=job, pid=pid):
+                    self._desk.sat_down(peer, job, pid)
+                case Prepared() | TaskComputed() | TaskRaised() if self._verifier.owns(peer):
+                    self._hear_verifier(peer, message)
+                case Prepared(job=job):
+                    self._desk.prepared(job)
+                case TaskComputed(job=job):
+                    self._computed(message, self._desk.answered(peer, job))
                 case TaskRaised(job=job, reason=reason):
-                    self._desk.prepared(peer)
+                    self._desk.prepared(job)
                     self._broke(job, reason)
                 case RankReady():
                     self._ranks.sat_down(peer, message)
@@ -98,6 +104,17 @@ class Executor(Mover):
                 case _:
                     raise ValueError(f"a trainer does not send {message}")
         self._tell_warmed()
+
+    def _hear_verifier(self, peer: bytes, message: Prepared | TaskComputed | TaskRaised) -> None:
+        match message:
+            case Prepared(job=job):
+                self._verifier.prepared(job)
+            case TaskComputed(job=job, round=round_no, shard=shard):
+                verified = self._verifier.answered(peer, job, round_no, shard)
+                if verified is not None:
+                    self._news.add(verified)
+            case TaskRaised(job=job, reason=reason) if self._verifier.raised(job):
+                self._broke(job, reason)
 
     def _computed(self, done: TaskComputed, pid: int) -> None:
         work = self._comp
@@ -115,6 +132,7 @@ class Executor(Mover):
         result = done.loss, done.present, done.marks
         push = Push(done.round, done.shard, *result, work.unpadded, stamp)
         work.unacknowledged = self._supply.push(work.job, push, work.slot)
+        self._verifier.offer(work, self._desk.tasks(work.job) - 1, done.marks)
         ahead = [head for head in self._queue.ahead(1) if not head.ring]
         if not any(self._supply.ready(head.key) for head in ahead):
             self._supply.flush()  # nothing can start before it
@@ -144,12 +162,17 @@ class Executor(Mover):
                         self._queue.append(message)
                 case Beaten(seq=seq):
                     self._beaten(seq)
-                case Warm(user=user, jobs=jobs):
-                    self._desk.warm(user, jobs)
+                case Warm(job=job):
+                    self._desk.warm(job)
                     self._tell_warmed()
+                case Verify(job=job):
+                    self._verifier.expect(job)
+                case Release(job=job):
+                    self._desk.release(job)
                 case Drop(job=job, ended=ended):
                     self._drop(job, ended=ended)
                 case Moved(job=job, era=era, parts=parts):
+                    self._verifier.rolled_back(job)
                     self._supply.move(job, era, parts)
                 case TrainerGone():
                     self._trainer_gone(message)
@@ -161,10 +184,12 @@ class Executor(Mover):
                     raise ValueError(f"the controller does not send {message}")
 
     def _trainer_gone(self, gone: TrainerGone) -> None:
-        job = self._desk.gone(gone.user, gone.pid)
-        if job is not None:
-            self._news.add(TaskLost(self._device, job, -1, -1, gone.how))
-        work = self._comp
+        if gone.verifies:
+            self._verifier.gone(gone.job, gone.pid)
+            return
+        work, doing = self._comp, self._desk.gone(gone.job, gone.pid)
+        if doing is not None:
+            self._news.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
             self._free_comp()
             self._supply.take_back(work.job, work.slot)
@@ -211,8 +236,10 @@ class Executor(Mover):
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
         self._ranks.drop(job)
+        self._verifier.rolled_back(job)
         if ended:
             self._desk.drop(job)
+            self._verifier.drop(job)
         self._comm.drop(job)
         self._supply.drop(job, ended=ended)
         work = self._comp
@@ -224,5 +251,5 @@ class Executor(Mover):
                 self._free_comp()
 
     def _tell_warmed(self) -> None:
-        for user in self._desk.warmed():
-            self._news.add(Warmed(self._device, user))
+        for job in self._desk.warmed():
+            self._news.add(Warmed(self._device, job))

@@ -18,9 +18,10 @@ from warren.live import guard
 from warren.live.framing import Pipe
 from warren.live.homes import ALONE, Homes
 from warren.live.preload import ALWAYS
-from warren.live.processes import end_all_marked
+from warren.live.processes import end_all_marked, in_words
 from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
 from warren.live.training.numerics import clean_environment
+from warren.model.cluster import LOG_BYTES
 from warren.model.errors import EngineError
 
 
@@ -30,6 +31,9 @@ class ZygoteLost(EngineError):
 
 _LEAVE_S: Final = 6.0
 """How long the zygote may take to end everything before it is killed itself."""
+_LINES: Final = 3
+"""Of what a lost zygote printed: of a traceback, where it was and what it was."""
+_CHARS: Final = 500
 
 
 class Fleet:
@@ -47,6 +51,7 @@ class Fleet:
         watch: Guard | None = None,
         cgroups: str = "",
         homes: Homes = ALONE,
+        log_bytes: int = LOG_BYTES,
     ) -> None:
         self._homes, self._log, self._cgroups = homes, log, cgroups
         self._roles: dict[int, Role] = {}
@@ -60,6 +65,7 @@ class Fleet:
         own = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
         with ExitStack() as ends:
             output = ends.enter_context(log.open("ab"))
+            self._log_from = output.tell()
             pairs = [socket.socketpair() for _ in homes.places_H]
             self.pipes = tuple(Pipe(mine) for mine, _ in pairs)
             theirs = [ends.enter_context(end).fileno() for _, end in pairs]
@@ -73,6 +79,7 @@ class Fleet:
                     str(guard_fd),
                     str(folder),
                     str(os.getpid()),
+                    str(log_bytes),
                     *preload,
                 ],
                 stdin=subprocess.DEVNULL,
@@ -175,13 +182,22 @@ class Fleet:
         return message
 
     def _lost(self, pipe: Pipe) -> ZygoteLost:
+        """What happened, whole: the log may be in a folder that goes with what was started."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # another host's ends by itself
             self._zygote.wait(1.0 if pipe is self.pipes[0] else 0.1)
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        last = f": {lines[-1]}" if lines else ""
         code = self._zygote.returncode
-        how = "that of one host" if code is None else code
-        return ZygoteLost(f"the zygote ended ({how}), see {self._log}{last}")
+        how = "that of one host" if code is None else in_words(code) or "exit status 0"
+        when = "ended" if self._warm else "ended while it started"
+        lines = [line.strip() for line in self._printed().splitlines() if line.strip()]
+        last = "; ".join(lines[-_LINES:]) or "nothing"
+        return ZygoteLost(f"the zygote {when} ({how}); it printed last: {last[-_CHARS:]}")
+
+    def _printed(self) -> str:
+        """The end of what has been printed since the zygote was started."""
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
+            file.seek(max(self._log_from, file.seek(0, os.SEEK_END) - _CHARS * _LINES))
+            return file.read().decode(errors="replace")
+        return ""
 
 
 class Guard:

@@ -48,7 +48,6 @@ class Hands:
         """Whether processes do everything once before time zero, so that no pad pays for it."""
         return self.run.cluster.emulate is not None
 
-    def tmp(self, user: str) -> str:
-        """The temporary folder of a user's processes; it goes with the run's own."""
-        users = sorted({job.user for job in self.jobs})
-        return str(self.folder / f"user-{users.index(user)}")
+    def tmp(self, job: int) -> str:
+        """The temporary folder of a job's processes; it goes with the run's own."""
+        return str(self.folder / f"tmp-{job}")

@@ -21,6 +21,7 @@ from typing import Final
 
 from warren.live.messages import Assign
 from warren.live.pads import PadTable
+from warren.live.wire import Spot
 
 _GRACE_NS: Final = 5_000_000_000
 """A trainer ends itself at its limit and says where it was; this much later it is ended."""
@@ -34,8 +35,9 @@ class Work:
     """One task on a device. Zero times mean: not yet.
 
     ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
-    that its update is there; ``slot``: where in shared memory the update lies. ``copy``: it is
-    under way elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
+    that its update is there; ``state`` and ``slot``: where in shared memory its state and its
+    update lie. ``copy``: it is under way elsewhere; ``beaten``: it was done elsewhere, and only its
+    COMP goes on to its end.
     ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of ``life``.
     """
 
@@ -43,7 +45,6 @@ class Work:
     job: int
     round: int
     shard: int
-    user: str
     comp_pad_ns: int
     sync_pad_ns: int
     decided_ns: int = 0
@@ -56,6 +57,7 @@ class Work:
     unacknowledged: int = 1
     acknowledged_ns: int = 0
     slot: int = -1
+    state: Spot | None = None
     dropped: bool = False
     copy: bool = False
     beaten: bool = False
@@ -66,7 +68,14 @@ class Work:
     def again(self) -> Work:
         """The same task, as if it had not been begun."""
         return replace(
-            self, trainer_pid=0, began_ns=0, start_ns=0, result_ns=0, slot=-1, dropped=False
+            self,
+            trainer_pid=0,
+            began_ns=0,
+            start_ns=0,
+            result_ns=0,
+            slot=-1,
+            state=None,
+            dropped=False,
         )
 
     @property
@@ -116,7 +125,6 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
             job=assign.job,
             round=assign.round,
             shard=assign.shards[0],
-            user=assign.user,
             comp_pad_ns=0,
             sync_pad_ns=0,
             decided_ns=assign.decided_ns,
@@ -132,7 +140,6 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
                 job=assign.job,
                 round=round_no,
                 shard=shard,
-                user=assign.user,
                 comp_pad_ns=comp_pad_ns,
                 sync_pad_ns=sync_pad_ns,
                 decided_ns=assign.decided_ns,

@@ -23,6 +23,10 @@ OVER_MEMORY: Final = "killed: over its memory limit"
 """How a process ends that took more than it may; its limit follows (``memory_limit``)."""
 
 
+OVER_LOG: Final = "killed: over its log limit"
+"""How a process ends whose job has printed more than it may; the limit follows (``zygote``)."""
+
+
 class Deadline:
     """When a process must have ended by its alarm, if it hears it; its parent sees that too."""
 
@@ -82,6 +86,11 @@ def size_text(size_bytes: int) -> str:
 def over_memory(how: str) -> str:
     """What to say of a job whose process was ``OVER_MEMORY``."""
     return f"was {how} (cluster file, local.memory)"
+
+
+def over_log(how: str) -> str:
+    """What to say of a job whose process was ``OVER_LOG``."""
+    return f"was {how} (cluster file, local.log_limit)"
 
 
 def out_of_time(how: str, limit_ns: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from warren.live.controller import LivePort
 from warren.live.roles import TrainerRole
+from warren.live.scratch import Scratch
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed, TasksDone
 from warren.model.job import Checkpoint, Evaluate, Job, Workload
@@ -21,8 +21,6 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
 _WARM: Final = 1
-_APART_MAX: Final = 16
-"""So many jobs have a trainer each; more would fill the memory that is to be measured."""
 _NEVER: Final = Checkpoint(every=10**12)
 
 
@@ -46,7 +44,8 @@ def measure(
 
     Every job trains alone, one task a round, on one device of the real engine; what lies between
     the end of a task's COMP and the start of the next round's is its synchronisation: update out,
-    barrier, next state in. Memory is the trainer's after the last task: what it frees it keeps.
+    barrier, next state in. Memory is the trainer's after the last task but one: what it frees it
+    keeps.
 
     Returns
     -------
@@ -56,21 +55,20 @@ def measure(
         Of the jobs that failed: job index to what was wrong, in one line.
     """
     rounds = _WARM + tasks + 1
-    apart = len(jobs) <= _APART_MAX
     copies = []
     for at, job in enumerate(jobs):
-        copy = alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds)
-        copies.append(replace(copy, user=str(at)) if apart else copy)
+        copies.append(alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds))
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
-    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)))
-    with tempfile.TemporaryDirectory(prefix="warren-measure-") as folder:
+    by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)), verify=0.0)
+    with Scratch("warren-measure-") as scratch:
+        folder = str(scratch)
         rows, failed, memory = _train(by_itself, folder)
         taken, reasons = {}, {}
         for at, (job, copy) in enumerate(zip(jobs, copies, strict=True)):
             if len(rows[at]) == rounds:
                 taken[job] = replace(
                     _taken(rows[at], model_bytes(folder, copy)),
-                    memory_bytes=memory.get(at, 0) if apart else 0,
+                    memory_bytes=memory.get(at, 0),
                 )
             else:
                 reasons[job] = failed.get(at, "it did not end")
@@ -120,17 +118,17 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
             for event in events:
                 if isinstance(event, TasksDone):
                     rows[event.job].append(event)
-                    if event.round + 1 == run.workload.jobs[event.job].rounds:
-                        memory[event.job] = _memory_bytes(port, run.workload.jobs[event.job])
+                    if event.round + 2 == run.workload.jobs[event.job].rounds:
+                        memory[event.job] = _memory_bytes(port, event.job)
                 elif isinstance(event, JobFailed):
                     failed[event.job] = event.reason
     return rows, failed, memory
 
 
-def _memory_bytes(port: LivePort, job: Job) -> int:
-    """Bytes that the trainer of the job's user wrote to and shares with no other process."""
+def _memory_bytes(port: LivePort, job: int) -> int:
+    """Bytes that the job's trainer wrote to and shares with no other process."""
     for pid, role in port.processes().items():
-        if isinstance(role, TrainerRole) and role.user == job.user:
+        if isinstance(role, TrainerRole) and role.job.index == job:
             return _private_bytes(pid)
     return 0
 

@@ -42,6 +42,9 @@ from warren.live.server_messages import (
 )
 from warren.live.wire import Message, Spot
 
+BUILDING: Final = -1
+IDLE: Final = -2
+
 
 class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
     """An executor listens; ``life`` is its role's."""
@@ -51,17 +54,16 @@ class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
 
 
 class Warm(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: let the trainer of ``user`` build the apps of these jobs."""
+    """Controller to executor: say when the job's trainer has built its app."""
 
-    user: str
-    jobs: tuple[int, ...]
+    job: int
 
 
 class Warmed(Message, frozen=True, tag=True, array_like=True):
-    """Executor to controller: it is done, failures included."""
+    """Executor to controller: the job's trainer is ready, or has failed."""
 
     device: int
-    user: str
+    job: int
 
 
 class Assign(Message, frozen=True, tag=True, array_like=True):
@@ -79,7 +81,6 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     round: int
     rounds: int
     shards: tuple[int, ...]
-    user: str
     decided_ns: int
     era: int
     parts: int
@@ -119,11 +120,12 @@ class Moved(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerGone(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: this process has ended, ``how`` says how."""
+    """Controller to executor: a trainer of the job has ended, ``how`` says how."""
 
-    user: str
+    job: int
     pid: int
     how: str
+    verifies: bool = False
 
 
 class CompEnded(Message, frozen=True, tag=True, array_like=True):
@@ -140,7 +142,7 @@ class CompEnded(Message, frozen=True, tag=True, array_like=True):
 class TaskLost(Message, frozen=True, tag=True, array_like=True):
     """Executor to controller: its trainer ended, ``how`` says how; the task will run again.
 
-    ``round`` and ``shard`` are -1 where the trainer was building the job's app.
+    ``round`` is ``BUILDING`` where the trainer was building its app, ``IDLE`` where it did nothing.
     """
 
     device: int
@@ -151,11 +153,10 @@ class TaskLost(Message, frozen=True, tag=True, array_like=True):
 
 
 class TaskStuck(Message, frozen=True, tag=True, array_like=True):
-    """Executor to controller: the user's trainer has gone past the limit; please end it."""
+    """Executor to controller: the job's trainer has gone past the limit; please end it."""
 
     device: int
     job: int
-    user: str
     reason: str
 
 
@@ -175,26 +176,25 @@ class CannotWrite(Message, frozen=True, tag=True, array_like=True):
 
 
 class TrainerReady(Message, frozen=True, tag=True, array_like=True):
-    """A trainer asks its executor for work."""
-
-    user: str
-    pid: int
-
-
-class Prepare(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer: build this job's app before time starts."""
+    """A trainer is here and begins to build its app; ``pid`` is what the zygote calls it."""
 
     job: int
+    pid: int
+    verifies: bool = False
 
 
 class Prepared(Message, frozen=True, tag=True, array_like=True):
-    """Trainer to executor."""
+    """Trainer to executor: the app is built."""
 
     job: int
 
 
-class Forget(Message, frozen=True, tag=True, array_like=True):
-    """Executor to trainer: the job has ended, its app may go."""
+class Leave(Message, frozen=True, tag=True, array_like=True):
+    """Executor to trainer: end; the job has ended, or the memory is needed by others."""
+
+
+class Release(Message, frozen=True, tag=True, array_like=True):
+    """Controller to executor: let the job's trainer go unless it has work; another may come."""
 
     job: int
 
@@ -202,15 +202,17 @@ class Forget(Message, frozen=True, tag=True, array_like=True):
 class RunTask(Message, frozen=True, tag=True, array_like=True):
     """Executor to trainer: the state is at one spot, the update goes to the other.
 
-    ``then``: round and shard of the job's task that follows on this device, if that is known.
+    ``update`` None: it is not wanted. ``then``: round and shard of the job's task that follows on
+    this device, if that is known. ``expected``: the marks that it gave in another process.
     """
 
     job: int
     round: int
     shard: int
     state: Spot
-    update: Spot
+    update: Spot | None
     then: tuple[int, int] | None = None
+    expected: bytes = b""
 
 
 class TaskComputed(Message, frozen=True, tag=True, array_like=True):
@@ -222,6 +224,18 @@ class TaskComputed(Message, frozen=True, tag=True, array_like=True):
     loss: float
     present: bytes
     marks: bytes
+
+
+class Verify(Message, frozen=True, tag=True, array_like=True):
+    """Controller to executor: a trainer comes that computes some of the job's tasks again."""
+
+    job: int
+
+
+class Verified(Message, frozen=True, tag=True, array_like=True):
+    """Executor to controller: a task was computed again with the same result; it took so long."""
+
+    took_ns: int
 
 
 class TaskRaised(Message, frozen=True, tag=True, array_like=True):
@@ -245,11 +259,11 @@ class PlainDone(Message, frozen=True, tag=True, array_like=True):
 
 AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
-    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepare
-    | Prepared | Forget | RunTask | TaskComputed | TaskRaised | Pull | State | Taken | Passed | Over
-    | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept | RoundReport | PlainDone
-    | RankReady | GangReady | Muster | Begin | Here | Go | RankDone | RankGone | HandOver
-    | HandedOver | GangBroke
+    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepared
+    | Leave | Release | Verify | Verified | RunTask | TaskComputed | TaskRaised | Pull | State
+    | Taken | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept
+    | RoundReport | PlainDone | RankReady | GangReady | Muster | Begin | Here | Go | RankDone
+    | RankGone | HandOver | HandedOver | GangBroke
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from warren.live.roles import ExecutorRole
 from warren.live.server_messages import Commit
 from warren.live.supply import Supply
 from warren.live.transport import Hub, Link, Poller
+from warren.live.verifying import Verifier
 from warren.live.wire import Stamp
 
 
@@ -25,6 +26,7 @@ class Mover:
     def __init__(self, role: ExecutorRole, trainers: Hub, control: Link, poller: Poller) -> None:
         self._device, self._ahead = role.device, 1 + role.look_ahead
         self._desk, self._ranks = Desk(trainers), LocalRanks(trainers)
+        self._verifier = Verifier(trainers, role.verify)
         self._supply = Supply(poller, role.folder, role.device, role.seat)
         self._queue, self._comm = Queue(role.pads), CommLane()
         self._comp: Work | None = None
@@ -64,12 +66,12 @@ class Mover:
         return bool(ended)
 
     def _start(self) -> bool:
-        if self._comp is not None:
+        if self._comp is not None or self._verifier.busy:
             return False
         head, then, *_ = [*self._queue.ahead(2), None, None]
         if head is not None and head.ring:
             return self._start_rank(head)
-        if head is None or not self._desk.free(head.user):
+        if head is None or not self._desk.free(head.job):
             return False
         state = self._supply.ready(head.key)
         if state is None:
@@ -85,7 +87,8 @@ class Mover:
         if slot is None or state.passed_ns is None:
             return False
         head.slot = slot
-        if not self._desk.start(head, *self._supply.spots(head.job, state, slot), then):
+        head.state, update = self._supply.spots(head.job, state, slot)
+        if not self._desk.start(head, head.state, update, then):
             self._supply.take_back(head.job, slot)
             return False
         head.began_ns = time.monotonic_ns()
@@ -105,7 +108,8 @@ class Mover:
         comp = None if self._comp is None or self._comp.ring else self._comp
         ahead = [work for work in self._queue.ahead(self._ahead) if not work.ring]
         if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
-            self._supply.want([work.key for work in ahead], None if comp is None else comp.key)
+            reading = [None if comp is None else comp.key, self._verifier.key]
+            self._supply.want([work.key for work in ahead], {key for key in reading if key})
 
     def _watch(self) -> None:
         """A trainer that did not end at its limit has to be ended."""
@@ -115,7 +119,7 @@ class Mover:
         if time.monotonic_ns() >= work.late_ns:
             work.limit_ns *= 2  # say it again should the news get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
-            self._news.add(TaskStuck(self._device, work.job, work.user, reason))
+            self._news.add(TaskStuck(self._device, work.job, reason))
 
     def _free_comp(self) -> None:
         """The task on COMP is no more; the lane is free from now on."""

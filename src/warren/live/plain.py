@@ -11,6 +11,7 @@ from torch import Tensor
 
 from warren.apps.protocol import TorchApp
 from warren.live.plain_means import in_ring_order, in_shard_order
+from warren.live.training import numerics
 from warren.live.training.batches import Batches
 from warren.live.training.built import build
 from warren.live.training.contract import check_job, checked_loss, ends
@@ -58,6 +59,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
                 loss = checked_loss(app.loss(model, batches.of(r, k)), job)
                 loss.backward()  # type: ignore[no-untyped-call]
                 rules.end(loss, before.values())
+                numerics.pin()  # user code may set what it likes
             round_losses.append(loss.item())
             gradients.append({name: p.grad for name, p in model.named_parameters()})
             buffers.append({name: buffer.clone() for name, buffer in model.named_buffers()})
@@ -75,6 +77,7 @@ def train(app: TorchApp, job: Job) -> PlainResult:
         done = r + 1
         if every and (done % every == 0 or done == job.rounds):
             metrics[done] = evaluation.of(model)
+        numerics.pin()
         stopped = done in metrics and ends(app, job, metrics[done])
         if stopped or done == job.rounds:
             break

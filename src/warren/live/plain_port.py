@@ -12,6 +12,7 @@ from pathlib import Path
 from warren.core.ports import Restart
 from warren.live.base import BasePort
 from warren.live.homes import ALONE, Homes
+from warren.live.limits import OVER_LOG, over_log
 from warren.live.messages import JobBroke, PlainDone
 from warren.live.roles import Exited, PlainRole, Role
 from warren.model.errors import EngineError
@@ -110,7 +111,9 @@ class PlainPort(BasePort):
 
     def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
         if ticket == self._ticket and isinstance(role, PlainRole):
-            self._broke(role.job.index, f"its process ended: {exited.how or 'left'}")
+            how = over_log(exited.how) if exited.how.startswith(OVER_LOG) else ""
+            said = f"its process {how}" if how else f"its process ended: {exited.how or 'left'}"
+            self._broke(role.job.index, said)
 
     def _stuck(self) -> bool:
         return self._running is None and not self._queue and self._agenda.empty

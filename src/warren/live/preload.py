@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final
 
-from warren.model.job import Job
+from warren.model.source import Sources
 
 ALWAYS: Final = ("numpy", "safetensors.torch", "torch")
 """Every process needs them. Libraries only, here and below: never user code."""
@@ -20,16 +19,8 @@ MENTIONED: Final[Mapping[str, str]] = {
 """Word in the text of an app to the library that is then loaded, where it is installed."""
 
 
-def libraries(jobs: Iterable[Job], base: str) -> tuple[str, ...]:
-    """The libraries worth loading for these jobs. A file that cannot be read asks for none."""
-    files = {job.app.rpartition(":")[0] for job in jobs if job.app is not None}
-    texts = [_read(Path(base) / file) for file in sorted(files)]
-    wanted = [MENTIONED[word] for word in MENTIONED if any(word in text for text in texts)]
+def libraries(sources: Sources) -> tuple[str, ...]:
+    """The libraries worth loading for these apps."""
+    texts = [text for source in sources.values() for text in source.texts.values()]
+    wanted = [MENTIONED[word] for word in MENTIONED if any(word.encode() in text for text in texts)]
     return (*ALWAYS, *wanted)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

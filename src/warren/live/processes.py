@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -20,6 +21,7 @@ _PR_SET_NAME: Final = 15
 _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SPIN_BELOW_NS: Final = 60_000
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -87,13 +89,18 @@ def direct_output(path: str) -> None:
 
 def children() -> list[int]:
     """Children of this process, adopted ones included."""
-    me, found = os.getpid(), []
+    me = os.getpid()
+    return [pid for pid, parent in parents().items() if parent == me]
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process of this machine."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = (entry / "stat").read_text()
-                if int(stat.rpartition(")")[2].split()[1]) == me:
-                    found.append(int(entry.name))
+                found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return found
 
 
@@ -125,11 +132,49 @@ def end_all_children(timeout_s: float = 5.0) -> None:
         time.sleep(0.001)
 
 
+def fork_below() -> None:
+    """Go on in a child, of which this process is the parent and ends as it does.
+
+    User code may kill its parent: then it has killed nobody's but its own.
+    """
+    me = os.getpid()
+    child = os.fork()
+    if not child:
+        die_with_parent(me)
+        return
+    set_name("warren-parent")
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # the default of SIGKILL cannot be set, nor need be
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(me, -code)
+    os._exit(code)
+
+
 def how_it_ended(status: int) -> str:
     """A wait status in words; empty for a clean end."""
-    code = os.waitstatus_to_exitcode(status)
+    return in_words(os.waitstatus_to_exitcode(status))
+
+
+def in_words(code: int) -> str:
+    """An exit code, negative for a signal; empty for a clean end."""
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
         return f"killed by signal {-code}"
     return f"exit status {code}" if code else ""
+
+
+class NoInterrupt:
+    """Signals that end a run wait until the block is over: nothing is left half done.
+
+    A process that is started in the block begins without hearing them, and has to listen itself.
+    """
+
+    def __enter__(self) -> None:
+        self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+    def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._old)

@@ -9,15 +9,25 @@ from warren.live.fleet import Fleet, ZygoteLost
 from warren.live.hands import Hands
 from warren.live.keepers import Keepers
 from warren.live.ledger import Ledger
-from warren.live.limits import OUT_OF_TIME, OVER_MEMORY, UNHEARD, out_of_time, over_memory
-from warren.live.messages import TaskLost
+from warren.live.limits import (
+    OUT_OF_TIME,
+    OVER_LOG,
+    OVER_MEMORY,
+    UNHEARD,
+    out_of_time,
+    over_log,
+    over_memory,
+)
+from warren.live.messages import BUILDING, IDLE, TaskLost
 from warren.live.rings.messages import GangBroke, RankGone
 from warren.live.roles import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
 from warren.live.server_messages import RoundReport
-from warren.live.strikes import RING_BROKE, Strikes
+from warren.live.strikes import FROM_OUTSIDE, RING_BROKE, Strikes
 from warren.model.events import RoundsDone
 from warren.model.plan import Assignment
 
+_TRAINERS: Final = 20
+"""Trainers of one job on one device that may be lost, whatever they were doing."""
 _ZYGOTES: Final = 5
 """Zygotes of one run that may be lost."""
 
@@ -45,12 +55,12 @@ class Recovery:
         """
         how = exited.how or "left"
         match role:
-            case TrainerRole(device=device, user=user):
-                self._crew.trainer_ended(role, exited.pid, how)
-                if any(
-                    j.user == user and not self._ledger.ended(j.index) for j in self._hands.jobs
-                ):
-                    self._crew.need_trainer(device, user)
+            case TrainerRole(device=device, job=job):
+                needed = self._crew.trainer_ended(role, exited.pid, how)
+                if self._crew.losses(device, job.index) > _TRAINERS:
+                    self.fail(job.index, f"its trainers keep ending, the last: {how}", host_ns)
+                elif needed and not self._ledger.ended(job.index):
+                    self._crew.need_trainer(device, job)
             case ServerRole(job=job, era=era):
                 if self._keepers.era(job.index) == era:
                     self._keeper_lost(job.index, "its server", how, host_ns)
@@ -74,16 +84,19 @@ class Recovery:
         """A trainer went down with a task, or while it built a job's app."""
         if self._ledger.ended(lost.job):
             return
-        building = -1, lost.device
-        what = (lost.round, lost.shard) if lost.round >= 0 else building
-        where = (
-            f"task {lost.shard} of round {lost.round}" if lost.round >= 0 else "building its app"
-        )
+        what, where = (lost.round, lost.shard), f"task {lost.shard} of round {lost.round}"
+        if lost.round < 0:
+            what = lost.round, lost.device
+            where = "building its app" if lost.round == BUILDING else "between its tasks"
         if lost.how in (OUT_OF_TIME, UNHEARD):
             limit_ns = self._hands.jobs[lost.job].task_limit_ns
             self.fail(lost.job, f"{where} {out_of_time(lost.how, limit_ns)}", host_ns)
         elif lost.how.startswith(OVER_MEMORY):
             self.fail(lost.job, f"{where}: its process {over_memory(lost.how)}", host_ns)
+        elif lost.how.startswith(OVER_LOG):
+            self.fail(lost.job, f"{where}: its process {over_log(lost.how)}", host_ns)
+        elif lost.round == IDLE and lost.how in FROM_OUTSIDE:
+            return  # it cost nothing, and was not the job's doing
         elif self._strikes.out(lost.job, what, lost.how):
             self.fail(
                 lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
@@ -161,6 +174,8 @@ class Recovery:
             self.fail(job, told, host_ns)
         elif how.startswith(OVER_MEMORY):
             self.fail(job, f"{who} {over_memory(how)}", host_ns)
+        elif how.startswith(OVER_LOG):
+            self.fail(job, f"{who} {over_log(how)}", host_ns)
         elif self._strikes.out(job, (), how):
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:

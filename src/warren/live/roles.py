@@ -22,25 +22,28 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
     log: str
     pads: PadTable
     look_ahead: int
+    verify: float = 0.0
     core: int | None = None
     seat: Seat = NOWHERE
 
 
 class TrainerRole(Message, frozen=True, tag=True, array_like=True):
-    """Fork a trainer of ``device`` for the jobs of one user; logs by job index.
+    """Fork the trainer of one job on ``device``.
 
-    ``rehearse``: it computes one task when it prepares an app, since the first is always slow.
+    ``life`` is that of the device's executor. ``rehearse``: it computes one task when it has built
+    the app, since the first is always slow. ``verifies``: it computes tasks again that another has
+    computed, and says if they differ.
     """
 
     device: int
-    user: str
     folder: str
     base: str
-    jobs: tuple[Job, ...]
-    logs: dict[int, str]
+    job: Job
+    log: str
     life: int
     tmp: str
     rehearse: bool = False
+    verifies: bool = False
     core: int | None = None
     memory: MemoryLimit | None = None
 
@@ -72,7 +75,8 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
     counts the job's gangs, ``executor`` is the life of the device's one. Ranks find each other
-    through ``meeting`` and talk over ``interface``.
+    through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of this gang.
+    ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
     """
 
     folder: str
@@ -90,8 +94,10 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
     round: int
     meeting: str
     interface: str
+    secret: bytes
     pads: PadTable
     rehearse: bool = False
+    verify: float = 0.0
     core: int | None = None
     memory: MemoryLimit | None = None
 

@@ -107,7 +107,7 @@ class Servers:
             log=hands.outputs.log(job.index),
             params=hands.outputs.params(job.index),
             store=str(hands.outputs.checkpoints(job.index)),
-            tmp=hands.tmp(job.user),
+            tmp=hands.tmp(job.index),
             part=part,
             parts=self._parts,
             era=era,

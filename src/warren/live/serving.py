@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 
-from warren.live.memory_limit import enter
 from warren.live.messages import AnyMessage, CannotWrite, JobBroke
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.roles import RankRole, Role, ServerRole
@@ -18,7 +17,6 @@ def main(role: Role, lifeline: int) -> None:
     """Serve one job until the zygote is gone."""
     assert isinstance(role, ServerRole)
     set_name(f"warren-serve-{role.job.index}")
-    enter(role.memory)
     direct_output(role.log)
     own_temporary_folder(role.tmp)
     control = Link(controller_address(role.folder))

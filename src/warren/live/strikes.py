@@ -9,7 +9,7 @@ from typing import Final
 LIMIT: Final = 3
 RING_BROKE: Final = "it broke"
 """What a rank says that has lost the others, of whom none is known to have ended."""
-_FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
+FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
 
 
 class Strikes:
@@ -33,6 +33,6 @@ class Strikes:
             self._furthest[job] = passed
             self._here[job] = Counter()
         self._here[job][what] += 1
-        if how not in _FROM_OUTSIDE:
+        if how not in FROM_OUTSIDE:
             self._own[job] += 1
         return max(self._own[job], self._here[job][what]) >= LIMIT

@@ -9,7 +9,7 @@ server on another host no memory is shared: bytes are sent, whatever their size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -121,13 +121,16 @@ class Supply:
         if job in self._sources:
             self.meet(job, era, parts)
 
-    def want(self, keys: Collection[Key], running: Key | None) -> None:
-        """Ask for the states of ``keys``, the most urgent first; let go of all others."""
+    def want(self, keys: Collection[Key], reading: Set[Key]) -> None:
+        """Ask for the states of ``keys``, the most urgent first; let go of all others.
+
+        Those of ``reading`` stay: they are in use.
+        """
         left_bytes = AHEAD_BYTES
-        wanted = {running}
+        wanted = set(reading)
         for job, round_no in keys:
             source = self._sources[job]
-            left_bytes -= source.total_bytes if wanted - {running} else 0
+            left_bytes -= source.total_bytes if wanted - reading else 0
             if left_bytes < 0:
                 break
             wanted.add((job, round_no))

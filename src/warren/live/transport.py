@@ -11,7 +11,6 @@ import contextlib
 import select
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -26,20 +25,9 @@ from warren.live.messages import DECODER, ENCODER, AnyMessage
 from warren.live.seats import NOWHERE, Seat
 from warren.live.stream import BadFrame, Buffer, Stream
 
-_PATH_MAX: Final = 60
-"""A Unix socket's path is limited to 107 bytes, the socket's own name included."""
 _RETRY_S: Final = 0.005
 """How often a link looks whether somebody listens by now."""
 _WAITING_PEERS: Final = 4096
-
-
-def make_folder() -> Path:
-    """A new folder for sockets that only this user may enter."""
-    folder = Path(tempfile.mkdtemp(prefix="warren-"))
-    if len(str(folder)) > _PATH_MAX:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="warren-", dir="/tmp"))
-    return folder
 
 
 def remove_folder(folder: Path) -> None:

@@ -1,10 +1,11 @@
 """The warm zygote of a host: loads the libraries once, then forks every other process.
 
-Started as ``python -m warren.live.zygote HOSTS GUARD FOLDER PARENT LIBRARY...``. HOSTS is a JSON
-list of pairs: a socket to the controller, and the ``Place`` of the host; once warm, it serves the
-first of them and forks a zygote for each other. GUARD is its end of the guard's pipe. It stays
-single-threaded (a fork copies one thread only), never opens a CUDA device and never runs user
-code. It adopts the orphans of its children, so when its controller goes, it can end all of them.
+Started as ``python -m warren.live.zygote HOSTS GUARD FOLDER PARENT LOG LIBRARY...``. HOSTS is a
+JSON list of pairs: a socket to the controller, and the ``Place`` of the host; once warm, it serves
+the first of them and forks a zygote for each other. GUARD is its end of the guard's pipe, LOG the
+most bytes that a job may print. It stays single-threaded (a fork copies one thread only), never
+opens a CUDA device and never runs user code. It adopts the orphans of its children, so when its
+controller goes, it can end all of them.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 
+from warren.live import memory_limit
+from warren.live.child_limits import LIMITED, LOOK_MS, USERS, ChildLimits
 from warren.live.framing import Pipe
 from warren.live.guard import end_cgroups
-from warren.live.limits import UNHEARD, Alarm, Deadline
-from warren.live.memory_limit import MemoryLimit, over_limit
+from warren.live.limits import Alarm, Deadline
 from warren.live.net.places import Place, enter_network
 from warren.live.net.quota import enter
 from warren.live.preload import ALWAYS, MENTIONED
@@ -36,6 +38,7 @@ from warren.live.processes import (
     adopt_orphans,
     die_with_parent,
     end_all_children,
+    fork_below,
     how_it_ended,
     kill,
     set_name,
@@ -45,12 +48,11 @@ from warren.live.roles import (
     Exited,
     Fork,
     Forked,
-    RankRole,
     Role,
-    ServerRole,
-    TrainerRole,
     ZygoteReady,
 )
+from warren.live.training.load import use_pinned
+from warren.live.training.pins import APPS, load_pins
 from warren.live.transport import remove_folder
 
 ROLES: Final = {
@@ -62,24 +64,22 @@ ROLES: Final = {
     "ProbeRole": "warren.live.probe",
 }
 """Module whose ``main(role, lifeline)`` a child runs."""
-_LIMITED: Final = TrainerRole | ServerRole | RankRole
-"""Who runs user code, which may take so much time and memory."""
 Hosts: TypeAlias = list[tuple[int, Place]]
 """Each with the socket that leads from its zygote to the controller."""
-_LOOK_MS: Final = 1000
-"""How often deadlines of children are looked at."""
 
 
 def main() -> None:
     """Serve until the controller's end of the socket closes, then leave nothing behind."""
     hosts = msgspec.json.decode(sys.argv[1], type=Hosts)
     guard, folder, parent = int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-    preload = [name for name in sys.argv[5:] if name in {*ALWAYS, *MENTIONED.values()}]
+    log_bytes = int(sys.argv[5])
+    preload = [name for name in sys.argv[6:] if name in {*ALWAYS, *MENTIONED.values()}]
     die_with_parent(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     set_name("warren-zygote")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     numerics, first = _warm_up(preload), os.getpid()
+    _take_apps(Path(folder, APPS))
     fd, place = _spread(hosts)
     above = parent if os.getpid() == first else first
     # From now on a parent's death must leave time to end the children of children too.
@@ -87,13 +87,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     adopt_orphans()
     _enter(place)
-    zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard)
+    zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard, log_bytes)
     try:
         zygote.serve(numerics)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_all_children()
-        end_cgroups(zygote.cgroups)
+        zygote.end_cgroups()
         if os.getpid() == first and os.getppid() != parent:
             remove_folder(Path(folder))
 
@@ -120,17 +120,16 @@ def _enter(place: Place) -> None:
 class Zygote:
     """Forks on request and tells how children end."""
 
-    def __init__(self, pipe: Pipe, guard: int) -> None:
+    def __init__(self, pipe: Pipe, guard: int, log_bytes: int) -> None:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
-        self._limit_of: dict[int, MemoryLimit] = {}
-        self._deadline_of: dict[int, Deadline] = {}
-        self._look_ns = 0
-        self._unheard: set[int] = set()
-        self.cgroups = ""
-        """Of children with a memory limit; see ``MemoryLimit``."""
+        self._limits = ChildLimits(log_bytes)
         self._life_read, self._life_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
+
+    def end_cgroups(self) -> None:
+        """Remove what children with a memory limit have left."""
+        end_cgroups(self._limits.cgroups)
 
     def serve(self, numerics: str) -> None:
         """Answer until the controller is gone."""
@@ -143,8 +142,8 @@ class Zygote:
         poller.register(self._pipe.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poller.poll(_LOOK_MS)}
-            self._end_late(time.monotonic_ns())
+            ready = {fd for fd, _ in poller.poll(LOOK_MS)}
+            self._limits.end_those_beyond(time.monotonic_ns())
             if self._wake_read in ready:
                 self._reap()
             if self._pipe.fileno() in ready and not self._answer():
@@ -155,7 +154,6 @@ class Zygote:
             case Fork(ticket=ticket, role=role):
                 pid = self._fork(role)
                 self._ticket_of[pid] = ticket
-                self._note_limit(pid, role)
                 self._pipe.send(Forked(ticket, pid))
             case End(ticket=ticket):
                 for pid, known in self._ticket_of.items():
@@ -175,40 +173,18 @@ class Zygote:
                 if not pid:
                     return
                 kill(pid, group=True)  # what it forked and did not take along
-                limit = self._limit_of.pop(pid, None)
-                over = "" if limit is None else over_limit(limit, pid)
-                self._deadline_of.pop(pid, None)
-                late = UNHEARD if pid in self._unheard else ""
-                self._unheard.discard(pid)
+                how = self._limits.ended(pid) or how_it_ended(status)
                 if pid in self._ticket_of:
-                    how = over or late or how_it_ended(status)
                     self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how))
-
-    def _end_late(self, now_ns: int) -> None:
-        """End children that have not heard the alarm of their time limit."""
-        if now_ns < self._look_ns:
-            return
-        self._look_ns = now_ns + _LOOK_MS * 1_000_000
-        for pid, deadline in self._deadline_of.items():
-            if deadline.missed(now_ns):
-                self._unheard.add(pid)
-                kill(pid, group=True)
-                kill(pid)
-
-    def _note_limit(self, pid: int, role: Role) -> None:
-        if isinstance(role, _LIMITED) and role.memory is not None:
-            self._limit_of[pid] = role.memory
-            self.cgroups = role.memory.cgroups
 
     def _fork(self, role: Role) -> int:
         zygote = os.getpid()
-        deadline = Deadline() if isinstance(role, _LIMITED) else None
+        deadline = Deadline() if isinstance(role, LIMITED) else None
         pid = os.fork()
         if not pid:
             Alarm.deadline = deadline
             self._run_child(role, zygote)
-        if deadline is not None:
-            self._deadline_of[pid] = deadline
+        self._limits.begun(pid, role, deadline)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         return pid
@@ -216,6 +192,7 @@ class Zygote:
     def _run_child(self, role: Role, zygote: int) -> NoReturn:
         code = 1
         try:
+            set_name("warren-child")
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -227,6 +204,10 @@ class Zygote:
                 os.close(fd)
             if self._guard >= 0:
                 os.close(self._guard)
+            if isinstance(role, LIMITED):
+                memory_limit.enter(role.memory)
+            if isinstance(role, USERS):
+                fork_below()
             run: Callable[[Role, int], None]
             run = importlib.import_module(ROLES[type(role).__name__]).main
             run(role, self._life_read)
@@ -254,6 +235,12 @@ def _warm_up(preload: Sequence[str]) -> str:
     gc.collect()
     gc.freeze()
     return numerics.numerics_class()
+
+
+def _take_apps(folder: Path) -> None:
+    """The texts of the run's apps, for all children; where there are none, they read files."""
+    if folder.is_dir():
+        use_pinned(load_pins(folder)[-1])
 
 
 def _one_step() -> None:

@@ -15,6 +15,8 @@ RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local"]
 REFERENCE_NIC_BPS: Final = 25e9
 """Of a host that states no ``nic``."""
+LOG_BYTES: Final = 100_000_000
+"""What one job may print, unless the cluster file says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +94,15 @@ class Local:
 
     ``look_ahead``: tasks whose state a device fetches before their turn. ``pin``: device i, with
     its trainers, runs on core i (modulo the cores there are). ``memory_bytes``: what one trainer
-    or one server may take; None: not limited. ``testbed``: its processes are in the hosts of this
+    or one server may take; None: not limited. ``log_bytes``: the most that user code of one job may
+    print. ``testbed``: its processes are in the hosts of this
     one, which are called as those of the cluster; None: all are on this machine as it is.
     """
 
     look_ahead: int = 2
     pin: bool = False
     memory_bytes: int | None = None
+    log_bytes: int = LOG_BYTES
     testbed: str | None = None
 
 
@@ -107,8 +111,8 @@ class Cluster:
     """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
 
     ``overheads``: measured on the machine that plays the cluster; they make a simulation predict
-    a live run that emulates nothing. ``switching``: what a simulation charges a device that goes
-    from one job to another; None: nothing.
+    a live run that emulates nothing, and in any run when gangs of rings are there. ``switching``:
+    what a simulation charges a device that goes from one job to another; None: nothing.
     """
 
     hosts: tuple[Host, ...]
@@ -128,8 +132,14 @@ class Cluster:
 
     @property
     def raises_times(self) -> bool:
-        """Whether a simulation adds measured overheads: they are stated, and nothing is padded."""
-        return self.overheads is not None and self.emulate is None and self.engine == "local"
+        """Whether a simulation adds measured overheads to tasks: stated, and nothing is padded."""
+        stated = self.overheads is not None and self.overheads.of_tasks
+        return stated and self.emulate is None and self.engine == "local"
+
+    @property
+    def delays_gangs(self) -> bool:
+        """Whether a simulation lets the gangs of rings take time to start; pads hide it in part."""
+        return self.overheads is not None and self.overheads.of_gangs and self.engine == "local"
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:

@@ -87,6 +87,11 @@ class Job:
     cost: str | None = None
     source: str = field(default="", compare=False, repr=False)
 
+    @property
+    def app_file(self) -> str:
+        """The file of ``app``, as the job names it; empty without an app."""
+        return (self.app or "").rpartition(":")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:

@@ -14,6 +14,10 @@ class Overheads:
     executors and servers for a task and for a barrier, of a model of no bytes; each byte of the
     model adds 1 / ``task_cpu_bytes_per_s`` and 1 / ``round_cpu_bytes_per_s`` seconds (None:
     nothing). ``slowdown``: how much longer a task computes when all cores compute.
+
+    A gang, the processes of a ring, starts in ``ring_start_ns`` and the processor time of its
+    ranks, ``ring_rank_ns`` each; one that has to leave other devices for it takes ``ring_move_ns``
+    more.
     """
 
     cores: int
@@ -23,3 +27,18 @@ class Overheads:
     task_cpu_bytes_per_s: float | None = None
     round_cpu_bytes_per_s: float | None = None
     slowdown: float = 1.0
+    ring_start_ns: int = 0
+    ring_rank_ns: int = 0
+    ring_move_ns: int = 0
+
+    @property
+    def of_gangs(self) -> bool:
+        """Whether gangs take time to start."""
+        return self.ring_start_ns + self.ring_rank_ns + self.ring_move_ns > 0
+
+    @property
+    def of_tasks(self) -> bool:
+        """Whether it is of tasks: a file may state what gangs take and nothing else."""
+        times_ns = self.dispatch_ns + self.task_cpu_ns + self.round_cpu_ns
+        rates = self.task_cpu_bytes_per_s, self.round_cpu_bytes_per_s
+        return bool(not self.of_gangs or times_ns or any(rates) or self.slowdown != 1.0)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
 from warren.model.job import Workload
+from warren.model.source import Sources
+
+VERIFY: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,5 +87,15 @@ class Run:
     grain: Grain = field(default_factory=Grain)
     truth: Truth = field(default_factory=Truth)
     seed: int = 0
+    verify: float = VERIFY
+    """Share of the tasks of a live run that are computed again, in another process."""
     base: str = ""
     """Folder that relative app paths refer to."""
+    sources: Sources | None = field(default=None, compare=False, repr=False)
+    """The texts of the apps, read once for all that is done with the run; None: not read yet."""
+
+    @property
+    def app_sha256_J(self) -> tuple[str, ...]:
+        """The hash of each job's app; empty for a job whose app was not read."""
+        hashes = {file: source.sha256 for file, source in (self.sources or {}).items()}
+        return tuple(hashes.get(job.app_file, "") for job in self.workload.jobs)

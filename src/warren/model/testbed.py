@@ -12,9 +12,11 @@ from warren.model.errors import Problem, SpecError
 COMMAND: Final = "testbed"
 """What a problem that is not one of a file is told of."""
 NAME_TEXT: Final = "1 to 20 of a-z 0-9, and - inside"
-Queue = Literal["fifo", "fair"]
+Queue = Literal["fair", "fifo"]
 QUEUES: Final = get_args(Queue)
-"""One queue before each link; or one a flow, which take turns."""
+"""Before each link: a queue for every flow, which take turns; or one for all."""
+DEFAULT_QUEUE: Final[Queue] = "fair"
+"""Rings share such links as models of them say (docs/decisions/0025)."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
 
 
@@ -53,7 +55,7 @@ class Bed:
     name: str
     subnet: str
     hosts: tuple[BedHost, ...]
-    queue: Queue = "fifo"
+    queue: Queue = DEFAULT_QUEUE
 
     def address(self, index: int) -> str:
         """Of one host, without the length of the prefix."""

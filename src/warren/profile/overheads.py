@@ -21,6 +21,10 @@ _HOW: Final[Mapping[str, str]] = {
     "task_cpu_rate": "the same; model bytes a second of it",
     "round_cpu_rate": "the same; model bytes a second of it",
     "slowdown": "processor time of a task that computes, all devices busy, over that of one alone",
+    "ring_start": "a ring, a rank a device: assigned to its first COMP's end, less a COMP; the "
+    "part that is the same for every ring",
+    "ring_rank": "the same, and of three such rings at once; what each rank takes of a core",
+    "ring_move": "a ring that goes to other devices: barrier to its next COMP's end, less the same",
     "task_alone": "four jobs that compute nothing on one device: wall over tasks",
     "task_busy": "two such jobs a device, one device a core: wall over tasks",
     "barrier": "one such job alone: a round's COMP end to the next one's start, all queued ahead",
@@ -33,11 +37,14 @@ _RATES: Final = ("task_cpu_rate", "round_cpu_rate", "transport", "step")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What the two models and the two scales of a calibration are."""
+    """What the two models and the two scales of a calibration are, and how many rings start."""
 
     small_bytes: int
     large_bytes: int
     scale: int
+    ranks: int
+    rings: int
+    cores: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +64,9 @@ class Repeat:
     compute_alone_ns: float
     compute_busy_ns: float
     step_bytes_per_s: float
+    gang_ns: float
+    gangs_ns: float
+    moved_ns: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
     task_ns, round_ns = _split(one.own_ns, one.own_scaled_ns, sizes.scale)
     task_large_ns, round_large_ns = _split(one.own_large_ns, one.own_large_scaled_ns, sizes.scale)
     step = 1e9 / one.step_bytes_per_s
+    ring_start_ns, ring_rank_ns = _start(one, sizes)
     carried = (one.barrier_large_ns - one.barrier_ns) / more_bytes - step
     return {
         "dispatch": one.dispatch_ns,
@@ -103,6 +114,9 @@ def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
         "task_cpu_rate": (task_large_ns - task_ns) / more_bytes,
         "round_cpu_rate": (round_large_ns - round_ns) / more_bytes,
         "slowdown": max(1.0, one.compute_busy_ns / one.compute_alone_ns),
+        "ring_start": ring_start_ns,
+        "ring_rank": ring_rank_ns,
+        "ring_move": max(0.0, one.moved_ns - one.gang_ns),
         "task_alone": one.task_alone_ns,
         "task_busy": one.task_busy_ns,
         "barrier": one.barrier_ns,
@@ -117,6 +131,15 @@ def _split(alone_ns: float, scaled_ns: float, scale: int) -> tuple[float, float]
     round_ns = (alone_ns - scaled_ns) * scale / (scale - 1)
     round_ns = min(max(round_ns, 0.0), alone_ns)
     return alone_ns - round_ns, round_ns
+
+
+def _start(one: Repeat, sizes: Sizes) -> tuple[float, float]:
+    """Start and rank of ``start + rank max(1, N / P)``: N ranks of one ring, and of several."""
+    few = max(1.0, sizes.ranks / sizes.cores)
+    many = max(1.0, sizes.rings * sizes.ranks / sizes.cores)
+    rank_ns = (one.gangs_ns - one.gang_ns) / (many - few) if many > few else 0.0
+    rank_ns = min(max(rank_ns, 0.0), one.gang_ns / few)
+    return one.gang_ns - few * rank_ns, rank_ns
 
 
 def _rate(ns_a_byte: float) -> float | None:

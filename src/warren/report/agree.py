@@ -13,8 +13,9 @@ _NAMES: Final = 5
 def same_params(records: Sequence[Record]) -> list[dict[str, Any]]:
     """For each live run, how the first one of the same jobs agrees with it; not of the first.
 
-    Jobs are the same by name. ``same`` of ``jobs`` finished in both with the same hash,
-    ``differ`` names the others, and ``left_out`` counts jobs that did not finish in both.
+    Jobs are the same by name. ``same`` of ``jobs`` finished in both with the same hash, ``differ``
+    names the others, ``other_apps`` those of them whose apps had another text, and ``left_out``
+    counts jobs that did not finish in both.
     """
     firsts: dict[frozenset[str], Record] = {}
     found = []
@@ -34,16 +35,23 @@ def _hashes(record: Record) -> dict[str, str]:
     return {job.name: saved[job.index].sha256 if job.index in saved else "" for job in jobs}
 
 
+def _apps(record: Record) -> dict[str, tuple[str, ...]]:
+    """By job, the hashes of the texts of its app."""
+    return {job.name: record.history.apps_of(job.index) for job in record.run.workload.jobs}
+
+
 def _agreement(first: Record, other: Record) -> dict[str, Any]:
     one, two = _hashes(first), _hashes(other)
     both = [name for name in one if one[name] and two[name]]
     differ = [name for name in both if one[name] != two[name]]
+    apps, others = _apps(first), _apps(other)
     return {
         "live": first.run.name,
         "other": other.run.name,
         "jobs": len(both),
         "same": len(both) - len(differ),
         "differ": differ,
+        "other_apps": [name for name in differ if apps[name] != others[name]],
         "left_out": len(one) - len(both),
     }
 
@@ -56,8 +64,13 @@ def agreement_line(found: Mapping[str, Any]) -> str:
     line = f"parameters: {found['same']:,} of {found['jobs']:,} jobs have the same bits {ends}"
     differ = found["differ"]
     if differ:
-        more = ", ..." if len(differ) > _NAMES else ""
-        line += f"; other bits: {', '.join(differ[:_NAMES])}{more}"
+        line += f"; other bits: {_some(differ)}"
+    if found["other_apps"]:
+        line += f"; their apps had another text: {_some(found['other_apps'])}"
     if found["left_out"]:
         line += f"; not finished in both: {found['left_out']:,}"
     return line
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")

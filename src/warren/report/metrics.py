@@ -91,11 +91,13 @@ def _noise(run: Run, *, live: bool) -> dict[str, float]:
     """
     emulate = run.cluster.emulate
     jitter = live and emulate is not None and bool(emulate.jitter)
+    rings = any(job.sync == "ring" for job in run.workload.jobs)
+    overheads = run.cluster.raises_times or (rings and run.cluster.delays_gangs)
     return {
         "task_cv": run.truth.task_cv,
         "job_cv": run.truth.job_cv,
         "jitter": int(jitter),
-        "overheads": int(not live and run.cluster.raises_times),
+        "overheads": int(not live and overheads),
     }
 
 
@@ -194,7 +196,7 @@ def job_rows(record: Record) -> list[dict[str, Any]]:
     """One row a job, in workload order, with the columns of ``jobs.csv``.
 
     ``rounds`` is the number of rounds run for a finished job (a stop rule may end it early) and
-    the number asked for otherwise. Unknown values are None. Live runs have three more columns.
+    the number asked for otherwise. Unknown values are None. Live runs have four more columns.
     """
     start_ns_J = first_start_ns(record)
     ran_J = rounds_run(record)
@@ -230,6 +232,7 @@ def _live_columns(record: Record, job: int, losses: Mapping[int, float]) -> dict
         "params_sha256": saved.sha256 if saved else None,
         "final_loss": losses.get(job),
         "numerics": saved.numerics if saved else None,
+        "app_sha256": " ".join(record.history.apps_of(job)) or None,
     }
 
 

@@ -41,7 +41,7 @@ JOB_COLUMNS: Final = (
     "job", "arrival_s", "start_s", "finish_s", "jct_s", "weight", "rounds", "scale", "status",
     "model", "batch", "sync", "user", "group", "seed",
 )  # fmt: skip
-LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics")
+LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics", "app_sha256")
 DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
 SWITCH_COLUMN: Final = "switch_s"

@@ -90,6 +90,6 @@ class FluidPort(RingPort):
     def _start_round(self, flow: Flow, pool: Pool) -> None:
         self._compute(flow.job, flow.gang)
         if len(pool.flows) == 1:
-            flow.start_alone(1 if self._lanes.noisy else flow.gang.left)
+            flow.start_alone(self._alike(flow.gang))
         else:
             flow.start_round()

@@ -28,7 +28,9 @@ def check_simulable(run: Run) -> None:
         message = "not with jobs of sync: ring, whose tasks wait for each other"
         problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
     if rings and run.cluster.raises_times:
-        message = "says nothing of jobs of sync: ring; allowed with them: null"
+        message = (
+            "says nothing of tasks of sync: ring; allowed with them: null, or only cores and ring_*"
+        )
         problems.append(Problem(file=run.name, field="cluster.overheads", message=message))
     problems += [
         Problem(

@@ -6,7 +6,8 @@ exchange: T^s, or under ``network: contention`` what (6)-(8) of SJF-BCO give for
 at work (``warren.cost.ring``). Whenever one starts or ends, the others are priced again: rounds
 that have begun keep their pace, so a change counts from the next round on. The paper counts whole
 rounds a time slot, which is none if a round is longer than a slot; here time has no slots. Under
-``network: fluid`` the same gangs share links within a round: ``warren.sim.fluid``.
+``network: fluid`` the same gangs share links within a round: ``warren.sim.fluid``. Where it was
+measured what a gang takes to start, the first round waits for it: ``warren.sim.gang_starts``.
 
 Jobs with parameter servers run as in ``SimPort``: their traffic is in their T^s and slows no ring.
 """
@@ -21,6 +22,7 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.events import AnyEvent, CompDone, TasksDone
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
+from warren.sim.gang_starts import GangStarts
 from warren.sim.links import Links
 from warren.sim.port import SimPort
 
@@ -29,7 +31,8 @@ from warren.sim.port import SimPort
 class Gang:
     """A ring at work. From ``begin_ns`` on come ``count`` equal rounds, the first the ``done``-th.
 
-    ``busy``: COMP time of each device before them; ``comp``: in each of them.
+    ``busy``: COMP time of each device before them; ``comp``: in each of them. ``late_ns``: the
+    first COMP of all lasts as long at least, since the processes are not there before.
     """
 
     heads: list[Assignment]
@@ -38,6 +41,7 @@ class Gang:
     begin_ns: int
     busy: list[int]
     comp: list[int]
+    late_ns: int = 0
     done: int = 0
     count: int = 0
     round_ns: int = 0
@@ -70,7 +74,7 @@ class Gang:
 class RingPort(SimPort):
     """A ``SimPort`` for a run with rings."""
 
-    __slots__ = ("_forming", "_gangs", "_links", "_ring_J")
+    __slots__ = ("_forming", "_gangs", "_links", "_ring_J", "_starts")
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         super().__init__(run, costs)
@@ -78,6 +82,13 @@ class RingPort(SimPort):
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
         self._forming: dict[int, list[Assignment]] = {}
         self._gangs: dict[int, Gang] = {}
+        self._starts = GangStarts(run) if run.cluster.delays_gangs else None
+
+    def submit(self, assignments: tuple[Assignment, ...]) -> None:
+        """Append to device queues, in order; see ``SimPort``."""
+        if self._starts is not None:
+            self._starts.assign([one for one in assignments if self._ring_J[one.job]], self._now)
+        super().submit(assignments)
 
     def run_plan(self, plan: Plan) -> None:
         """A plan goes through events: compiled code knows no rings."""
@@ -112,16 +123,27 @@ class RingPort(SimPort):
         if len(forming) < self._scale_J[job]:
             return
         heads = sorted(self._forming.pop(job), key=lambda one: one.shards)
-        switch = [self._switch_ns(job, one.device) for one in heads] if self._switch_JT else [0]
-        start = self._now + max(switch)
+        devices = [one.device for one in heads]
+        switch = [self._switch_ns(job, device) for device in devices] if self._switch_JT else [0]
+        start, late_ns = self._now + max(switch), 0
+        if self._starts is not None:
+            late_ns = max(0, self._starts.there_ns(job, head.round, devices) - start)
+            if not self._starts.padded:
+                start, late_ns = start + late_ns, 0
         self._gangs[job] = Gang(
             heads=heads,
-            workers_S=self._links.workers_S([one.device for one in heads]),
+            workers_S=self._links.workers_S(devices),
             start_ns=start,
             begin_ns=start,
             busy=[0] * len(heads),
             comp=[0] * len(heads),
+            late_ns=late_ns,
         )
+
+    def _pass_barrier(self, job: int, rounds: int) -> None:
+        if self._starts is not None:
+            self._starts.pass_barrier(job, self._now)
+        super()._pass_barrier(job, rounds)
 
     def _price(self) -> None:
         """Who is at work now sets the pace of all, from their next round on."""
@@ -144,8 +166,18 @@ class RingPort(SimPort):
             self._lanes.run_round(job, first, one.shards, self._type_D[one.device], begin, begin)
             for one in gang.heads
         ]
+        if gang.late_ns and not gang.done:
+            there = begin + gang.late_ns
+            ends = [
+                (max(comp_end, there), end + max(0, there - comp_end)) for comp_end, end in ends
+            ]
         gang.comp = [comp_end - begin for comp_end, _ in ends]
         return ends
+
+    def _alike(self, gang: Gang) -> int:
+        """How many of the next rounds take the same."""
+        first_is_late = gang.late_ns > 0 and not gang.done
+        return 1 if self._lanes.noisy or first_is_late else gang.left
 
     def _pace(self, job: int, gang: Gang) -> None:
         """How long the next rounds take."""
@@ -154,7 +186,7 @@ class RingPort(SimPort):
         if self._links.from_profile:
             exchange_ns = max(end - comp_end for comp_end, end in ends)
         gang.round_ns = max(1, max(gang.comp) + exchange_ns)
-        gang.count = 1 if self._lanes.noisy else gang.left
+        gang.count = self._alike(gang)
 
     def _end(self, gang: Gang) -> None:
         end = gang.begin_ns

@@ -146,6 +146,7 @@ def _local(spec: LocalSpec) -> Local:
         look_ahead=spec.look_ahead,
         pin=spec.pin,
         memory_bytes=spec.memory,
+        log_bytes=spec.log_limit,
         testbed=spec.testbed,
     )
 

@@ -90,4 +90,7 @@ def _overheads(spec: OverheadsSpec) -> Overheads:
         task_cpu_bytes_per_s=stated.task_cpu_rate,
         round_cpu_bytes_per_s=stated.round_cpu_rate,
         slowdown=stated.slowdown,
+        ring_start_ns=stated.ring_start,
+        ring_rank_ns=stated.ring_rank,
+        ring_move_ns=stated.ring_move,
     )

@@ -18,7 +18,7 @@ from warren.model.cluster import Cluster, Emulate, Host, Local, Network
 from warren.model.costs import ProfileRow
 from warren.model.job import Job, Workload
 from warren.model.overheads import Overheads
-from warren.model.run import Run, Truth
+from warren.model.run import VERIFY, Run, Truth
 from warren.model.switching import Switching
 
 
@@ -39,6 +39,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield f"base: {_json(run.base)}"
     yield f"seed: {run.seed}"
     yield f"grain: {_json(run.grain.text)}"
+    if run.verify != VERIFY:
+        yield f"verify: {run.verify}"
     scheduler = {**asdict(run.scheduler)}
     options = scheduler.pop("options")
     yield f"scheduler: {_json(_stated(scheduler))}"
@@ -97,18 +99,22 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
 
 
 def _network(network: Network) -> dict[str, Any]:
+    measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
     if network.model == "fluid":
-        return {"model": network.model, "xi2": network.xi2_s}
+        return {"model": network.model, "xi2": network.xi2_s, **measured}
     if network.model != "contention":
         return {"model": network.model}
     ring = {"xi1": network.xi1, "xi2": network.xi2_s, "alpha": network.alpha}
-    measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
     return {"model": network.model, **ring, "reading": network.reading, **measured}
 
 
 def _local(local: Local) -> dict[str, Any]:
     stated = {"look_ahead": local.look_ahead, "pin": local.pin, "memory": local.memory_bytes}
-    return _stated({**stated, "testbed": local.testbed})
+    return _stated({**stated, "log_limit": local.log_bytes, "testbed": local.testbed})
+
+
+def _ns(time_ns: int) -> str | None:
+    return f"{time_ns} ns" if time_ns else None
 
 
 def _overheads(overheads: Overheads) -> dict[str, Any]:
@@ -121,6 +127,9 @@ def _overheads(overheads: Overheads) -> dict[str, Any]:
             "task_cpu_rate": _bytes_per_s(overheads.task_cpu_bytes_per_s),
             "round_cpu_rate": _bytes_per_s(overheads.round_cpu_bytes_per_s),
             "slowdown": overheads.slowdown,
+            "ring_start": _ns(overheads.ring_start_ns),
+            "ring_rank": _ns(overheads.ring_rank_ns),
+            "ring_move": _ns(overheads.ring_move_ns),
         }
     )
 

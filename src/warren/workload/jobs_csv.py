@@ -25,6 +25,7 @@ _STATUS: Final = "status"
 _FINISHED: Final = "finished"
 RESULTS: Final = (
     "start_s", "finish_s", "jct_s", _STATUS, "params_sha256", "final_loss", "numerics",
+    "app_sha256",
 )  # fmt: skip
 """Columns that only the table of a run has: what became of its jobs."""
 _COLUMN_OF: Final = {field: column for column, field in COLUMNS.items()}

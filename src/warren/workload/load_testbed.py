@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from warren.model.errors import Problem, SpecError
-from warren.model.testbed import COMMAND, Bed, BedHost, checked_name
+from warren.model.testbed import COMMAND, DEFAULT_QUEUE, Bed, BedHost, checked_name
 from warren.workload.checking import check
 from warren.workload.document import parse_document
 from warren.workload.schema_testbed import (
@@ -76,7 +76,7 @@ def equal_hosts(
     rate_bps = _option("--link", link_bps, link)
     share = None if cpus is None else _option("--cpus", quota, cpus)
     within = SUBNET if subnet is None else _option("--subnet", network, subnet)
-    by = _option("--queue", queue, shared or "fifo")
+    by = _option("--queue", queue, DEFAULT_QUEUE if shared is None else shared)
     hosts = (BedHost(name=f"h{i}", link_bps=rate_bps, cpus=share) for i in range(number))
     message = _wrong_number(number, within)
     if message:

@@ -83,6 +83,7 @@ class Resolver:
             grain=parse_grain(spec.grain),
             truth=build_truth(spec),
             seed=spec.seed,
+            verify=spec.verify,
             base=self.folder if spec.base is None else spec.base,
         )
 

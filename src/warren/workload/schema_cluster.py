@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from warren.model.cluster import LOG_BYTES
 from warren.model.testbed import NAME_TEXT, is_name
 from warren.workload.generators.shapes import HETEROGENEITY, SHAPES
 from warren.workload.schema_overheads import OverheadsSpec
@@ -206,6 +207,9 @@ class LocalSpec(Spec):
     )
     memory: Annotated[Size, AfterValidator(_enough)] | None = Field(
         default=None, description="Most that one trainer or server may take; default: not limited."
+    )
+    log_limit: Size = Field(
+        default=LOG_BYTES, gt=0, description="Most that the user code of one job may print."
     )
     testbed: Annotated[str, AfterValidator(_bed_name)] | None = Field(
         default=None,

@@ -41,6 +41,15 @@ class ConstantsSpec(Spec):
         le=100,
         description="How much longer a task computes when all cores compute.",
     )
+    ring_start: Short = Field(
+        default=0, description="From a ring's assignment until its ranks have met, no core busy."
+    )
+    ring_rank: Short = Field(
+        default=0, description="Processor time of each rank for it; those of one instant share."
+    )
+    ring_move: Short = Field(
+        default=0, description="How much longer it takes where the gang was on other devices."
+    )
     task_alone: Short | None = Field(
         default=None, description="Told: wall time a task that computes nothing, one device."
     )

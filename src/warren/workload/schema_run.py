@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
 
+from warren.model.run import VERIFY
 from warren.workload.schema_cluster import ClusterSpec
 from warren.workload.schema_types import (
     Format,
@@ -14,6 +15,7 @@ from warren.workload.schema_types import (
     PathTag,
     PositiveTimeS,
     Seed,
+    Share,
     Size,
     Spec,
     TimeS,
@@ -149,3 +151,6 @@ class RunSpec(Spec):
         description="Noise of a simulation; default: none.",
     )
     seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
+    verify: Share = Field(
+        VERIFY, description="Of the tasks of a live run: computed again, in another process."
+    )

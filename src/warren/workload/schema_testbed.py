@@ -8,7 +8,7 @@ from typing import Annotated, Final, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from warren.model.testbed import QUEUES, Queue
+from warren.model.testbed import DEFAULT_QUEUE, QUEUES, Queue
 from warren.model.units import parse_rate_bps
 from warren.workload.schema_types import Format, Spec, choice
 from warren.workload.text import shown
@@ -90,6 +90,6 @@ class BedSpec(Spec):
         SUBNET, description="Addresses of the hosts, from the first on."
     )
     queue: Annotated[str, *choice(*QUEUES)] = Field(
-        "fifo", description="Before each link: one for all flows (fifo), or in turns (fair)."
+        DEFAULT_QUEUE, description="Before each link: flows in turns (fair), or one for all (fifo)."
     )
     hosts: list[BedHostSpec] = Field(description="2 to 64 in all.")

@@ -94,6 +94,14 @@ def _quantity(parse: Callable[[object], Any], value: object) -> Any:
     return parse(value)
 
 
+def _share(value: object) -> float:
+    parts = isinstance(value, str) and re.fullmatch(r"\s*([0-9]{1,3}(\.[0-9]{1,9})?)\s*%\s*", value)
+    number = float(parts[1]) / 100 if parts else value
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
+        raise ValueError(f"{shown(value)} is not a share; allowed: 0 % to 100 %, or 0 to 1")
+    return float(number)
+
+
 def _positive(value: T) -> T:
     if value <= 0:
         raise ValueError("must be more than 0")
@@ -167,6 +175,8 @@ _BYTES: Final = _help(
 )
 _RATE: Final = _help('A rate: "25 Gbps", "1 GB/s", or a number of bits/s.', "string", "number")
 
+_SHARE: Final = _help('A share: "1 %", or a number of 0 to 1.', "string", "number")
+
 Format = Annotated[Literal[1], Field(description="Version of this file format.")]
 TimeNs = Annotated[int, BeforeValidator(_time_ns), _TIME]
 TimeS = Annotated[float, BeforeValidator(_time_s), _TIME]
@@ -180,6 +190,7 @@ DiskRate = Annotated[
     AfterValidator(_positive),
     _help('A disk rate: "1 GB/s".', "string"),
 ]
+Share = Annotated[float, BeforeValidator(_share), _SHARE]
 Name = Annotated[str, AfterValidator(_name)]
 Line = Annotated[str, AfterValidator(_line)]
 Path = Annotated[str, AfterValidator(_path)]

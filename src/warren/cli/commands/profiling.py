@@ -61,7 +61,7 @@ def measure_command(
 
     run = _run(job_file, cluster, names)
     with named_after(job_file, run):
-        check_apps(run)
+        run = check_apps(run)
         found, failed = profiles_of(run, run.workload.jobs, _file(db), tasks, asked=True)
     jobs = [job for job in run.workload.jobs if job.index in found]
     rows = {job.name: row_of_run(run, job, found[job.index]) for job in jobs}

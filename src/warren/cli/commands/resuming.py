@@ -19,6 +19,7 @@ from warren.cli.export import (
 )
 from warren.cli.files import read_dir, refused
 from warren.cli.output import OldDir
+from warren.cli.pinned import PINNED, check_choice, kept_apps, unfinished, with_kept_apps
 from warren.cli.remembering import remembered
 from warren.core.history import History
 from warren.core.journal import MAGIC, Step, decode, frames
@@ -29,17 +30,18 @@ from warren.report.record import LIVE, Record
 
 
 def resume_command(
-    path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool
+    path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool, app: str
 ) -> None:
     """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
     wrong = [name for name, value in given.items() if value]
     if wrong:
         message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
         raise SpecError(Problem(file="--resume", message=message))
+    check_choice(app)
     folder = OldDir(path)
     try:
         with folder:
-            record = resume(path, folder, check=check, watch=True, remember=history)
+            record = resume(path, folder, check=check, watch=True, remember=history, app=app)
     except BaseException as error:
         say_what_is_left(folder, error)
         raise
@@ -53,10 +55,12 @@ def resume(
     check: bool = False,
     watch: bool = False,
     remember: bool = True,
+    app: str = PINNED,
 ) -> Record:
     """Go on with the run of an open folder; ``watch``: show a person how it goes.
 
-    ``remember``: what ended, in the history database.
+    ``remember``: what ended, in the history database. ``app``: ``pinned``, the texts of apps that
+    the run has, or ``new``, those on disk.
 
     Raises
     ------
@@ -75,12 +79,14 @@ def resume(
         record = load_record(path, files)
         folder.write(result_files(record))
         folder.keep()
+        run = kept_apps(path, run, history)
         with remembered(run, folder, wanted=remember):
             return record
     if watch:
         _say_where(path, history, files["journal"])
     with named_after(f"{path}/run.yaml", run):
-        check_apps(run)
+        run = with_kept_apps(path, run, history, app)
+        run = check_apps(run, unfinished(run, history))
         check_jitter(run)
         if watch:
             from warren.cli.screen import live_view

@@ -57,14 +57,23 @@ def run_command(
     json_: bool,
     resume: str | None,
     history: bool,
+    app: str | None,
 ) -> None:
     """Train one run file for real, or go on with a run that was cut off."""
     if resume is not None:
         from warren.cli.commands.resuming import resume_command
 
-        given = {"RUN.yaml": run_file, "--place": place, "--out": out, "--set": overrides}
-        resume_command(resume, {**given, "--dry-run": dry_run}, check, json_, history)
+        given: dict[str, Any] = {
+            "RUN.yaml": run_file,
+            "--place": place,
+            "--out": out,
+            "--set": overrides,
+        }
+        given["--dry-run"] = dry_run
+        resume_command(resume, given, check, json_, history, app or "pinned")
         return
+    if app is not None:
+        raise SpecError(Problem(file="run", field="--app", message="goes with --resume DIR"))
     if run_file is None:
         message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
         raise SpecError(Problem(file="run", message=message))
@@ -73,7 +82,7 @@ def run_command(
     run = run_of(run_file, place, overrides, history=history)
     _say_size(run, events=True)
     with named_after(run_file, run):
-        check_apps(run)
+        run = check_apps(run)
         check_jitter(run)
         if dry_run:
             _show_resolved(run, out, json_)

@@ -18,10 +18,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from warren.live.rings.proof import PROOF_BYTES, Proofs
+
 BLOCK_BYTES: Final = 1 << 24
 """What is summed by one call; a block's bytes are held twice meanwhile."""
 _SEGMENTS: Final = 2
 """A piece is sent in at least so many segments."""
+_PROOF_S: Final = 60.0
+"""When all are connected, what they prove each other takes milliseconds."""
 
 
 class RingBroken(Exception):
@@ -39,20 +43,43 @@ class Ring:
         The network interface on which this rank listens to its neighbours, like ``lo``.
     limit_s
         How long one sum may take.
+    secret
+        What the ranks of this ring know and nobody else: ``warren.live.rings.proof``.
 
     Raises
     ------
     RingBroken
-        Here and in every method: another rank is lost, or does not answer in time.
+        Here and in every method: another rank is lost, or does not answer in time; here also: in
+        its place is somebody who does not know the secret.
     """
 
-    def __init__(self, rank: int, size: int, meeting: str, interface: str, limit_s: float) -> None:
+    def __init__(
+        self, rank: int, size: int, meeting: str, interface: str, limit_s: float, secret: bytes
+    ) -> None:
         self.rank, self.size = rank, size
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
         limit = timedelta(seconds=limit_s)
         with _told():
             dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
+        self._prove(Proofs(secret, meeting, rank), timedelta(seconds=min(limit_s, _PROOF_S)))
+
+    def _prove(self, proofs: Proofs, limit: timedelta) -> None:
+        """Show all others that this rank belongs here, and let them show it."""
+        others = [other for other in range(self.size) if other != self.rank]
+        own = {other: torch.tensor(list(proofs.to(other)), dtype=torch.uint8) for other in others}
+        shown = {other: torch.zeros(PROOF_BYTES, dtype=torch.uint8) for other in others}
+        with _told():  # all begin before one is waited for, so that no rank can hold another up
+            begun = [(other, dist.irecv(shown[other], src=other)) for other in others]
+            begun += [(other, dist.isend(own[other], dst=other)) for other in others]
+        for other, one in begun:
+            with _told(f"rank {other} has not proved that it belongs to this ring: "):
+                assert one is not None
+                one.wait(limit)
+        for other in others:
+            if not proofs.right(other, bytes(shown[other].tolist())):
+                message = f"who is in the place of rank {other} does not belong to this ring"
+                raise RingBroken(message)
 
     def add(self, flat: Tensor) -> None:
         """Put the sum over all ranks, shape (elements,), in the place of every rank's own."""
@@ -78,12 +105,12 @@ class Ring:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(about: str = "") -> Iterator[None]:
     """What the library says of lost neighbours, by its own name."""
     try:
         yield
     except RuntimeError as error:
-        raise RingBroken(str(error)) from error
+        raise RingBroken(f"{about}{error}") from error
 
 
 def blocks(flat: Tensor) -> Iterator[Tensor]:

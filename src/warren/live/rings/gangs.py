@@ -17,6 +17,7 @@ from warren.live.ledger import Ledger
 from warren.live.net.names import LOOPBACK, NIC
 from warren.live.pads import Pads
 from warren.live.rings.messages import GangReady, HandedOver, HandOver, Muster
+from warren.live.rings.proof import new_secret
 from warren.live.roles import RankRole
 from warren.live.server_messages import Kept
 from warren.live.training.checkpoints import latest_round
@@ -27,7 +28,10 @@ from warren.model.plan import Assignment
 
 @dataclass(slots=True)
 class Gang:
-    """Processes, by rank. ``begin`` is the round it began with; ``peer`` is rank 0, once ready."""
+    """Processes, by rank. ``begin`` is the round it began with; ``peer`` is rank 0, once ready.
+
+    ``secret`` is told to its ranks when they are forked, and to nobody else.
+    """
 
     life: int
     era: int
@@ -36,6 +40,7 @@ class Gang:
     tickets: list[int] = field(default_factory=list)
     peer: bytes = b""
     leaving: bool = False
+    secret: bytes = field(default_factory=new_secret, repr=False)
 
 
 @dataclass(slots=True)
@@ -227,7 +232,7 @@ class Gangs:
             log=hands.outputs.log(job.index),
             params=hands.outputs.params(job.index),
             store=str(hands.outputs.checkpoints(job.index)),
-            tmp=hands.tmp(job.user),
+            tmp=hands.tmp(job.index),
             device=device,
             executor=self._crew.life(device),
             rank=rank,
@@ -236,8 +241,10 @@ class Gangs:
             round=gang.begin,
             meeting=_meeting(str(hands.folder), job.index, gang.life),
             interface=LOOPBACK if hands.local.testbed is None else NIC,
+            secret=gang.secret,
             pads=self._pads.table(hands.run.cluster.type_of_device[device]),
             rehearse=hands.rehearse,
+            verify=hands.run.verify,
             core=self._crew.core(device),
             memory=hands.memory,
         )

@@ -28,9 +28,10 @@ from warren.live.training.layout import flat_of
 from warren.live.training.load import build_app
 from warren.live.training.marklog import MarkLog, marks_path
 from warren.live.training.memory import fresh
-from warren.live.training.result import RoundOutcome, TaskResult
+from warren.live.training.result import RoundOutcome, TaskResult, nondeterministic
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
+from warren.live.verifying import FIRST, drawn
 from warren.live.wire import Stamp
 
 _PATIENCE_NS: Final = 60_000_000_000
@@ -57,11 +58,17 @@ class Member:
         self._marks.load()
         self.store.expected = self._marks.expected
         self._forgotten = 0
+        self._verified = 0 if role.verify else FIRST
         self._means, self._update = RingMeans(layout, role.job), fresh(layout.total_bytes)
         pads_ns = sum(role.pads.constant(role.job.index))
         limit_ns = 2 * (role.job.task_limit_ns + pads_ns) + _PATIENCE_NS
         self._ring = Ring(
-            role.rank, role.job.scale, role.meeting, role.interface, limit_s=limit_ns / 1e9
+            role.rank,
+            role.job.scale,
+            role.meeting,
+            role.interface,
+            limit_s=limit_ns / 1e9,
+            secret=role.secret,
         )
 
     def round(self, begin_ns: int) -> RoundReport:
@@ -94,6 +101,8 @@ class Member:
             present=result.present,
         )
         notes = exchanged(self._ring, own)
+        if self._verified < FIRST or drawn(role.job.index, round_no, 0, role.verify):
+            self._verify(round_no, result.marks)
         outcome = self._step(notes, result.marks)
         self._forget_marks(notes[0].saved)
         at_ns = max(note.end_ns for note in notes)
@@ -124,6 +133,18 @@ class Member:
         self._marks.append(round_no, rank, result.marks)
         return result
 
+    def _verify(self, round_no: int, marks: bytes) -> None:
+        """Compute the task of the rank before this one again, which has computed one less."""
+        (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
+        known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
+        with self._alarm.within(self._job.task_limit_ns):
+            again = self._runner.run(state, round_no, other)
+        numerics.pin()
+        if again.marks != known:
+            what = round_no, other, known, again.marks
+            raise refuse(self._job, "", nondeterministic(self.store.layout, *what))
+        self._verified += 1
+
     def _step(self, notes: list[Note], marks: bytes) -> RoundOutcome:
         """The same on every rank, but for evaluating."""
         store = self.store
@@ -138,7 +159,7 @@ class Member:
             store.forget_previous()
             if self._role.rank == 0:
                 outcome = store.conclude()
-                numerics.pin()
+        numerics.pin()  # an optimiser may have set what it likes, on any rank
         done = store.version
         over = torch.tensor([done == self._job.rounds], dtype=torch.uint8)
         if self._role.rank == 0:

@@ -1,17 +1,15 @@
 """The process side of measuring rings: ranks that exchange, each in the host it is told.
 
-Started as ``python -m warren.live.rings.prober PARENT FD FOLDER``. Loads torch once and forks
+Started as ``python -m warren.live.rings.prober PARENT FD``. Loads torch once and forks
 every rank from that; a rank goes to its host's network namespace and is in one ring. Of each round
 rank 0 writes a ``STAMP`` to FD, by the monotonic clock that all hosts of a machine share. A line on
 standard input is a set of rings (``Order``) that run at once, an empty one ends them. Ranks end
-with this process, and this one with its standard input or its parent; if the parent has gone, so
-does the folder, in which ranks meet.
+with this process, and this one with its standard input or its parent.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import struct
 import sys
@@ -36,16 +34,19 @@ READY: Final = -2
 FAILED: Final = -3
 """In place of a ring: a rank failed; standard error says why."""
 _LIMIT_S: Final = 60.0
-_MOMENT_S: Final = 1.0
 
 
 class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
-    """One ring: where its ranks are, what they sum, and how long they sleep before that."""
+    """One ring: where its ranks are, what they sum, and how long they sleep before that.
+
+    They know each other by ``secret``.
+    """
 
     places: tuple[Place, ...]
     message_bytes: int
     comp_s: float
     meeting: str
+    secret: bytes
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,25 +57,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Serve orders until standard input ends."""
-    parent, out, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    die_with_parent(parent, signal.SIGTERM)
+    parent, out = int(sys.argv[1]), int(sys.argv[2])
+    die_with_parent(parent)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_name("warren-prober")
-    try:
-        _serve(out)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if _left_alone(parent):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _left_alone(parent: int) -> bool:
-    """Whether the parent is gone; its pipes close a moment before."""
-    until_s = time.monotonic() + _MOMENT_S
-    while os.getppid() == parent and time.monotonic() < until_s:
-        time.sleep(0.01)
-    return os.getppid() != parent
+    _serve(out)
 
 
 def _serve(out: int) -> None:
@@ -113,7 +101,6 @@ def _started(order: Order, out: int) -> list[int]:
 def _be(parent: int, out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
     """One rank, until it is killed."""
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent(parent)
         set_name(f"warren-ring-{at}-{rank}")
         os.close(0)
@@ -134,7 +121,7 @@ def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
         enter(Path(place.cgroup))
     enter_network(place)  # threads that are started from now on are there too
     interface = NIC if place.namespace else LOOPBACK
-    joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S)
+    joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S, ring.secret)
     message = torch.zeros(max(1, ring.message_bytes // 4), dtype=torch.float32)
     while True:
         time.sleep(ring.comp_s)

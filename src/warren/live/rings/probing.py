@@ -10,21 +10,23 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from warren.live.fleet import mark_of
 from warren.live.net.places import HERE, Place, place_of
 from warren.live.net.record import Record
+from warren.live.processes import NoInterrupt
 from warren.live.rings.prober import ENDED, FAILED, READY, STAMP, Order, OrderedRing
+from warren.live.rings.proof import new_secret
+from warren.live.scratch import Scratch
 from warren.model.errors import EngineError
 
 WARM_ROUNDS: Final = 2
@@ -75,38 +77,47 @@ class Prober:
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
-        self._folder = tempfile.TemporaryDirectory(prefix="warren-rings-")
-        self._errors = Path(self._folder.name) / "errors"
+        self._scratch = Scratch("warren-rings-")
+        self._errors = self._scratch.path / "errors"
         self._runs = 0
         self._rest = b""
 
     def __enter__(self) -> Prober:
-        self._read, write = os.pipe()
-        what = [str(os.getpid()), str(write), self._folder.name]
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "warren.live.rings.prober", *what],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                pass_fds=(write,),
-                bufsize=0,
-            )
-        os.close(write)
-        try:
+        with ExitStack() as ends:
+            with NoInterrupt():  # what is made must be known before a signal can end this
+                folder = ends.enter_context(self._scratch)
+                self._read, write = os.pipe()
+                ends.callback(os.close, self._read)
+                try:
+                    self._process = self._started(write, mark_of(folder))
+                finally:
+                    os.close(write)
+                ends.callback(self._end)
             self._wait_for(READY, _START_S)
-        except BaseException:
-            self.__exit__()
-            raise
+            self._ends = ends.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def _started(self, write: int, mark: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """By the mark the guard of the folder finds it and its ranks."""
+        with self._errors.open("wb") as errors:
+            return subprocess.Popen(
+                [sys.executable, "-m", "warren.live.rings.prober", str(os.getpid()), str(write)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, **mark},
+                pass_fds=(write,),
+                bufsize=0,
+            )
+
+    def _end(self) -> None:
         self._process.kill()  # its ranks end with it
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        os.close(self._read)
-        self._folder.cleanup()
 
     def run(
         self, rings: Sequence[ProbedRing], rounds: int, least_s: float = 0.0
@@ -129,7 +140,8 @@ class Prober:
             places=tuple(self._places[host] for host in ring.hosts),
             message_bytes=ring.message_bytes,
             comp_s=ring.comp_s,
-            meeting=f"{self._folder.name}/{self._runs}-{at}",
+            meeting=f"{self._scratch.path}/{self._runs}-{at}",
+            secret=new_secret(),
         )
 
     def _say(self, line: bytes) -> None:

@@ -11,7 +11,6 @@ import sys
 import traceback
 from typing import Final
 
-from warren.live.memory_limit import enter
 from warren.live.messages import AnyMessage
 from warren.live.processes import (
     direct_output,
@@ -56,7 +55,6 @@ def main(role: Role, lifeline: int) -> None:
     assert isinstance(role, RankRole)
     set_name(f"warren-rank-{role.job.index}.{role.rank}")
     pin_to_core(role.core)
-    enter(role.memory)
     direct_output(role.log)
     own_temporary_folder(role.tmp)
     control = Link(controller_address(role.folder))

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from warren.apps.protocol import TorchApp, make_app
+from warren.live.training.imports import SourceReader
+from warren.live.training.neighbours import FINDER, pinned_spec
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
+from warren.model.source import AppSource, Sources
 
 REGISTERED: Final = ("nmf", "lda", "mlr", "lasso")
 _FORM: Final = 'allowed: "path/file.py:Class"'
+_pinned: Sources | None = None
+"""Of the run that this process belongs to; None: apps are read when they are needed."""
 
 
 def build_app(job: Job, base: str) -> TorchApp:
@@ -37,8 +41,9 @@ def build_app(job: Job, base: str) -> TorchApp:
 def load_app(app: str, base: str) -> type[TorchApp]:
     """The class named by ``"path/file.py:Class"``, its file relative to ``base``.
 
-    The module runs once a process under a name made from its path and text. It may import
-    neighbours in its own folder at the top of the file (not later, inside functions).
+    The text is what was pinned for the run (``use_pinned``), else what is on disk now. The module
+    runs once a process under a name made from its path and text. It may import neighbours in its
+    own folder; inside functions only where no other app shares the process.
 
     Raises
     ------
@@ -50,8 +55,7 @@ def load_app(app: str, base: str) -> type[TorchApp]:
     file, colon, name = app.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise SpecError(_problem(app, f"unknown app; {_FORM}"))
-    path = (Path(base) / file).resolve()
-    module = _load_module(app, path)
+    module = _load_module(app, _source(app, file, base))
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, TorchApp)):
         here = [key for key, value in vars(module).items() if _is_app(value, module)]
@@ -60,43 +64,42 @@ def load_app(app: str, base: str) -> type[TorchApp]:
     return found
 
 
-def _load_module(app: str, path: Path) -> ModuleType:
+def use_pinned(sources: Sources) -> None:
+    """From now on the apps of this process, and of those that it forks, are these texts."""
+    global _pinned
+    _pinned = sources
+
+
+def _source(app: str, file: str, base: str) -> AppSource:
+    path = Path(base, file)
+    if _pinned is not None:
+        if file not in _pinned:
+            raise SpecError(_problem(app, f"could not be read at the beginning: {path}"))
+        return _pinned[file]
     try:
-        source = path.read_bytes()
+        return SourceReader(base).app(file)
     except OSError as error:
         raise SpecError(_problem(app, f"cannot be read: {error.strerror or error}")) from None
-    tag = hashlib.sha256(str(path).encode() + b"\n" + source).hexdigest()[:16]
+
+
+def _load_module(app: str, source: AppSource) -> ModuleType:
+    path = Path(source.folder, source.main)
+    tag = hashlib.sha256(f"{path}\n{source.sha256}".encode()).hexdigest()[:16]
     name = f"warren_app_{path.stem}_{tag}"
     if name in sys.modules:
         return sys.modules[name]
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    sys.modules[name] = module
+    spec = pinned_spec(source, source.main, name)
+    module = sys.modules[name] = module_from_spec(spec)
+    assert spec.loader is not None
     try:
-        with _neighbours(path.parent):
-            exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102
+        with FINDER.loading(source):
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         line = _line(error, path)
         message = f"importing it failed: {type(error).__name__}: {error}"
         raise SpecError(_problem(app, message, line)) from error
     return module
-
-
-@contextmanager
-def _neighbours(folder: Path) -> Iterator[None]:
-    """Let a module import files beside it, without handing them to apps of other folders."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-        for name in set(sys.modules) - before:
-            file = getattr(sys.modules[name], "__file__", None)
-            app = name.startswith("warren_app_") or file is None
-            if not app and Path(str(file)).is_relative_to(folder):
-                del sys.modules[name]
 
 
 def _line(error: Exception, path: Path) -> int | None:

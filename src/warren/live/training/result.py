@@ -53,6 +53,13 @@ def marks_of(layout: Layout, loss: float, present: bytes, update: Buffer) -> byt
     return struct.pack(f"<{len(marks)}I", *marks)
 
 
+def nondeterministic(layout: Layout, round_no: int, shard: int, known: bytes, marks: bytes) -> str:
+    """Say that a task gave two results, and in which tensor."""
+    names = differing(layout, known, marks)
+    what = f"tensor {names[0]!r} differs" if names else "only its loss or its mask differs"
+    return f"app is not deterministic: task {shard} of round {round_no} ran twice, {what}"
+
+
 def differing(layout: Layout, one: bytes, other: bytes) -> tuple[str, ...]:
     """Names of the tensors whose marks differ; none where only loss or mask do."""
     return tuple(

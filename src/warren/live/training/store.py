@@ -18,7 +18,7 @@ from warren.live.training.result import (
     MARK_BYTES,
     RoundOutcome,
     TaskResult,
-    differing,
+    nondeterministic,
 )
 from warren.live.training.runner import TaskRunner
 from warren.live.wire import Spot
@@ -153,9 +153,7 @@ class ParameterStore:
             known = self.expected(round_no, shard)
         if known is None or known == marks:
             return
-        names = differing(self.layout, known, marks)
-        what = f"tensor {names[0]!r} differs" if names else "only its loss or its mask differs"
-        message = f"app is not deterministic: task {shard} of round {round_no} ran twice, {what}"
+        message = nondeterministic(self.layout, round_no, shard, known, marks)
         raise refuse(self._job, "", message)
 
     def have(self, round_no: int) -> tuple[int, ...]:

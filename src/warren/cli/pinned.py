@@ -1,0 +1,135 @@
+"""The texts of a run's apps in its folder: kept when it begins, taken up again when it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from warren.cli.apps import app_path, with_apps
+from warren.cli.commands.inputs import say, some_of
+from warren.cli.files import read, refused
+from warren.core.history import History
+from warren.live.training.imports import SourceReader
+from warren.live.training.pins import APPS, INDEX, load_pins, pin_files
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.run import Run
+from warren.model.source import AppSource, Sources
+
+PINNED, NEW = "pinned", "new"
+CHOICES: Final = (PINNED, NEW)
+"""Whose text a run goes on with: the one it had, or the one that is on disk now."""
+
+
+def text_files(run: Run, out: Path) -> Mapping[str, bytes]:
+    """The files that a run's folder lacks of the texts of its apps; what it had stays there."""
+    if run.sources is None:
+        return {}
+    had: list[Sources] = []
+    with suppress(SpecError):
+        had = load_pins(out / APPS)
+    if had and had[-1] == run.sources:
+        return {}
+    return {f"{APPS}/{name}": data for name, data in pin_files([*had, run.sources]).items()}
+
+
+def check_choice(app: str) -> None:
+    """Refuse what is none.
+
+    Raises
+    ------
+    SpecError
+        If it is neither ``pinned`` nor ``new``.
+    """
+    if app not in CHOICES:
+        message = f"{app!r} is unknown; allowed: {', '.join(CHOICES)}"
+        raise SpecError(Problem(file="run", field="--app", message=message))
+
+
+def with_kept_apps(path: str, run: Run, history: History | None, app: str) -> Run:
+    """A run that goes on, with the texts its apps had last, or with the new ones on disk.
+
+    ``path`` is its folder; ``history`` None: it had not begun. Which files differ is told.
+
+    Raises
+    ------
+    SpecError
+        If the texts are damaged or missing, or new ones cannot be read.
+    """
+    left = unfinished(run, history)
+    files = list(dict.fromkeys(job.app_file for job in left))
+    if app == NEW:
+        kept: Sources = {}
+        with suppress(SpecError):
+            kept = _kept(Path(path, APPS), run, history) or {}
+        fresh = with_apps(replace(run, sources=None), left).sources or {}
+        changed = [name for file in files for name in _changed(file, kept.get(file), run.base)]
+        say(f"{path}: going on with the apps on disk; {_told(changed) or 'none has changed'}")
+        return replace(run, sources={**kept, **fresh})
+    known = _kept(Path(path, APPS), run, history)
+    if known is None:
+        return run
+    changed = [name for file in files for name in _changed(file, known.get(file), run.base)]
+    if changed:
+        way = "going on with the text it began with; `--app new` takes the other one"
+        say(f"{path}: {_told(changed)}; {way}")
+    return replace(run, sources=known)
+
+
+def kept_apps(path: str, run: Run, history: History) -> Run:
+    """A run of which nothing is left, with the texts its apps had; without, if they are gone."""
+    try:
+        return replace(run, sources=_kept(Path(path, APPS), run, history))
+    except SpecError:
+        return replace(run, sources={})
+
+
+def unfinished(run: Run, history: History | None) -> Sequence[Job]:
+    """The jobs that have something left to run."""
+    jobs = run.workload.jobs
+    if history is None:
+        return jobs
+    return [job for job in jobs if history.status(job.index) == "unfinished"]
+
+
+def _kept(folder: Path, run: Run, history: History | None) -> Sources | None:
+    """The texts that the journal names; None: the run was cut off before it kept any."""
+    if history is None and not (folder / INDEX).exists():
+        return None
+    sets = load_pins(folder)
+    if history is None:
+        return sets[-1]
+    for sources in reversed(sets):
+        if replace(run, sources=sources).app_sha256_J == history.app_sha256:
+            return sources
+    message = "holds no texts of apps with the hashes that the journal names"
+    raise refused(folder / INDEX, f"{message}; `--app new` goes on with those on disk")
+
+
+def _changed(file: str, kept: AppSource | None, base: str) -> Iterator[str]:
+    """The files of an app that are not on disk as they were kept, as a job would name them."""
+    if kept is None:
+        return
+    now: Mapping[str, str] = {}
+    with suppress(OSError):
+        now = SourceReader(base, read).app(file).hashes
+    folder = Path(app_path(file, base)).resolve().parent
+    for path, digest in kept.hashes.items():
+        name = posixpath.join(posixpath.dirname(file), path)
+        try:
+            if hashlib.sha256(read(str(folder / path))).hexdigest() != digest:
+                yield name
+        except OSError:
+            yield f"{name} (gone)"
+    for path in sorted(now.keys() - kept.hashes.keys()):
+        yield f"{posixpath.join(posixpath.dirname(file), path)} (new)"
+
+
+def _told(changed: Sequence[str]) -> str:
+    names = list(dict.fromkeys(changed))
+    return f"changed since the run began: {some_of(names, 5)}" if names else ""

@@ -1,0 +1,33 @@
+"""Whether this machine, or the container that Warren runs in, has memory to spare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_LEFT: Final = 8
+"""Memory is scarce when less than a part in so many is left."""
+_CGROUP: Final = Path("/sys/fs/cgroup")
+"""Of the container, where there is one: its own limit shows at the top."""
+
+
+def scarce(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = _CGROUP) -> bool:
+    """Tell whether less than an eighth of the memory is left, of the machine or of its limit."""
+    rows = dict(line.split(":", 1) for line in _lines(meminfo))
+    total, left = (int(rows.get(name, "0").split()[0]) for name in ("MemTotal", "MemAvailable"))
+    if left * _LEFT < total:
+        return True
+    limit, used = (_number(cgroup / name) for name in ("memory.max", "memory.current"))
+    return limit is not None and used is not None and (limit - used) * _LEFT < limit
+
+
+def _number(path: Path) -> int | None:
+    lines = _lines(path)
+    return int(lines[0]) if lines and lines[0].isdecimal() else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,193 @@
+"""Modules that an app imports from its own folder, run from pinned text instead of from disk.
+
+Python asks a finder for each module that is not loaded yet. This one answers for what was pinned,
+as if the app's folder stood first on ``sys.path``, and refuses what lies in that folder but was
+not pinned. All else is a library and is left to Python.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import decode_source, spec_from_file_location
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any, Final
+
+from warren.model.source import AppSource
+
+
+class NotPinned(ModuleNotFoundError):
+    """A file of the app's folder would be imported whose text the run does not have."""
+
+
+class PinnedLoader(SourceFileLoader):
+    """Runs a module from a text, under the path of the file it was read from."""
+
+    def __init__(self, name: str, path: str, text: bytes) -> None:
+        super().__init__(name, path)
+        self._text = text
+
+    def get_data(self, path: str) -> bytes:
+        """The text; what else a package's code asks for is data, and is read where it lies."""
+        return self._text if path == self.path else super().get_data(path)
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        """None: so no bytecode beside the file is read or written."""
+        raise OSError(path)
+
+
+class _Refusal(Loader):
+    """Says, when the module is really imported, why it is not; asking for it is no fault."""
+
+    def __init__(self, name: str, message: str) -> None:
+        self._error = NotPinned(message, name=name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Refuse."""
+        raise self._error
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Never comes to this."""
+
+
+class Neighbours:
+    """Those of one app, by dotted name; ``None``: a folder of modules without ``__init__.py``."""
+
+    def __init__(self, source: AppSource) -> None:
+        self.source, self.folder = source, Path(source.folder)
+        self._given: dict[str, ModuleSpec] = {}
+        self._files: dict[str, str | None] = {}
+        for file in source.texts:
+            path = PurePosixPath(file)
+            parts = path.parent.parts if path.name == "__init__.py" else path.with_suffix("").parts
+            self._files[".".join(parts)] = file
+        for name in list(self._files):
+            while "." in name:
+                name = name.rpartition(".")[0]
+                self._files.setdefault(name, None)
+
+    def has(self, name: str) -> bool:
+        """Whether a module of this name was pinned."""
+        return name in self._files
+
+    def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        """How to load a module, which is refused if it was not pinned; None: it is no neighbour."""
+        where = str(self.folder.joinpath(*name.split(".")[:-1]))
+        if path is not None and where not in path:
+            return None  # of a package that is no neighbour
+        spec = self._pinned(name) if self.has(name) else self._not_pinned(name, where, path)
+        if spec is not None:
+            self._given[name] = spec
+        return spec
+
+    def take_out(self) -> None:
+        """Remove them from the modules that Python knows by name."""
+        for name, spec in self._given.items():
+            if getattr(sys.modules.get(name), "__spec__", None) is spec:
+                del sys.modules[name]
+
+    def _pinned(self, name: str) -> ModuleSpec | None:
+        file = self._files[name]
+        folder = str(self.folder.joinpath(*name.split(".")))
+        if file is not None:
+            package = PurePosixPath(file).name == "__init__.py"
+            return pinned_spec(self.source, file, name, [folder] if package else None)
+        library = None if "." in name else PathFinder.find_spec(name)
+        if library is not None and library.origin is not None:
+            return None  # as ever, a folder without __init__.py comes after all others
+        return _folder_spec(name, folder)
+
+    def _not_pinned(self, name: str, where: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        here = PathFinder.find_spec(name, [where])
+        library = None if here is None or path is not None else PathFinder.find_spec(name)
+        if here is None or isinstance(here.loader, ExtensionFileLoader):
+            return here  # not there; or compiled, which is a library
+        if library is not None and library.origin != here.origin:
+            return None
+        if here.origin is None:
+            folder = Path(where, name.rpartition(".")[2])
+            return _folder_spec(name, str(folder)) if any(folder.glob("*.py")) else None
+        message = (
+            f"{here.origin} was not read when the run began: only what {self.source.main} imports "
+            f"by import statements is; write `import {name}` somewhere in it"
+        )
+        return spec_from_file_location(name, here.origin, loader=_Refusal(name, message))
+
+
+class AppFinder(MetaPathFinder):
+    """Finds neighbours: of the app that is loaded just now, else of the only one there is."""
+
+    def __init__(self) -> None:
+        self._apps: list[Neighbours] = []
+        self._loading: Neighbours | None = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Answer Python's question where to find a module."""
+        app = self._loading or (self._apps[0] if len(self._apps) == 1 else None)
+        if app is not None:
+            return app.find(fullname, path)
+        if path is None and any(app.has(fullname) for app in self._apps):
+            message = (
+                f"{fullname}: several apps share this process; import it at the top of the file, "
+                "not inside a function"
+            )
+            return ModuleSpec(fullname, _Refusal(fullname, message))
+        return None
+
+    @contextmanager
+    def loading(self, source: AppSource) -> Iterator[None]:
+        """Load an app's own file within; what it imports goes to no other app of this process."""
+        if self not in sys.meta_path:
+            at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
+            sys.meta_path.insert(at, self)
+        show_lines(source)
+        app = Neighbours(source)
+        for one in self._apps:
+            one.take_out()
+        before, self._loading = self._loading, app
+        try:
+            yield
+            self._apps.append(app)
+        except BaseException:
+            app.take_out()
+            raise
+        finally:
+            self._loading = before
+            if len(self._apps) > 1:
+                app.take_out()
+
+
+FINDER: Final = AppFinder()
+
+
+def _folder_spec(name: str, folder: str) -> ModuleSpec:
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [folder]
+    return spec
+
+
+def pinned_spec(
+    source: AppSource, file: str, name: str, folders: list[str] | None = None
+) -> ModuleSpec:
+    """How to run one file of an app as a module; ``folders``: it is a package."""
+    path = str(Path(source.folder, file))
+    loader = PinnedLoader(name, path, source.texts[file])
+    spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)
+    assert spec is not None
+    return spec
+
+
+def show_lines(source: AppSource) -> None:
+    """Let tracebacks show lines of the text that runs, whatever is on disk by then."""
+    for file, text in source.texts.items():
+        path = str(Path(source.folder, file))
+        with suppress(SyntaxError, UnicodeDecodeError):
+            lines = decode_source(text).splitlines(keepends=True)
+            linecache.cache[path] = (len(text), None, lines, path)

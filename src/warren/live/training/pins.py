@@ -1,0 +1,106 @@
+"""The texts of a run's apps in a folder: each file once, by its hash, and an index of them.
+
+``SHA256.py`` is a text; ``index.json`` lists sets of them, the latest last: what the run began
+with, then what it was told to take instead. Every text is compared with its name when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from warren.model.errors import Problem, SpecError
+from warren.model.source import AppSource, Sources
+
+APPS: Final = "apps"
+"""The folder's name, in a run's folder and in its private one."""
+INDEX: Final = "index.json"
+
+
+class _App(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``files``: hash by path relative to ``folder``, which is where they were read."""
+
+    folder: str
+    main: str
+    files: dict[str, str]
+
+
+class _Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sets: list[dict[str, _App]]
+    format: Literal[1] = 1
+
+
+def pin_files(sets: Sequence[Sources]) -> dict[str, bytes]:
+    """The files of a folder with these sets, by name; the index is the last."""
+    every = [source for one in sets for source in one.values()]
+    texts = {
+        f"{digest}.py": source.texts[file]
+        for source in every
+        for file, digest in source.hashes.items()
+    }
+    index = _Index(
+        [
+            {file: _App(one.folder, one.main, one.hashes) for file, one in sources.items()}
+            for sources in sets
+        ]
+    )
+    return {**texts, INDEX: msgspec.json.format(msgspec.json.encode(index)) + b"\n"}
+
+
+def save_pins(folder: Path, sources: Sources) -> None:
+    """Write one set to a new folder, in which nobody reads yet."""
+    folder.mkdir()
+    for name, data in pin_files([sources]).items():
+        (folder / name).write_bytes(data)
+
+
+def load_pins(folder: Path) -> list[Sources]:
+    """The sets of a folder.
+
+    Raises
+    ------
+    SpecError
+        If a file is missing or is not what was written.
+    """
+    index = folder / INDEX
+    try:
+        sets = msgspec.json.decode(_read(index), type=_Index).sets
+    except msgspec.DecodeError as error:
+        raise SpecError(Problem(file=str(index), message=f"is damaged: {error}")) from None
+    texts: dict[str, bytes] = {}
+
+    def text(digest: str) -> bytes:
+        if digest not in texts:
+            texts[digest] = _text(folder / f"{digest}.py", digest)
+        return texts[digest]
+
+    return [{file: _source(index, one, text) for file, one in apps.items()} for apps in sets]
+
+
+def _source(index: Path, app: _App, text: Callable[[str], bytes]) -> AppSource:
+    if app.main not in app.files:
+        raise SpecError(Problem(file=str(index), message=f"is damaged: no file {app.main!r}"))
+    texts: Mapping[str, bytes] = {file: text(digest) for file, digest in app.files.items()}
+    return AppSource(folder=app.folder, main=app.main, texts=texts)
+
+
+def _text(path: Path, digest: str) -> bytes:
+    data = _read(path)
+    if hashlib.sha256(data).hexdigest() != digest:
+        message = "is damaged: its text has another hash than its name says"
+        raise SpecError(Problem(file=str(path), message=message))
+    return data
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise SpecError(Problem(file=str(path), message="is missing")) from None
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise SpecError(Problem(file=str(path), message=message)) from None

@@ -1,0 +1,129 @@
+"""Temporary folders go with the process that made them, at whatever moment it is killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_worlds import job, world
+
+from warren.live import base, check, fleet, measure, scratch
+from warren.live.controller import LivePort
+from warren.live.rings import probing
+from warren.live.scratch import Scratch
+
+pytestmark = pytest.mark.live
+
+
+def _struck(*_: object) -> None:
+    """The end; what is there at that moment is told by the files' names."""
+    here = Path(os.environ["TMPDIR"])
+    (here.parent / "seen").write_text(" ".join(os.listdir(here)))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _then_struck(what: Callable[..., object]) -> Callable[..., None]:
+    def both(*given: Any, **named: Any) -> None:
+        what(*given, **named)
+        _struck()
+
+    return both
+
+
+def _guard_started(_: Path) -> None:
+    scratch.Guard = _then_struck(scratch.Guard)  # type: ignore[assignment, misc]
+    Scratch().__enter__()
+
+
+def _folder_made(_: Path) -> None:
+    Path.mkdir = _then_struck(Path.mkdir)  # type: ignore[method-assign]
+    Scratch().__enter__()
+
+
+def _rings_start(_: Path) -> None:
+    probing.Prober._wait_for = _struck  # type: ignore[method-assign, assignment]
+    probing.Prober(probing.local_places(2)).__enter__()
+
+
+def _check_starts(folder: Path) -> None:
+    fleet.Fleet.await_zygote = _struck  # type: ignore[method-assign, assignment]
+    check.check_job(job(0), str(folder))
+
+
+def _run_starts(folder: Path) -> None:
+    base.Hub = _struck  # type: ignore[assignment, misc]
+    run, costs = world(folder, [job(0)])
+    LivePort(run, costs, folder / "out").__enter__()
+
+
+def _jobs_are_measured(folder: Path) -> None:
+    measure.LivePort = _struck  # type: ignore[assignment, misc]
+    measure.measure(world(folder, [job(0)])[0], [0])
+
+
+MOMENTS = {
+    _guard_started: "",
+    _folder_made: "warren-",
+    _rings_start: "warren-rings-",
+    _check_starts: "warren-",
+    _run_starts: "warren-",
+    _jobs_are_measured: "warren-measure-",
+}
+"""And the name of what is there then."""
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A temporary folder with a short path, as sockets need it."""
+    with tempfile.TemporaryDirectory(prefix="w-", dir="/tmp") as folder:
+        (Path(folder) / "tmp").mkdir()
+        yield Path(folder)
+
+
+def _be_struck(moment: Callable[[Path], None], folder: Path) -> None:
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    tempfile.tempdir = None
+    moment(folder / "files")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_process_that_is_killed_leaves_no_folder(
+    moment: Callable[[Path], None], short: Path
+) -> None:
+    (short / "files").mkdir()
+    context = multiprocessing.get_context("fork")
+    victim = context.Process(target=_be_struck, args=(moment, short))
+    victim.start()
+    victim.join()
+    assert victim.exitcode == -signal.SIGKILL
+    assert (short / "seen").read_text().startswith(MOMENTS[moment])
+    until_s = time.monotonic() + 10.0
+    while (left := list((short / "tmp").rglob("*"))) and time.monotonic() < until_s:
+        time.sleep(0.02)
+    assert not left
+
+
+def test_a_folder_is_private_and_goes_when_its_context_ends_whatever_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def fails_in_it() -> None:
+        with Scratch("warren-some-") as folder:
+            assert folder.parent == tmp_path
+            assert folder.name.startswith("warren-some-")
+            assert folder.stat().st_mode & 0o777 == 0o700
+            (folder / "in").mkdir()
+            (folder / "in" / "it").write_text("x")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails_in_it()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,128 @@
+"""A trainer a device and job: kept while memory lasts, the one used longest ago goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from live_worlds import drive, ended, job, of, shuffled, virtual, world
+
+from warren.live.controller import LivePort
+from warren.live.crew import Crew
+from warren.live.free_memory import scarce
+from warren.live.messages import AnyMessage, Release
+from warren.live.pads import Pads
+from warren.live.plain import train
+from warren.live.roles import ExecutorRole, TrainerRole
+from warren.live.training import numerics
+from warren.live.training.load import build_app
+from warren.model.events import ParamsSaved
+from warren.model.plan import Assignment
+
+JOBS = tuple(job(index) for index in range(5))
+
+
+class World:
+    """A crew of one device; ``queued`` are jobs that have a task there."""
+
+    def __init__(self) -> None:
+        self.forked: list[int] = []
+        self.told: list[AnyMessage] = []
+        self.queued: list[int] = []
+        hands: Any = SimpleNamespace(
+            devices=(SimpleNamespace(name="d"),),
+            local=SimpleNamespace(pin=False, look_ahead=1),
+            jobs=JOBS,
+            folder=Path(),
+            outputs=SimpleNamespace(run_log="", log=lambda index: ""),
+            run=virtual(JOBS, 1)[0],
+            fleet=SimpleNamespace(fork=self._fork, kill=None),
+            hub=SimpleNamespace(send=lambda peer, message: self.told.append(message)),
+            tmp=lambda index: "",
+            rehearse=False,
+            memory=None,
+        )
+        ledger: Any = SimpleNamespace(
+            unfinished=lambda device: [
+                (n, Assignment(0, index, 0, 1, (0,))) for n, index in enumerate(self.queued)
+            ]
+        )
+        self.crew = Crew(hands, Pads(*virtual(JOBS, 1)), ledger)
+        self.crew.start()
+        self.crew.ready(0, 0, b"peer")
+
+    def _fork(self, role: TrainerRole | ExecutorRole) -> int:
+        if isinstance(role, TrainerRole):
+            self.forked.append(role.job.index)
+        return len(self.forked)
+
+    def need(self, *jobs: int) -> None:
+        for index in jobs:
+            self.crew.need_trainer(0, JOBS[index])
+
+
+def test_a_trainer_stays_while_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: False)
+    one = World()
+    one.need(0, 1, 2, 0, 1, 2)
+    assert (one.forked, one.told) == ([0, 1, 2], [])
+
+
+def test_where_memory_is_scarce_the_trainers_used_longest_ago_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = World()
+    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: False)
+    one.need(0, 1, 2, 3, 0)
+    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: True)
+    one.queued = [1]
+    one.need(4)
+    assert one.told == [Release(2), Release(3)]  # job 1 has work, job 0 was used last
+
+
+@pytest.mark.parametrize("work", [False, True])
+def test_one_that_was_let_go_comes_again_only_where_it_has_work(
+    monkeypatch: pytest.MonkeyPatch, work: bool
+) -> None:
+    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: True)
+    one = World()
+    one.need(0, 1)
+    assert one.told == [Release(0)]
+    one.queued = [0] if work else []
+    role: Any = SimpleNamespace(device=0, job=JOBS[0])
+    assert one.crew.trainer_ended(role, 7, "left") is work
+    assert one.crew.losses(0, 0) == 0
+
+
+def test_memory_is_scarce_when_an_eighth_is_left_of_the_machine_or_of_its_limit(
+    tmp_path: Path,
+) -> None:
+    meminfo = tmp_path / "meminfo"
+
+    def says(left: int) -> bool:
+        meminfo.write_text(f"MemTotal: 800 kB\nMemFree: 1 kB\nMemAvailable: {left} kB\n")
+        return scarce(meminfo, tmp_path)
+
+    assert (says(99), says(100), scarce(tmp_path / "none", tmp_path)) == (True, False, False)
+    (tmp_path / "memory.current").write_text("701\n")
+    for limit, expected in (("max", False), ("800", True), ("900", False)):
+        (tmp_path / "memory.max").write_text(limit)
+        assert says(400) is expected
+
+
+@pytest.mark.live
+def test_trainers_that_come_and_go_all_the_time_give_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: True)
+    jobs = [job(index, rounds=3, scale=2) for index in range(3)]
+    run, costs = world(tmp_path, jobs, 1)
+    with LivePort(run, costs, tmp_path / "out") as port:
+        events = drive(port, shuffled(run, seed=2))
+    assert set(ended(events).values()) == {"finished"}
+    apps = [build_app(one, str(tmp_path)) for one in jobs]
+    numerics.pin()  # the module has set what it likes
+    right = [train(app, one).digest for app, one in zip(apps, jobs, strict=True)]
+    assert [of(events, ParamsSaved, one.index)[0].sha256 for one in jobs] == right
