@@ -271,22 +271,6 @@ def test_a_result_of_another_job_is_refused() -> None:
         store.step()
 
 
-def test_warming_up_changes_nothing() -> None:
-    job = a_job(scale=1, evaluate=Evaluate(every=2))
-    store, runner = ParameterStore(Normed(), job), TaskRunner(Normed(), job)
-    before = whole(store)
-    store.warm()
-    runner.warm()
-    store.add(0, runner.run(whole(store), 0, 0))
-    assert before == whole(store)
-    while not store.finished:
-        store.step()
-        store.conclude()
-        if not store.finished:
-            store.add(0, runner.run(whole(store), store.version, 0))
-    assert store.digest() == train(Normed(), job).digest
-
-
 def test_an_old_state_stays_as_it_was() -> None:
     job = a_job(scale=1)
     store, runner = ParameterStore(Points(), job), TaskRunner(Points(), job)

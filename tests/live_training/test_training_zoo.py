@@ -1,4 +1,4 @@
-"""Some sixty ways to write an app: the same bits in every engine, or one line with a name in it."""
+"""Some eighty ways to write an app: the same bits in every engine, or a line with a name in it."""
 
 from __future__ import annotations
 
@@ -70,6 +70,13 @@ def test_what_only_the_clock_tells_apart_is_found_where_a_task_runs_twice() -> N
     store.add(0, runners[0].run(state, 0, 0))
     with pytest.raises(SpecError, match=r"not deterministic: task 0 of round 0 .* '0.weight'"):
         store.add(0, runners[1].run(state, 0, 0))
+
+
+@pytest.mark.parametrize("app", ["hidden.py:LosesSteps", "hidden.py:Delta"])
+def test_what_only_a_loss_of_its_server_would_show_has_the_same_bits_without_one(app: str) -> None:
+    job = zoo_job(app)
+    assert same_numbers(run("one server", job), run("plain", job))
+    assert same_numbers(run("ring", job), run("plain ring", job))
 
 
 def test_a_random_split_without_a_seed_stops_at_the_same_round_in_every_engine() -> None:

@@ -96,6 +96,7 @@ TABLE: Final = [
     Kind("a parameter replaced", "refused.py:Replaces", TASK, "replaces parameter '2.bias'"),
     Kind("an embedding with max_norm", "refused.py:MaxNorm", TASK, "writes parameter '0.weight'"),
     Kind("weights clamped in `loss()`", "refused.py:Clamps", TASK, "writes parameter '0.weight'"),
+    Kind("in a late round", "refused.py:ClampsLate", TASK, "writes parameter '0.weight'"),
     Kind("through `.data`", "refused.py:ClampsData", TASK, "writes parameter '0.weight'"),
     Kind(
         "a second optimiser stepped in `loss()`",
@@ -141,6 +142,7 @@ TABLE: Final = [
     Kind("one written in place", "keeping.py:WrittenMean", TASK, "writes 'self.mean'"),
     Kind("what the first batch was like", "keeping.py:Normalises", TASK, "writes 'self.first'"),
     Kind("what the first task drew", "keeping.py:DrawsOnce", TASK, "writes 'self.turn'"),
+    Kind("a first task that differs", "keeping.py:First", TASK, "changes 'self.first'"),
     Kind("a slow copy of the model", "keeping.py:Teacher", TASK, "writes 'self.teacher."),
     Kind("a log", "keeping.py:Logs", TASK, "changes 'self.seen'"),
     Kind("the optimiser's learning rate", "apart.py:Steps", TASK, "reads 'param_groups'"),
@@ -153,6 +155,7 @@ TABLE: Final = [
     ),
     Kind("wall-clock time in `loss()`", "hidden.py:WallClock", ONCE_MORE),
     Kind("an optimiser that counts where no checkpoint sees it", "hidden.py:LosesSteps", ONCE_MORE),
+    Kind("an evaluation that looks at the last one", "hidden.py:Delta", ONCE_MORE),
     Kind("wrong names in `scratch`", "hidden.py:LosesBest", ONCE_MORE),
 ]
 

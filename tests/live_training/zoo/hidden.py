@@ -33,6 +33,16 @@ class LosesSteps(Base):
         return Counting((p for _, p in named_parameters), lr=0.1)
 
 
+class Delta(Base):
+    """Its metric is how far the model went since the last evaluation."""
+
+    last: Any = None
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        last, self.last = self.last, model[0].weight.detach().clone()
+        return {"way": 0.0 if last is None else float((self.last - last).norm())}
+
+
 class LosesBest(Base):
     """Says that no metric depends on what it keeps, which is not so."""
 

@@ -222,6 +222,18 @@ class Teacher(Base):
         return super().loss(model, (batch[0], self.teacher(batch[0]).detach()))
 
 
+class First(Base):
+    """Its first task counts twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = True
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        factor, self.first = 2.0 if self.first else 1.0, False
+        return factor * super().loss(model, batch)
+
+
 class Logs(Base):
     def dataset(self) -> Any:
         self.seen: list[float] = []

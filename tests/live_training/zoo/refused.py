@@ -122,6 +122,21 @@ class ClampsData(Base):
         return super().loss(model, batch)
 
 
+class ClampsLate(Base):
+    """Clamps in its fourth round only, of which a buffer tells."""
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        model.register_buffer("seen", torch.zeros(1, dtype=torch.int64))
+        return model
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        if model.seen >= 3:
+            nn.init.constant_(model[0].weight, 0.1)
+        model.seen += 1
+        return super().loss(model, batch)
+
+
 class Adversary(Base):
     """A discriminator with an optimiser of its own."""
 
