@@ -101,8 +101,8 @@ class Attempt:
         """Wait for the moment of a strike; False: the command ended before."""
         known = strike.kind if strike.early else "executor"
         while not _processes.of_kind(self._names(), known):
-            if not self._sleep(0.02):
-                return False
+            if not self._sleep(0.02) or time.monotonic() > self._begun + END_S:
+                return False  # it hangs, or there never is such a process
         return self._sleep(strike.delay_s)
 
     def _sleep(self, seconds: float) -> bool:
