@@ -78,3 +78,20 @@ def test_a_trainer_is_released_only_while_it_does_nothing() -> None:
     one.sat_down(b"q", 3, 11)
     one.prepared(3)
     assert one.free(3)
+
+
+def test_a_trainer_whose_end_was_told_before_it_came_is_not_waited_for() -> None:
+    one, _ = desk()
+    one.warm(3)
+    assert one.gone(3, 10) is None
+    one.sat_down(b"p", 3, 10)
+    one.sat_down(b"q", 3, 11)
+    one.prepared(3)
+    assert (one.warmed(), one.free(3)) == ([3], True)
+
+
+def test_a_trainer_that_comes_when_its_job_has_ended_leaves() -> None:
+    one, hub = desk()
+    one.drop(3)
+    one.sat_down(b"p", 3, 10)
+    assert hub.sent == [(b"p", Leave())]

@@ -15,7 +15,8 @@ class Seat:
     """The place of one job's trainer; ``peer`` is empty while none is here.
 
     ``building``: it has not built its app. ``tasks``: so many it has begun. ``lost``: trainers that
-    were building, and whose successor came before the news of their end.
+    were building, and whose successor came before the news of their end; ``gone``: one whose end
+    was told before it came. ``over``: the job has ended.
     """
 
     peer: bytes = b""
@@ -25,6 +26,8 @@ class Seat:
     busy: bool = False
     tasks: int = 0
     lost: set[int] = field(default_factory=set)
+    gone: int = 0
+    over: bool = False
 
 
 class Desk:
@@ -41,6 +44,10 @@ class Desk:
     def sat_down(self, peer: bytes, job: int, pid: int) -> None:
         """Note that a trainer is here, and builds its app."""
         seat = self._seat(job)
+        if seat.over:
+            self._hub.send(peer, Leave())
+        if pid == seat.gone:
+            return
         if seat.building:
             seat.lost.add(seat.pid)
         seat.peer, seat.pid, seat.building, seat.busy, seat.tasks = peer, pid, True, True, 0
@@ -91,9 +98,9 @@ class Desk:
 
     def drop(self, job: int) -> None:
         """Let the trainer of a job that has ended go, when it has done what it is doing."""
-        seat = self._seats.get(job)
-        if seat is not None and seat.peer:
-            seat.warming = False
+        seat = self._seat(job)
+        seat.over, seat.warming = True, False
+        if seat.peer:
             self._hub.send(seat.peer, Leave())
 
     def release(self, job: int) -> None:
@@ -109,6 +116,7 @@ class Desk:
         if seat.pid != pid:
             building = pid in seat.lost
             seat.lost.discard(pid)
+            seat.gone = pid
             return BUILDING if building else None
         doing = BUILDING if seat.building else None if seat.busy else IDLE
         seat.peer, seat.pid, seat.building, seat.busy = b"", 0, False, False

@@ -19,7 +19,7 @@ from warren.live.framing import Pipe
 from warren.live.homes import ALONE, Homes
 from warren.live.preload import ALWAYS
 from warren.live.processes import end_all_marked, in_words
-from warren.live.roles import End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
+from warren.live.roles import Close, End, Exited, Fork, Forked, Role, ZygoteMessage, ZygoteReady
 from warren.live.training.numerics import clean_environment
 from warren.model.cluster import LOG_BYTES
 from warren.model.errors import EngineError
@@ -163,6 +163,7 @@ class Fleet:
     def close(self) -> None:
         """End every process and wait for it."""
         for pipe in self.pipes:
+            pipe.send(Close())
             pipe.close()
         if not self._warm:
             self._zygote.kill()  # it has no children yet, and loads libraries for seconds

@@ -22,6 +22,7 @@ _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SPIN_BELOW_NS: Final = 60_000
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_known_as = 0
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -140,6 +141,8 @@ def fork_below() -> None:
     me = os.getpid()
     child = os.fork()
     if not child:
+        global _known_as
+        _known_as = me
         die_with_parent(me)
         return
     set_name("warren-parent")
@@ -151,6 +154,11 @@ def fork_below() -> None:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(me, -code)
     os._exit(code)
+
+
+def known_as() -> int:
+    """What the zygote calls this process: the id of the parent it was given, if it has one."""
+    return _known_as or os.getpid()
 
 
 def how_it_ended(status: int) -> str:

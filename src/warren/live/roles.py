@@ -143,6 +143,10 @@ class End(Message, frozen=True, tag=True, array_like=True):
     ticket: int
 
 
+class Close(Message, frozen=True, tag=True, array_like=True):
+    """Controller to zygote: the run ends in order; its folder is the controller's affair."""
+
+
 class ZygoteReady(Message, frozen=True, tag=True, array_like=True):
     """Zygote to controller: warm, with this many threads, in this numerics class."""
 
@@ -165,6 +169,6 @@ class Exited(Message, frozen=True, tag=True, array_like=True):
     how: str
 
 
-ZygoteMessage: TypeAlias = Fork | End | ZygoteReady | Forked | Exited
+ZygoteMessage: TypeAlias = Fork | End | Close | ZygoteReady | Forked | Exited
 
 ZYGOTE_DECODER: Final = msgspec.msgpack.Decoder(ZygoteMessage)

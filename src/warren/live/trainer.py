@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from contextlib import suppress
@@ -16,7 +15,13 @@ from warren.live.messages import (
     TaskRaised,
     TrainerReady,
 )
-from warren.live.processes import direct_output, own_temporary_folder, pin_to_core, set_name
+from warren.live.processes import (
+    direct_output,
+    known_as,
+    own_temporary_folder,
+    pin_to_core,
+    set_name,
+)
 from warren.live.roles import Role, TrainerRole
 from warren.live.training import numerics
 from warren.live.training.contract import refuse
@@ -61,8 +66,7 @@ class Trainer:
         poller = Poller()
         for source in (self._link, self._lifeline):
             poller.register(source)
-        # Its parent is a process of its own, and what the zygote knows it by.
-        self._link.send(TrainerReady(self._job.index, os.getppid(), self._role.verifies))
+        self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
         self._guarded(None)
         while True:
             if self._lifeline in poller.poll():

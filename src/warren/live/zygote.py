@@ -44,6 +44,7 @@ from warren.live.processes import (
     set_name,
 )
 from warren.live.roles import (
+    Close,
     End,
     Exited,
     Fork,
@@ -94,7 +95,9 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_all_children()
         zygote.end_cgroups()
-        if os.getpid() == first and os.getppid() != parent:
+        # The pipe may have ended before the kernel has found another parent for this process.
+        alone = zygote.left or os.getppid() != parent
+        if os.getpid() == first and alone and not zygote.closed:
             remove_folder(Path(folder))
 
 
@@ -123,6 +126,7 @@ class Zygote:
     def __init__(self, pipe: Pipe, guard: int, log_bytes: int) -> None:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
+        self.closed = self.left = False  # by the controller: in order, or without a word
         self._limits = ChildLimits(log_bytes)
         self._life_read, self._life_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
@@ -147,6 +151,7 @@ class Zygote:
             if self._wake_read in ready:
                 self._reap()
             if self._pipe.fileno() in ready and not self._answer():
+                self.left = True
                 return
 
     def _answer(self) -> bool:
@@ -159,6 +164,8 @@ class Zygote:
                 for pid, known in self._ticket_of.items():
                     if known == ticket:
                         kill(pid, group=True)
+            case Close():
+                self.closed = True
             case _:
                 return False
         return True
