@@ -91,7 +91,7 @@ def test_one_that_was_let_go_comes_again_only_where_it_has_work(
     one.need(0, 1)
     assert one.told == [Release(0)]
     one.queued = [0] if work else []
-    role: Any = SimpleNamespace(device=0, job=JOBS[0])
+    role: Any = SimpleNamespace(device=0, job=JOBS[0], verifies=False)
     assert one.crew.trainer_ended(role, 7, "left") is work
     assert one.crew.losses(0, 0) == 0
 

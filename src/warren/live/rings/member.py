@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 import torch
+from xxhash import xxh3_64_digest
 
 from warren.live.limits import Alarm
 from warren.live.processes import sleep_until
@@ -136,6 +137,7 @@ class Member:
     def _verify(self, round_no: int, marks: bytes) -> None:
         """Compute the task of the rank before this one again, which has computed one less."""
         (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
+        self._check_same(xxh3_64_digest(state))
         known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
         with self._alarm.within(self._job.task_limit_ns):
             again = self._runner.run(state, round_no, other)
@@ -181,7 +183,7 @@ class Member:
         role, sha256 = self._role, ""
         if outcome.finished:
             sha256 = self.store.digest()
-            self._check_same(sha256)
+            self._check_same(bytes.fromhex(sha256))
             if role.rank == 0:
                 write_whole(role.params, self.store.save())
         stamps = [
@@ -202,9 +204,9 @@ class Member:
             overruns=sum(note.overran for note in notes),
         )
 
-    def _check_same(self, sha256: str) -> None:
+    def _check_same(self, digest: bytes) -> None:
         """All ranks have the same parameters: an optimiser might have drawn from somewhere else."""
-        own = flat_of(bytes.fromhex(sha256)).clone()
+        own = flat_of(digest).clone()
         for rank, other in enumerate(self._ring.gather(own)):
             if not torch.equal(own, other):
                 message = f"is not deterministic: rank {rank} of its ring has other parameters"
