@@ -83,12 +83,13 @@ def main() -> None:
     _take_apps(Path(folder, APPS))
     fd, place = _spread(hosts)
     above = parent if os.getpid() == first else first
-    # From now on a parent's death must leave time to end the children of children too.
+    zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard, log_bytes)
+    # From now on a parent's death must leave time to end the children of children too. The signal
+    # may come while that is done: it sets a flag, and breaks nothing off.
+    signal.signal(signal.SIGTERM, zygote.terminate)
     die_with_parent(above, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, _leave)
     adopt_orphans()
     _enter(place)
-    zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard, log_bytes)
     try:
         zygote.serve(numerics)
     finally:
@@ -127,9 +128,14 @@ class Zygote:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
         self.closed = self.left = False  # by the controller: in order, or without a word
+        self._terminated = False
         self._limits = ChildLimits(log_bytes)
         self._life_read, self._life_write = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
+
+    def terminate(self, *_: Any) -> None:
+        """Return from ``serve`` soon; a handler of signals."""
+        self._terminated = True
 
     def end_cgroups(self) -> None:
         """Remove what children with a memory limit have left."""
@@ -145,7 +151,7 @@ class Zygote:
         poller = select.poll()
         poller.register(self._pipe.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
-        while True:
+        while not self._terminated:
             ready = {fd for fd, _ in poller.poll(LOOK_MS)}
             self._limits.end_those_beyond(time.monotonic_ns())
             if self._wake_read in ready:
@@ -261,10 +267,6 @@ def _one_step() -> None:
     loss = nn.functional.cross_entropy(net(torch.zeros(2, 1, 8, 8)), torch.tensor([0, 1]))
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-
-
-def _leave(*_: Any) -> NoReturn:
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":
