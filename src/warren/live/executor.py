@@ -209,6 +209,8 @@ class Executor(Mover):
         self._free_comp()
         if isinstance(news, RankDone):
             self._comp_free_ns = news.at_ns
+        elif news.passed >= work.round + work.rounds:
+            self._comp_free_ns = time.monotonic_ns()
         elif not work.dropped:
             self._queue.put_back(work.again())
 

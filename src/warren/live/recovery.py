@@ -65,7 +65,7 @@ class Recovery:
                 if self._keepers.era(job.index) == era:
                     self._keeper_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, life=life, rank=rank, device=device):
-                self._crew.tell(device, RankGone(job.index, life))
+                self._crew.tell(device, RankGone(job.index, life, self._ledger.passed(job.index)))
                 if self._keepers.gangs.life(job.index) == life:
                     self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
             case ExecutorRole(device=device):

@@ -70,10 +70,14 @@ class RankDone(Message, frozen=True, tag=True, array_like=True):
 
 
 class RankGone(Message, frozen=True, tag=True, array_like=True):
-    """Controller to executor: the process of this rank has ended."""
+    """Controller to executor: the process of this rank has ended; ``passed``: the job's rounds.
+
+    One whose rounds have all passed may have been ended before it said that it is done.
+    """
 
     job: int
     life: int
+    passed: int
 
 
 class HandOver(Message, frozen=True, tag=True, array_like=True):

@@ -1,0 +1,45 @@
+"""What an executor does when a rank ends that has not said that it is done."""
+
+from __future__ import annotations
+
+from device_world import Peer, Stage, stage
+from live_worlds import job
+
+from warren.live.messages import Assign
+from warren.live.rings.messages import Begin, Muster, RankGone, RankReady
+from warren.live.transport import Link, executor_address
+
+
+def rank(device: Stage, life: int) -> Peer:
+    """The rank of a gang sits down at the device, and is mustered for round 2 or 4."""
+    peer = Peer(Link(executor_address(device._folder, 0, 0)))
+    device._trainers.append(peer)
+    peer.say(RankReady(0, life))
+    device.controller.say(Muster(0, 2 * life, life, 0))
+    return peer
+
+
+def assign(device: Stage, round_no: int) -> None:
+    """Two rounds of the ring."""
+    what = Assign(round_no, 0, round_no, 2, (0,), 0, 0, 0, 10**12, ring=True)
+    device.controller.say(what)
+
+
+def test_a_rank_that_was_ended_after_its_last_barrier_leaves_the_device_to_the_next() -> None:
+    """It had no time to say so: its gang moved on, and others had told of the barrier."""
+    with stage(job(0, sync="ring", rounds=6)) as device:
+        assign(device, 2)
+        assign(device, 4)
+        assert rank(device, 1).hear(Begin).round == 2
+        device.controller.say(RankGone(0, 1, 4))
+        assert rank(device, 2).hear(Begin).round == 4
+
+
+def test_a_rank_that_is_lost_before_its_last_barrier_has_another_to_follow_it() -> None:
+    with stage(job(0, sync="ring", rounds=6)) as device:
+        assign(device, 2)
+        assign(device, 4)
+        assert rank(device, 1).hear(Begin).round == 2
+        device.controller.say(RankGone(0, 1, 3))
+        device.controller.say(Muster(0, 2, 2, 0))
+        assert rank(device, 2).hear(Begin).round == 2
