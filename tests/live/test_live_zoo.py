@@ -26,7 +26,7 @@ ZOO = Path(__file__).parents[1] / "live_training" / "zoo"
 SERVED = (
     "BatchNorm", "AugmentedByNumpy", "SpectralOld", "DatasetForEvaluate", "OptimizerForLoss",
     "RandomOptimizer", "RandomSplit", "Table", "MaxNorm", "Adversary", "NumpyGenerator", "Counter",
-    "GlobalCounter", "RunningMean", "Registers", "Integers", "Best",
+    "GlobalCounter", "RunningMean", "Registers", "Integers", "Best", "WallClock",
 )  # fmt: skip
 RINGS = ("Tied", "RandomSplit", "OptimizerForLoss", "ByMetric", "Sparse", "TorchGenerator")
 KINDS = {kind.app.partition(":")[2]: kind for kind in TABLE}
