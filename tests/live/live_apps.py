@@ -77,7 +77,9 @@ class KillsItsParent(Tiny):
 
 class DiesLater(Tiny):
     def model(self):
-        threading.Timer(0.3, os._exit, [3]).start()
+        with open("/proc/self/comm") as file:
+            if "serve" not in file.read():
+                threading.Timer(0.3, os._exit, [3]).start()
         return super().model()
 
 

@@ -43,7 +43,7 @@ JOBS = (
         evaluate=Evaluate(every=4),
         params=LARGE,
     ),
-    job(2, rounds=8, scale=1, user="bob", params={"sleep_s": 0.02}),
+    job(2, rounds=8, scale=1, user="bob", params={"sleep_s": 0.1}),  # at work when killed
 )
 Killer = Callable[[LivePort], None]
 
