@@ -1,9 +1,9 @@
 """What a device computes again: some tasks, in a process that has computed others before.
 
 An app that keeps something between its tasks (a counter, a generator, a tensor outside its model)
-gives another result there, and its job fails before anybody relies on its parameters. The first
-tasks that can tell are taken, then a share. Until the answer is here the device begins nothing
-else, since it computes; the update has been sent, and no barrier waits.
+gives another result there, and its job fails, unless it has ended by then. The first tasks that
+can tell are taken, then a share. Until the answer is here the device begins nothing else, since it
+computes; the update has been sent, and no barrier waits.
 """
 
 from __future__ import annotations
