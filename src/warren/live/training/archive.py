@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from warren.live.training.layout import Buffer
+from warren.live.stream import Buffer
 from warren.live.training.memory import Place
 from warren.model.errors import WarrenError
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from warren.live.training.layout import Buffer, Entry, Layout, flat_of, view_of
+from warren.live.stream import Buffer
+from warren.live.training.layout import Entry, Layout, flat_of, view_of
 
 Ranges = tuple[tuple[int, int], ...]
 """Byte ranges (begin, end) of a flat state, in order, none empty, none touching the next."""

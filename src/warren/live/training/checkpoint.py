@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warren.live.stream import Buffer
 from warren.live.training.archive import Archive, unpack
 from warren.live.training.contract import refuse
-from warren.live.training.layout import Buffer, tensors
+from warren.live.training.layout import tensors
 from warren.live.training.replica import Replica
 from warren.model.errors import WarrenError
 

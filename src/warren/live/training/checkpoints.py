@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from warren.live.training.layout import Buffer
+from warren.live.stream import Buffer
 from warren.model.errors import WarrenError
 
 _FORMAT: Final = 1

@@ -9,8 +9,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from warren.live.stream import Buffer
 from warren.live.training.blocks import Ranges, views_in
-from warren.live.training.layout import ALIGN_BYTES, Buffer, Entry, Layout, flat_of
+from warren.live.training.layout import ALIGN_BYTES, Entry, Layout, flat_of
 from warren.live.training.memory import fresh, pieces_of
 
 _CHUNK_BYTES: Final = 1 << 20

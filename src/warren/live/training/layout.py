@@ -17,8 +17,9 @@ from typing import Final, Literal
 import torch
 from torch import Tensor, nn
 
+from warren.live.stream import Buffer
+
 Kind = Literal["param", "float_buffer", "int_buffer"]
-Buffer = bytes | bytearray | memoryview
 ALIGN_BYTES: Final = 64
 """Some kernels choose their path by alignment; 64 is what torch's own allocator gives."""
 

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
+from warren.live.stream import Buffer
 from warren.live.training.arena import Arena
 from warren.live.training.blocks import Ranges, views_in
-from warren.live.training.layout import Buffer, Layout, flat_of
+from warren.live.training.layout import Layout, flat_of
 from warren.live.wire import Spot
 
 SHARED_FROM_BYTES: Final = 1 << 16

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
+from warren.live.stream import Buffer
 from warren.live.training.blocks import Ranges, ranges_of, static_owners, views_in
 from warren.live.training.built import build
 from warren.live.training.combine import Means
@@ -20,7 +21,7 @@ from warren.live.training.contract import (
     tensorwise,
 )
 from warren.live.training.evaluation import Evaluation
-from warren.live.training.layout import Buffer, Entry, Layout, tensors
+from warren.live.training.layout import Entry, Layout, tensors
 from warren.live.training.memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.places import Places
 from warren.live.training.result import TaskResult

@@ -9,7 +9,8 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-from warren.live.training.layout import Buffer, Layout
+from warren.live.stream import Buffer
+from warren.live.training.layout import Layout
 
 MARK_BYTES: Final = 4
 

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from warren.apps.protocol import TorchApp
+from warren.live.stream import Buffer
 from warren.live.training.batches import Batches
 from warren.live.training.built import build
 from warren.live.training.contract import checked_loss, refuse
-from warren.live.training.layout import Buffer, Layout, raw
+from warren.live.training.layout import Layout, raw
 from warren.live.training.memory import Frame, Frames, copy_all
 from warren.live.training.places import Places
 from warren.live.training.result import TaskResult, marks_of

@@ -8,11 +8,12 @@ from safetensors.torch import save
 from torch import Tensor
 
 from warren.apps.protocol import TorchApp
+from warren.live.stream import Buffer
 from warren.live.training import checkpoint
 from warren.live.training.archive import Archive
 from warren.live.training.blocks import Ranges
 from warren.live.training.contract import check_job, ends, evaluation_due, refuse
-from warren.live.training.layout import Buffer, digest
+from warren.live.training.layout import digest
 from warren.live.training.replica import Replica
 from warren.live.training.result import (
     MARK_BYTES,
