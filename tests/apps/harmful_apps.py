@@ -139,8 +139,9 @@ class KillsItsParent(Neighbour):
     """Kills the process that it was forked from, in each task."""
 
     def harm(self) -> None:
-        """Which has forked everything else of the run, too."""
+        """Which has forked everything else of the run, too; it takes a moment to end."""
         os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(0.2)
 
 
 class PrintsEndlessly(Neighbour):

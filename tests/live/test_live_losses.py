@@ -93,7 +93,7 @@ def plain_hashes(run: Run) -> dict[int, str]:
 CASES = {
     "devices": {
         2: kill(ExecutorRole), 8: kill(ExecutorRole), 14: kill(ExecutorRole, 2),
-        3: kill(TrainerRole, 99), 9: kill(TrainerRole, 99), 16: kill(TrainerRole, 99),
+        6: kill(TrainerRole, 99), 12: kill(TrainerRole, 99), 18: kill(TrainerRole, 99),
     },
     "servers and zygote": {
         4: kill(ServerRole), 7: kill_zygote, 10: kill(ServerRole, 2), 17: kill(ServerRole),

@@ -33,3 +33,27 @@ def test_a_metric_called_like_the_loss_has_a_column_of_its_own_and_is_predicted_
     evaluated = table_curve("j.csv", path.read_text(), ("round", "evaluate.loss"))
     assert (len(trained.steps), list(evaluated.steps)) == (9, [1, 3, 5, 7, 8])
     assert list(evaluated.values)[:2] == [1.0, 0.5]
+
+
+def test_rows_of_more_jobs_than_files_stay_open_are_all_there_after_roll_backs_too(
+    tmp_path: Path,
+) -> None:
+    jobs = tuple(Job(index=at, name=f"j{at}", scale=1, rounds=4, batch=1) for at in range(70))
+    outputs = Outputs(tmp_path, jobs)
+    for round_no in range(3):
+        for job in jobs:
+            outputs.add_metrics(job.index, round_no, round_no * SECOND, 0.5, {})
+    outputs.drop_metrics(69, 2)
+    outputs.drop_metrics(0, 1)
+    for job in (69, 0):
+        outputs.add_metrics(job, 3, 3 * SECOND, 0.25, {"late": 1.0})
+    outputs.close()
+    rounds = {
+        job.index: [
+            row.split(",")[0]
+            for row in (tmp_path / f"metrics/j{job.index}.csv").read_text().split()
+        ]
+        for job in jobs
+    }
+    expected = {job: ["round", "0", "1", "2"] for job in range(70)}
+    assert rounds == expected | {0: ["round", "0", "3"], 69: ["round", "0", "1", "3"]}

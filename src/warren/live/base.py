@@ -136,6 +136,7 @@ class BasePort(ABC):
             if self._guard is not None:
                 self._guard.close()
                 self._guard = None
+            self._outputs.close()
 
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event."""

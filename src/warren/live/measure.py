@@ -14,13 +14,15 @@ from warren.live.controller import LivePort
 from warren.live.roles import TrainerRole
 from warren.live.scratch import Scratch
 from warren.model.costs import CostTable
-from warren.model.events import JobFailed, TasksDone
+from warren.model.events import JobFailed, RoundsDone, TasksDone
 from warren.model.job import Checkpoint, Evaluate, Job, Workload
 from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
 _WARM: Final = 1
+_LAST: Final = 2
+"""Rounds that are not counted: the one that ends the job is assigned after a look at its memory."""
 _NEVER: Final = Checkpoint(every=10**12)
 
 
@@ -54,7 +56,7 @@ def measure(
     reasons
         Of the jobs that failed: job index to what was wrong, in one line.
     """
-    rounds = _WARM + tasks + 1
+    rounds = _WARM + tasks + _LAST
     copies = []
     for at, job in enumerate(jobs):
         copies.append(alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds))
@@ -105,24 +107,32 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
     rows: list[list[TasksDone]] = [[] for _ in run.workload.jobs]
     failed: dict[int, str] = {}
     memory: dict[int, int] = {}
+    todo = list(run.workload.jobs)
     with LivePort(run, nothing_costs(run), folder) as port:
-        port.submit(
-            tuple(
-                Assignment(0, job.index, round_no, 1, (shard,))
-                for job in run.workload.jobs
-                for round_no in range(job.rounds or 0)
-                for shard in range(job.scale)
-            )
-        )
+        # One after the other, each until all but its last round is done: its trainer is still there
+        # when its memory is looked at, however busy this process is.
+        _submit(port, todo.pop(0), last=False)
         while events := port.next_events():
             for event in events:
                 if isinstance(event, TasksDone):
                     rows[event.job].append(event)
                     if event.round + 2 == run.workload.jobs[event.job].rounds:
                         memory[event.job] = _memory_bytes(port, event.job)
+                        _submit(port, run.workload.jobs[event.job], last=True)
                 elif isinstance(event, JobFailed):
                     failed[event.job] = event.reason
+                over = isinstance(event, JobFailed) or (
+                    isinstance(event, RoundsDone) and event.finished
+                )
+                if over and todo:
+                    _submit(port, todo.pop(0), last=False)
     return rows, failed, memory
+
+
+def _submit(port: LivePort, job: Job, *, last: bool) -> None:
+    rounds = job.rounds or 0
+    numbers = range(rounds - 1, rounds) if last else range(rounds - 1)
+    port.submit(tuple(Assignment(0, job.index, number, 1, (0,)) for number in numbers))
 
 
 def _memory_bytes(port: LivePort, job: int) -> int:
@@ -151,10 +161,11 @@ def model_bytes(folder: str, job: Job) -> int:
 
 
 def _taken(rows: Sequence[TasksDone], size_bytes: int) -> Taken:
-    comp = [row.busy_ns for row in rows[_WARM:-1]]
+    counted = rows[_WARM:-_LAST]
+    comp = [row.busy_ns for row in counted]
     gaps = [
         after.start_ns - before.comp_end_ns
-        for before, after in zip(rows[_WARM:], rows[_WARM + 1 :], strict=False)
+        for before, after in zip(counted, rows[_WARM + 1 :], strict=False)
     ]
     comp_s, sync_s = ns_to_seconds(int(median(comp))), ns_to_seconds(int(median(gaps)))
     return Taken(comp_s, sync_s, size_bytes)

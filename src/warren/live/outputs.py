@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.model.job import ROUND_COLUMNS, Job, metric_column
 from warren.model.units import ns_to_seconds
+
+_OPEN_FILES: Final = 64
+"""Metrics files that stay open: to open one for each row would take longer than to write it."""
 
 
 class Outputs:
@@ -27,6 +32,12 @@ class Outputs:
         for part in ("params", "logs", "metrics"):
             (self._folder / part).mkdir(parents=True, exist_ok=True)
         self._columns: dict[int, list[str]] = {}
+        self._files: dict[int, int] = {}
+
+    def close(self) -> None:
+        """Close the metrics files; the next row opens its own again."""
+        for job in list(self._files):
+            os.close(self._files.pop(job))
 
     @property
     def run_log(self) -> Path:
@@ -54,9 +65,10 @@ class Outputs:
 
     def drop_metrics(self, job: int, round_no: int) -> None:
         """Rounds from this one on run again: forget what was written of them."""
-        path = self._folder / "metrics" / f"{self._jobs[job].name}.csv"
+        path = self._metrics(job)
         if not path.exists():
             return
+        self._close(job)
         rows = list(csv.reader(path.read_text().splitlines()))
         self._columns[job] = rows[0][len(ROUND_COLUMNS) :]
         # The last row is torn if the disk filled up.
@@ -67,16 +79,38 @@ class Outputs:
         self, job: int, round_no: int, time_ns: int, loss: float, metrics: Mapping[str, float]
     ) -> None:
         """Append one row: round, cluster seconds, mean loss of its tasks, what was evaluated."""
-        path = self._folder / "metrics" / f"{self._jobs[job].name}.csv"
         columns = self._columns.setdefault(job, [])
         values = {metric_column(name): value for name, value in metrics.items()}
         new = [name for name in values if name not in columns]
-        if new or not path.exists():
+        if new or job not in self._files:
             columns.extend(new)
-            _rewrite(path, [*ROUND_COLUMNS, *columns])
+            self._open(job, rewrite=bool(new))
+        text = io.StringIO()
         row = [round_no, ns_to_seconds(time_ns), loss, *(values.get(name, "") for name in columns)]
-        with path.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(row)
+        csv.writer(text, lineterminator="\n").writerow(row)
+        _write_all(self._files[job], text.getvalue().encode())
+
+    def _metrics(self, job: int) -> Path:
+        return self._folder / "metrics" / f"{self._jobs[job].name}.csv"
+
+    def _open(self, job: int, *, rewrite: bool) -> None:
+        """Have the file ready for a row, under a header of all columns there are."""
+        self._close(job)
+        path = self._metrics(job)
+        if rewrite or not path.exists():
+            _rewrite(path, [*ROUND_COLUMNS, *self._columns[job]])
+        for other in list(self._files)[: max(0, len(self._files) + 1 - _OPEN_FILES)]:
+            self._close(other)
+        self._files[job] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def _close(self, job: int) -> None:
+        if job in self._files:
+            os.close(self._files.pop(job))
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
 
 
 def _rewrite(path: Path, header: list[str]) -> None:
