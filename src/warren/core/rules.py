@@ -14,6 +14,7 @@ from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Assignment, Plan
 
 _ACTIVE: Final = int(Phase.ACTIVE)
+_FINISHED: Final = int(Phase.FINISHED)
 
 
 def check_assignment(state: State, policy: str, assignment: Assignment) -> None:
@@ -232,28 +233,32 @@ def _uncovered(state: State, plan: Plan) -> int | None:
 
 def check_invariants(state: State) -> None:
     """Everything that must hold between two steps; raises AssertionError naming what does not."""
+    queued_D, scale_J = state.queued_D.tolist(), state.scale_J.tolist()
     for device, queue in enumerate(state.queues):
-        assert state.queued_D[device] == len(queue), f"device {device}: queue count"
+        assert queued_D[device] == len(queue), f"device {device}: queue count"
     live = [one for queue in state.queues for one in queue]
     live += [one for syncing in state.syncing for one in syncing]
     races = state.races
-    held = {one for pair in races.pairs.values() for one in pair} | set(races.lost)
-    assert held <= set(live), "a run of a task that runs twice is on no device"
-    live = [one for one in live if races.counts(one)]
-    for one in live:
-        assert not state.done_J[one.job], f"{one}: queued for a job that has ended"
-        assert one.round in state.groups[one.job], f"{one}: not in any outstanding round"
-        assert one.round + one.rounds > state.round_J[one.job], f"{one}: its barrier has passed"
+    if races.pairs or races.lost:
+        held = {one for pair in races.pairs.values() for one in pair} | set(races.lost)
+        assert held <= set(live), "a run of a task that runs twice is on no device"
+        live = [one for one in live if races.counts(one)]
+    done_J, round_J = state.done_J.tolist(), state.round_J.tolist()
     outstanding: dict[tuple[int, int], int] = {}
     for one in live:
+        assert not done_J[one.job], f"{one}: queued for a job that has ended"
+        assert one.round in state.groups[one.job], f"{one}: not in any outstanding round"
+        assert one.round + one.rounds > round_J[one.job], f"{one}: its barrier has passed"
         key = (one.job, one.round)
         outstanding[key] = outstanding.get(key, 0) + len(one.shards)
     for job, groups in enumerate(state.groups):
         for first, group in groups.items():
             total = outstanding.get((job, first), 0) + group.done
-            assert total <= state.scale_J[job], f"job {job}, round {first}: {total} shards"
-    ended = state.phase_J >= Phase.FINISHED
-    assert np.array_equal(ended, state.done_J), "done_J follows the phases"
-    assert not np.any(state.open_J & state.done_J), "an ended job is open"
-    assert not np.any(state.open_J & ~state.arrived_J), "a job is open before it arrived"
-    assert np.all(state.next_round_J >= state.round_J) or state.planned, "assigned before run"
+            assert total <= scale_J[job], f"job {job}, round {first}: {total} shards"
+    ended_J = state.phase_J >= _FINISHED
+    wrong_J = (ended_J != state.done_J) | (state.open_J & (state.done_J | ~state.arrived_J))
+    if wrong_J.any():
+        assert np.array_equal(ended_J, state.done_J), "done_J follows the phases"
+        assert not np.any(state.open_J & state.done_J), "an ended job is open"
+        raise AssertionError("a job is open before it arrived")
+    assert state.planned or (state.next_round_J >= state.round_J).all(), "assigned before run"
