@@ -7,6 +7,10 @@ after every task and once after every fourth. Nothing is emulated; the journal i
 nothing can hide, and after every fourth. Both run at once and take turns of a second; a task notes
 when it starts, and the time a task is the mean between these after the first ten rounds.
 
+*Shares*: the processor time of a task without computing by role, and what a trainer's and a
+server's parts take in one process that does nothing else: the difference is what it costs that the
+processes take turns on the cores, each finding the caches full of the others'.
+
 Medians of ``RUNS`` runs of the command, or of ``PAIRS``. The plain loop on the same tasks is the
 floor. Without computing it is timed as the difference of a long and a short job, since building the
 app counts in its jobs' times.
@@ -15,6 +19,7 @@ app counts in its jobs' times.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +28,7 @@ from statistics import median
 from typing import Any, Final
 
 from _ranges import RUNS, report
+from _shares import in_one_process_ms, shares_ms
 from _turns import take_turns, task_s
 
 import warren
@@ -46,6 +52,7 @@ def main() -> None:
             figures[f"no_work_ms_a_task_scale_{scale}"] = show("no work", scale, tasks_s)
         plain = [bench.plain_task_s("Nothing", NO_WORK_TASKS // 4, {}) for _ in range(RUNS)]
         figures["no_work_ms_a_task_plain"] = show("no work, plain", 1, plain)
+        bench.show_shares()
         passes = bench.passes_for(TASK_S)
         for scale in (1, 4):
             pairs = [bench.pair_s(passes, scale) for _ in range(PAIRS)]
@@ -75,11 +82,20 @@ class Bench:
 
     def no_work_task_s(self, scale: int) -> float:
         """Seconds from the first arrival to the last barrier, a task."""
-        rounds = NO_WORK_TASKS // (4 * scale)
-        jobs = [job(f"job-{k}", "Nothing", scale, rounds) for k in range(4)]
-        out = self.train(jobs, devices=DEVICES)
+        out = self.train(no_work(NO_WORK_TASKS, scale), devices=DEVICES)
         summary = json.loads((out / "summary.json").read_text())
         return float(summary["makespan_s"]) / int(summary["tasks"])
+
+    def show_shares(self) -> None:
+        """Print the processor time of a task with a barrier after it, by role."""
+        few, many = NO_WORK_TASKS, 3 * NO_WORK_TASKS
+        short, long = (self.command(no_work(n, 1), devices=DEVICES)[0] for n in (few, many))
+        shares = shares_ms(short, long, many - few)
+        named = ", ".join(f"{role} {value:.2f}" for role, value in shares.items())
+        total_ms, cores = sum(shares.values()), len(os.sched_getaffinity(0))
+        print(f"processor ms a task: {named}; in all {total_ms:.2f}, {total_ms / cores:.2f} a core")
+        parts_ms = in_one_process_ms(f"{APPS}:Nothing", NO_WORK_TASKS)
+        print("in one process: trainer {:.2f}, server {:.2f}".format(*parts_ms), flush=True)
 
     def passes_for(self, task_s: float) -> int:
         """How often a task of this length takes its batch in the plain loop, undisturbed."""
@@ -131,6 +147,12 @@ class Bench:
         file.write_text(json.dumps({"format": 1, "scheduler": {"place": "hare"}, **run}))
         command = [sys.executable, "-m", "warren", "run", str(file), "--out", str(out), "--json"]
         return command, out
+
+
+def no_work(tasks: int, scale: int) -> list[dict[str, Any]]:
+    """A job for each device, with so many tasks in all."""
+    rounds = tasks // (DEVICES * scale)
+    return [job(f"job-{k}", "Nothing", scale, rounds) for k in range(DEVICES)]
 
 
 def job(

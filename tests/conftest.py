@@ -75,6 +75,20 @@ def can_make_testbeds() -> None:
     remove(name)
 
 
+_BEGUN = pytest.StashKey[None]()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Workers that have not begun with the live tests leave the cores to the one that has.
+
+    Those are the largest part, and the first to be given out; the others fill what they leave.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ and _BEGUN not in item.config.stash:
+        item.config.stash[_BEGUN] = None
+        if item.get_closest_marker("live") is None:
+            os.nice(10)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """One file at a time a worker, and all live ones in one worker: they would fight for the cores.

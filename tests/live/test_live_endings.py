@@ -18,6 +18,7 @@ from warren.core.ports import Restart
 from warren.live import base
 from warren.live.base import refuse_another_class
 from warren.live.controller import LivePort
+from warren.live.fleet import Fleet
 from warren.live.plain_port import PlainPort
 from warren.model.errors import EngineError, SpecError
 
@@ -116,3 +117,15 @@ def test_whatever_fails_to_start_is_told_and_nothing_stays(
         pass
     port.close()
     assert glob.glob(str(tmp_path / "warren-*")) == []
+
+
+def test_the_folder_of_a_run_goes_with_its_zygote_so_that_a_kill_after_that_leaves_none(
+    tmp_path: Path,
+) -> None:
+    """Even one that comes before the controller has removed it, its guard being dead already."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    fleet = Fleet(folder, tmp_path / "log")
+    fleet.await_zygote()
+    fleet.close(last=True)
+    assert not folder.exists(), (tmp_path / "log").read_text()

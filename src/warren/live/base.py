@@ -122,7 +122,7 @@ class BasePort(ABC):
         """End every process, wait for it and remove the sockets; may be called twice."""
         with NoInterrupt():
             if self._fleet_or_none is not None:
-                self._fleet_or_none.close()
+                self._fleet_or_none.close(last=True)
                 self._fleet_or_none = None
             if self._hub_or_none is not None:
                 if self._poller_or_none is not None:
@@ -216,7 +216,7 @@ class BasePort(ABC):
         """End what is left of it; another will begin on the hosts that there are now."""
         for pipe in self._fleet.pipes:
             self._poller.unregister(pipe.fileno())
-        self._fleet.close()
+        self._fleet.close(last=False)
         self._homes = self._homes_now()
 
     def _now_ns(self) -> int:

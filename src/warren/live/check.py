@@ -76,7 +76,7 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
                 for at, job in enumerate(jobs)
             ]
         finally:
-            fleet.close()
+            fleet.close(last=False)
     reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
     return [replace(report, numerics=numerics) for report in reports]
 

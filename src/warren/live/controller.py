@@ -215,7 +215,7 @@ class LivePort(BasePort):
         try:
             self._start_fleet()
         except ZygoteLost as again:
-            self._fleet.close()
+            self._fleet.close(last=False)
             self._start_another(again)
 
     def _end_jobs(self) -> None:

@@ -160,10 +160,10 @@ class Fleet:
             case _:
                 pass
 
-    def close(self) -> None:
-        """End every process and wait for it."""
+    def close(self, *, last: bool) -> None:
+        """End every process and wait for it; ``last``: the folder is not needed any more."""
         for pipe in self.pipes:
-            pipe.send(Close())
+            pipe.send(Close(last))
             pipe.close()
         if not self._warm:
             self._zygote.kill()  # it has no children yet, and loads libraries for seconds

@@ -144,7 +144,9 @@ class End(Message, frozen=True, tag=True, array_like=True):
 
 
 class Close(Message, frozen=True, tag=True, array_like=True):
-    """Controller to zygote: the run ends in order; its folder is the controller's affair."""
+    """Controller to zygote: end. ``last``: the run ends too, and its folder goes; else it stays."""
+
+    last: bool
 
 
 class ZygoteReady(Message, frozen=True, tag=True, array_like=True):

@@ -97,8 +97,9 @@ def main() -> None:
         end_all_children()
         zygote.end_cgroups()
         # The pipe may have ended before the kernel has found another parent for this process.
-        alone = zygote.left or os.getppid() != parent
-        if os.getpid() == first and alone and not zygote.closed:
+        alone = os.getppid() != parent or (zygote.left and zygote.closed is None)
+        last = zygote.closed is not None and zygote.closed.last
+        if os.getpid() == first and (alone or last):
             remove_folder(Path(folder))
 
 
@@ -127,7 +128,8 @@ class Zygote:
     def __init__(self, pipe: Pipe, guard: int, log_bytes: int) -> None:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
-        self.closed = self.left = False  # by the controller: in order, or without a word
+        self.left = False  # by the controller, without a word
+        self.closed: Close | None = None
         self._terminated = False
         self._limits = ChildLimits(log_bytes)
         self._life_read, self._life_write = os.pipe()
@@ -170,8 +172,8 @@ class Zygote:
                 for pid, known in self._ticket_of.items():
                     if known == ticket:
                         kill(pid, group=True)
-            case Close():
-                self.closed = True
+            case Close() as close:
+                self.closed = close
             case _:
                 return False
         return True
