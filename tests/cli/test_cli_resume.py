@@ -176,6 +176,13 @@ def edited(name: str, old: str, new: str) -> Callable[[Path], None]:
     return edit
 
 
+def not_begun(out: Path) -> None:
+    """As a kill leaves it before the first file is written."""
+    (out / "journal").write_bytes(b"")
+    (out / "run.yaml").unlink()
+    (out / "profile.csv").unlink()
+
+
 def damaged(out: Path) -> None:
     data = bytearray((out / "journal").read_bytes())
     data[len(data) // 2] ^= 1
@@ -194,6 +201,7 @@ def damaged(out: Path) -> None:
         (edited("run.yaml", "grain:", "grian:"), "run.yaml:5: grian: unknown field"),
         (lambda out: (out / "run.yaml").unlink(), "run.yaml: is missing"),
         (lambda out: (out / "profile.csv").unlink(), "profile.csv: is missing"),
+        (not_begun, "killed before it began; remove it, and start the run again"),
         (lambda out: (out / "journal").unlink(), "is not the folder of a run (no journal)"),
     ],
 )

@@ -96,6 +96,9 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
     from warren.workload.load import load_run
 
     for needed in ("run.yaml", "journal", "profile.csv"):
+        if needed not in files and files.get("journal") == b"":
+            message = "its run was killed before it began; remove it, and start the run again"
+            raise SpecError(Problem(file=name, message=message))
         if needed not in files:
             raise SpecError(Problem(file=f"{name}/{needed}", message="is missing"))
     return load_run(f"{name}/run.yaml", lambda _: files["run.yaml"])
