@@ -5,7 +5,8 @@ trainer, executor, server, zygote or the controller is killed at a drawn moment,
 one of them before anything trains, and of zygotes and controllers another one in the first second
 of a resume. Devices are emulated and so compute a small part of the time: a strike waits until what
 it takes down is at work (state R), and says what that was; a trainer or an executor has met a task
-if one ran again. A run that ends by it is resumed.
+if one ran again. A run that ends by it is resumed; one that ends before its moment is made again,
+and struck earlier.
 *schedules*: four policies on 1, 2 and 4 devices, with look-ahead and without. Every job must finish
 with the parameters of ``engine: plain``, and no more tasks may run again than promised.
 *rings*: rings beside jobs with servers. A rank is killed at ten drawn moments, the others at two
@@ -18,8 +19,10 @@ named, when tasks run again.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +43,8 @@ PLACES: Final = ("hare", "hare-published", "gavel-fifo", "srtf")
 IN_FLIGHT: Final = 4
 """Tasks a device may have begun and not reported: one on COMP, the others on COMM."""
 SEED: Final = 1
+EARLIEST: Final = 0.1
+"""Before this share of the training time no moment is drawn anew."""
 
 Row = dict[str, Any]
 
@@ -77,10 +82,20 @@ def under_faults(scratch: Path) -> list[Row]:
                 fault = _disturb.drawn(
                     kind, moment, MOMENTS, SEED, servers, when=when(kind, moment)
                 )
-                outcome = _disturb.disturbed([str(run), *options], out, train_s, fault)
+                fault, outcome = struck([str(run), *options], out, train_s, fault)
                 row = row_of(oracle, out, fault, outcome)
                 rows.append(show({"kind": kind, "servers": servers, **row}))
     return rows
+
+
+def struck(arguments: list[str], out: Path, train_s: float, fault: Fault) -> tuple[Fault, Outcome]:
+    """One run with a fault; where it ends before the moment comes, another with an earlier one."""
+    outcome = _disturb.disturbed(arguments, out, train_s, fault)
+    while not outcome.victim and not outcome.left and fault.fraction > EARLIEST:
+        shutil.rmtree(out)
+        fault = replace(fault, fraction=0.9 * fault.fraction)
+        outcome = _disturb.disturbed(arguments, out, train_s, fault)
+    return fault, outcome
 
 
 def when(kind: str, moment: int) -> _disturb.When:
@@ -103,7 +118,7 @@ def rings_under_faults(scratch: Path) -> list[Row]:
         for moment in range(moments):
             out = scratch / f"{kind}-{moment}"
             fault = _disturb.drawn(kind, moment, moments, SEED)
-            outcome = _disturb.disturbed([str(run)], out, train_s, fault)
+            fault, outcome = struck([str(run)], out, train_s, fault)
             row = row_of(oracle, out, fault, outcome, SPINE / "rings-jobs.yaml")
             rows.append(show({"kind": kind, **row}))
     return rows
