@@ -23,8 +23,8 @@ demo: $(KERNELS) ## train real jobs on four emulated devices under two scheduler
 
 test: $(STAMP) ## ruff, mypy --strict, then every test; ends with the skipped tests and why
 	@$(MAKE) --no-print-directory -j 2 check $(LOADED)
-	@echo "pytest: three processes, one file each at a time; what starts processes of its own in one"
-	@$(BIN)/python -m pytest -n 3 --dist loadscope $(PYTEST_ARGS)
+	@echo "pytest: two processes, one file each at a time; what starts processes of its own in one"
+	@$(BIN)/python -m pytest -n 2 --dist loadscope $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, the formatter and mypy --strict only
 	@echo "ruff check" && $(BIN)/ruff check .

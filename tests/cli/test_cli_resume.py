@@ -177,10 +177,9 @@ def edited(name: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 def not_begun(out: Path) -> None:
-    """As a kill leaves it before the first file is written."""
     (out / "journal").write_bytes(b"")
-    (out / "run.yaml").unlink()
-    (out / "profile.csv").unlink()
+    for name in ("run.yaml", "profile.csv"):
+        (out / name).unlink()
 
 
 def damaged(out: Path) -> None:
