@@ -8,8 +8,8 @@ nothing can hide, and after every fourth. Both run at once and take turns of a s
 when it starts, and the time a task is the mean between these after the first ten rounds.
 
 *Shares*: the processor time of a task without computing by role, and what a trainer's and a
-server's parts take in one process that does nothing else: the difference is what it costs that the
-processes take turns on the cores, each finding the caches full of the others'.
+server's parts take in one process that does nothing else. The rest of theirs is messages, and that
+processes take turns on the cores; which of the two is not told apart.
 
 Medians of ``RUNS`` runs of the command, or of ``PAIRS``. The plain loop on the same tasks is the
 floor. Without computing it is timed as the difference of a long and a short job, since building the
