@@ -89,7 +89,9 @@ class Bench:
     def show_shares(self) -> None:
         """Print the processor time of a task with a barrier after it, by role."""
         few, many = NO_WORK_TASKS, 3 * NO_WORK_TASKS
-        short, long = (self.command(no_work(n, 1), devices=DEVICES)[0] for n in (few, many))
+        short, long = (
+            self.command(no_work(n, 1), devices=DEVICES, engine="local")[0] for n in (few, many)
+        )
         shares = shares_ms(short, long, many - few)
         named = ", ".join(f"{role} {value:.2f}" for role, value in shares.items())
         total_ms, cores = sum(shares.values()), len(os.sched_getaffinity(0))
