@@ -128,6 +128,6 @@ def test_help_loads_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("module", ["check", "calibrate", "controller", "plain_port"])
 def test_what_only_starts_processes_that_train_does_not_load_torch(module: str) -> None:
-    """It would take a second of each start, and 150 MB beside what the zygote shares."""
+    """It would lengthen each start, and hold memory beside what the zygote shares."""
     program = f"import sys, warren.live.{module}\nsys.exit('torch' in sys.modules)"
     assert not subprocess.run([sys.executable, "-c", program]).returncode

@@ -37,7 +37,7 @@ class Outputs:
     def close(self) -> None:
         """Close the metrics files; the next row opens its own again."""
         for job in list(self._files):
-            os.close(self._files.pop(job))
+            self._close(job)
 
     @property
     def run_log(self) -> Path:

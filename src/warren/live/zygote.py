@@ -240,7 +240,7 @@ def _warm_up(preload: Sequence[str]) -> str:
     """Load the libraries and run one step, so that children find everything in memory."""
     from warren.live.training import numerics
 
-    gc.disable()  # all that is loaded stays: looking for garbage among it would take a third longer
+    gc.disable()  # all that is loaded stays: looking for garbage among it takes time
     numerics.pin()
     for name in preload:
         with contextlib.suppress(ImportError):

@@ -94,6 +94,8 @@ def expected_bps(rates_H: Sequence[float], flows: Flows) -> float:
 def measure(bed: Bed, tell: Callable[[int, int, Measured], None]) -> list[Measured]:
     """Measure every link of a testbed that is up, one after the other.
 
+    One that is off is measured up to twice more, and the last time counts.
+
     ``tell`` gets (so many are done, of so many, the last one).
 
     Raises
