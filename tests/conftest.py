@@ -9,6 +9,7 @@ from pathlib import Path
 import processes
 import pytest
 from hypothesis import HealthCheck, settings
+from warm_zygote import WarmZygote, start_cold
 
 settings.register_profile(
     "warren",
@@ -44,13 +45,37 @@ def _own_history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["WARREN_HISTORY"] = before
 
 
+@pytest.fixture(scope="session")
+def warm_zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmZygote]:
+    """What the zygotes of runs in this process are forked from."""
+    processes.adopt_orphans()
+    warm = WarmZygote(tmp_path_factory.mktemp("warm"))
+    yield warm
+    warm.close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _zygotes_are_warm(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The runs of a live file, in this process, do not load PyTorch each for itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        if processes.are_started_by(request.path):
+            warm = request.getfixturevalue("warm_zygote")
+            patch.setattr("warren.live.fleet._start_zygote", warm.start)
+        yield
+
+
+@pytest.fixture
+def cold_zygotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in this process load their libraries as those of users do."""
+    monkeypatch.setattr("warren.live.fleet._start_zygote", start_cold)
+
+
 @pytest.fixture(autouse=True)
 def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test marked ``live`` fails when a process it started outlives it."""
     if request.node.get_closest_marker("live") is None:
         yield
         return
-    processes.adopt_orphans()
     before = processes.descendants(os.getpid())
     yield
     left = processes.wait_until_gone(before, timeout_s=5.0)

@@ -76,6 +76,7 @@ def test_a_zygote_that_is_killed_while_it_starts_is_told_with_how(
     )
 
 
+@pytest.mark.usefixtures("cold_zygotes")
 def test_a_zygote_that_cannot_load_a_library_is_told_with_its_last_lines(
     warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,10 +7,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import msgspec
 
@@ -70,11 +70,8 @@ class Fleet:
             self.pipes = tuple(Pipe(mine) for mine, _ in pairs)
             theirs = [ends.enter_context(end).fileno() for _, end in pairs]
             hosts = list(zip(theirs, homes.places_H, strict=True))
-            self._zygote = subprocess.Popen(
+            self._zygote = _start_zygote(
                 [
-                    sys.executable,
-                    "-m",
-                    "warren.live.zygote",
                     msgspec.json.encode(hosts).decode(),
                     str(guard_fd),
                     str(folder),
@@ -82,12 +79,9 @@ class Fleet:
                     str(log_bytes),
                     *preload,
                 ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=clean_environment(os.environ) | self._mark | own,
-                pass_fds=[fd for fd in (*theirs, guard_fd) if fd >= 0],
-                start_new_session=True,
+                clean_environment(os.environ) | self._mark | own,
+                output,
+                [fd for fd in (*theirs, guard_fd) if fd >= 0],
             )
 
     @property
@@ -199,6 +193,21 @@ class Fleet:
             file.seek(max(self._log_from, file.seek(0, os.SEEK_END) - _CHARS * _LINES))
             return file.read().decode(errors="replace")
         return ""
+
+
+def _start_zygote(
+    arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes], fds: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start the process, in a session of its own, that ``live.zygote`` describes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "warren.live.zygote", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=environment,
+        pass_fds=fds,
+        start_new_session=True,
+    )
 
 
 class Guard:
