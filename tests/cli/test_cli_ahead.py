@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -71,6 +72,32 @@ def test_a_process_that_fails_is_replaced_by_this_one(monkeypatch: pytest.Monkey
     with bound_ahead(RUN, COSTS, "sim") as solve:
         assert solve(ASKED) == bound_of(ASKED)
     assert no_process_is_left()
+
+
+LOADED_BY_COPIES = """
+import sys
+from test_cli_ahead import ASKED, COSTS, RUN, ahead, bound_ahead, bound_of
+from warren.report.record import Bound
+
+def loaded(columns):
+    before = len(sys.modules)
+    bound_of(columns)
+    return Bound(weighted_jct_s=len(sys.modules) - before, makespan_s=None)
+
+ahead.bound_of = loaded
+for _ in range(3):
+    with bound_ahead(RUN, COSTS, "sim") as solve:
+        print(solve(ASKED).weighted_jct_s)
+"""
+
+
+def test_only_the_first_process_of_many_simulations_loads_what_solves() -> None:
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", LOADED_BY_COPIES]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
+    first, *others = map(int, done.stdout.split())
+    assert first > 100
+    assert others == [0, 0]
 
 
 def test_a_run_that_breaks_off_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 The bound does not depend on the schedule, and takes as long as many a simulation. The process is a
 copy of this one, and ends as soon as it has answered or is not needed. Where there is no second
 core for it, or it does not answer, the bound is computed when it is asked for.
+
+The first loads what solves, while this process goes on. Before a second one, this process loads it,
+once: else each of many simulations would.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import cache
+from itertools import count
 from typing import Final, NoReturn
 
 import numpy as np
@@ -25,6 +30,19 @@ from warren.report.record import Bound
 
 _PIECE_BYTES: Final = 4096
 """More than an answer takes."""
+_times: Final = count()
+_SMALL: Final = {
+    "arrival_ns_J": np.zeros(2, dtype=np.int64),
+    "weight_J": np.ones(2),
+    "scale_J": np.ones(2, dtype=np.int64),
+    "rounds_J": np.ones(2, dtype=np.int64),
+    "comp_ns_JT": np.array([[1, 3], [2, 1]]),
+    "sync_ns_JT": np.ones((2, 2), dtype=np.int64),
+    "fits_JT": np.ones((2, 2), dtype=np.bool_),
+    "type_D": np.arange(2),
+    "gang_J": np.zeros(2, dtype=np.bool_),
+}
+"""Two tasks that may run on two types: less than that asks for less than what is loaded."""
 
 
 @contextmanager
@@ -38,6 +56,8 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
         yield bound_of
         return
     columns = packed(columns_of(run, costs, np.array(rounds, dtype=np.int64)))
+    if next(_times):
+        _load()
     with ExitStack() as stack:
         solve: Solve = bound_of
         with suppress(OSError), held():  # no more processes: it is solved here
@@ -45,6 +65,14 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
             stack.callback(_end, child, answer)
             solve = _asking(columns, answer)
         yield solve
+
+
+@cache
+def _load() -> None:
+    """Load what solves, with all that it loads when it is first used."""
+    from warren.solve.bounds import lower_bounds
+
+    lower_bounds(**_SMALL)
 
 
 def _asking(columns: Columns, answer: int) -> Solve:
