@@ -8,6 +8,7 @@ import ast
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -87,8 +88,13 @@ def _files_of(folder: Path, module: str) -> Iterator[str]:
             return
 
 
-def _imported(text: bytes, path: PurePosixPath) -> Iterator[str]:
+@lru_cache(maxsize=1024)
+def _imported(text: bytes, path: PurePosixPath) -> tuple[str, ...]:
     """Dotted names of modules that a file may import; also what only may be a module."""
+    return tuple(_modules_in(text, path))
+
+
+def _modules_in(text: bytes, path: PurePosixPath) -> Iterator[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
