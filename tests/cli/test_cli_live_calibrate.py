@@ -48,9 +48,11 @@ def test_phases_come_to_rest_and_give_tasks_and_processor_times(tmp_path: Path) 
         Phase(name="moved", jobs=of_kind["ring"][:1], devices=2, rounds=2, turning=True),
     ]
     begun: list[int] = []
-    samples, numerics = run_phases(run, phases, begun.append, str(tmp_path / "out"))
+    samples, numerics, built_ns = run_phases(run, phases, begun.append, str(tmp_path / "out"))
     assert begun == [1, 2, 3, 4, 5]
     assert "torch" in numerics
+    assert {*small, *steady} <= built_ns.keys()
+    assert all(10**6 < took_ns < 10**10 for took_ns in built_ns.values())
     assert [len(one.tasks) for one in samples] == [2 * (len(small) + 4), 10 * len(small), 10, 8, 4]
     ranks = sorted((task.round, task.shards, task.device) for task in samples.pop().tasks)
     assert ranks == [(0, (0,), 0), (0, (1,), 1), (1, (0,), 1), (1, (1,), 0)]
@@ -117,6 +119,7 @@ def test_rows_of_a_run_are_measured_once_and_then_stand_in_its_profiles(
     assert rows["measured:a"]["model"] > 0
     assert 1e-5 < rows["measured:a"]["overhead"]["CPU"] < 0.1
     assert 0 <= rows["measured:a"]["switch"]["CPU"] == rows["measured:b"]["switch"]["CPU"] < 0.1
+    assert 1e-3 < rows["measured:a"]["build"]["CPU"] < 2
     with_rows = "profiles=rows.yaml"
     drop = "workload.jobs=two.yaml"
     (tmp_path / "in" / "two.yaml").write_text("\n".join(JOBS.splitlines()[:2]))

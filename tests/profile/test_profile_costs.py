@@ -194,6 +194,13 @@ def test_measured_processor_time_stands_beside_its_row_and_is_unknown_elsewhere(
     assert costs.overhead_ns_JT.tolist() == [[-1, -1], [-1, 2_000_000]]
 
 
+def test_what_an_app_takes_to_be_built_stands_beside_its_row_and_is_nothing_elsewhere() -> None:
+    row = replace(MINE, model="timed", build_s={"T4": 0.25})
+    costs = cost_table(run_of({"model": "mine"}, {"model": "timed"}, rows=(MINE, row)))
+    assert costs.build_ns_JT is not None
+    assert costs.build_ns_JT.tolist() == [[0, 0], [0, 250_000_000]]
+
+
 def test_a_measured_switch_stands_beside_its_row_and_is_nothing_elsewhere() -> None:
     row = replace(MINE, model="timed", switch_s={"T4": 0.002})
     costs = cost_table(run_of({"model": "mine"}, {"model": "timed"}, rows=(MINE, row)))

@@ -56,6 +56,22 @@ def test_ranks_that_start_at_one_instant_share_the_cores() -> None:
     assert found == pytest.approx([6 + 1.03, 6 + three_s, 9 + 1.01])
 
 
+def test_a_rank_takes_a_core_for_as_long_as_its_app_takes_to_be_built() -> None:
+    """Three rings at once: 2 (0.5 + 1) + 2 (0.5 + 3) + (0.5 + 4) = 14.5 s of two cores."""
+    one = starting(world([2, 2], [(0, 2, 1), (0, 2, 1), (20 * S, 1, 1)]), 0, 0.5)
+    built = replace(one.costs, build_ns_JT=np.array([[S], [3 * S], [4 * S]]))
+    rows = gang(0, [0, 1], 1) + gang(1, [2, 3], 1) + gang(2, [0], 1)
+    found = ends_s(World(one.run, built), rows)
+    assert found == pytest.approx([7.25 + 1.03, 7.25 + 1.03, 20 + 1.01])
+
+
+def test_no_rank_is_there_before_its_own_app_is_built() -> None:
+    """Of two cores one is idle."""
+    one = starting(world([1], [(0, 1, 1)]), 0, 0.5)
+    built = replace(one.costs, build_ns_JT=np.array([[4 * S]]))
+    assert ends_s(World(one.run, built), gang(0, [0], 1)) == pytest.approx([4.5 + 1.01])
+
+
 def test_a_gang_starts_while_its_devices_are_busy_or_its_job_has_not_arrived() -> None:
     one = world([1, 1], [(0, 2, 4), (0, 2, 1), (30 * S, 2, 1)])
     rows = gang(0, [0, 1], 4) + gang(1, [0, 1], 1) + gang(2, [0, 1], 1)

@@ -85,6 +85,7 @@ PROFILES = st.dictionaries(
             "source": st.dictionaries(LINES, TEXT),
             "sync": st.dictionaries(LINES, SECONDS, max_size=3),
             "overhead": st.dictionaries(LINES, SECONDS, max_size=3),
+            "build": st.dictionaries(LINES, SECONDS, max_size=3),
         },
     ),
     max_size=3,

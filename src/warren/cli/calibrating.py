@@ -74,7 +74,7 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
             progress(1 + phase // count, REPEATS + 1)
 
     with Scratch("warren-calibrate-") as above:
-        samples, numerics = run_phases(run, every, begun, f"{above}/run")
+        samples, numerics, _ = run_phases(run, every, begun, f"{above}/run")
     repeats = [
         _repeat(samples[at : at + count], machine.step_bytes_per_s())
         for at in range(count, len(every), count)  # the first repeat warms up

@@ -11,7 +11,8 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from statistics import fmean
+from typing import ClassVar, Final, NamedTuple
 
 from warren.cli.output import OutputDir
 from warren.core.loop import Core
@@ -171,6 +172,7 @@ class _Watch:
     progress: Callable[[int], None]
     samples: list[Sample] = field(default_factory=list)
     rounds: int = 0
+    first: ProcessorTimes | None = None
     before: ProcessorTimes | None = None
 
     def __call__(self, state: State, events: tuple[AnyEvent, ...]) -> None:
@@ -201,15 +203,24 @@ class _Watch:
         if self.samples and self.before is not None:
             self.samples[-1].own_ns = now.own_ns - self.before.own_ns
             self.samples[-1].trainers_ns = now.trainers_ns - self.before.trainers_ns
-        self.before = now
+        self.first, self.before = self.first or now, now
         if len(self.samples) == len(self.phases):
             raise _Done
 
 
-def run_phases(
-    run: Run, phases: Sequence[Phase], progress: Callable[[int], None], out: str
-) -> tuple[list[Sample], str]:
-    """Run all phases on the real engine; beside them the numerics class of its processes.
+class Ran(NamedTuple):
+    """What phases gave, the numerics class of the run's processes, and what these took before.
+
+    ``built_ns``: by job, the mean processor time of its trainers before the first phase.
+    """
+
+    samples: list[Sample]
+    numerics: str
+    built_ns: dict[int, float]
+
+
+def run_phases(run: Run, phases: Sequence[Phase], progress: Callable[[int], None], out: str) -> Ran:
+    """Run all phases on the real engine.
 
     ``progress`` is called with the number of each phase that begins, from 1. ``out`` is a new
     folder for what the run writes.
@@ -239,4 +250,9 @@ def run_phases(
         with contextlib.suppress(_Done):
             core.execute()
         folder.keep()
-        return watch.samples, port.numerics
+        assert watch.first is not None, "it rests before the first phase"
+        of_jobs: dict[int, list[int]] = {}
+        for job, took_ns in watch.first.of_trainers_ns:
+            of_jobs.setdefault(job, []).append(took_ns)
+        built_ns = {job: fmean(times_ns) for job, times_ns in of_jobs.items()}
+        return Ran(watch.samples, port.numerics, built_ns)

@@ -37,7 +37,8 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     gives means, since a job's time is the sum of its tasks', and the median of the passes leaves
     out one that was disturbed. In each pass all jobs also take turns, and what the first task of a
     turn takes longer than the others is the time of a switch: one for all, since single tasks vary
-    by more. ``machine`` goes into the rows. Times are the run's: with emulation real seconds become
+    by more. What its trainer has taken of a processor before the first pass is the time to build
+    the app. ``machine`` goes into the rows. Times are the run's: with emulation real seconds become
     cluster seconds.
 
     Raises
@@ -67,7 +68,7 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     with Scratch("warren-measure-") as above:
         try:
             phases = [*once, *passes * a_pass, *once]
-            samples, _ = run_phases(by_itself, phases, lambda _: None, f"{above}/run")
+            samples, _, built_ns = run_phases(by_itself, phases, lambda _: None, f"{above}/run")
         except PhaseFailed as error:
             raise SpecError(failed_while_measured(run, jobs[error.job], error.reason)) from None
         sizes = [model_bytes(f"{above}/run", copy) for copy in copies]
@@ -78,7 +79,11 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
         _row(run, job, scales[at], sizes[at], kept[at :: len(a_pass)], how)
         for at, job in enumerate(jobs)
     )
-    return tuple(_with_switch(run, row, switch_ns) for row in rows)
+    built = (
+        replace(row, build_s=dict.fromkeys(row.comp_s, built_ns[at] / _second_ns(run)))
+        for at, row in enumerate(rows)
+    )
+    return tuple(_with_switch(run, row, switch_ns) for row in built)
 
 
 def _phase(job: int, rounds: int) -> Phase:

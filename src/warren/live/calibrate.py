@@ -23,22 +23,28 @@ _LOOK_S: Final = 0.3
 class ProcessorTimes:
     """Nanoseconds on a core since their start: Warren's own processes, and trainers (user code).
 
-    Its own are the controller (this process), executors and servers.
+    Its own are the controller (this process), executors and servers. ``of_trainers_ns``: of each
+    living trainer but those that verify, with its job.
     """
 
     own_ns: int
     trainers_ns: int
+    of_trainers_ns: tuple[tuple[int, int], ...]
 
 
 def processor_times(port: BasePort) -> ProcessorTimes:
     """The processor times of the processes of a run so far."""
     own_ns, trainers_ns = time.process_time_ns(), 0
+    each: list[tuple[int, int]] = []
     for pid, role in port.processes().items():
+        on_core_ns = _on_core_ns(pid)
         if isinstance(role, TrainerRole):
-            trainers_ns += _on_core_ns(pid)
+            trainers_ns += on_core_ns
+            if not role.verifies:
+                each.append((role.job.index, on_core_ns))
         else:
-            own_ns += _on_core_ns(pid)
-    return ProcessorTimes(own_ns, trainers_ns)
+            own_ns += on_core_ns
+    return ProcessorTimes(own_ns, trainers_ns, tuple(each))
 
 
 def _on_core_ns(pid: int) -> int:

@@ -21,7 +21,8 @@ class ProfileRow:
     ``comp_s`` is T^c in seconds at batch ``batch``; ``sync_s`` is T^s (push, combine, pull of
     the next version) where it was stated, else it follows from ``model_bytes`` and the NIC.
     ``overhead_s``: measured processor time of Warren's own processes beside such a task;
-    ``switch_s``: what it takes longer after a task of another job.
+    ``switch_s``: what it takes longer after a task of another job; ``build_s``: processor time
+    that a process of the job takes before its first task, for its model, its data and a rehearsal.
     ``source`` says, figure by figure, where a number comes from or how it was assumed.
     """
 
@@ -34,6 +35,7 @@ class ProfileRow:
     source: Mapping[str, str]
     overhead_s: Mapping[str, float] = field(default_factory=dict)
     switch_s: Mapping[str, float] = field(default_factory=dict)
+    build_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class CostTable:
     Warren's own processes beside a task, -1 where it was not measured; None: nowhere.
     ``switch_ns_JT``: what a device spends before a task of the job if its last task was another
     job's (``warren.cost.switch``); None: nothing. ``turn_ns_JT``: how much longer such a task of a
-    live run computes, as it was measured; None: that was not.
+    live run computes, as it was measured; None: that was not. ``build_ns_JT``: processor time of
+    a process of the job before its first task; None: not known.
     """
 
     comp_ns_JT: IntArray
@@ -56,6 +59,7 @@ class CostTable:
     overhead_ns_JT: IntArray | None = None
     switch_ns_JT: IntArray | None = None
     turn_ns_JT: IntArray | None = None
+    build_ns_JT: IntArray | None = None
 
     def __post_init__(self) -> None:
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):

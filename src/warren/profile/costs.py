@@ -121,6 +121,7 @@ def _table(
     refused: dict[str, list[Job]] = {}
     overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
     turn_ns_JT = np.zeros(shape, dtype=np.int64)
+    build_ns_JT = turn_ns_JT.copy()
     seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
     for job in jobs:
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
@@ -141,6 +142,7 @@ def _table(
             if overhead_s is not None:
                 overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
             turn_ns_JT[job.index, column] = seconds_to_ns(row.switch_s.get(types[column].name, 0.0))
+            build_ns_JT[job.index, column] = seconds_to_ns(row.build_s.get(types[column].name, 0.0))
     if refused:
         raise SpecError(_told(refused, run.name, what))
     return CostTable(
@@ -150,6 +152,7 @@ def _table(
         model_bytes_J=model_bytes_J,
         overhead_ns_JT=overhead_ns_JT,
         turn_ns_JT=turn_ns_JT,
+        build_ns_JT=build_ns_JT,
     )
 
 

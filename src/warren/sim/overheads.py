@@ -53,6 +53,7 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
         fits_JT=costs.fits_JT,
         model_bytes_J=costs.model_bytes_J,
         overhead_ns_JT=costs.overhead_ns_JT,
+        build_ns_JT=costs.build_ns_JT,
     )
 
 

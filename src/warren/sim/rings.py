@@ -82,7 +82,7 @@ class RingPort(SimPort):
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
         self._forming: dict[int, list[Assignment]] = {}
         self._gangs: dict[int, Gang] = {}
-        self._starts = GangStarts(run) if run.cluster.delays_gangs else None
+        self._starts = GangStarts(run, costs) if run.cluster.delays_gangs else None
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order; see ``SimPort``."""

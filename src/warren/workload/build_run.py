@@ -22,6 +22,7 @@ def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
             source=spec.source,
             overhead_s=spec.overhead,
             switch_s=spec.switch,
+            build_s=spec.build,
         )
         for name, spec in specs.items()
     )

@@ -175,6 +175,7 @@ def _profile(row: ProfileRow) -> dict[str, Any]:
             "sync": dict(row.sync_s),
             "overhead": dict(row.overhead_s) or None,
             "switch": dict(row.switch_s) or None,
+            "build": dict(row.build_s) or None,
             "source": dict(row.source),
         }
     )

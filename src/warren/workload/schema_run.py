@@ -61,6 +61,10 @@ class ProfileSpec(Spec):
         default_factory=dict,
         description="What a task takes longer after one of another job, live, by device type.",
     )
+    build: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="Processor time of a process before its first task, live, by device type.",
+    )
     source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
 
 
