@@ -5,8 +5,9 @@ bytes really pass the links. Under each policy every job has the parameters of `
 and a simulation with the calibrated network (``rings/network.yaml``) and with what gangs take to
 start (``rings/machine.yaml``) predicts the JCTs.
 
-*fresh-1* to *fresh-10*: sets drawn by these seeds (``_mixed_sets.py``), not selected; trials while
-the program was written had seeds above 100. Mean error of all at most 5 %, none above 10 %.
+*fresh-11* to *fresh-20*: sets drawn by these seeds (``_mixed_sets.py``), not selected; trials
+while the program was written had seeds above 100. Mean error of all at most 5 %, none above 10 %.
+Those of seeds 1 to 10 came before them, and runs of them were looked at.
 *ties*: the first set there was, ``rings/mixed-ties.yaml``, where half a second decides which ring
 shares links with which; at most 10 %. *testbed*: ``rings/mixed.yaml``, redrawn after that one had
 missed, until small delays moved simulated JCTs little; at most 10 %. *one host*: its jobs with all
@@ -49,7 +50,7 @@ JUDGED: Final = "contention"
 """The network that the cluster file names; the other stands beside it."""
 LIMIT_PCT: Final = 10.0
 MEAN_LIMIT_PCT: Final = 5.0
-SETS: Final = tuple(range(1, 11))
+SETS: Final = tuple(range(11, 21))
 SEED: Final = 1
 
 Row = dict[str, Any]
@@ -72,8 +73,7 @@ def main() -> None:
 
 def too_much(parts: dict[str, Any]) -> str:
     """That the fresh sets' mean error is above its limit; empty if it is not."""
-    fresh_rows = (part["rows"] for name, part in parts.items() if name.startswith("fresh-"))
-    rows = [row for rows in fresh_rows for row in rows]
+    rows = [row for seed in SETS for row in parts.get(f"fresh-{seed}", {"rows": []})["rows"]]
     found = [row["mean_error_pct"] for row in rows if row["network"] == JUDGED]
     mean = sum(found) / max(1, len(found))
     return f"fresh sets: {mean:.2f} % JCT error in the mean" if mean > MEAN_LIMIT_PCT else ""
