@@ -31,9 +31,9 @@ def ring_mixed(result: Mapping[str, Any]) -> str:
         "(`experiments/rings/network.yaml`) and what gangs take to start "
         "(`experiments/rings/machine.yaml`, `profiles.yaml`); results made before starts were "
         "charged have no split of the error. *Of times*: its mean where the simulator is given "
-        "the live run's decisions. *Of decisions*: by how much, in percent of the live JCT, the simulator's own "
-        "decisions move its JCTs; the two may cancel. A plan (`braid`) is the same in both "
-        "worlds.\n\n" + _fresh(parts) + _first(parts) + _redrawn(parts)
+        "the live run's decisions. *Of decisions*: by how much, in percent of the live JCT, the "
+        "simulator's own decisions move its JCTs; the two may cancel. A plan (`braid`) is the same "
+        "in both worlds.\n\n" + _fresh(parts) + _first(parts) + _redrawn(parts)
     )
 
 
