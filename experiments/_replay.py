@@ -93,7 +93,8 @@ def made_by(journal: bytes) -> AnyPolicy:
         if isinstance(record, Step) and record.assign:
             heard = {key(event) for event in record.events if isinstance(event, HEARD)}
             within = {one for one in heard if one[0] == "passed" and one not in barriers}
-            steps.append(Made(frozenset(heard - within), record.assign))
+            there = {key(JobArrived(0, one.job)) for one in record.assign}
+            steps.append(Made(frozenset(heard - within | there), record.assign))
             barriers |= {("passed", one.job, one.round + one.rounds) for one in record.assign}
     return Replayed(steps)
 

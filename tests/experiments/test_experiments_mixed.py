@@ -61,6 +61,18 @@ def test_with_the_decisions_of_a_run_the_simulator_gives_its_times(
     assert off["moved_pct"] > 0
 
 
+@pytest.mark.parametrize("seed", [101, 102, 103])
+def test_no_job_is_placed_before_it_arrives_where_devices_are_free_much_sooner(
+    seed: int, tmp_path: Path
+) -> None:
+    slower, path = written(seed, tmp_path, "1500 ms"), written(seed, tmp_path)
+    warren.simulate(slower, place="fifo", out=str(tmp_path / "live"))
+    run = run_of(path, "fifo", ())
+    ends_ns = _replay.replayed_ns_J(run, tmp_path / "live")
+    jobs = zip(ends_ns, run.workload.jobs, strict=True)
+    assert all(end_ns > job.arrival_ns for end_ns, job in jobs)
+
+
 def test_starts_of_gangs_are_in_what_predicts_the_fresh_sets(tmp_path: Path) -> None:
     path = written(1, tmp_path)
     assert run_of(path, "fifo", ()).cluster.delays_gangs
