@@ -13,7 +13,8 @@ from cli_runs import CHECKOUT, Warren, write_run
 from warren.cli import calibrating
 from warren.cli.files import read
 from warren.cli.phases import Phase, run_phases
-from warren.cli.rows import switch_time_ns
+from warren.cli.rows import switch_time_ns, with_build
+from warren.model.costs import ProfileRow
 from warren.model.events import TasksDone
 from warren.profile.table import BATCHES
 from warren.workload.load import load_cluster, load_run
@@ -141,6 +142,16 @@ def test_rows_of_a_run_are_measured_once_and_then_stand_in_its_profiles(
     assert warren("simulate", path, *options).code == 0
     checked = warren("report", folder, "--check")
     assert checked.code == 0, checked.out
+
+
+def test_a_trainer_that_was_not_there_leaves_its_row_without_a_time_to_build(tiny: str) -> None:
+    run = load_run(tiny, read, {}, BATCHES)
+    row = ProfileRow(
+        model="m", batch=1, model_bytes=1, memory_bytes=0, comp_s={"CPU": 1.0}, sync_s={}, source={}
+    )
+    assert with_build(run, row, None) == row
+    assert run.cluster.emulate is not None  # rows are in the cluster's seconds
+    assert with_build(run, row, 5e8).build_s == {"CPU": 0.5 / run.cluster.emulate.time_scale}
 
 
 def done(job: int, start_ns: int, busy_ns: int) -> TasksDone:

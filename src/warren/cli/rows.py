@@ -79,10 +79,7 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
         _row(run, job, scales[at], sizes[at], kept[at :: len(a_pass)], how)
         for at, job in enumerate(jobs)
     )
-    built = (
-        replace(row, build_s=dict.fromkeys(row.comp_s, built_ns[at] / _second_ns(run)))
-        for at, row in enumerate(rows)
-    )
+    built = (with_build(run, row, built_ns.get(at)) for at, row in enumerate(rows))
     return tuple(_with_switch(run, row, switch_ns) for row in built)
 
 
@@ -109,6 +106,13 @@ def _row(
         overhead_s=dict.fromkeys(types, own_ns / unit_ns),
         source={"all": f"median of {len(samples)} means, {how}; tasks vary by {varied:.0%}"},
     )
+
+
+def with_build(run: Run, row: ProfileRow, build_ns: float | None) -> ProfileRow:
+    """The row with what was measured; None: for want of memory no trainer was there to look at."""
+    if build_ns is None:
+        return row
+    return replace(row, build_s=dict.fromkeys(row.comp_s, build_ns / _second_ns(run)))
 
 
 def _with_switch(run: Run, row: ProfileRow, switch_ns: float | None) -> ProfileRow:
