@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from _evidence_live import table
+from _mixed_sets import FRESH
 
 _NONE: Final[Mapping[str, Any]] = {"rows": []}
 _NOT_MADE: Final = "not yet made"
 _LATER: Final = f"{_NOT_MADE.capitalize()}."
 _JUDGED: Final = "contention"
-_SETS: Final = tuple(range(11, 21))
 _MEAN_PCT: Final = 5
 _MOST_PCT: Final = 10
 _HEAD: Final = ["set", "policy", "simulated network", "with plain's bits", "tasks that overran",
@@ -40,18 +40,18 @@ def ring_mixed(result: Mapping[str, Any]) -> str:
 def _fresh(parts: Mapping[str, Any]) -> str:
     seeds = sorted(int(one[6:]) for one in parts if one.startswith("fresh-"))
     text = (
-        f"*Fresh sets*, drawn by the seeds {_SETS[0]} to {_SETS[-1]} when program and model were "
+        f"*Fresh sets*, drawn by the seeds {FRESH[0]} to {FRESH[-1]} when program and model were "
         f"settled, and not selected. Limits of the error: {_MEAN_PCT} % in the mean of all, "
         f"{_MOST_PCT} % for each.\n\n"
     )
-    before = _sets(parts, [seed for seed in seeds if seed not in _SETS])
+    before = _sets(parts, [seed for seed in seeds if seed not in FRESH])
     if before:
         before = (
             "\n\n*Sets that were fresh*, drawn by the seeds 1 to 10. They showed that most "
             "simulated JCTs were too short; runs of two of them were looked at, and what an app "
             "takes to be built was charged. These are their figures from before that.\n\n" + before
         )
-    return text + (_sets(parts, [seed for seed in seeds if seed in _SETS]) or _LATER) + before
+    return text + (_sets(parts, [seed for seed in seeds if seed in FRESH]) or _LATER) + before
 
 
 def _sets(parts: Mapping[str, Any], seeds: Sequence[int]) -> str:
@@ -69,7 +69,7 @@ def _verdict(rows: Sequence[Row], sets: int) -> str:
     mean, most = sum(errors) / len(errors), max(errors)
     short = sum(row["bias_pct"] < 0 for row in rows)
     kept = "within" if mean <= _MEAN_PCT and most <= _MOST_PCT else "not within"
-    all_ = len(_SETS)
+    all_ = len(FRESH)
     missing = "" if sets == all_ else f" Of {all_} sets {all_ - sets} are {_NOT_MADE}."
     return (
         f"With `{_JUDGED}`, which the cluster file names: {mean:.2f} % in the mean, {most:.2f} % "

@@ -33,7 +33,7 @@ import _common
 import _disturb
 import _replay
 import yaml
-from _mixed_sets import RINGS, drawn
+from _mixed_sets import FRESH, RINGS, drawn
 from _parts import Make, ask, make_parts
 
 from warren.cli.commands.inputs import run_of
@@ -50,7 +50,6 @@ JUDGED: Final = "contention"
 """The network that the cluster file names; the other stands beside it."""
 LIMIT_PCT: Final = 10.0
 MEAN_LIMIT_PCT: Final = 5.0
-SETS: Final = tuple(range(11, 21))
 SEED: Final = 1
 
 Row = dict[str, Any]
@@ -58,7 +57,7 @@ Row = dict[str, Any]
 
 def main() -> None:
     """Make the parts asked for, save, and stop with an error where a limit is missed."""
-    make: dict[str, Make] = {f"fresh-{seed}": partial(fresh, seed) for seed in SETS}
+    make: dict[str, Make] = {f"fresh-{seed}": partial(fresh, seed) for seed in FRESH}
     make |= {"ties": with_ties, "testbed": on_testbed, "one host": on_one_host}
     parts = make_parts(
         "ring_mixed", ask(__doc__, list(make)), make, seed=SEED,
@@ -73,7 +72,7 @@ def main() -> None:
 
 def too_much(parts: dict[str, Any]) -> str:
     """That the fresh sets' mean error is above its limit; empty if it is not."""
-    rows = [row for seed in SETS for row in parts.get(f"fresh-{seed}", {"rows": []})["rows"]]
+    rows = [row for seed in FRESH for row in parts.get(f"fresh-{seed}", {"rows": []})["rows"]]
     found = [row["mean_error_pct"] for row in rows if row["network"] == JUDGED]
     mean = sum(found) / max(1, len(found))
     return f"fresh sets: {mean:.2f} % JCT error in the mean" if mean > MEAN_LIMIT_PCT else ""

@@ -52,6 +52,12 @@ def descendants(root: int) -> frozenset[Process]:
     return frozenset(process for process in living if process is not None)
 
 
+def children(parent: int) -> frozenset[int]:
+    """The processes whose parent this is, also the dead that nobody has waited for."""
+    table = filter(None, map(_read, _pids()))
+    return frozenset(pid for pid, (above, _) in table if above == parent)
+
+
 def wait_until_gone(before: Set[Process], timeout_s: float) -> list[Process]:
     """The processes below this one that were not there ``before``, after up to ``timeout_s``."""
     deadline = time.monotonic() + timeout_s

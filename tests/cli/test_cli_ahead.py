@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from warren.report.record import Bound
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
+from processes import children
 
 RUN, COSTS = worlds.random_world(3)
 ROUNDS_J = np.array([job.rounds for job in RUN.workload.jobs])
@@ -28,21 +28,10 @@ HERE = os.getpid()
 BEFORE: set[int] = set()
 
 
-def children() -> set[int]:
-    """The processes whose parent is this one; other tests may have left theirs."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == HERE:
-                    found.add(int(entry.name))
-    return found
-
-
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     BEFORE.clear()
-    BEFORE.update(children())
+    BEFORE.update(children(HERE))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
 
@@ -54,7 +43,7 @@ def refuse_here(columns: Columns) -> Bound:
 
 def no_process_is_left() -> bool:
     """Whether this process has no child that it did not have before, not even one that ended."""
-    return children() <= BEFORE
+    return children(HERE) <= BEFORE
 
 
 def test_the_answer_is_the_bound_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _common
 import _replay
 import _without_contention
-import ring_mixed
 import sjf_bco_figures
-from _mixed_sets import drawn
+from _mixed_sets import FRESH, drawn
 
 
 def written(seed: int, folder: Path, comp: str = "") -> str:
@@ -36,7 +35,7 @@ def written(seed: int, folder: Path, comp: str = "") -> str:
 
 def test_a_seed_draws_one_set_and_every_fresh_one_is_a_run(tmp_path: Path) -> None:
     assert drawn(3) == drawn(3) != drawn(4)
-    for seed in ring_mixed.SETS:
+    for seed in FRESH:
         found = warren.simulate(written(seed, tmp_path), place="fifo")
         assert [job.row["status"] for job in found.jobs.values()] == ["finished"] * 10
         # Ten sets, two policies: a run has to be over in a minute.
