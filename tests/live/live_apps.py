@@ -38,6 +38,14 @@ class Tiny(TorchApp):
         return {"mse": float(nn.functional.mse_loss(model(x), y))}
 
 
+class Slow(Tiny):
+    build_s: float = 0.0
+
+    def model(self):
+        time.sleep(self.build_s)
+        return super().model()
+
+
 class Raises(Tiny):
     calls = 0
     scratch = ("self.calls",)

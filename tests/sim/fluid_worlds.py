@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -52,10 +53,13 @@ def max_min(capacity: list[Fraction], crossed: dict[int, set[int]]) -> dict[int,
     return rates
 
 
-def step_by_step(one: World, rows: Rows, there_ns: int = 0) -> list[float]:
+def step_by_step(
+    one: World, rows: Rows, there_ns: Callable[[int, int], int] = lambda job, now: 0
+) -> list[float]:
     """When each ring ends, in exact fractions of a second: every phase of every round by itself.
 
-    ``there_ns``: no first COMP, which is padded, ends before.
+    ``there_ns``: of a job whose devices have come to it now; its first COMP, which is padded, ends
+    no sooner. Asked in order of time.
     """
     cluster, jobs = one.run.cluster, one.run.workload.jobs
     nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
@@ -89,7 +93,8 @@ def step_by_step(one: World, rows: Rows, there_ns: int = 0) -> list[float]:
                 if left[job] and arrival[job] <= now and free and job not in until | bytes_left:
                     first = left[job] == jobs[job].rounds
                     comp = Fraction(int(one.costs.comp_ns_JT[job, 0]), S)
-                    late = max(Fraction(0), Fraction(there_ns, S) - now - comp) if first else 0
+                    there = Fraction(there_ns(job, round(now * S)), S) if first else now
+                    late = max(Fraction(0), there - now - comp)
                     until[job], again = now + wait[job] + late, True
                 if until.get(job) == now:
                     del until[job]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -117,10 +118,13 @@ def test_without_a_model_of_links_an_exchange_takes_t_s() -> None:
     assert ends_s(one, gang(0, [0, 2], 4) + gang(1, [1, 3], 4)) == [16, 16]
 
 
-def round_by_round(one: World, rows: Rows, there_ns: int = 0) -> list[int]:
+def round_by_round(
+    one: World, rows: Rows, there_ns: Callable[[int, int], int] = lambda job, now: 0
+) -> list[int]:
     """When each ring ends, counted again: every round by itself, all of (6)-(8) written out.
 
-    ``there_ns``: no first COMP, which is padded, ends before.
+    ``there_ns``: of a job whose devices have come to it now; its first COMP, which is padded, ends
+    no sooner. Asked in order of time.
     """
     network, jobs = one.run.cluster.network, one.run.workload.jobs
     hosts = [host.name for host in one.run.cluster.hosts]
@@ -158,7 +162,9 @@ def round_by_round(one: World, rows: Rows, there_ns: int = 0) -> list[int]:
             took_s = 2 * 2e6 * (w - 1) / w / rate + network.xi2_s * len(
                 {host_of[d] for d in devices[job]}
             )
-            late_ns = max(0, there_ns - now - S) if left[job] == jobs[job].rounds else 0
+            late_ns = 0
+            if left[job] == jobs[job].rounds:
+                late_ns = max(0, there_ns(job, now) - now - S)
             end_of_round[job] = now + S + late_ns + round(took_s * S)
         to_come = [job.arrival_ns for job in jobs if job.arrival_ns > now]
         now = min([*end_of_round.values(), *to_come], default=now)

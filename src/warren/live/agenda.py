@@ -29,6 +29,7 @@ class Agenda:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._arrivals = deque(sorted(jobs, key=lambda job: (job.arrival_ns, job.index)))
+        self._to_arrive = {job.index for job in jobs}
         self._wakes: list[int] = []
         self._heap: list[tuple[int, int, int, AnyEvent]] = []
         self._pushed = 0
@@ -39,13 +40,13 @@ class Agenda:
     def resume(self, now_ns: int, arrived: Collection[int], wakes_ns: Iterable[int]) -> None:
         """Before the beginning: time goes on from here, and these jobs have arrived already."""
         self.last_ns = now_ns
-        self._arrivals = deque(one for one in self._arrivals if one.index not in arrived)
+        self._take_away(arrived)
         for wake_ns in wakes_ns:
             self.wake_at(wake_ns)
 
     def arrived(self, job: int) -> bool:
         """Whether the arrival of a job is known."""
-        return all(one.index != job for one in self._arrivals)
+        return job not in self._to_arrive
 
     def wake_at(self, time_ns: int) -> None:
         """The policy wants to be woken."""
@@ -55,6 +56,7 @@ class Agenda:
         """Jobs and wake-ups whose time has come become events."""
         while self._arrivals and self._arrivals[0].arrival_ns <= now_ns:
             job = self._arrivals.popleft()
+            self._to_arrive.remove(job.index)
             self.push(JobArrived(job.arrival_ns, job.index))
         while self._wakes and self._wakes[0] <= now_ns:
             self.push(Woken(heapq.heappop(self._wakes)))
@@ -110,7 +112,11 @@ class Agenda:
 
     def cancel_arrival(self, job: int) -> None:
         """A job that failed before it arrived does not arrive."""
-        self._arrivals = deque(one for one in self._arrivals if one.index != job)
+        self._take_away({job})
+
+    def _take_away(self, jobs: Collection[int]) -> None:
+        self._to_arrive.difference_update(jobs)
+        self._arrivals = deque(one for one in self._arrivals if one.index in self._to_arrive)
 
     def next_due_ns(self) -> int | None:
         """When the next arrival or wake-up is due."""

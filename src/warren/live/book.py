@@ -75,6 +75,11 @@ class Book:
             if one.device == device and shards:
                 yield Assignment(device, one.job, passed, 1, shards)
 
+    def head(self, device: int) -> Assignment | None:
+        """What the device is at, or waits to begin."""
+        queue = self._queues[device]
+        return self._entries[queue[0]].assignment if queue else None
+
     def job_of(self, seq: int) -> int | None:
         """The job of an assignment under way."""
         entry = self._entries.get(seq)

@@ -1,8 +1,7 @@
 """The live world behind the core's port: processes, sockets and the clock of a run.
 
 Synchronous on purpose: the core's one loop asks for events, and only then is anything read.
-Stamps are taken where things happen (one host, one monotonic clock), so a slow decision delays
-nothing but the decision. What happens when a process is lost is in ``recovery``.
+Stamps are taken where things happen, so a slow decision delays nothing but the decision.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 from warren.core.ports import Restart
 from warren.live.base import BasePort
@@ -40,16 +38,13 @@ from warren.live.rings.messages import GangBroke, GangReady, HandedOver
 from warren.live.roles import Exited, Role
 from warren.live.server_messages import RoundReport, ServerReady
 from warren.live.servers import Servers
-from warren.live.warming import Warming
+from warren.live.warming import WARM_LIMIT, Warming
 from warren.model.costs import CostTable
 from warren.model.errors import EngineError
-from warren.model.events import AnyEvent, RolledBack, RoundsDone
+from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone
 from warren.model.job import Job
 from warren.model.plan import Assignment
 from warren.model.run import Run
-
-WARM_LIMIT: Final = 512
-"""Apps (jobs times devices) that are built before time zero; beyond, when first needed."""
 
 
 class LivePort(BasePort):
@@ -140,7 +135,6 @@ class LivePort(BasePort):
         clock = super()._begin()
         self._ledger.begin(clock, self.numerics)
         self._servers.open_all()
-        self._gangs.go_on_all()
         return clock
 
     def _wait_for_all(self) -> None:
@@ -148,6 +142,11 @@ class LivePort(BasePort):
             self._hear(None)
 
     # What others say.
+
+    def _hear(self, timeout_ms: int | None) -> None:
+        super()._hear(timeout_ms)
+        self._advance()
+        self._gangs.go_on()
 
     def _understand(self, peer: bytes, message: object) -> None:
         match message:
@@ -194,7 +193,6 @@ class LivePort(BasePort):
         self._all_over(self._ledger.report(report))
         if isinstance(report, RoundReport):
             self._recovery.saved(report)
-            self._gangs.go_on_all()
 
     def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
         self._recovery.ended(role, exited, self._host_ns())
@@ -258,7 +256,9 @@ class LivePort(BasePort):
     def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
         super()._hand_out(events)
         for event in events:
-            if isinstance(event, RolledBack):
+            if isinstance(event, JobArrived):
+                self._crew.arrived(event.job)
+            elif isinstance(event, RolledBack):
                 self._outputs.drop_metrics(event.job, event.round)
             elif isinstance(event, RoundsDone):
                 self._recovery.handed_out(event)
@@ -267,8 +267,9 @@ class LivePort(BasePort):
 
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
         job, era = self._jobs[one.job], self._ledger.era(one.job)
-        ring = job.sync == "ring"
-        if not ring:
+        if job.sync == "ring":
+            self._gangs.assigned(one)
+        else:
             self._servers.need(job, era)
             self._crew.need_trainer(one.device, job)
             self._crew.need_verifier(one.device, job)
@@ -283,11 +284,9 @@ class LivePort(BasePort):
             parts=self._run.scheduler.servers,
             limit_ns=job.task_limit_ns,
             copy=self._ledger.is_copy(seq),
-            ring=ring,
+            ring=job.sync == "ring",
         )
         self._crew.tell(one.device, assign)
-        if ring:
-            self._gangs.assigned(one)
 
     def _decided_ns(self) -> int:
         return 0 if self._clock is None else self._clock.host_ns(self._agenda.last_ns)

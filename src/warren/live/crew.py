@@ -42,6 +42,7 @@ class Crew:
         self._verifiers: dict[int, tuple[int, int]] = {}
         self._lost_verifiers: Counter[int] = Counter()
         self._stays: Counter[int] = Counter()
+        self._early: dict[int, int] = {}  # of jobs to come, where a second trainer is wanted
         devices = range(len(hands.devices))
         self._cores = [core_of(device) if hands.local.pin else None for device in devices]
 
@@ -93,9 +94,13 @@ class Crew:
     def need_verifier(self, device: int, job: Job) -> None:
         """Start what computes some of a job's tasks again, where it has tasks, unless it is there.
 
-        It stays where it is as long as the job has tasks there, and for ``_STAY`` assignments.
+        It stays where it is as long as the job has tasks there, and for ``_STAY`` assignments. It
+        comes when the job has arrived: before, it would take the cores from those that have.
         """
         if not self._hands.run.verify:
+            return
+        if not self._ledger.arrived(job.index):
+            self._early.setdefault(job.index, device)
             return
         if job.index not in self._verifiers:
             if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
@@ -110,6 +115,11 @@ class Crew:
             self._stays[job.index] = _STAY
             self._lost_verifiers[job.index] -= 1
             self._hands.fleet.kill(ticket)
+
+    def arrived(self, job: int) -> None:
+        """Start what waits for the arrival of its job."""
+        if job in self._early:
+            self.need_verifier(self._early.pop(job), self._hands.jobs[job])
 
     def end_trainer(self, device: int, job: int) -> None:
         """Kill one that does not end by itself; that it has ended will be told as always."""

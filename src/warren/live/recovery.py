@@ -180,8 +180,6 @@ class Recovery:
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"{who} ended: {how}", host_ns)
-            if self._hands.jobs[job].sync == "ring":
-                self._keepers.gangs.go_on(job)
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
         if self._ledger.ended(job):

@@ -12,6 +12,8 @@ from warren.live.messages import Warm, Warmed
 from warren.live.servers import Servers
 from warren.model.job import Job
 
+WARM_LIMIT: Final = 512
+"""Apps (jobs times devices) that are built before time zero; beyond, when first needed."""
 _AT_ONCE: Final = 16
 """So many trainers build their apps at a time: what each takes of memory shows before the next."""
 

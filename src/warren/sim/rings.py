@@ -14,6 +14,7 @@ Jobs with parameter servers run as in ``SimPort``: their traffic is in their T^s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,8 +88,19 @@ class RingPort(SimPort):
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order; see ``SimPort``."""
         if self._starts is not None:
-            self._starts.assign([one for one in assignments if self._ring_J[one.job]], self._now)
+            ranks = [one for one in assignments if self._ring_J[one.job]]
+            self._starts.assign(ranks, self._begins(assignments), self._now)
         super().submit(assignments)
+
+    def _begins(self, assignments: Sequence[Assignment]) -> set[Assignment]:
+        """Those of jobs that have arrived, on devices that have nothing before."""
+        busy = {device for device, queue in enumerate(self._queue_D) if queue}
+        jobs, begins = self._run.workload.jobs, set[Assignment]()
+        for one in assignments:
+            if one.device not in busy and jobs[one.job].arrival_ns <= self._now:
+                begins.add(one)
+            busy.add(one.device)
+        return begins
 
     def run_plan(self, plan: Plan) -> None:
         """A plan goes through events: compiled code knows no rings."""
@@ -127,7 +139,7 @@ class RingPort(SimPort):
         switch = [self._switch_ns(job, device) for device in devices] if self._switch_JT else [0]
         start, late_ns = self._now + max(switch), 0
         if self._starts is not None:
-            late_ns = max(0, self._starts.there_ns(job, head.round, devices) - start)
+            late_ns = max(0, self._starts.there_ns(job, head.round, devices, self._now) - start)
             if not self._starts.padded:
                 start, late_ns = start + late_ns, 0
         self._gangs[job] = Gang(

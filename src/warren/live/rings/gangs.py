@@ -1,8 +1,10 @@
 """The controller's side of rings: of each job at most one gang, on the devices it was assigned.
 
-A gang is formed when all ranks of a stretch have a device. While stretches follow each other on
-the same devices it stays; one on other devices waits for the barrier before it, the state goes to
-disk, and another gang takes it up from there.
+A gang is formed when all ranks of a stretch have a device: at once where these wait for nothing
+else, or else in order of arrival when no other gang is being formed, since its processes would
+take the cores from those. While stretches follow each other on the same devices it stays; one on
+other devices waits for the barrier before it, the state goes to disk, and another gang takes it up
+from there.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class Gangs:
         self._hands, self._pads, self._crew, self._ledger = hands, pads, crew, ledger
         self._opens_ns = opens_ns
         self._books = [_Book() for _ in hands.jobs]
-        self._open: dict[int, None] = {}
+        self._waiting: set[int] = set()  # jobs with stretches that are not mustered
 
     # What the controller tells.
 
@@ -98,15 +100,13 @@ class Gangs:
             stretch.mustered = False
         if not known:
             book.stretches.append(_Stretch(one.round, one.rounds, whole))
-            self._open[one.job] = None
-        self.go_on(one.job)
+        self._waiting.add(one.job)
 
     def ready(self, peer: bytes, said: GangReady) -> None:
         """All ranks of a gang have found each other."""
         gang = self._books[said.job].gang
         if gang is not None and gang.life == said.life:
             gang.peer = peer
-            self.go_on(said.job)
 
     def handed_over(self, said: HandedOver) -> None:
         """The state of a gang that has to leave is on disk."""
@@ -114,27 +114,11 @@ class Gangs:
         if book.gang is not None and book.gang.life == said.life:
             self._end_gang(said.job)
             book.begin = said.round
-            self.go_on(said.job)
 
-    def go_on_all(self) -> None:
-        """Barriers have passed, of whatever jobs."""
-        for job in list(self._open):
-            self.go_on(job)
-
-    def go_on(self, job: int) -> None:
-        """Muster what can be: a barrier has passed, or something is there that was waited for."""
-        book, passed = self._books[job], self._ledger.passed(job)
-        if self._ledger.ended(job):
-            book.stretches.clear()
-        over = [one for one in book.stretches if one.round + one.rounds <= passed]
-        for one in over:
-            book.stretches.remove(one)
-            book.coming.pop(one.round, None)
-        if not book.stretches:
-            self._open.pop(job, None)
-        for stretch in book.stretches:
-            if not stretch.mustered and not self._muster(job, book, stretch, passed):
-                return
+    def go_on(self) -> None:
+        """Muster what can be by now. To be called after whatever was heard or assigned."""
+        for job in sorted(self._waiting, key=self._turn):
+            self._go_on(job)
 
     def life(self, job: int) -> int | None:
         """Of the gang that is there."""
@@ -167,6 +151,7 @@ class Gangs:
             book.stretches.clear()
         for stretch in book.stretches:
             stretch.mustered = False
+            self._waiting.add(job)
         book.begin = latest_round(self._hands.outputs.checkpoints(job), at_most=passed)
         return book.begin
 
@@ -176,6 +161,34 @@ class Gangs:
         return None if gang is None else gang.era
 
     # Inside.
+
+    def _go_on(self, job: int) -> None:
+        book, passed = self._books[job], self._ledger.passed(job)
+        if self._ledger.ended(job):
+            book.stretches.clear()
+        over = [one for one in book.stretches if one.round + one.rounds <= passed]
+        for one in over:
+            book.stretches.remove(one)
+            book.coming.pop(one.round, None)
+        for stretch in book.stretches:
+            if not stretch.mustered and not self._muster(job, book, stretch, passed):
+                return
+        self._waiting.remove(job)
+
+    def _turn(self, job: int) -> tuple[bool, int, int]:
+        return not self._begins(job), self._hands.jobs[job].arrival_ns, job
+
+    def _begins(self, job: int) -> bool:
+        """Whether the next stretch of a job would begin at once: nothing is before it."""
+        stretch = next((one for one in self._books[job].stretches if not one.mustered), None)
+        heads = [] if stretch is None else [self._ledger.head(one) for one in stretch.devices]
+        if not all(one is not None and one.job == job for one in heads):
+            return False
+        return self._ledger.arrived(job)
+
+    def _forming(self) -> bool:
+        """Whether the ranks of a gang are on their way."""
+        return any(book.gang is not None and not book.gang.peer for book in self._books)
 
     def _muster(self, job: int, book: _Book, stretch: _Stretch, passed: int) -> bool:
         """Let executors begin a stretch; False: it has to wait."""
@@ -188,6 +201,8 @@ class Gangs:
                 return False
             gang = None
         if gang is None:
+            if self._forming() and not self._begins(job):
+                return False
             gang = self._form(spec, book, stretch.devices)
         for device in dict.fromkeys(stretch.devices):
             self._crew.tell(device, Muster(job, stretch.round, gang.life, opens_ns))
