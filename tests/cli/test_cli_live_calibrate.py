@@ -49,7 +49,9 @@ def test_phases_come_to_rest_and_give_tasks_and_processor_times(tmp_path: Path) 
         Phase(name="moved", jobs=of_kind["ring"][:1], devices=2, rounds=2, turning=True),
     ]
     begun: list[int] = []
-    samples, numerics, built_ns = run_phases(run, phases, begun.append, str(tmp_path / "out"))
+    samples, numerics, built_ns = run_phases(
+        run, phases, begun.append, str(tmp_path / "out"), warm=True
+    )
     assert begun == [1, 2, 3, 4, 5]
     assert "torch" in numerics
     assert {*small, *steady} <= built_ns.keys()

@@ -10,7 +10,7 @@ import yaml
 from warren.profile.overheads import Constant, Repeat, Sizes, constants, overheads_yaml
 from warren.workload.load import load_cluster
 
-SIZES = Sizes(small_bytes=1_000, large_bytes=4_001_000, scale=4, ranks=4, rings=3, cores=2)
+SIZES = Sizes(small_bytes=1_000, large_bytes=4_001_000, scale=4, ranks=4, wide_ranks=12, cores=2)
 START_NS, RANK_NS, MOVE_NS = 60e6, 90e6, 40e6
 TASK_NS, ROUND_NS = 400_000.0, 300_000.0
 TASK_A_BYTE_NS, ROUND_A_BYTE_NS, CARRIED_A_BYTE_NS, STEP_A_BYTE_NS = 0.5, 1.25, 0.4, 0.1
@@ -37,7 +37,7 @@ MADE = Repeat(
     compute_busy_ns=6_000_000,
     step_bytes_per_s=1e9 / STEP_A_BYTE_NS,
     gang_ns=START_NS + 4 / 2 * RANK_NS,
-    gangs_ns=START_NS + 3 * 4 / 2 * RANK_NS,
+    wide_gang_ns=START_NS + 3 * 4 / 2 * RANK_NS,
     moved_ns=START_NS + 4 / 2 * RANK_NS + MOVE_NS,
 )
 
@@ -65,7 +65,7 @@ def test_figures_made_from_constants_give_them_back() -> None:
 
 def test_of_rings_on_more_cores_than_ranks_only_what_a_start_takes_can_be_told() -> None:
     many_cores = replace(SIZES, cores=64)
-    found = dict(constants([replace(MADE, gang_ns=3e8, gangs_ns=3.1e8)], many_cores))
+    found = dict(constants([replace(MADE, gang_ns=3e8, wide_gang_ns=3.1e8)], many_cores))
     assert (value(found, "ring_start"), value(found, "ring_rank")) == (3e8, 0)
 
 
@@ -82,10 +82,10 @@ def test_noise_never_makes_a_time_negative_or_a_slowdown_a_gain() -> None:
     assert value(found, "round_cpu") == 0
     assert value(found, "task_cpu") == MADE.own_ns
     assert value(found, "slowdown") == 1
-    moved = replace(MADE, gang_ns=2e8, gangs_ns=1e8, moved_ns=1e8)
+    moved = replace(MADE, gang_ns=2e8, wide_gang_ns=1e8, moved_ns=1e8)
     found = dict(constants([moved], SIZES))
     assert [value(found, f"ring_{what}") for what in ("start", "rank", "move")] == [2e8, 0, 0]
-    found = dict(constants([replace(moved, gangs_ns=9e9)], SIZES))
+    found = dict(constants([replace(moved, wide_gang_ns=9e9)], SIZES))
     assert [value(found, f"ring_{what}") for what in ("start", "rank")] == [0, 1e8]
     other = replace(MADE, own_scaled_ns=0.0)
     assert value(dict(constants([other], SIZES)), "task_cpu") == 0

@@ -28,8 +28,8 @@ LARGE: Final = 1 << 20
 """Parameters of the two models, four bytes each."""
 PRODUCTS: Final = 30
 """Makes a task some ten milliseconds long: processes that sleep in between spend more on waking."""
-RINGS: Final = 3
-"""So many start at once, each with a rank on every device."""
+RANKS: Final = 3
+"""On each core, of the wide ring: on devices that nothing else uses. Others have one."""
 _AHEAD: Final = 4
 _ENDLESS: Final = 10**6
 _ROUNDS: Final = 2
@@ -43,7 +43,10 @@ _KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
     "large4": {"app": "Vector", "floats": LARGE, "scale": SCALE, "products": PRODUCTS},
     "net": {"app": "Perceptron", "scale": 1},
     "ring": {"app": "Perceptron", "scale": 1},
+    "wide": {"app": "Perceptron", "scale": RANKS},
 }
+_RINGS: Final = ("ring", "wide")
+"""Their scales are of ranks a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
             progress(1 + phase // count, REPEATS + 1)
 
     with Scratch("warren-calibrate-") as above:
-        samples, numerics, _ = run_phases(run, every, begun, f"{above}/run")
+        samples, numerics, _ = run_phases(run, every, begun, f"{above}/run", warm=False)
     repeats = [
         _repeat(samples[at : at + count], machine.step_bytes_per_s())
         for at in range(count, len(every), count)  # the first repeat warms up
@@ -86,14 +89,14 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
     }
     sizes = Sizes(
         small_bytes=4 * SMALL, large_bytes=4 * LARGE, scale=SCALE,
-        ranks=devices, rings=RINGS, cores=cores,
+        ranks=devices, wide_ranks=RANKS * devices, cores=cores,
     )  # fmt: skip
     return Calibrated(found=constants(repeats, sizes), cores=cores, facts=facts)
 
 
 def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]]:
     """The run, and the indices of its jobs by kind."""
-    names = tuple(f"h/CPU-{index}" for index in range(devices))
+    names = tuple(f"h/CPU-{index}" for index in range(RANKS * devices))
     cluster = Cluster(
         hosts=(Host(name="h", devices=names),),
         devices=tuple(
@@ -103,7 +106,7 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         local=Local(pin=pin),
     )
     many = {"empty": max(_AHEAD, 2 * devices), "empty-large": 1, "small4": 2, "large4": 2}
-    many["ring"] = (REPEATS + 1) * (RINGS + 2)
+    many |= {"ring": 2 * (REPEATS + 1), "wide": REPEATS + 1}
     jobs: list[Job] = []
     of_kind = {}
     for kind in _KINDS:
@@ -117,12 +120,12 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
 
 def _job(index: int, kind: str, devices: int) -> Job:
     stated = dict(_KINDS[kind])
-    app, scale, ring = stated.pop("app"), stated.pop("scale"), kind == "ring"
+    app, scale, ring = stated.pop("app"), int(stated.pop("scale")), kind in _RINGS
     return Job(
         index=index,
         name=f"{kind}-{index}",
         app=f"calibration.py:{app}",
-        scale=devices if ring else int(scale),
+        scale=scale * devices if ring else scale,
         sync="ring" if ring else "ps",
         rounds=_ROUNDS if ring else _ENDLESS,
         batch=1 if app == "Vector" else 64,
@@ -138,7 +141,7 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> lis
         return Phase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
 
     empty, net = of["empty"], of["net"]
-    alone, moved, *at_once = of["ring"][repeat * (RINGS + 2) : (repeat + 1) * (RINGS + 2)]
+    alone, moved = of["ring"][2 * repeat : 2 * repeat + 2]
     return [
         phase("alone", empty[:1], 1, 40),
         phase("alone large", of["empty-large"], 1, 15),
@@ -152,7 +155,7 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> lis
         phase("net alone", net[:1], 1, 15),
         phase("net busy", net, devices, 10),
         phase("ring", [alone], devices, _ROUNDS),
-        phase("rings", at_once, devices, _ROUNDS),
+        phase("wide ring", [of["wide"][repeat]], RANKS * devices, _ROUNDS),
         Phase(name="moved", jobs=(moved,), devices=devices, rounds=_ROUNDS, decided=True,
               turning=True),
     ]  # fmt: skip
@@ -167,10 +170,12 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
     def trainers_ns(name: str) -> float:
         return by_name[name].trainers_ns / len(by_name[name].tasks)
 
-    gang_ns, gangs_ns, moved_ns = _starts(by_name["ring"], by_name["rings"], by_name["moved"])
+    gang_ns, wide_gang_ns, moved_ns = _starts(
+        by_name["ring"], by_name["wide ring"], by_name["moved"]
+    )
     return Repeat(
         gang_ns=gang_ns,
-        gangs_ns=gangs_ns,
+        wide_gang_ns=wide_gang_ns,
         moved_ns=moved_ns,
         dispatch_ns=median(_gaps(by_name["ahead"].tasks)),
         task_alone_ns=_wall(by_name["ahead"].tasks),
@@ -188,9 +193,9 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
     )
 
 
-def _starts(one: Sample, many: Sample, moved: Sample) -> tuple[float, float, float]:
-    """From a ring's assignment to its first COMP's end, less that COMP: of one ring, of the last
-    of several, and of one that was elsewhere before."""
+def _starts(one: Sample, wide: Sample, moved: Sample) -> tuple[float, float, float]:
+    """From a ring's assignment to its first COMP's end, less that COMP: of one with a rank a core,
+    of one with ``RANKS``, whose COMPs share the cores, and of one that was elsewhere before."""
     comp_ns = median(task.comp_end_ns - task.start_ns for task in one.tasks if task.round)
 
     def first_ns(sample: Sample, round_: int) -> int:
@@ -199,7 +204,7 @@ def _starts(one: Sample, many: Sample, moved: Sample) -> tuple[float, float, flo
     barrier_ns = max(task.end_ns for task in moved.tasks if not task.round)
     return (
         first_ns(one, 0) - one.begin_ns - comp_ns,
-        first_ns(many, 0) - many.begin_ns - len(many.phase.jobs) * comp_ns,
+        first_ns(wide, 0) - wide.begin_ns - RANKS * comp_ns,
         first_ns(moved, 1) - barrier_ns - comp_ns,
     )
 

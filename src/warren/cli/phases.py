@@ -20,6 +20,7 @@ from warren.core.state import State
 from warren.live.calibrate import ProcessorTimes, processor_times
 from warren.live.controller import LivePort
 from warren.live.measure import nothing_costs
+from warren.live.warming import WARM_LIMIT
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import EngineError
 from warren.model.events import (
@@ -219,11 +220,14 @@ class Ran(NamedTuple):
     built_ns: dict[int, float]
 
 
-def run_phases(run: Run, phases: Sequence[Phase], progress: Callable[[int], None], out: str) -> Ran:
+def run_phases(
+    run: Run, phases: Sequence[Phase], progress: Callable[[int], None], out: str, *, warm: bool
+) -> Ran:
     """Run all phases on the real engine.
 
     ``progress`` is called with the number of each phase that begins, from 1. ``out`` is a new
-    folder for what the run writes.
+    folder for what the run writes. ``warm``: before the first phase each job has a trainer on each
+    device, which has rehearsed a task; else they come when they are first needed.
 
     Raises
     ------
@@ -232,10 +236,10 @@ def run_phases(run: Run, phases: Sequence[Phase], progress: Callable[[int], None
     EngineError
         If a process of Warren's own does not come up.
     """
-    costs = nothing_costs(run)
+    costs, limit = nothing_costs(run), WARM_LIMIT if warm else 0
     with (
         OutputDir(out, durable=True) as folder,
-        LivePort(run, costs, folder.path) as port,
+        LivePort(run, costs, folder.path, warm_limit=limit, rehearse=warm) as port,
     ):
         watch = _Watch(port, tuple(phases), progress)
         core = Core(

@@ -37,9 +37,9 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     gives means, since a job's time is the sum of its tasks', and the median of the passes leaves
     out one that was disturbed. In each pass all jobs also take turns, and what the first task of a
     turn takes longer than the others is the time of a switch: one for all, since single tasks vary
-    by more. What its trainer has taken of a processor before the first pass is the time to build
-    the app. ``machine`` goes into the rows. Times are the run's: with emulation real seconds become
-    cluster seconds.
+    by more. What its trainer has taken of a processor before the first pass, to build the app and
+    rehearse a task, is the time to build it. ``machine`` goes into the rows. Times are the run's:
+    with emulation real seconds become cluster seconds.
 
     Raises
     ------
@@ -68,7 +68,9 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     with Scratch("warren-measure-") as above:
         try:
             phases = [*once, *passes * a_pass, *once]
-            samples, _, built_ns = run_phases(by_itself, phases, lambda _: None, f"{above}/run")
+            samples, _, built_ns = run_phases(
+                by_itself, phases, lambda _: None, f"{above}/run", warm=True
+            )
         except PhaseFailed as error:
             raise SpecError(failed_while_measured(run, jobs[error.job], error.reason)) from None
         sizes = [model_bytes(f"{above}/run", copy) for copy in copies]

@@ -1,7 +1,7 @@
 """The live world behind the core's port: processes, sockets and the clock of a run.
 
-Synchronous on purpose: the core's one loop asks for events, and only then is anything read.
-Stamps are taken where things happen, so a slow decision delays nothing but the decision.
+Synchronous on purpose: the core's one loop asks for events, and only then is anything read. Stamps
+are taken where things happen, so a slow decision delays nothing but the decision.
 """
 
 from __future__ import annotations
@@ -51,11 +51,13 @@ class LivePort(BasePort):
     """Trains the jobs of a run with the ``local`` engine. Use as a context manager."""
 
     def __init__(
-        self, run: Run, costs: CostTable, out_dir: Path | str, *, warm_limit: int = WARM_LIMIT
-    ) -> None:
+        self, run: Run, costs: CostTable, out_dir: Path | str,
+        *, warm_limit: int = WARM_LIMIT, rehearse: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(run, out_dir)
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
+        self._rehearse = rehearse or run.cluster.emulate is not None
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
         self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
         self.verified_ns: list[int] = []  # how long each task took that was computed again
@@ -79,6 +81,7 @@ class LivePort(BasePort):
             outputs=self._outputs,
             fleet=self._fleet,
             memory=self._memory,
+            rehearse=self._rehearse,
         )
         self._crew = Crew(hands, self._pads, self._ledger)
         self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
@@ -116,8 +119,6 @@ class LivePort(BasePort):
         for one in copies:
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
-
-    # Before time zero.
 
     def _go_on(self, restart: Restart) -> None:
         arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}

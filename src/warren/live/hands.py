@@ -18,7 +18,8 @@ from warren.model.run import Run
 class Hands:
     """Of one run. ``folder`` is its private one; ``fleet`` is another after the zygote was lost.
 
-    ``memory``: what holds for each trainer and server.
+    ``memory``: what holds for each trainer and server. ``rehearse``: processes do everything once
+    before time zero, so that no pad pays for it; where times are emulated they always do.
     """
 
     run: Run
@@ -27,6 +28,7 @@ class Hands:
     outputs: Outputs
     fleet: Fleet
     memory: MemoryLimit | None
+    rehearse: bool
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -42,11 +44,6 @@ class Hands:
     def local(self) -> Local:
         """How the engine works on this machine."""
         return self.run.cluster.local
-
-    @property
-    def rehearse(self) -> bool:
-        """Whether processes do everything once before time zero, so that no pad pays for it."""
-        return self.run.cluster.emulate is not None
 
     def tmp(self, job: int) -> str:
         """The temporary folder of a job's processes; it goes with the run's own."""

@@ -23,7 +23,7 @@ _HOW: Final[Mapping[str, str]] = {
     "slowdown": "processor time of a task that computes, all devices busy, over that of one alone",
     "ring_start": "a ring, a rank a device: assigned to its first COMP's end, less a COMP; the "
     "part that is the same for every ring",
-    "ring_rank": "the same, and of three such rings at once; what each rank takes of a core",
+    "ring_rank": "the same, and of a ring of three ranks a core; what each rank takes of a core",
     "ring_move": "a ring that goes to other devices: barrier to its next COMP's end, less the same",
     "task_alone": "four jobs that compute nothing on one device: wall over tasks",
     "task_busy": "two such jobs a device, one device a core: wall over tasks",
@@ -37,13 +37,13 @@ _RATES: Final = ("task_cpu_rate", "round_cpu_rate", "transport", "step")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What the two models and the two scales of a calibration are, and how many rings start."""
+    """What the two models and the two scales of a calibration are, and the ranks of rings."""
 
     small_bytes: int
     large_bytes: int
     scale: int
     ranks: int
-    rings: int
+    wide_ranks: int
     cores: int
 
 
@@ -65,7 +65,7 @@ class Repeat:
     compute_busy_ns: float
     step_bytes_per_s: float
     gang_ns: float
-    gangs_ns: float
+    wide_gang_ns: float
     moved_ns: float
 
 
@@ -134,10 +134,10 @@ def _split(alone_ns: float, scaled_ns: float, scale: int) -> tuple[float, float]
 
 
 def _start(one: Repeat, sizes: Sizes) -> tuple[float, float]:
-    """Start and rank of ``start + rank max(1, N / P)``: N ranks of one ring, and of several."""
+    """Start and rank of ``start + rank max(1, N / P)``: N ranks of one ring, and of a wide one."""
     few = max(1.0, sizes.ranks / sizes.cores)
-    many = max(1.0, sizes.rings * sizes.ranks / sizes.cores)
-    rank_ns = (one.gangs_ns - one.gang_ns) / (many - few) if many > few else 0.0
+    many = max(1.0, sizes.wide_ranks / sizes.cores)
+    rank_ns = (one.wide_gang_ns - one.gang_ns) / (many - few) if many > few else 0.0
     rank_ns = min(max(rank_ns, 0.0), one.gang_ns / few)
     return one.gang_ns - few * rank_ns, rank_ns
 
