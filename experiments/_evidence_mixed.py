@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from _evidence_live import table
-from _mixed_sets import FRESH
+from _mixed_sets import FRESH, LOOKED_AT
 
 _NONE: Final[Mapping[str, Any]] = {"rows": []}
 _NOT_MADE: Final = "not yet made"
@@ -44,14 +44,16 @@ def _fresh(parts: Mapping[str, Any]) -> str:
         f"settled, and not selected. Limits of the error: {_MEAN_PCT} % in the mean of all, "
         f"{_MOST_PCT} % for each.\n\n"
     )
-    before = _sets(parts, [seed for seed in seeds if seed not in FRESH])
-    if before:
-        before = (
-            "\n\n*Sets that were fresh*, drawn by the seeds 1 to 10. They showed that most "
-            "simulated JCTs were too short; runs of two of them were looked at, and what an app "
-            "takes to be built was charged. These are their figures from before that.\n\n" + before
-        )
-    return text + (_sets(parts, [seed for seed in seeds if seed in FRESH]) or _LATER) + before
+    text += _sets(parts, [seed for seed in seeds if seed in FRESH]) or _LATER
+    for drawn, changed in reversed(LOOKED_AT):
+        before = _sets(parts, [seed for seed in seeds if seed in drawn])
+        if before:
+            text += (
+                f"\n\n*Sets that were fresh*, drawn by the seeds {drawn[0]} to {drawn[-1]}. They "
+                "showed that most simulated JCTs were too short; runs of them were looked at, and "
+                f"{changed}. These are their figures from before that.\n\n{before}"
+            )
+    return text
 
 
 def _sets(parts: Mapping[str, Any], seeds: Sequence[int]) -> str:

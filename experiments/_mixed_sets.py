@@ -17,8 +17,13 @@ SERVED: Final = (
     ("diabetes.py:Diabetes", 64),
 )  # fmt: skip
 ARRIVE_S: Final = 12.0
-FRESH: Final = tuple(range(11, 21))
+FRESH: Final = tuple(range(21, 31))
 """Seeds of the sets that nobody looked at before the model was settled."""
+LOOKED_AT: Final = (
+    (range(1, 11), "what an app takes to be built was charged"),
+    (range(11, 21), "gangs whose devices are free were formed before others, live too"),
+)
+"""Seeds that were fresh before, runs of which were looked at, and what was changed after them."""
 
 
 def drawn(seed: int) -> dict[str, Any]:
