@@ -40,6 +40,8 @@ TASKS: Final = 600
 WARM: Final = 10
 DEVICES: Final = 4
 PAIRS: Final = 3
+SCALES: Final = (1, 4)
+"""Tasks a barrier."""
 
 
 def main() -> None:
@@ -47,14 +49,17 @@ def main() -> None:
     figures = {}
     with tempfile.TemporaryDirectory(prefix="warren-bench-") as folder:
         bench = Bench(Path(folder))
-        for scale in (1, 4):
+        for scale in SCALES:
             tasks_s = [bench.no_work_task_s(scale) for _ in range(RUNS)]
             figures[f"no_work_ms_a_task_scale_{scale}"] = show("no work", scale, tasks_s)
         plain = [bench.plain_task_s("Nothing", NO_WORK_TASKS // 4, {}) for _ in range(RUNS)]
         figures["no_work_ms_a_task_plain"] = show("no work, plain", 1, plain)
+        for scale in SCALES:
+            ratio = figures[f"no_work_ms_a_task_scale_{scale}"] / figures["no_work_ms_a_task_plain"]
+            figures[f"no_work_over_plain_scale_{scale}"] = ratio
         bench.show_shares()
         passes = bench.passes_for(TASK_S)
-        for scale in (1, 4):
+        for scale in SCALES:
             pairs = [bench.pair_s(passes, scale) for _ in range(PAIRS)]
             show(f"batch {passes} times", scale, [live for live, _ in pairs])
             plain_ms = show(f"batch {passes} times, plain", scale, [plain for _, plain in pairs])

@@ -140,14 +140,18 @@ def test_a_gang_that_loses_a_rank_or_a_device_goes_back_to_a_checkpoint_with_the
     assert bits(events) == plain_bits(run)
 
 
-def test_a_gang_that_is_lost_before_its_job_arrives_is_formed_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "moments", [{3: (RankRole, 1)}, {3: (RankRole, 1), 6: (ExecutorRole, 0)}], ids=["rank", "both"]
+)
+def test_a_gang_that_is_lost_before_its_job_arrives_is_formed_again(
+    moments: dict[int, tuple[type, int | None]], tmp_path: Path
+) -> None:
     """Whatever is lost: a rank that asks for an executor of the past would wait for ever."""
     clock = job(0, scale=1, rounds=12, params={"sleep_s": 0.03})
     late = job(1, sync="ring", rounds=4, arrival_ns=900_000_000)
     run, costs = world(tmp_path, (clock, late), devices=3)
     early = [Assignment(d, 1, r, 2, (d,)) for r in (0, 2) for d in (0, 1)]
     with LivePort(run, costs, tmp_path / "run") as port:
-        moments = {3: (RankRole, 1), 6: (ExecutorRole, 0)}
         events = drive(port, [Assignment(2, 0, 0, 12, (0,)), *early], killer_on(moments, port))
     assert not of(events, RolledBack)
     assert min(row.start_ns for row in of(events, TasksDone, 1)) >= late.arrival_ns

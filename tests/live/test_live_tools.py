@@ -47,8 +47,10 @@ def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Pa
             replace(job(5 + at, evaluate=Evaluate(every=1)), app=f"{HIDDEN}:{kind}")
             for at, kind in enumerate(("WallClock", "LosesSteps", "LosesBest"))
         ),
+        replace(job(8, evaluate=Evaluate(every=2)), app=f"{HIDDEN}:Delta"),
     ]
-    differs, sound, raises, dies, counts, clock, steps, best = check_jobs(jobs, str(tmp_path))
+    found = check_jobs(jobs, str(tmp_path))
+    differs, sound, raises, dies, counts, clock, steps, best, delta = found
     assert (differs.same, differs.where, differs.tensor) == (False, "task 0 of round 0", "0.weight")
     assert "not deterministic" in differs.sentence
     assert (sound.same, sound.tasks, sound.error) == (True, 6, "")
@@ -60,6 +62,8 @@ def test_a_check_names_the_first_tensor_that_differs_or_what_failed(tmp_path: Pa
     assert (steps.same, steps.where) == (False, "the state after round 1")
     assert (best.same, best.where) == (False, "the loss or a metric of the state after round 0")
     assert (clock.where, clock.tensor) == ("task 0 of round 0", "0.weight")
+    assert not delta.same
+    assert "depend on what it keeps in 'self.last'" in delta.error
 
 
 def test_the_core_runs_an_online_policy_on_real_processes(tmp_path: Path) -> None:

@@ -153,9 +153,26 @@ TABLE: Final = [
         TASK,
         "draws what it keeps in 'self.noise'",
     ),
+    Kind(
+        "how far the model went since the last evaluation",
+        "hidden.py:Delta",
+        TASK,
+        "depend on what it keeps in 'self.last'",
+    ),
+    Kind(
+        "a copy of the model that evaluations write in place",
+        "hidden.py:Written",
+        TASK,
+        "depend on what it keeps in 'self.last'",
+    ),
+    Kind(
+        "a large one",
+        "hidden.py:WrittenLarge",
+        TASK,
+        "changes 'self.table'",
+    ),
     Kind("wall-clock time in `loss()`", "hidden.py:WallClock", ONCE_MORE, "not deterministic"),
     Kind("an optimiser that counts where no checkpoint sees it", "hidden.py:LosesSteps", ONCE_MORE),
-    Kind("an evaluation that looks at the last one", "hidden.py:Delta", ONCE_MORE),
     Kind("wrong names in `scratch`", "hidden.py:LosesBest", ONCE_MORE),
 ]
 

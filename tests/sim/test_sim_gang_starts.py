@@ -56,6 +56,14 @@ def test_ranks_that_start_at_one_instant_share_the_cores() -> None:
     assert found == pytest.approx([5 + 1.03, 5 + three_s, 9 + 1.01])
 
 
+def test_rings_cut_in_stretches_start_as_whole_ones_do() -> None:
+    """What comes behind a gang's first stretch keeps nobody from forming it."""
+    one = starting(world([2, 2], [(0, 2, 4), (0, 2, 4)]), 1, 2)
+    whole = gang(0, [0, 1], 4) + gang(1, [2, 3], 4)
+    cut = [row for r in (0, 2) for row in gang(0, [0, 1], 2, r) + gang(1, [2, 3], 2, r)]
+    assert ends_s(one, cut) == ends_s(one, whole) == pytest.approx([5 + 4 * 1.03] * 2)
+
+
 def test_a_rank_takes_a_core_for_as_long_as_its_app_takes_to_be_built() -> None:
     """Three rings at once: 2 (0.5 + 1) + 2 (0.5 + 3) + (0.5 + 4) = 14.5 s of two cores."""
     one = starting(world([2, 3], [(0, 2, 1), (0, 2, 1), (0, 1, 1)]), 0, 0.5)

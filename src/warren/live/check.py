@@ -18,7 +18,7 @@ from warren.live.roles import ProbeRole
 from warren.live.scratch import Scratch
 from warren.live.training.imports import sources_of
 from warren.live.training.pins import APPS, save_pins
-from warren.model.job import Job
+from warren.model.job import Evaluate, Job
 
 _ROUNDS: Final = 3
 
@@ -84,7 +84,8 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
 def _probe(fleet: Fleet, job: Job, where: tuple[str, int], result: Path, disturbed: bool) -> bytes:
     """Run one process to its end; gives what it wrote."""
     base, rounds = where
-    job, log = replace(job, checkpoint=None), str(result.with_suffix(".log"))
+    evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
+    job, log = replace(job, checkpoint=None, evaluate=evaluate), str(result.with_suffix(".log"))
     role = ProbeRole(base, job, log, str(result), rounds, disturbed)
     ticket = fleet.fork(role)
     while True:

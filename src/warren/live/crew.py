@@ -118,8 +118,9 @@ class Crew:
 
     def arrived(self, job: int) -> None:
         """Start what waits for the arrival of its job."""
-        if job in self._early:
-            self.need_verifier(self._early.pop(job), self._hands.jobs[job])
+        device = self._early.pop(job, None)
+        if device is not None and not self._ledger.ended(job):
+            self.need_verifier(device, self._hands.jobs[job])
 
     def end_trainer(self, device: int, job: int) -> None:
         """Kill one that does not end by itself; that it has ended will be told as always."""

@@ -10,9 +10,10 @@ On P cores, with all ranks that start at one instant::
 
     there = formed + (move, if it was elsewhere) + start + max(own rank, sum of ranks / P)
 
-``start``, ``rank`` and ``move`` are measured, in real time (docs/decisions/0026). It counts where
-devices would wait for the gang: behind other jobs and before an arrival it is hidden. An emulated
-rank's pad begins when its devices are free, as any does, and ends no sooner than the gang is there.
+Of several that begin later at one instant, or move, each is charged as if alone. ``start``,
+``rank`` and ``move`` are measured, in real time (docs/decisions/0026). It counts where devices
+would wait for the gang: behind other jobs and before an arrival it is hidden. An emulated rank's
+pad begins when its devices are free, as any does, and ends no sooner than the gang is there.
 """
 
 from __future__ import annotations
@@ -75,18 +76,21 @@ class GangStarts:
         Gangs that are whole are formed, if their job has none.
         """
         self._form_in_turn(now)
-        waits: dict[int, bool] = {}
+        waiting: set[tuple[int, int]] = set()  # ranks of these stretches wait for something
+        at_once: list[int] = []
         for one in ranks:
             what = one.job, one.round
             devices = self._coming.setdefault(what, {})
             devices[one.shards[0]] = one.device
-            waits[one.job] = waits.get(one.job, False) or one not in begins
+            if one not in begins:
+                waiting.add(what)
             if len(devices) == self._jobs[one.job].scale:
                 del self._coming[what]
                 self._whole_ns[what] = now
                 if one.job not in self._gang_of and one.job not in self._waiting:
                     self._waiting[one.job] = tuple(devices[r] for r in range(len(devices))), now
-        at_once = [job for job, yes in waits.items() if not yes and job in self._waiting]
+                    if what not in waiting:
+                        at_once.append(one.job)
         if now != self._instant_ns:
             self._instant_ns, self._together_ns = now, 0.0
         self._together_ns += sum(self._cpu_ns(job, self._waiting[job][0]) for job in at_once)

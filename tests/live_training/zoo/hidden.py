@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn, optim
 from zoo_base import Base
 
@@ -41,6 +42,29 @@ class Delta(Base):
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         last, self.last = self.last, model[0].weight.detach().clone()
         return {"way": 0.0 if last is None else float((self.last - last).norm())}
+
+
+class Written(Base):
+    """The same, in a tensor that is there from the beginning."""
+
+    def dataset(self) -> Any:
+        self.last = torch.zeros_like(self.model()[0].weight)
+        return super().dataset()
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        way = float((model[0].weight - self.last).norm())
+        self.last.copy_(model[0].weight)
+        return {"way": way}
+
+
+class WrittenLarge(Base):
+    def dataset(self) -> Any:
+        self.table = torch.zeros(1 << 15)
+        return super().dataset()
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        self.table += model[0].weight.mean()
+        return {"mean": float(self.table.mean())}
 
 
 class LosesBest(Base):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -18,6 +19,10 @@ from warren.live.training.task_rules import TaskRules
 from warren.model.job import Job
 
 _COUNTING: Final = (bool, int, float, complex, *GENERATORS)
+_LOST: Final = (
+    "which is lost with the process that keeps it; compute metrics from the model alone, or name "
+    "it in scratch where none depends on it"
+)
 _ALL: Final = 3
 _THEN_EVERY: Final = 16
 
@@ -27,13 +32,15 @@ class Evaluation:
 
     A server that is lost forgets what is in no checkpoint, and another one goes on: metrics may
     not depend on numbers and generators that evaluations change, nor on what the first one drew.
+    Where an evaluation has left something else, the next is made once more without it, and has to
+    give the same.
     ``tasks``: of the same app, run in this process too. Neither sees what the other leaves, as
     where they are processes apart.
     """
 
     def __init__(self, built: Built, job: Job, tasks: TaskRules | None = None) -> None:
         self._built, self._job, self._tasks = built, job, tasks
-        self._kept = Outside(built, copied=False)
+        self._kept = Outside(built)
         self._times = 0
 
     def of(self, model: nn.Module) -> dict[str, float]:
@@ -71,22 +78,48 @@ class Evaluation:
         return metrics
 
     def _watched(self, model: nn.Module) -> object:
+        earlier = min(self._kept.left, default="")
         self._kept.begin()
         generators = generator_states()
         metrics = self._call(model)
         changed, found = self._kept.note()
         before = self._kept.first
         for one in changed:
-            if one.name in before and _counts(one) and _counts(before[one.name]):
-                message = (
-                    f"changes {one.name!r}, which is lost with the process that keeps it; compute "
-                    "metrics from the model alone, or name it in scratch where none depends on it"
-                )
-                raise refuse(self._job, "evaluate()", message)
+            old = before.get(one.name)
+            if old is not None and ((_counts(one) and _counts(old)) or _is_overwritten(one, old)):
+                raise refuse(self._job, "evaluate()", f"changes {one.name!r}, {_LOST}")
         new = [one for one in changed if one.name in found and _absent(before.get(one.name))]
         if new and content(generators) != content(generator_states()):
-            self._draw_again(model, new)
+            with _unchanged(model):
+                self._draw_again(model, new)
+        if earlier and checked_metrics(metrics, self._job) is not None:
+            with _unchanged(model):
+                self._without(model, generators, metrics, earlier)
         return metrics
+
+    def _without(self, model: nn.Module, generators: Any, metrics: object, earlier: str) -> None:
+        """Evaluate once more, as if this were the first time: the metrics must be the same.
+
+        Raises
+        ------
+        SpecError
+            They are others, and the same whenever nothing was left: it is not the clock.
+        """
+        self._kept.hide()
+        alone = self._alone(model, generators)
+        differs = alone != _exact(metrics) and alone == self._alone(model, generators)
+        self._kept.show()
+        if differs:
+            message = f"gives metrics that depend on what it keeps in {earlier!r}, {_LOST}"
+            raise refuse(self._job, "evaluate()", message)
+
+    def _alone(self, model: nn.Module, generators: Any) -> object:
+        set_generator_states(generators)
+        self._kept.begin()
+        metrics = self._call(model)
+        self._kept.note()
+        self._kept.undo()
+        return _exact(metrics)
 
     def _draw_again(self, model: nn.Module, new: Sequence[Kept]) -> None:
         """Evaluate with other random numbers: what is kept from then on must be the same.
@@ -96,8 +129,6 @@ class Evaluation:
         SpecError
             It is not, so a process that goes on with this job would keep something else.
         """
-        state = {name: value.detach().clone() for name, value in tensors(model).items()}
-        generators = generator_states()
         found = self._otherwise(model)
         stay = [one for one in new if one.name in found and found[one.name].mark == one.mark]
         self._kept.hide()
@@ -108,10 +139,6 @@ class Evaluation:
                 raise refuse(self._job, "evaluate()", message)
         self._kept.undo()
         self._kept.show()
-        set_generator_states(generators)
-        with torch.no_grad():
-            for name, value in tensors(model).items():
-                value.copy_(state[name])
 
     def _otherwise(self, model: nn.Module) -> Mapping[str, Kept]:
         """All that is kept after an evaluation with other random numbers."""
@@ -120,6 +147,29 @@ class Evaluation:
         self._call(model)
         _, found = self._kept.note()
         return found
+
+
+@contextmanager
+def _unchanged(model: nn.Module) -> Iterator[None]:
+    """Leave a model and the generators as they were."""
+    state = {name: value.detach().clone() for name, value in tensors(model).items()}
+    generators = generator_states()
+    yield
+    set_generator_states(generators)
+    with torch.no_grad():
+        for name, value in tensors(model).items():
+            value.copy_(state[name])
+
+
+def _exact(metrics: object) -> object:
+    """To be compared: NaN is like NaN, and 0.0 is not -0.0."""
+    assert isinstance(metrics, Mapping), "they were checked"
+    return {name: repr(float(value)) for name, value in metrics.items()}
+
+
+def _is_overwritten(kept: Kept, old: Kept) -> bool:
+    """Whether what was in it cannot be put back, so that nobody can tell what it does."""
+    return kept.value is old.value and not old.restorable
 
 
 def _counts(kept: Kept) -> bool:
