@@ -99,7 +99,7 @@ class Crew:
         """
         if not self._hands.run.verify:
             return
-        if not self._ledger.arrived(job.index):
+        if job.arrival_ns and not self._ledger.arrived(job.index):
             self._early.setdefault(job.index, device)
             return
         if job.index not in self._verifiers:
