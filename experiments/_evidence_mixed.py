@@ -41,8 +41,8 @@ def _fresh(parts: Mapping[str, Any]) -> str:
     seeds = sorted(int(one[6:]) for one in parts if one.startswith("fresh-"))
     text = (
         f"*Fresh sets*, drawn by the seeds {FRESH[0]} to {FRESH[-1]} when program and model were "
-        f"settled, and not selected. Limits of the error: {_MEAN_PCT} % in the mean of all, "
-        f"{_MOST_PCT} % for each.\n\n"
+        f"settled, and not selected; the tens drawn before them stand below. Limits of the error: "
+        f"{_MEAN_PCT} % in the mean of all, {_MOST_PCT} % for each.\n\n"
     )
     text += _sets(parts, [seed for seed in seeds if seed in FRESH]) or _LATER
     for drawn, changed in reversed(LOOKED_AT):

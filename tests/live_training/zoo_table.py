@@ -166,7 +166,7 @@ TABLE: Final = [
         "depend on what it keeps in 'self.last'",
     ),
     Kind(
-        "a large one",
+        "a large table that they add to",
         "hidden.py:WrittenLarge",
         TASK,
         "changes 'self.table'",

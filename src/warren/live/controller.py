@@ -1,7 +1,8 @@
 """The live world behind the core's port: processes, sockets and the clock of a run.
 
 Synchronous on purpose: the core's one loop asks for events, and only then is anything read. Stamps
-are taken where things happen, so a slow decision delays nothing but the decision.
+are taken where things happen, so a slow decision delays nothing but the decision. What happens when
+a process is lost is in ``recovery``.
 """
 
 from __future__ import annotations

@@ -99,6 +99,7 @@ class Crew:
         """
         if not self._hands.run.verify:
             return
+        # Who arrives at time zero has it with his first tasks, which may be assigned before.
         if job.arrival_ns and not self._ledger.arrived(job.index):
             self._early.setdefault(job.index, device)
             return

@@ -76,20 +76,20 @@ class GangStarts:
         Gangs that are whole are formed, if their job has none.
         """
         self._form_in_turn(now)
-        waiting: set[tuple[int, int]] = set()  # ranks of these stretches wait for something
+        later: set[tuple[int, int]] = set()  # ranks of these stretches wait for something
         at_once: list[int] = []
         for one in ranks:
             what = one.job, one.round
             devices = self._coming.setdefault(what, {})
             devices[one.shards[0]] = one.device
             if one not in begins:
-                waiting.add(what)
+                later.add(what)
             if len(devices) == self._jobs[one.job].scale:
                 del self._coming[what]
                 self._whole_ns[what] = now
                 if one.job not in self._gang_of and one.job not in self._waiting:
                     self._waiting[one.job] = tuple(devices[r] for r in range(len(devices))), now
-                    if what not in waiting:
+                    if what not in later:
                         at_once.append(one.job)
         if now != self._instant_ns:
             self._instant_ns, self._together_ns = now, 0.0

@@ -92,7 +92,7 @@ class Evaluation:
         if new and content(generators) != content(generator_states()):
             with _unchanged(model):
                 self._draw_again(model, new)
-        if earlier and checked_metrics(metrics, self._job) is not None:
+        if earlier:
             with _unchanged(model):
                 self._without(model, generators, metrics, earlier)
         return metrics
@@ -107,7 +107,7 @@ class Evaluation:
         """
         self._kept.hide()
         alone = self._alone(model, generators)
-        differs = alone != _exact(metrics) and alone == self._alone(model, generators)
+        differs = alone != self._exact(metrics) and alone == self._alone(model, generators)
         self._kept.show()
         if differs:
             message = f"gives metrics that depend on what it keeps in {earlier!r}, {_LOST}"
@@ -119,7 +119,12 @@ class Evaluation:
         metrics = self._call(model)
         self._kept.note()
         self._kept.undo()
-        return _exact(metrics)
+        return self._exact(metrics)
+
+    def _exact(self, metrics: object) -> dict[str, str]:
+        """To be compared: NaN is like NaN, and 0.0 is not -0.0."""
+        checked = checked_metrics(metrics, self._job)
+        return {name: repr(value) for name, value in checked.items()}
 
     def _draw_again(self, model: nn.Module, new: Sequence[Kept]) -> None:
         """Evaluate with other random numbers: what is kept from then on must be the same.
@@ -159,12 +164,6 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
     with torch.no_grad():
         for name, value in tensors(model).items():
             value.copy_(state[name])
-
-
-def _exact(metrics: object) -> object:
-    """To be compared: NaN is like NaN, and 0.0 is not -0.0."""
-    assert isinstance(metrics, Mapping), "they were checked"
-    return {name: repr(float(value)) for name, value in metrics.items()}
 
 
 def _is_overwritten(kept: Kept, old: Kept) -> bool:
