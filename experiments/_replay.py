@@ -22,6 +22,7 @@ from warren.cost.ring_run import with_rings
 from warren.model.decision import Decision
 from warren.model.events import AnyEvent, CompDone, Event, JobArrived, RoundsDone
 from warren.model.plan import Assignment
+from warren.model.progress import FloatArray
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.model.view import View
@@ -64,7 +65,7 @@ class Replayed:
         happened |= {key(event) for event in view.changes if isinstance(event, HEARD)}
         assign: list[Assignment] = []
         while at < len(self.made) and self.made[at].on <= happened:
-            assign += self.made[at].assign
+            assign += [one for one in self.made[at].assign if not view.done_J[one.job]]
             at += 1
         return Decision(assign=tuple(assign)), (at, happened)
 
@@ -111,6 +112,14 @@ def replayed_ns_J(run: Run, live: Path) -> list[int]:
     return ends_ns
 
 
+def given_ratio_J(run: Run, live: Path) -> FloatArray:
+    """JCTs with the decisions of a live run, over those of the live run."""
+    arrival_J = np.array([job.arrival_ns for job in run.workload.jobs])
+    live_J = read_history((live / "journal").read_bytes()).finish_ns_J - arrival_J
+    ratio_J: FloatArray = (np.array(replayed_ns_J(run, live)) - arrival_J) / live_J
+    return ratio_J
+
+
 def errors(run: Run, live: Path, simulated: Path) -> dict[str, Any]:
     """The JCT error in its two parts, in percent of the live JCT, over jobs.
 
@@ -120,7 +129,7 @@ def errors(run: Run, live: Path, simulated: Path) -> dict[str, Any]:
     histories = [read_history((one / "journal").read_bytes()) for one in (live, simulated)]
     arrival_J = np.array([job.arrival_ns for job in run.workload.jobs])
     live_J, own_J = (one.finish_ns_J - arrival_J for one in histories)
-    given_J = np.array(replayed_ns_J(run, live)) - arrival_J
+    given_J = given_ratio_J(run, live) * live_J
     turns_of = [turns(one.timeline) for one in histories]
     return {
         "given_pct": float(np.mean(np.abs(given_J / live_J - 1)) * 100),

@@ -12,9 +12,10 @@ most 5 %. (c) Nothing emulated, costs measured beforehand: at most 10 %. *c*:
 
 The simulator decides for itself, from inputs that were committed before. For (c) the jobs are
 measured again before each run, and it is predicted before it begins: a machine's own speed may move
-by a fifth within minutes. A run of (a) or (b) in which more than 1 % of the tasks overran their
-pads is void: it is kept apart and made again, twice at most. *rounds*: all rounds of (c) that were
-committed, good or bad, which are shown; it is made again with every other part.
+by a fifth within minutes. So the run is also simulated afterwards, given its own times of tasks and
+its decisions. A run of (a) or (b) in which more than 1 % of the tasks overran their pads is void:
+it is kept apart and made again, twice at most. *rounds*: all rounds of (c) that were committed,
+good or bad, which are shown; it is made again with every other part.
 
 ``--part a`` (or another) makes one part and keeps the results of the others.
 """
@@ -31,13 +32,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import _common
+import _replay
 import numpy as np
 import yaml
 from _fidelity_decisions import differing
 from _fidelity_judge import OVERRUNS_MAX, faults, is_void, show
 from _fidelity_rounds import all_rounds
+from _known_costs import with_live_comp
 from _parts import Asked, ask, make_parts
 
+from warren.cli.commands.inputs import run_of
 from warren.live.calibrate import processor
 from warren.profile.table import TABLE
 
@@ -183,7 +187,15 @@ def measured(name: str, scratch: Path) -> dict[str, Any]:
             simulated = simulate(name, place, scratch / f"sim-{place}-{number}", stated)
             out = scratch / f"live-{place}-{number}"
             row = train(name, place, out, stated) | error(out, simulated)
-            rows.append(show(name, row | {"run": number, "measured_comp_ms": comp_ms}))
+            row |= {"run": number, "measured_comp_ms": comp_ms}
+            known = with_live_comp(costs, out, simulated, scratch / f"known-{place}-{number}.yaml")
+            run = run_of(str(HARE / f"{name}.yaml"), place, [f"profiles={known}"])
+            ratio_J = _replay.given_ratio_J(run, out) - 1
+            given = {
+                "given_pct": 100 * np.abs(ratio_J).mean(),
+                "given_bias_pct": 100 * ratio_J.mean(),
+            }
+            rows.append(show(name, row | {key: float(one) for key, one in given.items()}))
     return {"rows": rows}
 
 

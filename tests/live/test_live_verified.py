@@ -13,10 +13,11 @@ from warren.live.controller import LivePort
 from warren.live.lanes import Work
 from warren.live.messages import RunTask, TaskComputed, Verified
 from warren.live.server_messages import Push, Pushed
-from warren.live.verifying import FIRST, Verifier, drawn
+from warren.live.verifying import Verifier
 from warren.live.wire import Spot
 from warren.model.events import JobFailed
 from warren.model.plan import Assignment
+from warren.model.verified import FIRST, is_drawn
 
 SPOT = Spot("", 0, 8, 4, 0)
 
@@ -65,10 +66,10 @@ def test_the_first_tasks_that_can_tell_are_computed_again_then_a_share() -> None
 
 
 def test_a_share_of_the_tasks_is_drawn_the_same_in_every_run() -> None:
-    taken = [round_no for round_no in range(20_000) if drawn(0, round_no, 0, 0.01)]
+    taken = [round_no for round_no in range(20_000) if is_drawn(0, round_no, 0, 0.01)]
     assert 150 < len(taken) < 250
-    assert not any(drawn(0, round_no, 0, 0.0) for round_no in range(100))
-    assert all(drawn(0, round_no, 0, 1.0) for round_no in range(100))
+    assert not any(is_drawn(0, round_no, 0, 0.0) for round_no in range(100))
+    assert all(is_drawn(0, round_no, 0, 1.0) for round_no in range(100))
 
 
 def test_a_task_waits_for_its_verifier_unless_its_time_is_fixed() -> None:

@@ -24,9 +24,9 @@ SPARE = Overheads(cores=9, dispatch_ns=2, task_cpu_ns=5)
 """The number of devices at work does not matter."""
 
 
-def on(overheads: Overheads, made: World) -> World:
+def on(overheads: Overheads, made: World, verify: float = 0.0) -> World:
     cluster = replace(made.run.cluster, overheads=overheads)
-    return World(replace(made.run, cluster=cluster), made.costs)
+    return World(replace(made.run, cluster=cluster, verify=verify), made.costs)
 
 
 def full(jobs: list[tuple[int, int, int]], devices: int, sync_ns: int = MS) -> World:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from contention_worlds import MS, TINY, full, on, rounds_on, run, run_late, spans_ms
+from contention_worlds import FULL, MS, TINY, full, on, rounds_on, run, run_late, spans_ms
 from sim_worlds import (
     World,
     assignments_of,
@@ -16,6 +17,7 @@ from sim_worlds import (
 
 from warren.model.events import TaskDropped, TasksDone
 from warren.model.plan import Assignment
+from warren.model.verified import is_drawn
 from warren.sim.overheads import raised_ns
 
 
@@ -93,6 +95,29 @@ def test_the_last_round_of_a_stretch_counts_what_comes_when_it_starts() -> None:
     assert spans_ms(events, 1) == [(21, 56)]
 
 
+def test_a_device_begins_nothing_else_while_it_computes_a_task_again() -> None:
+    """The second and third task of a job, each for 20 ms more; job 1 has one task, which is not."""
+    made = on(FULL, full([(0, 1, 4), (0, 1, 1)], 1), verify=1e-9)
+    events = run(made, *rounds_on(0, 0, 4), *rounds_on(0, 1, 1))
+    assert spans_ms(events, 0) == [(0, 21), (21, 42), (63, 84), (105, 126)]
+    assert spans_ms(events, 1) == [(126, 147)]
+
+
+def test_a_barrier_does_not_wait_for_a_task_that_is_computed_again() -> None:
+    """Job 0 has its second trainer on device 0, and goes on at once on device 1, which is free."""
+    made = on(FULL, full([(0, 1, 3)], 2), verify=1e-9)
+    other = Assignment(1, 0, 2, 1, (0,))
+    events = run(made, *rounds_on(0, 0, 2), other)
+    assert spans_ms(events, 0) == [(0, 21), (21, 42), (42, 77)]  # two devices are at work then
+
+
+def test_of_a_stretch_as_many_tasks_are_computed_again_as_are_expected_at_its_end() -> None:
+    made = on(FULL, full([(0, 1, 12), (0, 1, 1)], 1), verify=0.1)
+    events = run(made, Assignment(0, 0, 0, 12, (0,)), *rounds_on(0, 1, 1))
+    # The first two of twelve, and one of ten: three more tasks of 21 ms.
+    assert spans_ms(events, 1) == [(15 * 21, 16 * 21)]
+
+
 def test_a_copy_counts_its_own_device() -> None:
     made = full([(0, 1, 1), (5 * MS, 1, 1)], 2)
     events = run_late(made, 5, rounds_on(0, 0, 1), [], copies=rounds_on(1, 0, 1))
@@ -105,8 +130,22 @@ def seen_by_a_slow_clock(
 ) -> dict[tuple[int, ...], tuple[int, int]]:
     """(job, round, shard): COMP start and end. Looks at each instant at which anything ends.
 
-    Assignments of one round and one shard, all submitted before time starts; network constant.
+    Assignments of one round and one shard, all submitted before time starts; network constant. A
+    task that is computed again keeps its device for as long as it took.
     """
+    second = {one.job: one.device for one in reversed(assignments)}
+    computed: Counter[tuple[int, int]] = Counter()
+    verified: Counter[int] = Counter()
+
+    def is_verified(task: tuple[int, ...], device: int) -> bool:
+        job, before = task[0], computed[device, task[0]]
+        computed[device, job] += 1
+        if not made.run.verify or second[job] != device or before == verified[job]:
+            return False
+        taken = verified[job] < 2 or is_drawn(*task, made.run.verify)
+        verified[job] += taken
+        return taken
+
     jobs, overheads = made.run.workload.jobs, made.run.cluster.overheads
     assert overheads is not None
     kinds = made.run.cluster.type_of_device
@@ -140,9 +179,10 @@ def seen_by_a_slow_clock(
                 sync_ns = int(made.costs.sync_ns_JT[task[0], kinds[device]])
                 cpu_ns = overheads.task_cpu_ns + overheads.round_cpu_ns / jobs[task[0]].scale
                 comp_ns, sync_ns = raised_ns(overheads, at_work, comp_ns, sync_ns, cpu_ns)
-                until[device] = now + comp_ns
-                started[task] = (now, until[device])
-                ends[task] = held[device] = until[device] + sync_ns
+                started[task] = (now, now + comp_ns)
+                ends[task] = now + comp_ns + sync_ns
+                until[device] = now + comp_ns * (2 if is_verified(task, device) else 1)
+                held[device] = max(until[device], ends[task])
                 clock |= {until[device], ends[task]}
     return started
 
@@ -151,9 +191,10 @@ def _task(one: Assignment) -> tuple[int, ...]:
     return (one.job, one.round, one.shards[0])
 
 
-def test_random_runs_take_the_times_that_a_slow_clock_sees() -> None:
+@pytest.mark.parametrize("verify", [0.0, 0.01, 0.3])
+def test_random_runs_take_the_times_that_a_slow_clock_sees(verify: float) -> None:
     for seed in range(50):
-        made = on(TINY, random_world(seed, "constant", noisy=False))
+        made = on(TINY, random_world(seed, "constant", noisy=False), verify)
         plan = assignments_of(random_plan(made, seed, 1))
         events = run(made, *plan)
         done = [event for event in events if isinstance(event, TasksDone)]

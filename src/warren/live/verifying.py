@@ -9,17 +9,12 @@ computes; the update has been sent, and no barrier waits.
 from __future__ import annotations
 
 import time
-from typing import Final
-
-from xxhash import xxh3_64_intdigest
 
 from warren.live.desk import Desk
 from warren.live.lanes import Key, Work
 from warren.live.messages import Verified
 from warren.live.transport import Hub
-
-FIRST: Final = 2
-"""So many tasks of a job are computed again whatever the share is."""
+from warren.model.verified import can_tell, is_taken
 
 
 class Verifier:
@@ -67,11 +62,11 @@ class Verifier:
         Not one before which both have computed as many: what either keeps may then be equal.
         """
         count = self._counts.get(work.job)
-        if count is None or before == count or work.copy:
+        if count is None or not can_tell(before, count) or work.copy:
             return
         if not work.unpadded and not self._desk.free(work.job):
             return  # its time is fixed, and must not contain that of building an app
-        if count < FIRST or drawn(work.job, work.round, work.shard, self._share):
+        if is_taken(work.job, work.round, work.shard, count, self._share):
             self._work, self._expected, self._began_ns = work, marks, 0
             self._begin()
 
@@ -121,8 +116,3 @@ class Verifier:
             self._began_ns = time.monotonic_ns()
         else:
             self._work = None
-
-
-def drawn(job: int, round_no: int, shard: int, share: float) -> bool:
-    """Tell whether a task is of the share: the same ones of a job in every run."""
-    return xxh3_64_intdigest(f"{job} {round_no} {shard}".encode()) < share * 2.0**64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER, LOSS, LOSS_NOISE = range(7)
+COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER, LOSS, LOSS_NOISE, VERIFIED = range(8)
 """What a draw is for; each kind has its own stream."""
 _MASK: Final = 2**64 - 1
 

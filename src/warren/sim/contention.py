@@ -11,6 +11,9 @@ device runs back to back count when the first of them starts.
 A task that follows one of another job on its device finds its data in no cache. What that takes
 was measured with its row, and is spent before it starts; a copy of a late task pays nothing.
 
+A device that computes a task again (``warren.sim.verifying``) is at work, and begins nothing else
+before it is done.
+
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
 rounds between two changes of the number are alike and are taken in one step, a leg. A leg that has
 been taken too far is cut back: rounds that start at or after the change are taken again. Only the
@@ -20,15 +23,19 @@ last round's events are emitted, when it starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import islice
 
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
+from warren.model.units import NEVER_NS
 from warren.sim.copies import CopyingPort
 from warren.sim.lanes import Lanes
 from warren.sim.overheads import raised_costs
 from warren.sim.port import Part
+from warren.sim.verifying import Again
 
 
 @dataclass(slots=True)
@@ -73,7 +80,7 @@ class ContendedPort(CopyingPort):
         Also if a task would take longer than time can count.
     """
 
-    __slots__ = ("_copies", "_due", "_lanes_of", "_legs")
+    __slots__ = ("_again", "_blocked", "_copies", "_due", "_lanes_of", "_legs", "_over", "_until_D")
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         super().__init__(run, replace(costs, switch_ns_JT=costs.turn_ns_JT))
@@ -82,9 +89,19 @@ class ContendedPort(CopyingPort):
         self._due: list[Assignment] = []  # they start at this instant
         self._copies: tuple[Assignment, ...] = ()  # and so do these, after them
         self._legs: list[_Leg] = []
+        self._again = Again(run)
+        self._until_D = [0 for _ in run.cluster.devices]  # when it has computed a task again
+        self._over: list[int] = []  # heap of such times to come
+        self._blocked: list[Assignment] = []  # nothing but that keeps them from starting
 
     def run_plan(self, plan: Plan) -> None:
         """A plan goes through events: compiled code does not take its rows in order of time."""
+
+    def submit(self, assignments: tuple[Assignment, ...]) -> None:
+        """See ``SimPort``."""
+        for one in assignments:
+            self._again.assigned(one)
+        super().submit(assignments)
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
         """See ``CopyingPort``; they start when all of this instant is known."""
@@ -93,11 +110,17 @@ class ContendedPort(CopyingPort):
     def next_events(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant; see ``SimPort``."""
         self._start_due()
-        while self._legs:
-            leg = min(self._legs, key=lambda leg: leg.end_ns)
-            if self._coming and self._coming.first_ns <= leg.end_ns:
+        while self._legs or self._over:
+            leg = min(self._legs, key=lambda leg: leg.end_ns, default=None)
+            over_ns = self._over[0] if self._over else NEVER_NS
+            next_ns = over_ns if leg is None else min(leg.end_ns, over_ns)
+            if self._coming and self._coming.first_ns <= next_ns:
                 break
-            self._go_on(leg)
+            if leg is not None and leg.end_ns == next_ns:
+                self._go_on(leg)
+            else:
+                self._now = over_ns
+                self._start_due()
         return super().next_events()
 
     def _lanes_for(self, at_work: int) -> Lanes:
@@ -108,6 +131,12 @@ class ContendedPort(CopyingPort):
 
     def _start_due(self) -> None:
         """Count, then start what this instant has let go."""
+        while self._over and self._over[0] <= self._now:
+            heappop(self._over)
+        blocked, self._blocked = self._blocked, []
+        for head in blocked:
+            if any(one is head for one in islice(self._queue_D[head.device], 1)):
+                self._begin(head)
         busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
         at_work = len(busy.union(one.device for one in self._copies))
         lanes = self._lanes_for(max(1, at_work))
@@ -125,16 +154,27 @@ class ContendedPort(CopyingPort):
         queue = self._queue_D[device]
         if queue and device not in self._waiting_J[queue[0].job]:
             return True
-        return self._comm_free_D[device] > self._now
+        return max(self._comm_free_D[device], self._until_D[device]) > self._now
 
     def _begin(self, head: Assignment) -> None:
-        self._due.append(head)
+        waits = self._until_D[head.device] > self._now
+        (self._blocked if waits else self._due).append(head)
+
+    def _finish_part(self, part: Part, comp_end: int, end: int, barrier: int) -> None:
+        super()._finish_part(part, comp_end, end, barrier)
+        one, _, busy = part
+        again = self._again.taken(one)
+        if again:
+            until = comp_end + again * busy // (one.rounds * len(one.shards))
+            self._until_D[one.device] = until
+            heappush(self._over, until)
 
     def _pass_barrier(self, job: int, rounds: int) -> None:
         # Only a first run whose copy has won at this very instant is due in a round that passes.
-        for head in [head for head in self._due if head.job == job]:
-            self._due.remove(head)
-            self._start(head)
+        for begun in (self._due, self._blocked):
+            for head in [head for head in begun if head.job == job]:
+                begun.remove(head)
+                self._start(head)
         super()._pass_barrier(job, rounds)
 
     def _run_rest(self, parts: list[Part], barrier: int) -> None:

@@ -32,8 +32,8 @@ from warren.live.training.memory import fresh
 from warren.live.training.result import RoundOutcome, TaskResult, nondeterministic
 from warren.live.training.runner import TaskRunner
 from warren.live.training.store import ParameterStore
-from warren.live.verifying import FIRST, drawn
 from warren.live.wire import Stamp
+from warren.model.verified import FIRST, is_taken
 
 _PATIENCE_NS: Final = 60_000_000_000
 """What a sum may take beyond the longest task that others may be at."""
@@ -102,7 +102,7 @@ class Member:
             present=result.present,
         )
         notes = exchanged(self._ring, own)
-        if self._verified < FIRST or drawn(role.job.index, round_no, 0, role.verify):
+        if is_taken(role.job.index, round_no, 0, self._verified, role.verify):
             self._verify(round_no, result.marks)
         outcome = self._step(notes, result.marks)
         self._forget_marks(notes[0].saved)
