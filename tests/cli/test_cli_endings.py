@@ -168,6 +168,18 @@ def test_an_interrupted_simulation_leaves_nothing_and_exits_with_130(
     assert signal.getsignal(signum) is before
 
 
+def test_a_live_run_on_a_device_type_that_is_not_here_is_refused_with_the_way_out(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    cluster = Path(tiny).with_name("cluster.yaml")
+    cluster.write_text(cluster.read_text().replace("emulate: {time_scale: 0.001}\n", ""))
+    found = warren("run", tiny, "--out", tmp_path / "out")
+    assert (found.code, found.out) == (2, "")
+    assert "this machine has no V100, K80; allowed: CPU, " in found.complaint
+    assert "emulate: {time_scale: 1}" in found.complaint
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_signal_lost_on_its_way_is_noticed_at_the_next_step(
     warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

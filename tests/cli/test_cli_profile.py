@@ -11,8 +11,9 @@ import yaml
 from cli_runs import JOBS, RUN, Warren, write_run
 
 from warren.cli.apps import check_apps
-from warren.cli.commands.profiling import _check_types, _run
+from warren.cli.commands.profiling import _run
 from warren.cli.database import Database
+from warren.cli.device_types import check_device_types
 from warren.cli.files import read
 from warren.model.errors import SpecError
 from warren.workload.load import load_cluster, load_run
@@ -232,10 +233,10 @@ def test_a_type_that_this_machine_lacks_is_refused_unless_it_is_played(
     Path(path).write_text(f"hosts: [{{name: h, devices: {{{devices}}}}}]\n{more}\n")
     cluster = load_cluster(path, read)
     if not absent:
-        _check_types(path, cluster)
+        check_device_types(cluster, path, "device_types")
         return
     with pytest.raises(SpecError) as error:
-        _check_types(path, cluster)
+        check_device_types(cluster, path, "device_types")
     start = f"{path}: device_types: this machine has no {absent}; allowed: CPU, "
     assert str(error.value).startswith(start)
 

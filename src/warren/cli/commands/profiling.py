@@ -22,6 +22,7 @@ from warren.cli.commands.inputs import (
     with_absolute_base,
 )
 from warren.cli.database import Database, default_file, known_jobs, known_profiles
+from warren.cli.device_types import check_device_types
 from warren.cli.ending import complain
 from warren.cli.files import read, refused, write_atomic
 from warren.model.cluster import Cluster
@@ -30,7 +31,6 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.profile.history import exported, on_types, snapshot, with_own_names
-from warren.profile.measured import PROCESSOR
 from warren.profile.rows import Profile
 from warren.report.wording import count
 
@@ -203,7 +203,7 @@ def _run(job_file: str, cluster: str | None, names: Sequence[str]) -> Run:
         message = "is missing; allowed: a cluster file"
         raise SpecError(Problem(file="profile", field="--cluster", message=message))
     found = replace(_cluster(cluster), switching=None)  # which only simulations charge
-    _check_types(cluster, found)
+    check_device_types(found, cluster, "device_types")
     without = some_of([job.name for job in chosen if job.app is None])
     training = [job for job in chosen if job.app is not None]
     if not training:
@@ -222,17 +222,6 @@ def _cluster(path: str) -> Cluster:
     from warren.workload.load import load_cluster
 
     return load_cluster(path, read)
-
-
-def _check_types(path: str, cluster: Cluster) -> None:
-    """Refuse types that this machine lacks, unless they are played."""
-    absent = [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
-    if absent and cluster.emulate is None:
-        message = (
-            f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "
-            "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor"
-        )
-        raise SpecError(Problem(file=path, field="device_types", message=message))
 
 
 def _of_key(rows: Sequence[Profile], key: str) -> list[Profile]:

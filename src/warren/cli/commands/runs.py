@@ -13,6 +13,7 @@ import typer
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.compose import Options, run_live, simulate
+from warren.cli.device_types import check_device_types
 from warren.cli.lines import simulation_view
 from warren.cli.output import OldDir, OutputDir, check_free, default_dir
 from warren.model.errors import Problem, SpecError
@@ -88,6 +89,7 @@ def run_command(
             _show_resolved(run, out, json_)
             return
         if run.cluster.engine != "plain":
+            check_device_types(run.cluster, run.name, "cluster.device_types")
             _check_plan(run)
     from warren.cli.remembering import remembered
     from warren.cli.screen import live_view
