@@ -76,6 +76,12 @@ class HareMixSpec(GeneratorSpec):
         default=[1, 2, 4, 8], description="Tasks a round, drawn evenly."
     )
     rounds_factor: Factor = Field(1.0, description="Multiplies the rounds of every job.")
+    tail: float = Field(
+        0.0, ge=0, le=3, description="Standard deviation of the logarithm of a factor on rounds."
+    )
+    together: Annotated[float, Field(ge=1, le=_MAX_JOBS)] = Field(
+        1.0, description="Jobs that arrive at one instant, in the mean."
+    )
     batch_factor: Factor = Field(
         1.0, description="Multiplies the batch of every task, and divides the rounds."
     )
@@ -99,6 +105,8 @@ class HareMixSpec(GeneratorSpec):
         stated = sorted({"kinds_seed", "spread"} & self.model_fields_set)
         if stated and not self.repeats:
             raise ValueError(f"{stated[0]} needs repeats: it is of recurring kinds")
+        if self.tail and self.repeats:
+            raise ValueError("tail needs no repeats: runs of a kind have a spread")
         return self
 
 

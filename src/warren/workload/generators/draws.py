@@ -20,6 +20,8 @@ from warren.model.units import seconds_to_ns
 FloatArray = npt.NDArray[np.float64]
 _BITS: Final = 53
 _TICK_NS: Final = 1_000_000
+_EVEN: Final = 12
+_BELOW: Final = 2**31
 
 
 def uniform(seed: int, stream: int, count: int) -> FloatArray:
@@ -46,6 +48,50 @@ def arrivals_ns(seed: int, stream: int, count: int, window_s: float) -> list[int
     """
     ticks = np.sort(uniform(seed, stream, count)) * window_s * (1e9 / _TICK_NS)
     return [int(tick) * _TICK_NS for tick in ticks]
+
+
+def bursts_ns(
+    seed: int, streams: tuple[int, int], count: int, window_s: float, together: float
+) -> list[int]:
+    """Arrivals of ``together`` jobs at one instant in the mean; the instants are a Poisson process.
+
+    A job belongs to any of the ``count / together`` instants (rounded up) with the same chance, so
+    that bursts differ in size, and some may be empty.
+    """
+    instants = max(1, math.ceil(count / together))
+    times = arrivals_ns(seed, streams[0], instants, window_s)
+    return sorted(times[which] for which in integers(seed, streams[1], count, instants))
+
+
+def lognormal(seed: int, stream: int, count: int, sigma: float) -> list[float]:
+    """e to the ``sigma`` times a normal draw, of which the median is 1.
+
+    The normal draw is the sum of twelve even ones, less six, and the power of e a series: whole
+    numbers, sums, products and quotients.
+    """
+    draws = integers(seed, stream, count * _EVEN, _BELOW)
+    sums = [sum(draws[at : at + _EVEN]) for at in range(0, len(draws), _EVEN)]
+    return [_exp(sigma * (one / _BELOW - _EVEN / 2)) for one in sums]
+
+
+def lognormal_mean(sigma: float) -> float:
+    """The mean of ``lognormal``: that of e to the ``sigma`` times an even draw, twelve times."""
+    mean = 1.0
+    if sigma:
+        for _ in range(_EVEN):
+            mean *= (_exp(sigma / 2) - _exp(-sigma / 2)) / sigma
+    return mean
+
+
+def _exp(power: float) -> float:
+    """e to a power, the same to the last bit on every machine."""
+    total = term = 1.0
+    number = 0
+    while total + term != total:
+        number += 1
+        term *= abs(power) / number
+        total += term
+    return total if power >= 0 else 1.0 / total
 
 
 def whole_cluster_s(comp_s: Mapping[str, float], devices: Mapping[str, int]) -> float:

@@ -11,8 +11,12 @@ have about 490,000 tasks. A quarter means exactly a quarter of the jobs.
 
 *Arrivals.* The paper takes the Google cluster trace of 2019, without saying which part or how fast
 it is played. The substitute is a Poisson process, played so that ``load`` is offered work over
-capacity: the jobs' work, in seconds of the whole cluster, arrives evenly over that / ``load``. The
-burstiness of Google's arrivals is lost.
+capacity: the jobs' work, in seconds of the whole cluster, arrives evenly over that / ``load``. With
+``together`` so many jobs, in the mean, arrive at one instant.
+
+*Tail.* HLAS (TCC'24, IV-B) holds where many jobs are small and a few take most of the GPU time, as
+in Google's trace. Rounds drawn evenly are not so; with ``tail`` a job's are multiplied by a
+lognormal factor of mean 1.
 
 *Targets, searches.* With ``targets`` every job has a stop rule. ``searches`` puts so many percent
 of the jobs into searches, see ``warren.workload.generators.searches``.
@@ -36,7 +40,10 @@ from warren.workload.build_jobs import job_seed
 from warren.workload.generators.domains import places
 from warren.workload.generators.draws import (
     arrivals_ns,
+    bursts_ns,
     integers,
+    lognormal,
+    lognormal_mean,
     shuffled,
     whole_cluster_s,
     window_s,
@@ -51,6 +58,7 @@ _WEIGHTS: Final = 4
 TARGET: Final = Stop(metric="loss", falls_to=0.1)
 """With ``targets``, of every job; what losses are on the way is drawn by the simulator."""
 _ORDER, _ROUNDS, _SCALES, _OF_WEIGHTS, _ARRIVALS = range(5)
+_BURSTS, _TAILS = range(13, 15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,8 @@ def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
         problem = Problem(file=ground.file, field=ground.field, message=str(error))
         raise SpecError(problem) from None
     times_ns = arrivals_ns(seed, _ARRIVALS, spec.jobs, length_s)
+    if spec.together > 1:
+        times_ns = bursts_ns(seed, (_ARRIVALS, _BURSTS), spec.jobs, length_s, spec.together)
     tasks = sum(one.kind.scale * one.rounds for one in drawn)
     pace = "all at time 0" if spec.load is None else f"load {spec.load:g}, over {length_s:.0f} s"
     note = f"hare-mix, seed {seed}: {len(drawn)} jobs, {tasks} tasks, {pace}"
@@ -117,11 +127,13 @@ def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
     listed = places(spec.jobs, spec.shares)
     scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
     parts = integers(seed, _ROUNDS, spec.jobs, 2**31)
+    mean = lognormal_mean(spec.tail)
+    factors = [one / mean for one in lognormal(seed, _TAILS, spec.jobs, spec.tail)]
     for job, place in enumerate(shuffled(seed, _ORDER, spec.jobs)):
         domain, model = listed[place]
         rounds = domain.drawn_rounds(parts[job])
         scale = spec.scales[scales[job]]
-        yield Kind(stem=model, user="", model=model, scale=scale, rounds=rounds), 1.0
+        yield Kind(stem=model, user="", model=model, scale=scale, rounds=rounds), factors[job]
 
 
 def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:

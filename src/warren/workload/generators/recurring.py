@@ -5,8 +5,7 @@ of its jobs' rounds; which kind a job is of is drawn evenly. A run has the media
 factor: twice the median is as likely as half of it.
 
 The kinds have a seed of their own, so that a history and a workload of different seeds are runs of
-the same kinds. All draws are whole numbers, sums, products and quotients, as in ``draws``: the
-normal one is the sum of twelve even ones, less six, and its power of e a series.
+the same kinds.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.workload.generators.domains import places
-from warren.workload.generators.draws import integers
+from warren.workload.generators.draws import integers, lognormal
 
 KINDS_A_USER: Final = 4
 _SCALES, _MEDIANS, _TURNS, _FACTORS = range(9, 13)
-_DRAWS: Final = 12
 _BELOW: Final = 2**31
 
 
@@ -64,17 +62,4 @@ def turns(seed: int, jobs: int, count: int) -> list[int]:
 
 def factors(seed: int, jobs: int, spread: float) -> list[float]:
     """For each job what its rounds are over the median: e to the ``spread`` times a normal draw."""
-    draws = integers(seed, _FACTORS, jobs * _DRAWS, _BELOW)
-    sums = [sum(draws[at : at + _DRAWS]) for at in range(0, len(draws), _DRAWS)]
-    return [_exp(spread * (one / _BELOW - _DRAWS / 2)) for one in sums]
-
-
-def _exp(power: float) -> float:
-    """e to a power, the same to the last bit on every machine."""
-    total = term = 1.0
-    number = 0
-    while total + term != total:
-        number += 1
-        term *= abs(power) / number
-        total += term
-    return total if power >= 0 else 1.0 / total
+    return lognormal(seed, _FACTORS, jobs, spread)
