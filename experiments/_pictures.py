@@ -76,7 +76,8 @@ def bars(name: str, label: str, values: Mapping[str, Mapping[str, float]]) -> No
 
 
 ONLINE: Final[Mapping[str, str]] = {
-    "gittins": "#000000", "hlas": "#0072b2", "hlas-p": "#009e73", "hlas-l": "#d55e00",
+    "gittins": "#000000", "hlas": "#0072b2", "hlas-published": "#882255", "oracle": "#117733",
+    "hlas-p": "#009e73", "hlas-l": "#d55e00",
     "las-2d": "#e69f00", "sched-homo-unit": "#56b4e9", "sched-allox-unit": "#cc79a7",
     "fifo": "#b0b0b0",
     "sjf-bco": "#000000", "first-fit": "#d55e00", "list-scheduling": "#0072b2",
@@ -88,7 +89,7 @@ def curves(name: str, varies: str, label: str, values: Mapping[str, Mapping[str,
     """A line a policy over the cells; a form of a policy is dashed, in the policy's colour."""
     figure, axes = pyplot.subplots(figsize=(7, 3.4), layout="constrained")
     for place, by in values.items():
-        plain, cells = place.partition(" of ")[0], [float(cell) for cell in by]
+        plain, cells = place.partition(" ")[0], [float(cell) for cell in by]
         dashed = "-" if plain == place else "--"
         axes.plot(cells, list(by.values()), dashed, marker="o", markersize=3, label=place,
                   color=ONLINE[plain])  # fmt: skip

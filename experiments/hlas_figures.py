@@ -2,12 +2,19 @@
 
 *Cells.* A run file with what a figure varies, several seeds each: another seed draws other jobs and
 arrivals. The paper prints neither its rounds nor its pace of arrivals, so its seconds cannot be
-compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of hlas alone; as many
-groups as GPUs is Algorithm 1 to the letter, which loops over GPUs. *load*: how fast the jobs come,
-which the paper does not say. *25*: what decisions cost when all jobs arrive at once. *26*, *27*:
-GPUs and jobs again, where jobs show losses and resemble those of a history; *pace*: how fast such
-jobs come. *philly*: GPUs, with the arrivals, GPUs and run times of the Philly trace; of the
-thousands that wait there sched-allox-unit matches 16 at a time, as more take it many minutes.
+compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of hlas-published.
+*tail*, *tail jobs*: 22 and 23 with heavy-tailed rounds and bursty arrivals, which is what the
+paper's IV-B asks for. *load*: how fast the jobs come, which the paper does not say. *25*: what
+decisions cost when all jobs arrive at once. *26*, *27*: GPUs and jobs again, where jobs show losses
+and resemble those of a history; *pace*: how fast such jobs come. *oracle*: hlas with every length
+known, on the same groups, which is what predictions can gain at best. *philly*: GPUs, with the
+arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
+sched-allox-unit matches 16 at a time, as more take it many minutes.
+
+*Forms.* ``hlas-published``: as in the paper, a group for four GPUs, tasks to the GPU that is
+available first. ``hlas``: ours, all GPUs in one group, tasks to the GPU on which they complete
+first. ``NAME published``: a predicting one in the first form. ``hlas per-gpu``: what an
+earlier version took for the paper's.
 
 ``--part 22`` (or another) makes one part and keeps the results of the others; ``--place gittins``
 makes the rows of one policy again and keeps those of the others.
@@ -25,17 +32,26 @@ import _common
 from _parts import Asked, Make, ask, make_parts
 
 RUNS: Final = Path(__file__).parent / "hlas"
-SINGLE: Final = " of single GPUs"
-"""HLAS and its kin with as many groups as GPUs."""
+ORACLE: Final = f"{Path(__file__).parent / '_oracle.py'}:Oracle"
+PUBLISHED: Final = ("policy.dispatch=available",)
+FORMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "hlas per-gpu": ("hlas", ("policy.round=per-gpu",)),
+    "hlas-p published": ("hlas-p", PUBLISHED),
+    "hlas-l published": ("hlas-l", PUBLISHED),
+    "oracle": (ORACLE, ()),
+    "oracle published": (ORACLE, PUBLISHED),
+}
+"""Policies with options, by the name of their rows; all others are policies by their own names."""
 BLIND: Final = (
-    "hlas", "hlas" + SINGLE, "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit", "gittins",
+    "hlas-published", "hlas", "hlas per-gpu", "las-2d", "fifo", "sched-homo-unit",
+    "sched-allox-unit", "gittins",
 )  # fmt: skip
 PREDICTING: Final = (
-    "hlas", "hlas" + SINGLE, "fifo", "gittins",
-    "hlas-p", "hlas-p" + SINGLE, "hlas-l", "hlas-l" + SINGLE,
+    "hlas-published", "hlas-p published", "hlas-l published", "oracle published",
+    "hlas", "hlas-p", "hlas-l", "oracle", "las-2d", "fifo", "gittins",
 )  # fmt: skip
 PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING)))
-GPUS: Final = 160
+HEAVY: Final = ("workload.tail=2", "workload.together=8")
 GPUS_KEY: Final = "cluster.hosts.devices"
 JOBS_KEY: Final = "workload.jobs"
 
@@ -60,11 +76,14 @@ class Figure:
 FIGURES: Final[Mapping[str, Figure]] = {
     "22": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180)),
     "23": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300)),
+    "tail": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), sets=HEAVY),
+    "tail jobs": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), sets=HEAVY),
     "load": Figure("load", "workload.load", (0.5, 2)),
-    "24": Figure("groups", "policy.groups", (10, 20, 40, 80, 160), places=("hlas",)),
+    "24": Figure("groups", "policy.groups", (10, 20, 40, 80, 160), places=("hlas-published",)),
     "25": Figure(
         "jobs", JOBS_KEY, (100, 200, 400, 800, 1600, 3200),
-        places=("hlas", "las-2d", "gittins"), sets=("workload.load=null",), seeds=1,
+        places=("hlas-published", "hlas", "las-2d", "gittins"), sets=("workload.load=null",),
+        seeds=1,
     ),
     "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PREDICTING),
     "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PREDICTING),
@@ -112,18 +131,17 @@ def _part(figure: Figure, asked: Asked) -> Make:
 def cell(figure: Figure, value: object, places: Sequence[str]) -> list[Row]:
     """One row a policy: means over the seeds."""
     sets = (f"{figure.key}={value}", *figure.sets)
-    gpus = value if figure.key == GPUS_KEY else GPUS
     rows = []
-    for place in places:
-        name, single = place.removesuffix(SINGLE), place.endswith(SINGLE)
-        more = (*figure.of_place.get(name, ()), *([f"policy.groups={gpus}"] if single else []))
+    for name in places:
+        place, form = FORMS.get(name, (name, ()))
+        more = (*figure.of_place.get(name, ()), *form)
         overrides = [word for one in (*sets, *more) for word in ("--set", one)]
         found = _common.warren_json(
-            "compare", str(RUNS / f"{figure.run}.yaml"), "--place", name,
+            "compare", str(RUNS / f"{figure.run}.yaml"), "--place", place,
             "--seeds", str(figure.seeds), *overrides,
         )  # fmt: skip
-        row = {"cell": str(value), "place": place, **_means(found)}
-        print(f"{figure.varies} {value}: {place}: mean JCT {row['mean_jct_s']:.1f} s", flush=True)
+        row = {"cell": str(value), "place": name, **_means(found)}
+        print(f"{figure.varies} {value}: {name}: mean JCT {row['mean_jct_s']:.1f} s", flush=True)
         rows.append(row)
     return rows
 
@@ -137,10 +155,11 @@ def _means(runs: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def saved(part: dict[str, Any]) -> dict[str, Any]:
-    """A part with each policy's mean JCT over that of hlas in its cell."""
-    hlas = {row["cell"]: row["mean_jct_s"] for row in part["rows"] if row["place"] == "hlas"}
-    rows = [row | {"over_hlas": row["mean_jct_s"] / hlas[row["cell"]]} for row in part["rows"]]
-    return part | {"rows": rows}
+    """A part with each policy's mean JCT over that of hlas-published in its cell."""
+    rows: list[Row] = part["rows"]
+    paper = {row["cell"]: row["mean_jct_s"] for row in rows if row["place"] == "hlas-published"}
+    over = [row | {"over_published": row["mean_jct_s"] / paper[row["cell"]]} for row in rows]
+    return part | {"rows": over}
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ import yaml
 
 RUN: Final = Path(__file__).parent / "hare" / "testbed15-open.yaml"
 PLACES: Final = ("hlas", "gittins")
-SINGLE: Final = ("--set", "policy.groups=15")
-"""HLAS with a group a device, see docs/reproduction.md."""
 LIMIT_PCT: Final = 5.0
 
 Row = dict[str, Any]
@@ -41,11 +39,10 @@ def main() -> None:
 
 def row_of(place: str, plain: dict[str, Row], scratch: Path) -> Row:
     """One live run, beside the plain loop and beside its prediction."""
-    more = SINGLE if place == "hlas" else ()
     out, told = scratch / place, scratch / f"{place}-simulated"
-    jobs = trained(place, out, *more)
+    jobs = trained(place, out)
     _common.warren_json(
-        "simulate", str(told_run(jobs, scratch)), "--place", place, *more, "--out", str(told)
+        "simulate", str(told_run(jobs, scratch)), "--place", place, "--out", str(told)
     )
     error = _common.jct_error(_common.warren_json("compare", str(out), str(told)))
     summary = json.loads((out / "summary.json").read_text())

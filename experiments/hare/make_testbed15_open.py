@@ -78,7 +78,6 @@ def moved_pct(jobs: list[Job], rounds: list[int], place: str) -> list[float]:
     bare = [{key: value for key, value in job.items() if key != "app"} for job in jobs]
     run["workload"] = [{**job, "rounds": count} for job, count in zip(bare, rounds, strict=True)]
     run["scheduler"] = {"place": place}
-    run["policy"] = {"groups": 15} if place == "hlas" else {}
     exact, *noisy = (jct_s(run, noise) for noise in range(NOISES + 1))
     return [
         100 * mean(abs(ours / plain - 1) for ours, plain in zip(one, exact, strict=True))

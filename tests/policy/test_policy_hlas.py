@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from warren.core.history import History, read_history
 from warren.core.journal import Step, decode
 from warren.core.loop import Core
 from warren.model.costs import CostTable
@@ -18,38 +16,22 @@ from warren.model.errors import SpecError
 from warren.model.events import JobArrived, RoundsDone
 from warren.model.run import Grain, Run, Truth
 from warren.policy.place.registry import place_policy
-from warren.sim.copies import sim_port
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
-
-S = 10**9
-
-
-def simulate(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = {}) -> bytes:
-    journal = bytearray()
-    core = Core(
-        run=run, costs=costs, policy=place_policy(name, options), port=sim_port(run, costs),
-        sink=journal.extend, world="sim", check=True,
-    )  # fmt: skip
-    core.execute()
-    return bytes(journal)
-
-
-def history(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = {}) -> History:
-    return read_history(simulate(run, costs, name, options))
+from told import S, journal_of, played
 
 
 def turns(run: Run, costs: CostTable, name: str, **options: object) -> list[int]:
     """The job of each assignment, in the order they were decided."""
-    steps = (one for one in decode(simulate(run, costs, name, options)) if isinstance(one, Step))
+    steps = (one for one in decode(journal_of(run, costs, name, options)) if isinstance(one, Step))
     return [one.job for step in steps for one in step.assign]
 
 
 def jct_s(run: Run, costs: CostTable, name: str, **options: object) -> list[float]:
     arrival = [job.arrival_ns for job in run.workload.jobs]
-    found: list[float] = ((history(run, costs, name, options).finish_ns_J - arrival) / S).tolist()
+    found: list[float] = ((played(run, costs, name, options).finish_ns_J - arrival) / S).tolist()
     return found
 
 
@@ -83,7 +65,7 @@ def test_a_group_takes_the_rest_of_a_round_before_another_job_of_the_queue() -> 
     jobs = [worlds.job(0), worlds.job(1, scale=4), worlds.job(2)]
     run = worlds.run(worlds.cluster(["A"] * 4), jobs)
     costs = worlds.costs([[3.0], [1.0], [1.0]], [[0.0]] * 3)
-    found = history(run, costs, "hlas", {"groups": 2})
+    found = played(run, costs, "hlas", {"groups": 2, "round": "per-gpu"})
     # The first group holds job 0 until 3 s; the second takes two tasks of job 1, then the others.
     assert found.finish_ns_J.tolist() == [3 * S, 2 * S, 3 * S]
 
@@ -128,6 +110,8 @@ def test_a_job_that_fits_few_devices_is_passed_over_and_not_forgotten() -> None:
         ("hlas", "thresholds", "10 s, 1 s", "ascend"),
         ("hlas", "age", "soon", "time"),
         ("hlas", "groups", -1, "groups is a count"),
+        ("hlas", "round", "half", "round is whole or per-gpu"),
+        ("hlas", "dispatch", "first", "dispatch is completion or available"),
         ("las-2d", "thresholds", "0 s", "ascend"),
     ],
 )
@@ -143,10 +127,23 @@ def test_2d_las_counts_gpus_times_time_and_waits_for_a_whole_gang() -> None:
     jobs = [worlds.job(0, scale=2, rounds=3), worlds.job(1, rounds=3)]
     run = worlds.run(worlds.cluster(["A", "A"]), jobs)
     costs = worlds.costs([[1.0], [1.0]], [[0.0], [0.0]])
-    timeline = history(run, costs, "las-2d", {"thresholds": "1500 ms"}).timeline
+    timeline = played(run, costs, "las-2d", {"thresholds": "1500 ms"}).timeline
     order = np.lexsort((timeline.job_R, timeline.start_ns_R))
     # 0 until 1 s, then 1 (queue 0, one GPU of two) twice, then both in queue 1 by arrival.
     assert timeline.job_R[order].tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 1]
+
+
+def test_a_gang_of_2d_las_keeps_its_fast_device_until_the_barrier() -> None:
+    """The device of 1 s is done at 1 s, the one of 4 s at 4 s; nobody else runs before that."""
+    jobs = [worlds.job(0, scale=2, rounds=2), worlds.job(1, rounds=2)]
+    run = worlds.run(worlds.cluster(["A", "B"]), jobs)
+    costs = worlds.costs([[1.0, 4.0], [1.0, 4.0]], [[0.0, 0.0]] * 2)
+    timeline = played(run, costs, "las-2d", {"thresholds": "100 s"}).timeline
+    starts = {
+        job: sorted((timeline.start_ns_R[timeline.job_R == job] // S).tolist()) for job in (0, 1)
+    }
+    assert starts[0] == [0, 0, 4, 4]
+    assert starts[1][0] >= 8
 
 
 def test_2d_las_demotes_a_job_once_it_has_had_as_much_as_a_queue_holds() -> None:
@@ -162,7 +159,7 @@ def test_2d_las_takes_no_wake_up_for_a_job() -> None:
     for seed in range(12):
         run, costs = worlds.random_world(seed, jobs=8, truth=Truth(task_cv=0.8, seed=seed))
         run = replace(run, scheduler=replace(run.scheduler, copies_after=1.0))
-        assert (history(run, costs, "las-2d").finish_ns_J > 0).all()
+        assert (played(run, costs, "las-2d").finish_ns_J > 0).all()
 
 
 def test_of_unit_size_jobs_of_more_rounds_are_not_put_behind() -> None:
@@ -177,7 +174,7 @@ def test_of_unit_size_jobs_of_more_rounds_are_not_put_behind() -> None:
 def test_fifo_never_lets_a_later_job_start_first() -> None:
     for seed in range(10):
         run, costs = worlds.random_world(seed)
-        timeline = history(run, costs, "fifo").timeline
+        timeline = played(run, costs, "fifo").timeline
         start = np.full(len(run.workload.jobs), 2**62)
         np.minimum.at(start, timeline.job_R, timeline.start_ns_R)
         assert np.all(np.diff(start) >= 0)
@@ -213,4 +210,4 @@ def test_at_a_coarse_grain_a_job_takes_as_many_idle_groups_as_it_has_tasks_for()
         grain=Grain(text="3", rounds=3),
     )
     costs = worlds.costs([[1.0]], [[0.0]])
-    assert jct_s(run, costs, "hlas", groups=2) == [6.0]
+    assert jct_s(run, costs, "hlas", groups=2, round="per-gpu") == [6.0]

@@ -17,6 +17,7 @@ from warren.model.progress import Progress
 from warren.model.run import Grain, Losses, Run, Truth
 from warren.policy.place import hlas_l, hlas_p
 from warren.policy.place.registry import place_policy
+from warren.predict.conservative import averaged
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -147,15 +148,28 @@ def test_hlas_l_takes_expected_sizes_and_in_a_queue_the_order_of_arrival(
     assert found.said[1, 1] == "is expected to run 2 rounds more (fitted after 1)"
 
 
-@pytest.mark.parametrize(("name", "endless"), [("hlas-p", 2**50), ("hlas-l", float("inf"))])
-def test_a_fit_that_expects_no_end_puts_a_job_last(
-    monkeypatch: pytest.MonkeyPatch, name: str, endless: float
-) -> None:
+def endless(monkeypatch: pytest.MonkeyPatch, name: str, rounds: float) -> list[int]:
+    """Turns of a job whose fit expects so many rounds, and of one of nine rounds without a fit."""
     for module, fit in ((hlas_p, "sure_rounds"), (hlas_l, "optimus_rounds")):
-        monkeypatch.setattr(module, fit, lambda progress, target: endless)
+        monkeypatch.setattr(module, fit, lambda progress, target: rounds)
     jobs = [worlds.job(0, rounds=3, stop=STOP), worlds.job(1, rounds=9)]
-    found = ran(*alike(jobs), name, losses={0: lambda r: 0.5})
-    assert found.turns == [0, *[1] * 9, 0, 0]
+    return ran(*alike(jobs), name, losses={0: lambda r: 0.5}).turns
+
+
+def test_of_very_many_sure_rounds_hlas_p_puts_a_job_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert endless(monkeypatch, "hlas-p", 2**50) == [0, *[1] * 9, 0, 0]
+
+
+def test_a_fit_that_never_comes_to_its_target_tells_hlas_l_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unknown = endless(monkeypatch, "hlas-l", 0)
+    assert endless(monkeypatch, "hlas-l", float("inf")) == unknown
+
+
+def test_a_fit_that_dares_nothing_does_not_halve_what_history_says() -> None:
+    cases = {(0, 12): 12, (None, 12): 12, (6, 12): 9, (6, None): 6, (0, None): 0}
+    assert {case: averaged(*case) for case in cases} == cases
 
 
 @pytest.mark.parametrize("name", ["hlas-p", "hlas-l"])
@@ -204,9 +218,9 @@ def test_a_sentence_tells_what_is_predicted_and_why() -> None:
     assert core.explain(1) == (
         "has attained 0.0 s, will run at least 4 rounds more (predicted after 0: "
         "no curve to fit, 2 jobs of the same name 4), queue 2 of 2; "
-        "1 jobs go first when one of 1 groups is idle"
+        "1 jobs go first when a device is idle"
     )
     assert core.explain(2) == (
         "has attained 0.0 s, may end any time (predicted after 0: no curve to fit), "
-        "queue 1 of 2; 0 jobs go first when one of 1 groups is idle"
+        "queue 1 of 2; 0 jobs go first when a device is idle"
     )

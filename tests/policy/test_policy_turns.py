@@ -81,7 +81,7 @@ def test_a_cancelled_job_ahead_lets_no_later_queue_pass_a_partly_placed_round() 
     jobs = [worlds.job(0, scale=3, rounds=9), worlds.job(1, rounds=9), worlds.job(2)]
     run = worlds.run(worlds.cluster(["A", "A"]), jobs)
     costs = worlds.costs([[1.0], [5.0], [1.0]], [[0.0]] * 3)
-    core = begun(run, costs, "hlas", groups=2, thresholds="1 s, 5 s")
+    core = begun(run, costs, "hlas", groups=2, round="per-gpu", thresholds="1 s, 5 s")
     core.step((JobArrived(0, 0), JobArrived(0, 1)))
     for device, now_s in ((0, 1), (1, 1), (0, 2), (1, 6)):
         end(core, device, now_s)
@@ -125,7 +125,7 @@ def test_a_stretch_takes_no_group_that_none_of_its_tasks_fits() -> None:
     run = worlds.run(worlds.cluster(["A", "A", "B"]), jobs, grain=Grain(text="3", rounds=3))
     costs = worlds.costs([[1.0, np.inf], [np.inf, 1.0]], [[0.0, 0.0]] * 2)
     journal = bytearray()
-    policy = place_policy("hlas", {"groups": 3})
+    policy = place_policy("hlas", {"groups": 3, "round": "per-gpu"})
     port = SimPort(run, costs)
     Core(run=run, costs=costs, policy=policy, port=port, sink=journal.extend, world="s").execute()
     assert read_history(bytes(journal)).finish_ns_J.tolist() == [6 * S, 3 * S]

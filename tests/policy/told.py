@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import worlds
 
-from warren.core.history import read_history
+from warren.core.history import History, read_history
 from warren.core.journal import Step, decode
 from warren.core.loop import Core
 from warren.model.costs import CostTable
@@ -18,15 +18,17 @@ from warren.model.decision import Decision
 from warren.model.job import Job, Stop
 from warren.model.past import NO_PAST, Past
 from warren.model.progress import NO_PROGRESS, Progress
-from warren.model.run import Run
+from warren.model.run import Grain, Run
 from warren.model.view import View
 from warren.policy.place.registry import place_policy
+from warren.sim.copies import sim_port
 from warren.sim.port import SimPort
 
 S = 10**9
 STOP = Stop(metric="loss", falls_to=0.1)
 Curves = Mapping[int, Callable[[int], float]]
 UNSEEN: Curves = {}
+UNSET: Mapping[str, object] = {}
 
 
 @dataclass
@@ -108,6 +110,24 @@ def ran(
     return Ran(jct_s.tolist(), turns, ahead, said)
 
 
+def journal_of(
+    run: Run, costs: CostTable, name: str, options: Mapping[str, object] = UNSET
+) -> bytes:
+    """The journal of a checked simulation under a policy with these options."""
+    journal = bytearray()
+    core = Core(
+        run=run, costs=costs, policy=place_policy(name, options), port=sim_port(run, costs),
+        sink=journal.extend, world="sim", check=True,
+    )  # fmt: skip
+    core.execute()
+    return bytes(journal)
+
+
+def played(run: Run, costs: CostTable, name: str, options: Mapping[str, object] = UNSET) -> History:
+    """What came of it."""
+    return read_history(journal_of(run, costs, name, options))
+
+
 def past(**rounds_of: tuple[int, ...]) -> Past:
     """Jobs that have ended, by their names, whose tasks took a second each."""
     named = [(name, rounds) for name, all_ in rounds_of.items() for rounds in all_]
@@ -118,7 +138,7 @@ def past(**rounds_of: tuple[int, ...]) -> Past:
     )
 
 
-def alike(jobs: list[Job], devices: int = 1) -> tuple[Run, CostTable]:
+def alike(jobs: list[Job], devices: int = 1, grain: Grain | None = None) -> tuple[Run, CostTable]:
     """Jobs whose tasks take a second each, on devices of one type."""
-    run = worlds.run(worlds.cluster(["A"] * devices), jobs)
+    run = worlds.run(worlds.cluster(["A"] * devices), jobs, grain=grain)
     return run, worlds.costs([[1.0]] * len(jobs), [[0.0]] * len(jobs))

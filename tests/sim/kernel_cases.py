@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sim_worlds import random_plan, random_world
 from test_solve_dispatch import random_problem
+from test_solve_group_rounds import by_kernel, random_case
 from test_solve_rules import random_instance
 
 from warren.model.timeline import PlanOutcome, Timeline
@@ -27,6 +28,7 @@ def answers(seed: int) -> Iterator[Any]:
     yield run_plan(random_plan(world, seed, 1 + seed % 3), world.run, world.costs)
     p = random_problem(seed, 1 + seed % 2)
     yield dispatch(p)
+    yield by_kernel(random_case(seed))
     job_I = np.repeat(np.arange(len(p.scale_J)), p.scale_J)
     yield algorithm1(
         job_I, np.zeros_like(job_I), p.arrival_ns_J, p.scale_J, p.rounds_J, p.comp_ns_JT,

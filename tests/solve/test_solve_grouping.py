@@ -11,7 +11,6 @@ from warren.solve.grouping import (
     Floats,
     Problem,
     Reduced,
-    earliest_available,
     expanded,
     mean_round_s,
     mean_speeds,
@@ -55,32 +54,6 @@ def test_fig_9_by_mean_speed_b_goes_first() -> None:
     assert time_s_J == pytest.approx([4.5, 6 / 1.45])
     assert time_s_J[1] == pytest.approx(4.14, abs=0.005)
     assert time_s_J[1] < time_s_J[0]
-
-
-def round_end(free: list[float], job: int) -> float:
-    """Run a round of a job on all four GPUs; they are free later."""
-    devices, starts = earliest_available(np.array(free), FIG_9_S[job], TASKS[job])
-    for device, start in zip(devices, starts, strict=True):
-        free[device] = start + float(FIG_9_S[job, device])
-    return max(free[device] for device in devices)
-
-
-@pytest.mark.parametrize(("order", "mean"), [((1, 0), 3.75), ((0, 1), 4.0)])
-def test_fig_9_one_round_ends_sooner_with_b_first(order: tuple[int, int], mean: float) -> None:
-    free = [0.0] * 4
-    assert np.mean([round_end(free, job) for job in order]) == pytest.approx(mean)
-
-
-@pytest.mark.parametrize(
-    ("job", "gpus", "task_gpu_s"),
-    [(0, [0, 1], 12.0), (1, [0, 1], 8.0), (0, [2, 3], 7.2), (1, [2, 3], 9.0)],
-)
-def test_fig_10_task_gpu_time_is_that_of_the_gpu_available_first(
-    job: int, gpus: list[int], task_gpu_s: float
-) -> None:
-    process_D = FIG_9_S[job, gpus]
-    devices, _ = earliest_available(np.zeros(2), process_D, TASKS[job])
-    assert process_D[devices].sum() == pytest.approx(task_gpu_s)
 
 
 def test_an_empty_group_gets_a_gpu_of_the_largest() -> None:

@@ -10,8 +10,8 @@ Differs
     The paper averages alpha, which counts additional rounds, with "practical rounds in history",
     which count all. Here both count additional rounds: of similar jobs that ran more than this one
     has, what nine of ten ran more (nearest rank). If none did, history says nothing and alpha
-    stands alone; without a curve to fit, history stands alone. A fit that dares nothing counts as
-    0 rounds. "It falls far behind others" is said of the speed at which the loss descends, and of
+    stands alone; without a curve to fit, or where the fit dares nothing, history stands alone. "It
+    falls far behind others" is said of the speed at which the loss descends, and of
     no number: here a job is far behind if half of the others came to its best value in less than
     half the rounds it has run. What is predicted shrinks by how much less: a job four times as slow
     is left half of it.
@@ -42,8 +42,11 @@ def beyond(past_rounds: Sequence[int], rounds: int) -> int | None:
 
 
 def averaged(fit: int | None, past: int | None) -> int:
-    """The mean of what is known, in whole rounds; 0 if nothing is. None: not known."""
-    known = [one for one in (fit, past) if one is not None]
+    """The mean of what the two say, in whole rounds; 0 if both say nothing.
+
+    None: not known. A fit of 0 rounds dares nothing, which is no reason to halve what history says.
+    """
+    known = [one for one in (fit, past) if one]
     return sum(known) // len(known) if known else 0
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from warren.solve.agenda import Agenda, new_agenda, pop, push
 from warren.solve.instance import prepared
 from warren.solve.kernel import inlined, kernel
-from warren.solve.pool import Pool, new_pool, rebuild, replace_top, usable
+from warren.solve.pool import Pool, new_pool, rebuild, replace_top, soonest, usable
 from warren.solve.ready import Ready, add, new_ready, remove
 
 
@@ -126,17 +126,9 @@ def _new_state(problem: Problem) -> _State:
 
 @inlined
 def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) -> int:
-    """Type with the earliest completion; ties: smaller T^c, then lower type; -1 if none fits."""
-    best, best_ns, best_comp_ns = -1, 0, 0
-    for kind in range(len(state.altered_T)):
-        if not state.usable_JT[job, kind]:
-            continue
-        comp_ns = problem.comp_ns_JT[job, kind]
-        time_ns = max(now, state.pool.free_ns_C[state.pool.first_T[kind]])
-        time_ns += rounds * state.turn_ns_JT[job, kind]
-        if best < 0 or time_ns < best_ns or (time_ns == best_ns and comp_ns < best_comp_ns):
-            best, best_ns, best_comp_ns = kind, time_ns, comp_ns
-    return best
+    """Type with the earliest completion."""
+    turn_ns_JT, comp_ns_JT = state.turn_ns_JT, problem.comp_ns_JT
+    return int(soonest(state.pool, state.usable_JT, turn_ns_JT, comp_ns_JT, job, now, rounds))
 
 
 @inlined

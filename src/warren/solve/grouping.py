@@ -26,7 +26,6 @@ vector of counts, one a type, since GPUs of one type are alike in (4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -136,26 +135,6 @@ def spread(count_GT: Ints, speed_JT: Floats) -> float:
     """The objective (4): the largest p_n^max - p_n^min of any job."""
     sum_GJ = count_GT @ speed_JT.T
     return float((sum_GJ.max(axis=0) - sum_GJ.min(axis=0)).max(initial=0.0))
-
-
-def earliest_available(
-    free_D: Floats, process_D: Floats, tasks: int
-) -> tuple[list[int], list[float]]:
-    """The device and start of each task of a round, dispatched one after another.
-
-    Each goes to the device that is available first, the first of these in the list; times in one
-    unit, ``process_D`` finite. Fig. 9 and 10 have it so: the task-GPU time of job B on GPUs 3 and
-    4 is 9; if each task went where it completes first, it would be 7.5.
-    """
-    waiting = [(float(free), device) for device, free in enumerate(free_D)]
-    heapify(waiting)
-    devices, starts = [], []
-    for _ in range(tasks):
-        start, device = waiting[0]
-        heapreplace(waiting, (start + float(process_D[device]), device))
-        devices.append(device)
-        starts.append(start)
-    return devices, starts
 
 
 def reduced(problem: Problem) -> Reduced:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.kernel import kernel
+from warren.solve.kernel import inlined, kernel
 
 
 class Pool(NamedTuple):
@@ -43,6 +43,26 @@ def first_is_before(pool: Pool, kind: int, other: int) -> Any:
     if pool.free_ns_C[cell] != pool.free_ns_C[rival]:
         return pool.free_ns_C[cell] < pool.free_ns_C[rival]
     return pool.device_C[cell] < pool.device_C[rival]
+
+
+@inlined
+def soonest(
+    pool: Pool, usable_NT: Any, turn_ns_NT: Any, comp_ns_NT: Any, row: int, now: int, weight: int
+) -> int:
+    """Type whose first device has the least max(now, free) + ``weight`` turns of a task of a row.
+
+    Ties: smaller T^c, then lower type; -1 if none is usable.
+    """
+    best, best_ns, best_comp_ns = -1, 0, 0
+    for kind in range(len(pool.first_T) - 1):
+        if not usable_NT[row, kind]:
+            continue
+        comp_ns = comp_ns_NT[row, kind]
+        time_ns = max(now, pool.free_ns_C[pool.first_T[kind]])
+        time_ns += weight * turn_ns_NT[row, kind]
+        if best < 0 or time_ns < best_ns or (time_ns == best_ns and comp_ns < best_comp_ns):
+            best, best_ns, best_comp_ns = kind, time_ns, comp_ns
+    return best
 
 
 @kernel

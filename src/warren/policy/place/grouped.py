@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.view import View
 from warren.policy.place.estimate import cluster_speed, counts_T
 from warren.policy.place.gpu_groups import gpu_groups, members
+from warren.solve.pool import Pool, new_pool
 
 KNOWN: int = 256
 """At most so many jobs are looked at to make groups: more are of the same models."""
@@ -34,14 +36,23 @@ def attained_ns(view: View, groups: int) -> list[int]:
     ]
 
 
+class Part(NamedTuple):
+    """A group's devices (D,), ascending, their types, and a pool of them, which is scratch."""
+
+    devices: IntArray
+    kind_D: IntArray
+    pool: Pool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
     """``devices``: of each group, ascending; the fastest group first, as who is served first takes
-    it. ``count_T``: devices of each type."""
+    it; ``parts`` the same for kernels. ``count_T``: devices of each type."""
 
     devices: tuple[tuple[int, ...], ...]
     group_D: IntArray
     count_T: tuple[int, ...]
+    parts: tuple[Part, ...]
 
     def round_ns(self, view: View, job: int) -> int:
         """``mean_round_ns`` of a job of the view."""
@@ -66,7 +77,13 @@ def make_groups(view: View, count: int) -> Groups:
         devices=tuple(tuple(devices[group].tolist()) for group in order),
         group_D=np.argsort(order)[found.group_D],
         count_T=count_T,
+        parts=tuple(_part(view, devices[group]) for group in order),
     )
+
+
+def _part(view: View, devices: IntArray) -> Part:
+    kind_D = view.type_D[devices]
+    return Part(devices, kind_D, new_pool(kind_D, view.costs.fits_JT.shape[1]))
 
 
 def group_speed(costs: CostTable, held_T: Sequence[int], count_T: Sequence[int]) -> float:

@@ -9,26 +9,37 @@ Source
     Hare with HLAS (TCC'24), section IV, Algorithms 1-3, equations (4)-(6).
 Differs
     Algorithm 1 loops over GPUs and Algorithm 3 lacks a break; as in the text, a group is what is
-    scheduled, once all its devices are idle, and it takes one job: a task on each device that fits
-    the job, fastest first, as far as the round has tasks. Of several idle groups the fastest is
-    served first; the paper does not say which. A queue is first in, first out by
-    arrival, so that a job which stays in its queue keeps its place. At a coarse grain a stretch
-    needs all its tasks placed at once: a job then takes as many idle groups as it has tasks for,
-    and several tasks a device where these are too few. The paper gives no thresholds: see
-    ``queues``. It gives no number of groups but that of its simulations, one for four GPUs. Groups
-    are made when the first job arrives, from the jobs that are known then. ``age`` is ours: a job
-    whose arrival is so long ago stands in a queue before all others, so that no stream of short
-    jobs keeps it waiting for ever. Weights count for nothing: the paper's aim is the mean JCT.
+    scheduled: when one of its devices is idle, the group goes on with a round that is partly
+    placed, else with the first job of the first queue. Of several such groups the fastest is
+    served first; the paper does not say which. A queue is first in, first out by arrival, so that a
+    job which stays in its queue keeps its place.
+    Which device of its group a task takes is not in the algorithms. In Figs. 9 and 10 it is the one
+    that is available first, which is ``dispatch: available``, and ``hlas-published``. Ours, and the
+    default: the device on which the task completes first, be it idle or not. Then no small groups
+    are needed, and where ``groups`` says nothing all devices are one. A job whose tasks wait for
+    better devices lets those behind it take the idle ones. ``round: per-gpu`` is what (4)-(6) and
+    the figures contradict: a group waits until all its devices are idle, and takes one task a
+    device.
+    At a coarse grain a stretch needs all its tasks placed at once: they choose by the time of the
+    whole stretch, several a device if need be, and wait until all these devices are idle.
+    The paper gives no thresholds: see ``queues``. It gives no number of groups but that of its
+    simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs that
+    are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue before all
+    others, so that no stream of short jobs keeps it waiting for ever. Weights count for nothing:
+    the paper's aim is the mean JCT.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from warren.model.cluster import Cluster
-from warren.model.costs import CostTable
+from warren.model.costs import CostTable, IntArray
 from warren.model.decision import NOTHING, Decision
 from warren.model.events import (
     CompDone,
@@ -44,22 +55,28 @@ from warren.model.view import View
 from warren.policy.place.foresight import Blind, Foresight
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, attained_ns, make_groups
+from warren.policy.place.hlas_rounds import RoundStep
 from warren.policy.place.hlas_step import AGED, Spot, Step
 from warren.policy.place.line import Line, entries
 from warren.policy.place.queues import Queues, parse_queues, queues_of
+
+ALLOWED: Final = {"round": ("whole", "per-gpu"), "dispatch": ("completion", "available")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """``queues``: by expected size; ``line``: jobs whose next round may start; ``young``: jobs that
     have not waited too long yet, if age counts; ``partly``: jobs of whose round some tasks are
-    placed; ``foresight``: what is expected of rounds to come."""
+    placed, ``group_of`` on which group; ``free_ns_D``: when each device is expected to be free;
+    ``foresight``: what is expected of rounds to come."""
 
     queues: Queues
     groups: Groups | None = None
     line: Line[Spot] | None = None
     young: Line[Spot] | None = None
     partly: tuple[Spot, ...] = ()
+    group_of: Mapping[int, int] = field(default_factory=dict)
+    free_ns_D: IntArray
     foresight: Foresight = field(default_factory=Blind)
 
 
@@ -68,7 +85,12 @@ class Hlas:
     """See the module's text."""
 
     groups: int = 0
-    """0: one for four devices."""
+    """0: one, if tasks are dispatched by completion; else one for four devices."""
+    round: str = "whole"
+    """``whole``: a group takes all tasks of a round; ``per-gpu``: one for each of its devices."""
+    dispatch: str = "completion"
+    """Of a whole round: to the device on which a task completes first, or that is ``available``
+    first."""
     thresholds: str = ""
     """Attained service at which a job leaves each queue but the last: ``1 min, 10 min, 2 h``."""
     age: str = ""
@@ -87,6 +109,9 @@ class Hlas:
     def __post_init__(self) -> None:
         if self.groups < 0:
             raise ValueError("groups is a count, 0 for one of four devices each")
+        for option, allowed in ALLOWED.items():
+            if getattr(self, option) not in allowed:
+                raise ValueError(f"{option} is {' or '.join(allowed)}")
         parse_queues(self.thresholds)
         self.age_ns()
 
@@ -98,7 +123,8 @@ class Hlas:
         """Nothing is known of any job yet, so nothing is grouped; the past may give thresholds."""
         ended_ns = attained_ns(view, self._count(len(view.type_D)))
         queues = queues_of(self.thresholds, ended_ns)
-        return Memory(queues=queues, foresight=self.foresight(view))
+        free_ns_D = np.zeros(len(view.type_D), np.int64)
+        return Memory(queues=queues, free_ns_D=free_ns_D, foresight=self.foresight(view))
 
     def foresight(self, view: View) -> Foresight:
         """What is expected of rounds to come before the first decision: nothing, ever."""
@@ -113,19 +139,32 @@ class Hlas:
             memory = replace(memory, groups=groups)
         memory = replace(memory, foresight=memory.foresight.after(view))
         assert memory.groups is not None
-        step = Step(
-            view=view,
-            groups=memory.groups,
-            spot=partial(self.spot, view, memory),
-            ages=bool(self.age),
-            line=memory.line,
-            young=memory.young,
-            partly=list(memory.partly),
-        )
+        step = self._step(view, memory, memory.groups)
         step.queue_up()
         step.serve()
-        left = tuple(step.partly)
-        return step.decision(), replace(memory, line=step.line, young=step.young, partly=left)
+        memory = replace(memory, line=step.line, young=step.young, partly=tuple(step.partly))
+        if isinstance(step, RoundStep):
+            memory = replace(memory, group_of=step.group_of, free_ns_D=step.free_ns_D)
+        return step.decision(), memory
+
+    def _step(self, view: View, memory: Memory, groups: Groups) -> Step:
+        begun: dict[str, Any] = {
+            "view": view,
+            "groups": groups,
+            "spot": partial(self.spot, view, memory),
+            "ages": bool(self.age),
+            "line": memory.line,
+            "young": memory.young,
+            "partly": list(memory.partly),
+        }
+        if self.round == "per-gpu":
+            return Step(**begun)
+        return RoundStep(
+            **begun,
+            by_completion=self.dispatch == "completion",
+            free_ns_D=memory.free_ns_D,
+            group_of=dict(memory.group_of),
+        )
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
@@ -142,8 +181,14 @@ class Hlas:
         attained = f"has attained {had_ns / 1e9:.1f} s"
         return (
             f"{', '.join(filter(None, (attained, said, stands)))}; "
-            f"{ahead} jobs go first when one of {len(memory.groups.devices)} groups is idle"
+            f"{ahead} jobs go first when {self._what_is_idle(memory.groups)}"
         )
+
+    def _what_is_idle(self, groups: Groups) -> str:
+        count = len(groups.devices)
+        if self.round == "per-gpu":
+            return f"one of {count} groups is idle"
+        return "a device is idle" + (f" in one of {count} groups" if count > 1 else "")
 
     def spot(self, view: View, memory: Memory, job: int) -> Spot:
         """Where a job stands now, by H_n(t) = (R_n^r + R_n^p) T_n; who has waited too long, first.
@@ -164,4 +209,16 @@ class Hlas:
 
     def _count(self, devices: int) -> int:
         """Groups of so many devices."""
-        return min(self.groups or usual_groups(devices), devices)
+        if self.groups:
+            return min(self.groups, devices)
+        is_one = self.round == "whole" and self.dispatch == "completion"
+        return 1 if is_one else usual_groups(devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HlasPublished(Hlas):
+    """HLAS as its paper has it: groups of four, tasks to the device that is available first."""
+
+    dispatch: str = "available"
+
+    name: ClassVar[str] = "hlas-published"

@@ -8,15 +8,16 @@ Source
 Differs
     The paper names the fit and no more. It is made anew as the job runs, after a quarter more
     rounds each time; in between R^p is consumed and the size stays, as in ``hlas-p``. A job without
-    a target, or of which too little was seen for a fit, counts by what it has run, as in ``hlas``.
+    a target, of which too little was seen for a fit, or whose fit never comes to its target, counts
+    by what it has run, as in ``hlas``: such a fit shows that it is wrong, no endless job.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import ClassVar
 
-from warren.model.plan import ENDLESS
 from warren.model.view import View
 from warren.policy.place.foresight import Foresight, Guess, Guesses, ahead_of, guess, is_due, ready
 from warren.policy.place.hlas import Hlas
@@ -59,8 +60,6 @@ class Fitted:
         """The rounds that are left of the latest fit."""
         made, rounds = self.guesses.get(job), self.ahead(view, job)
         why = f" (fitted after {made.made})" if made and made.until > made.made else ""
-        if rounds > ENDLESS // 2:
-            return f"never comes to its target by its fit{why}"
         return f"is expected to run {rounds} rounds more{why}"
 
 
@@ -70,4 +69,5 @@ def _guess(view: View, job: int) -> Guess:
     target = target_of(stop) if stop else None
     if target is None or not len(progress):
         return guess(rounds, 0)
-    return guess(rounds, optimus_rounds(progress, target))
+    expected = optimus_rounds(progress, target)
+    return guess(rounds, expected if isfinite(expected) else 0)

@@ -4,7 +4,8 @@ What
     A job's attained service is the number of its GPUs times the time it has held them. It sets the
     job's queue; within a queue jobs go by arrival. The first job of the first queue takes as many
     free devices as its scale, whatever their type, for one stretch of its rounds; then it is looked
-    at again. It waits until so many are free, and keeps those that are.
+    at again. It waits until so many are free, and keeps those that are. A gang keeps all its
+    devices to the barrier, fast ones too.
 Source
     HLAS (TCC'24), sections IV-B and VI-D, "2D-LAS"; after Tiresias (Gu et al., NSDI'19), whose
     discretised 2D-LAS this is.
@@ -25,6 +26,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from warren.model.costs import BoolArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import (
     CompDone,
@@ -47,19 +49,20 @@ _TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
 
 
 class Ran(NamedTuple):
-    """What a job has attained, and since when it holds so many devices (0: none)."""
+    """What a job has attained, and since when it holds which devices."""
 
     attained_ns: int
     since_ns: int = 0
-    devices: int = 0
+    gang: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``queues``: by attained service; ``line``: jobs that may go on, by queue and arrival;
-    ``ran``: of jobs that have not ended."""
+    """``queues``: by attained service; ``held_D``: devices of gangs; ``line``: jobs that may go on,
+    by queue and arrival; ``ran``: of jobs that have not ended."""
 
     queues: Queues
+    held_D: BoolArray
     line: Line[Entry] | None = None
     ran: Mapping[int, Ran] = field(default_factory=dict)
 
@@ -84,15 +87,16 @@ class Las2d:
 
     def initial(self, view: View) -> Memory:
         """Nobody has had anything; the past may give thresholds."""
-        return Memory(queues=queues_of(self.thresholds, gpu_time_ns(view)))
+        held_D = np.zeros(len(view.type_D), np.bool_)
+        return Memory(queues=queues_of(self.thresholds, gpu_time_ns(view)), held_D=held_D)
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Count what jobs have had, then give free devices to the first of the line."""
-        step = _Step(memory.queues, view, memory.line, dict(memory.ran))
+        step = _Step(memory.queues, view, memory.held_D.copy(), memory.line, dict(memory.ran))
         step.queue_up()
         step.serve()
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
-        return decision, replace(memory, line=step.line, ran=step.ran)
+        return decision, replace(memory, held_D=step.held_D, line=step.line, ran=step.ran)
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
@@ -126,6 +130,7 @@ class _Step:
 
     queues: Queues
     view: View
+    held_D: BoolArray
     line: Line[Entry] | None
     ran: dict[int, Ran]
     assign: list[Assignment] = field(default_factory=list)
@@ -139,12 +144,13 @@ class _Step:
             if not isinstance(event, _TURNS):
                 continue
             job = event.job
+            had = self.ran.get(job, Ran(0))
             if view.done_J.item(job):
+                self.held_D[list(had.gang)] = False
                 self.ran.pop(job, None)
             elif may_start(self.view, job):
-                had = self.ran.get(job, Ran(0))
-                had_ns = had.attained_ns + had.devices * (view.now_ns - had.since_ns)
-                self.ran[job] = Ran(had_ns)
+                self.held_D[list(had.gang)] = False
+                self.ran[job] = Ran(had.attained_ns + len(had.gang) * (view.now_ns - had.since_ns))
                 self.line = put(self.line, (self._queue(job), job))
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
@@ -153,7 +159,7 @@ class _Step:
 
     def serve(self) -> None:
         """The first of the line takes devices, until one finds too few."""
-        free = (self.view.queued_D == 0).nonzero()[0]
+        free = ((self.view.queued_D == 0) & ~self.held_D).nonzero()[0]
         started: set[int] = set()
         while self.line is not None and len(free):
             (queue, job), rest = take(self.line)
@@ -174,5 +180,6 @@ class _Step:
             Assignment(device, job, first, rounds, shards)
             for device, shards in zip(gang, cut, strict=True)
         ]
-        self.ran[job] = Ran(self.ran[job].attained_ns, view.now_ns, len(gang))
+        self.held_D[gang] = True
+        self.ran[job] = Ran(self.ran[job].attained_ns, view.now_ns, tuple(gang))
         self.reasons.pop(job, None)

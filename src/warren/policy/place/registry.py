@@ -23,6 +23,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "hlas": "warren.policy.place.hlas:Hlas",
     "hlas-l": "warren.policy.place.hlas_l:HlasL",
     "hlas-p": "warren.policy.place.hlas_p:HlasP",
+    "hlas-published": "warren.policy.place.hlas:HlasPublished",
     "las-2d": "warren.policy.place.las_2d:Las2d",
     "list-scheduling": "warren.policy.place.list_scheduling:ListScheduling",
     "plain": "warren.policy.place.plain:Plain",
