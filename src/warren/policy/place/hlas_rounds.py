@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -123,12 +124,11 @@ class RoundStep(Step):
             front, at.desk, view.now_ns, view.grain.time_ns or 0, self.by_completion, takeable,
             rows, chosen_K,
         )  # fmt: skip
-        started: dict[int, dict[tuple[int, int], list[int]]] = {}
-        for place, shard, device, rounds in rows[:, :count].T.tolist():
-            of_device = started.setdefault(place, {})
-            of_device.setdefault((at.devices.item(device), rounds), []).append(shard)
-        for place, of_device in started.items():
-            self._start(at.group, spots[place], of_device)
+        started: dict[int, Counter[tuple[int, int]]] = {}
+        for place, _, device, rounds in rows[:, :count].T.tolist():
+            started.setdefault(place, Counter())[at.devices.item(device), rounds] += 1
+        for place, tasks_of in started.items():
+            self._start(at.group, spots[place], tasks_of)
         left = [
             one
             for place, one in enumerate(spots)
@@ -136,19 +136,20 @@ class RoundStep(Step):
         ]
         return left, int(takeable)
 
-    def _start(self, group: int, entry: Spot, of_device: dict[tuple[int, int], list[int]]) -> None:
+    def _start(self, group: int, entry: Spot, tasks_of: Counter[tuple[int, int]]) -> None:
+        """Hand out so many tasks to each device, for so many rounds; shards in their order."""
         view, job = self.view, entry.job
         first, scale = view.next_round_J.item(job), view.scale_J.item(job)
-        self.assign += [
-            Assignment(device, job, first, rounds, tuple(shards))
-            for (device, rounds), shards in of_device.items()
-        ]
-        placed = sum(len(shards) for shards in of_device.values())
-        self.shard[job] = self.shard.get(job, view.next_shard_J.item(job)) + placed
-        if self.shard[job] < scale and job not in self.group_of:
+        shard = self.shard.get(job, view.next_shard_J.item(job))
+        for (device, rounds), tasks in tasks_of.items():
+            shards = tuple(range(shard, shard + tasks))
+            self.assign.append(Assignment(device, job, first, rounds, shards))
+            shard += tasks
+        self.shard[job] = shard
+        if shard < scale and job not in self.group_of:
             self.partly = sorted([*self.partly, entry])
             self.group_of[job] = group
-        elif self.shard[job] == scale and self.group_of.pop(job, None) is not None:
+        elif shard == scale and self.group_of.pop(job, None) is not None:
             self.partly = [one for one in self.partly if one.job != job]
 
     def _front(self, at: _Open, jobs: list[int]) -> Front:
