@@ -17,7 +17,6 @@ from warren.model.progress import Progress
 from warren.model.run import Grain, Losses, Run, Truth
 from warren.policy.place import hlas_l, hlas_p
 from warren.policy.place.registry import place_policy
-from warren.predict.conservative import averaged
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -165,11 +164,6 @@ def test_a_fit_that_never_comes_to_its_target_tells_hlas_l_nothing(
 ) -> None:
     unknown = endless(monkeypatch, "hlas-l", 0)
     assert endless(monkeypatch, "hlas-l", float("inf")) == unknown
-
-
-def test_a_fit_that_dares_nothing_does_not_halve_what_history_says() -> None:
-    cases = {(0, 12): 12, (None, 12): 12, (6, 12): 9, (6, None): 6, (0, None): 0}
-    assert {case: averaged(*case) for case in cases} == cases
 
 
 @pytest.mark.parametrize("name", ["hlas-p", "hlas-l"])
