@@ -75,11 +75,10 @@ def _since(rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     head = ["policy", "commit", "time scale", "tasks whose row differs", "tasks", "overran"]
     return (
-        "\n\nThe runs above are of before each job had trainers of its own (decision 0028). Since "
-        "then more than 1 % of the tasks overrun on this testbed, which makes a run void; these "
-        "were made, and the part was stopped there:\n\n"
+        "\n\nThe runs above, and those of (b), are of before each job had trainers of its own "
+        "(decision 0028). Since then more than 1 % of the tasks overran in each run that was made "
+        "on this testbed, which makes it void; these were made, and the part was stopped there:\n\n"
         + table(head, found)
-        + "\n\nOf the 31 tasks of the last one 26 were in the first three rounds of their jobs."
     )
 
 

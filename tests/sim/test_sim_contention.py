@@ -118,6 +118,14 @@ def test_of_a_stretch_as_many_tasks_are_computed_again_as_are_expected_at_its_en
     assert spans_ms(events, 1) == [(15 * 21, 16 * 21)]
 
 
+def test_short_stretches_owe_parts_of_a_task_until_it_is_whole() -> None:
+    """A quarter of the tasks: after the first two, one for two stretches of two rounds."""
+    made = on(FULL, full([(0, 1, 8)], 1), verify=0.25)
+    events = run(made, *(Assignment(0, 0, at, 2, (0,)) for at in (0, 2, 4, 6)))
+    begins = [start for start, _ in spans_ms(events, 0)]
+    assert begins == [0, 4 * 21, 6 * 21, 9 * 21]
+
+
 def test_a_copy_counts_its_own_device() -> None:
     made = full([(0, 1, 1), (5 * MS, 1, 1)], 2)
     events = run_late(made, 5, rounds_on(0, 0, 1), [], copies=rounds_on(1, 0, 1))

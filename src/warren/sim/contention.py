@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from itertools import islice
 
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
@@ -135,7 +134,8 @@ class ContendedPort(CopyingPort):
             heappop(self._over)
         blocked, self._blocked = self._blocked, []
         for head in blocked:
-            if any(one is head for one in islice(self._queue_D[head.device], 1)):
+            queue = self._queue_D[head.device]
+            if queue and queue[0] is head:
                 self._begin(head)
         busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
         at_work = len(busy.union(one.device for one in self._copies))

@@ -22,12 +22,13 @@ from warren.model.verified import FIRST, can_tell, is_taken
 class Again:
     """What was computed again so far, of each job."""
 
-    __slots__ = ("_before", "_count_J", "_device_J", "_share")
+    __slots__ = ("_before", "_count_J", "_device_J", "_owed_J", "_share")
 
     def __init__(self, run: Run) -> None:
         self._share = run.verify
         self._device_J = [-1 for _ in run.workload.jobs]
         self._count_J = [0 for _ in run.workload.jobs]
+        self._owed_J = [0.0 for _ in run.workload.jobs]  # of stretches: parts of a task
         self._before: Counter[tuple[int, int]] = Counter()
 
     def assigned(self, one: Assignment) -> None:
@@ -45,7 +46,10 @@ class Again:
         had = self._count_J[job]
         if one.rounds > 1:
             first = min(max(0, FIRST - had), tasks)
-            self._count_J[job] += first + int(self._share * (tasks - first))
+            self._owed_J[job] += self._share * (tasks - first)
+            whole = int(self._owed_J[job])
+            self._owed_J[job] -= whole
+            self._count_J[job] += first + whole
         else:
             for place, shard in enumerate(one.shards, before):
                 count = self._count_J[job]
