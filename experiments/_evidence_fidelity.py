@@ -58,27 +58,8 @@ def _decisions(part: Row) -> str:
         "delays move their simulated JCTs little; `make_testbed15.py` says how, and how much "
         "others move.\n\n"
         + table(head, rows)
-        + _since(part.get("since", ()))
         + "\n\nControls, whose pads or simulation are wrong on purpose, so that times differ:\n\n"
         + table(["what", "policy", "tasks whose row differs", "mean JCT error"], controls)
-    )
-
-
-def _since(rows: Sequence[Row]) -> str:
-    """Runs that were stopped for being void, of a later program than the others."""
-    if not rows:
-        return ""
-    found = [
-        [row["place"], row["commit"], f"{row['time_scale']:g}", _differ(row), row["tasks"],
-         f"{row['overruns']:.0f}"]
-        for row in rows
-    ]  # fmt: skip
-    head = ["policy", "commit", "time scale", "tasks whose row differs", "tasks", "overran"]
-    return (
-        "\n\nThe runs above, and those of (b), are of before each job had trainers of its own "
-        "(decision 0028). Since then more than 1 % of the tasks overran in each run that was made "
-        "on this testbed, which makes it void; these were made, and the part was stopped there:\n\n"
-        + table(head, found)
     )
 
 

@@ -8,9 +8,9 @@ weights 1 to 4, and Poisson arrivals over about 20 cluster seconds. The devices 
 ten V100, so twice that work arrives as they can do meanwhile, and order matters.
 
 Each model trains a small net of ``examples/apps``; the shorter the model's pad, the smaller the
-net. At ``time_scale: 1.5`` the shortest pad (GraphSAGE on a V100) is 41 ms; its net computes
-0.2 ms, and the slowest (5 ms) has pads of half a second. A run has about 2,100 tasks, 17 a second
-under gavel-fifo and 24 under hare. All numbers were chosen by arithmetic and simulation, before
+net. At ``time_scale: 2`` the shortest pad (GraphSAGE on a V100) is 55 ms; its net computes
+0.2 ms, and the slowest (5 ms) has pads of 0.7 s. A run has about 2,100 tasks, 13 a second under
+gavel-fifo and 18 under hare. All numbers were chosen by arithmetic and simulation, before
 any live run.
 
 *The seed* is the first whose simulated JCTs are well conditioned: task times drawn 5 % around the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from warren.live.base import refuse_another_class
 from warren.live.controller import LivePort
 from warren.live.fleet import Fleet
 from warren.live.plain_port import PlainPort
+from warren.live.processes import fork_below, leave
 from warren.model.errors import EngineError, SpecError
 
 pytestmark = pytest.mark.live
@@ -129,3 +131,27 @@ def test_the_folder_of_a_run_goes_with_its_zygote_so_that_a_kill_after_that_leav
     fleet.await_zygote()
     fleet.close(last=True)
     assert not folder.exists(), (tmp_path / "log").read_text()
+
+
+def test_who_ends_does_so_behind_those_that_compute() -> None:
+    """A process and the parent that it was given, as the zygote forks them, both end nicer."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        fork_below()
+        inner = os.fork()
+        if not inner:
+            leave(4)
+        os.write(write, bytes([_nice_at_the_end(inner)]))
+        leave(3)
+    nice = _nice_at_the_end(pid)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    assert [os.read(read, 2)[0], nice] == [os.nice(0) + 10] * 2
+    os.close(read)
+    os.close(write)
+
+
+def _nice_at_the_end(pid: int) -> int:
+    """The niceness with which a child has ended; it is not reaped."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])

@@ -41,6 +41,7 @@ from warren.live.processes import (
     fork_below,
     how_it_ended,
     kill,
+    leave,
     set_name,
 )
 from warren.live.roles import (
@@ -233,7 +234,7 @@ class Zygote:
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
                 sys.stderr.flush()
-            os._exit(code)
+            leave(code)
 
 
 def _warm_up(preload: Sequence[str]) -> str:
