@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, Warren, write_run
 
+import warren as from_python
 from warren.cli.database import Database
 
 pytestmark = pytest.mark.live
@@ -42,6 +43,13 @@ jobs:
   - {{name: b, app: mine.py:NoApp, scale: 1, rounds: 3}}
   - {{name: c, app: {CHECKOUT}/tests/cli/drawn_apps.py:Sides, rounds: 3, params: {{colour: red}}}}
 """
+RAISES = '        raise RuntimeError("no loss today")'
+CPUS = "format: 1\nhosts: [{name: h, devices: {CPU: 2}}]\nnetwork: {model: constant}\n"
+BESIDE = f"""\
+jobs:
+  - {{name: good, app: {CHECKOUT}/tests/cli/drawn_apps.py:Sides, scale: 3, rounds: 3}}
+  - {{name: bad, app: mine.py:BadLoss, scale: 1, rounds: 3}}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +68,44 @@ def test_an_app_that_fails_while_measured_is_told_with_its_cause(
     assert first == "measuring three tasks of a, b, c (no profile row)"
     jobs = tmp_path / "in" / "jobs.yaml"
     assert boom.startswith(f"warren: {jobs}:2: job a: failed while its cost was measured: ")
-    assert "ValueError: boom; `warren check JOB.yaml`" in boom
+    assert "ValueError: boom (mine.py:5); `warren check`" in boom
     assert "no TorchApp class 'NoApp' in it; it has: Boom" in no_app
     assert "params.colour: unknown parameter; allowed: " in params
+
+
+def test_an_app_that_fails_while_measured_fails_alone_in_a_live_run(
+    warren: Warren, tmp_path: Path
+) -> None:
+    path = write_run(tmp_path / "in", jobs=BESIDE, cluster=CPUS)
+    (tmp_path / "in" / "mine.py").write_text(APP + BAD_LOSS)
+    out = tmp_path / "out"
+    found = warren("run", path, "--out", out)
+    assert found.code == 1, found.err
+    told = [line for line in found.err if "failed while its cost was measured" in line]
+    assert [line.split(": ")[1] for line in told] == ["job bad"]
+    assert told[0].endswith("the run goes on, and plans it like the others")
+    (line,) = [line for line in found.err if " bad FAILED: " in line]
+    at = f"(mine.py:{1 + (APP + BAD_LOSS).splitlines().index(RAISES)})"
+    assert line.endswith(f"RuntimeError: no loss today {at}")
+    log = (out / "logs" / "bad.log").read_text()
+    assert "Traceback" in log
+    assert RAISES.strip() in log
+    statuses = {job.name: job.row["status"] for job in from_python.load(out).jobs.values()}
+    assert statuses == {"good": "finished", "bad": "failed"}
+
+
+def test_check_shows_the_way_to_where_an_app_fails(warren: Warren, tmp_path: Path) -> None:
+    """Of a run file: its jobs without an app are left out."""
+    path = write_run(tmp_path / "in", jobs=BESIDE + "  - {name: c, model: resnet50, rounds: 3}\n")
+    (tmp_path / "in" / "mine.py").write_text(APP + BAD_LOSS)
+    found = warren("check", path)
+    assert found.code == 1
+    assert found.err == ["checking good", "checking bad"]
+    good, bad, *way = found.out.splitlines()
+    assert good.startswith("good: 9 tasks gave the same bits")
+    assert bad.startswith("bad: the app failed: RuntimeError: no loss today (mine.py:")
+    assert "in loss" in way[0]
+    assert way[1:] == [RAISES[4:], "RuntimeError: no loss today"]
 
 
 def test_profile_keeps_and_prints_what_it_measured_beside_jobs_that_fail(

@@ -40,7 +40,7 @@ PARTS = ("trace inspect", "trace convert", "profile measure", "profile list", "p
         ("policies foo", ["'foo'", "gavel-fifo, gittins, hare"]),
         ("policies foo.py:Bar", ["foo.py:Bar", "no such file"]),
         ("report", ["DIR is missing"]),
-        ("check", ["JOB.yaml is missing"]),
+        ("check", ["FILE is missing"]),
         ("predict", ["CURVE.csv is missing"]),
     ],
 )

@@ -202,9 +202,14 @@ def report(
     report_command(folder, check, json_)
 
 
-@app.command(epilog=examples("warren check examples/quickstart/jobs.yaml --job digits-mlp"))
+@app.command(
+    epilog=examples(
+        "warren check examples/quickstart/jobs.yaml --job digits-mlp",
+        "warren check examples/quickstart/run.yaml",
+    )
+)
 def check(
-    job_file: Annotated[str, typer.Argument(metavar="JOB.yaml", help="Job file.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Job file or run file.")],
     job: Annotated[
         str | None, typer.Option("--job", metavar="NAME", help="One job of the file; else all.")
     ] = None,
@@ -212,11 +217,12 @@ def check(
 ) -> None:
     """Tell whether an app is deterministic.
 
-    The same tasks run twice in two processes; if their results differ, the tensor is named.
+    The same tasks run twice in two processes; if their results differ, the tensor is named. Where
+    the app fails, its traceback is shown.
     """
     from warren.cli.commands.checking import check_command
 
-    check_command(job_file, job, json_)
+    check_command(file, job, json_)
 
 
 @app.command(epilog=examples("warren policies", "warren policies hare"))

@@ -275,14 +275,14 @@ def _live_rows(run: Run, options: Options) -> Mapping[str, ProfileRow]:
         from warren.cli.measuring import placeholder_rows
 
         return placeholder_rows(run)
-    return _measured(run, options)
+    return _measured(run, options, live=True)
 
 
-def _measured(run: Run, options: Options) -> Mapping[str, ProfileRow]:
+def _measured(run: Run, options: Options, *, live: bool = False) -> Mapping[str, ProfileRow]:
     from warren.profile.costs import missing
 
     if not missing(run):
         return {}
     from warren.cli.measuring import measured_rows
 
-    return measured_rows(run, history=options.history)
+    return measured_rows(run, history=options.history, live=live)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from time import time
 from typing import Final
 
@@ -23,26 +24,35 @@ from warren.profile.rows import Profile
 
 TASKS: Final = 3
 _NOTHING_S: Final = 1e-9
-_ADVICE: Final = "`warren check JOB.yaml` tries it alone"
+_UNKNOWN_S: Final = 1.0
+_ADVICE: Final = "`warren check` tries it alone"
 
 
-def measured_rows(run: Run, *, history: bool = True) -> Mapping[str, ProfileRow]:
+def measured_rows(
+    run: Run, *, history: bool = True, live: bool = False
+) -> Mapping[str, ProfileRow]:
     """A row for each job that needs one, measured now or found in the history database.
 
     Every device of this engine runs on this machine's processor, so one measurement holds for
     all device types; with emulation its real seconds become cluster seconds. A database that
     cannot be used is told, and costs nothing but time. ``history`` False: it is left alone.
+    ``live``: a job that fails while it is measured is planned with the median of the others, for
+    it will fail in the run, alone and with its traceback in its log.
 
     Raises
     ------
     SpecError
-        If an app's file cannot be read, or a job fails while it is measured.
+        If an app's file cannot be read; if a job fails while it is measured, unless ``live``.
     """
     jobs = [run.workload.jobs[index] for index in missing(run)]
     found, failed = profiles_of(run, jobs, _usable_file() if history else None, TASKS)
-    if failed:
+    if failed and not live:
         raise SpecError(failed)
-    return {measured_key(job): row_of_run(run, job, found[job.index]) for job in jobs}
+    for problem in failed:
+        say(f"{problem}; the run goes on, and plans it like the others")
+    good = [job for job in jobs if job.index in found]
+    rows = {measured_key(job): row_of_run(run, job, found[job.index]) for job in good}
+    return rows | _stand_ins(run, [job for job in jobs if job not in good], rows.values())
 
 
 def profiles_of(
@@ -109,6 +119,17 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     by_type = dict.fromkeys(run.cluster.type_names, cost)
     jobs = [run.workload.jobs[index] for index in missing(run)]
     source = {f"comp.{kind}": "placeholder, not measured" for kind in by_type}
+    return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
+
+
+def _stand_ins(
+    run: Run, jobs: Sequence[Job], known: Collection[ProfileRow]
+) -> dict[str, ProfileRow]:
+    """Rows of jobs whose tasks failed: what others take in the median, else a second a task."""
+    times_s = [time_s for row in known for time_s in row.comp_s.values()]
+    cost = Measured(comp_s=median(times_s) if times_s else _UNKNOWN_S, model_bytes=0, sync_s=0.0)
+    by_type = dict.fromkeys(run.cluster.type_names, cost)
+    source = {f"comp.{kind}": "of the others: it failed while measured" for kind in by_type}
     return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
 
 

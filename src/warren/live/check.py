@@ -26,7 +26,8 @@ _ROUNDS: Final = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """``same``: both processes gave the same bits. Else ``where`` and ``tensor`` name the first
-    difference. ``error`` is what the app raised, if it did. ``tasks`` were compared.
+    difference. ``error`` is what the app raised, if it did, and ``traceback`` the way there from
+    its own code on. ``tasks`` were compared.
     """
 
     job: str
@@ -35,6 +36,7 @@ class CheckReport:
     where: str = ""
     tensor: str = ""
     error: str = ""
+    traceback: str = ""
     numerics: str = ""
 
     @property
@@ -104,9 +106,10 @@ def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
 
 def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
     (head_a, a), (head_b, b) = _split(one), _split(other)
-    error = head_a.get("error") or head_b.get("error") or ""
-    if error:
-        return CheckReport(job=job.name, same=False, tasks=0, error=error)
+    for head in (head_a, head_b):
+        if error := head.get("error"):
+            way = head.get("traceback", "")
+            return CheckReport(job=job.name, same=False, tasks=0, error=error, traceback=way)
     tasks = sum(label.startswith("task") for label in head_a["labels"])
     if head_a["fingerprint"] != head_b["fingerprint"]:
         return CheckReport(job=job.name, same=False, tasks=tasks, where="the model's shape")

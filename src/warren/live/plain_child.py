@@ -12,8 +12,8 @@ from warren.live.messages import JobBroke, PlainDone
 from warren.live.plain import train
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.roles import PlainRole, Role
-from warren.live.trainer import one_line
 from warren.live.training import numerics
+from warren.live.training.app_errors import one_line
 from warren.live.training.checkpoints import write_whole
 from warren.live.training.load import build_app
 from warren.live.transport import Link, controller_address

@@ -14,7 +14,7 @@ from typing import Any
 
 from warren.live.processes import direct_output, set_name
 from warren.live.roles import ProbeRole, Role
-from warren.live.trainer import one_line
+from warren.live.training.app_errors import one_line, way_there
 from warren.live.training.checkpoints import write_whole
 from warren.live.training.load import build_app
 from warren.live.training.result import TaskResult
@@ -31,7 +31,7 @@ def main(role: Role, lifeline: int) -> None:
         header, parts = _compute(role)
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
-        header, parts = {"error": one_line(error)}, []
+        header, parts = {"error": one_line(error), "traceback": way_there(error)}, []
     head = json.dumps(header).encode()
     write_whole(role.result, len(head).to_bytes(8, "little") + head + b"".join(parts))
     sys.stdout.flush()

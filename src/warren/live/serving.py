@@ -8,7 +8,7 @@ from warren.live.messages import AnyMessage, CannotWrite, JobBroke
 from warren.live.processes import direct_output, own_temporary_folder, set_name, wait_for_end
 from warren.live.roles import RankRole, Role, ServerRole
 from warren.live.server import Server
-from warren.live.trainer import one_line
+from warren.live.training.app_errors import one_line
 from warren.live.transport import Link, controller_address
 from warren.model.errors import SpecError
 

@@ -24,13 +24,13 @@ from warren.live.processes import (
 )
 from warren.live.roles import Role, TrainerRole
 from warren.live.training import numerics
+from warren.live.training.app_errors import one_line
 from warren.live.training.contract import refuse
 from warren.live.training.load import build_app
 from warren.live.training.result import nondeterministic
 from warren.live.training.runner import TaskRunner
 from warren.live.training.windows import Windows
 from warren.live.transport import Link, Poller, executor_address
-from warren.model.errors import SpecError
 
 
 def main(role: Role, lifeline: int) -> None:
@@ -41,14 +41,6 @@ def main(role: Role, lifeline: int) -> None:
     own_temporary_folder(role.tmp)
     direct_output(role.log)
     Trainer(role, lifeline).serve()
-
-
-def one_line(error: BaseException) -> str:
-    """What the app raised, for a reason; the traceback belongs in the log."""
-    what, text = type(error).__name__, str(error)
-    if not isinstance(error, SpecError):
-        text = f"{what}: {text}" if text else what
-    return " ".join(text.split())[:500]
 
 
 class Trainer:

@@ -24,7 +24,7 @@ from warren.workload.parts import cluster_of, documents, jobs_of
 from warren.workload.resolve import Resolver
 from warren.workload.text import Reader, dotted, fetch, plain
 
-__all__ = ["Reader", "load_cluster", "load_jobs", "load_run", "run_from_dict"]
+__all__ = ["Reader", "describes_run", "load_cluster", "load_jobs", "load_run", "run_from_dict"]
 
 _NONE: Final[Mapping[str, Any]] = {}
 
@@ -117,6 +117,18 @@ def load_cluster(path: str, read: Reader) -> Cluster:
     if cluster is None or problems:
         raise SpecError(problems)
     return cluster
+
+
+def describes_run(path: str, read: Reader) -> bool:
+    """Tell whether a file is a run file, not one of jobs: it names a workload.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read, or is no YAML.
+    """
+    data = documents(path, fetch(path, read)).data
+    return isinstance(data, Mapping) and "workload" in data
 
 
 def load_jobs(

@@ -57,7 +57,17 @@ def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
     from warren.profile.table import BATCHES
     from warren.workload.load import load_jobs
 
-    every = load_jobs(path, read, batches=BATCHES).jobs
+    return chosen(load_jobs(path, read, batches=BATCHES).jobs, names, path)
+
+
+def chosen(every: Sequence[Job], names: Sequence[str], path: str) -> list[Job]:
+    """Jobs of a file; with names, those alone.
+
+    Raises
+    ------
+    SpecError
+        If there is no such job, or none at all.
+    """
     there = [job.name for job in every]
     absent = [name for name in dict.fromkeys(names) if name not in there]
     if absent or not every:

@@ -36,7 +36,7 @@ from warren.live.rings.messages import (
 from warren.live.roles import RankRole, Role
 from warren.live.server_messages import Kept
 from warren.live.serving import last_words
-from warren.live.trainer import one_line
+from warren.live.training.app_errors import one_line
 from warren.live.transport import (
     Hub,
     Link,

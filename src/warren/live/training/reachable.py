@@ -24,11 +24,11 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import Dataset
 
-import warren
 from warren.apps.protocol import TorchApp
 from warren.live.training.built import Built
 from warren.live.training.kept_values import GENERATORS, PLAIN, Kept, keep
 from warren.live.training.layout import tensors
+from warren.live.training.user_code import is_users
 
 _DEPTH: Final = 8
 _MOST: Final = 20_000
@@ -214,9 +214,7 @@ def _filled(cell: Any) -> bool:
 
 @functools.cache
 def _is_below(folder: str, file: str) -> bool:
-    path = Path(file)
-    ours = path.is_relative_to(Path(warren.__file__).parent)
-    return path.is_relative_to(folder) and "site-packages" not in path.parts and not ours
+    return Path(file).is_relative_to(folder) and is_users(file)
 
 
 def _home(app: type[TorchApp]) -> tuple[str, str]:
