@@ -24,11 +24,20 @@ from zoo_table import SAME, TABLE
 pytestmark = pytest.mark.live
 ZOO = Path(__file__).parents[1] / "live_training" / "zoo"
 SERVED = (
-    "BatchNorm", "AugmentedByNumpy", "SpectralOld", "DatasetForEvaluate", "OptimizerForLoss",
-    "RandomOptimizer", "RandomSplit", "Table", "MaxNorm", "Adversary", "NumpyGenerator", "Counter",
-    "GlobalCounter", "RunningMean", "Registers", "Integers", "Best", "WallClock",
+    "ClipNormMixed", "BatchNorm", "AugmentedByNumpy", "SpectralOld", "DatasetForEvaluate",
+    "OptimizerForLoss", "RandomOptimizer", "RandomSplit", "Table", "MaxNorm", "Adversary",
+    "NumpyGenerator", "Counter", "GlobalCounter", "RunningMean", "Registers", "Integers", "Best",
+    "WallClock",
 )  # fmt: skip
-RINGS = ("Tied", "RandomSplit", "OptimizerForLoss", "ByMetric", "Sparse", "TorchGenerator")
+RINGS = (
+    "ClipNorm",
+    "Tied",
+    "RandomSplit",
+    "OptimizerForLoss",
+    "ByMetric",
+    "Sparse",
+    "TorchGenerator",
+)
 KINDS = {kind.app.partition(":")[2]: kind for kind in TABLE}
 
 
@@ -47,7 +56,7 @@ def test_kinds_of_apps_side_by_side_have_the_bits_of_plain_or_fail_alone_by_name
     tmp_path: Path, servers: int
 ) -> None:
     chosen = [(name, "ps") for name in SERVED] + [(name, "ring") for name in RINGS]
-    chosen = chosen if servers == 1 else chosen[:12]
+    chosen = chosen if servers == 1 else chosen[:13]
     jobs = [
         replace(job(index, rounds=4, sync=sync, evaluate=Evaluate(every=2)), app=KINDS[name].app)
         for index, (name, sync) in enumerate(chosen)

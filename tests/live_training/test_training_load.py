@@ -62,7 +62,9 @@ def test_a_job_gets_its_app_with_its_parameters() -> None:
     job = a_job(app="digits.py:Digits", params={"hidden": 16, "lr": 1})
     app = build_app(job, str(APPS))
     assert (app.hidden, app.lr) == (16, 1.0)
-    with pytest.raises(SpecError, match=r"digits.py:Digits: params.width: .*allowed: hidden, lr"):
+    with pytest.raises(
+        SpecError, match=r"digits.py:Digits: params.width: .*: clip_norm, hidden, lr"
+    ):
         build_app(a_job(app="digits.py:Digits", params={"width": 3}), str(APPS))
     with pytest.raises(SpecError, match="has no app"):
         build_app(a_job(), str(APPS))

@@ -142,7 +142,7 @@ def test_a_task_that_was_computed_in_an_earlier_life_must_repeat_its_bits(tmp_pa
     log = MarkLog(tmp_path / "marks", len(first.layout.entries))
     log.append(0, 0, result.marks)
     store = ParameterStore(Points(), job)
-    store.expected = again(tmp_path / "marks", len(first.layout.entries)).expected
+    store.known.expected = again(tmp_path / "marks", len(first.layout.entries)).expected
     store.add(1, runner.run(whole(store), 0, 1))
     with pytest.raises(SpecError, match=r"task 0 of round 0 ran twice, tensor 'weight' differs"):
         store.add(0, runner.run(whole(store), 0, 1))
@@ -161,11 +161,11 @@ def test_a_task_of_the_last_round_is_compared_until_it_is_forgotten() -> None:
     store.step()
     store.conclude()
     assert b"".join(store.previous_state()) == state
-    store.verify(0, 0, result.marks)
+    store.known.check(0, 0, result.marks)
     with pytest.raises(SpecError, match="task 0 of round 0 ran twice"):
-        store.verify(0, 0, other.marks)
+        store.known.check(0, 0, other.marks)
     store.forget_previous()
-    store.verify(0, 0, other.marks)
+    store.known.check(0, 0, other.marks)
     with pytest.raises(ValueError, match="before version 1 is not kept"):
         store.previous_state()
 
@@ -175,4 +175,4 @@ def test_a_loss_that_differs_alone_is_told_so() -> None:
     result = TaskRunner(Points(), a_job(scale=1)).run(whole(store), 1, 0)
     store.add(0, result)
     with pytest.raises(SpecError, match="only its loss or its mask differs"):
-        store.verify(1, 0, b"\0\0\0\0" + result.marks[4:])
+        store.known.check(1, 0, b"\0\0\0\0" + result.marks[4:])

@@ -160,14 +160,20 @@ def drive_split(
             for store in stores:
                 pieces = tuple(memoryview(whole)[begin:end] for begin, end in store.ranges)
                 store.add(shard, replace(result, update=pieces))
-        for store in stores:
-            store.step()
+        step_all(stores)
         if first.wants_whole:
             for store in stores[1:]:
                 assert store.wants_whole
                 first.take(store.ranges, store.state())
         outcomes.append(first.conclude())
     return outcomes
+
+
+def step_all(stores: Sequence[ParameterStore]) -> None:
+    """What servers do when all updates are in: tell each other what they know of the norm, step."""
+    squares = [one for store in stores for one in store.combine()]
+    for store in stores:
+        store.step(squares)
 
 
 def gather(stores: Sequence[ParameterStore]) -> bytearray:

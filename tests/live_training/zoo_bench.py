@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from training_bench import gather, whole
+from training_bench import gather, step_all, whole
 
 from warren.apps.protocol import TorchApp
 from warren.live.plain import train
@@ -42,6 +42,7 @@ class Ended:
 def zoo_job(app: str, **fields: Any) -> Job:
     """Four rounds of three tasks; ``app`` is ``file.py:Class``."""
     standard = {"index": 0, "name": app.partition(":")[2], "scale": 3, "rounds": 4, "batch": 4}
+    standard |= {"nan_loss": "train"}
     return Job(**{**standard, "seed": 7, "evaluate": Evaluate(every=2), "app": app, **fields})
 
 
@@ -79,8 +80,7 @@ def _servers(job: Job, parts: int) -> Ended:
             for store in stores:
                 pieces = [memoryview(result.update[0])[a:b] for a, b in store.ranges]
                 store.add(shard, replace(result, update=tuple(pieces)))
-        for store in stores:
-            store.step()
+        step_all(stores)
         if first.wants_whole:
             for store in stores[1:]:
                 first.take(store.ranges, store.state())

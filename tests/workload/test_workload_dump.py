@@ -71,6 +71,7 @@ JOBS = st.fixed_dictionaries(
         "batch": st.integers(1, 10**9), "weight": st.floats(1e-9, 1e12), "seed": SEEDS,
         "arrival": st.integers(0, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
         "checkpoint": st.fixed_dictionaries({"every": st.integers(1, 10**12)}),
+        "nan_loss": st.sampled_from(["fail", "train"]),
         "numerics": st.sampled_from(["strict", "mixed"]), "sync": st.sampled_from(["ps", "ring"]),
         "task_limit": st.integers(1, NEVER_NS - 1).map(lambda ns: f"{ns} ns") | SECONDS,
     },

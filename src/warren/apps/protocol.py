@@ -41,8 +41,10 @@ class TorchApp:
     - What a task changes in the model and the next task needs must be a buffer. Float buffers
       are averaged over the tasks of a round, integer buffers are taken from task 0. Keep
       constants out of float buffers: the average of equal numbers may differ in the last bit.
-    - Gradients are never shown to the app: nothing may depend on all of them at once, such as
-      clipping by global norm. An optimiser whose ``step`` needs a closure (``LBFGS``), a fused
+    - Gradients are never shown to the app. ``clip_norm`` clips a round's mean gradient by its
+      global norm before the step, to the same bits on one server, on several and in a ring, as
+      ``torch.nn.utils.clip_grad_norm_`` would in double precision: an attribute of the app, or a
+      parameter of the job. An optimiser whose ``step`` needs a closure (``LBFGS``), a fused
       one and a schedule that wants a metric (``ReduceLROnPlateau``) are refused.
 
     A job may have several parameter servers, each with some of the tensors. ``separable = True``
@@ -55,6 +57,7 @@ class TorchApp:
 
     separable: ClassVar[bool] = False
     scratch: ClassVar[tuple[str, ...]] = ()
+    clip_norm: float | None = None
 
     def __init__(self, **params: Any) -> None:
         for name, value in {**declared(type(self)), **params}.items():

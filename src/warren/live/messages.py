@@ -36,6 +36,7 @@ from warren.live.server_messages import (
     Pushed,
     RoundReport,
     ServerReady,
+    Squares,
     State,
     Taken,
     Turn,
@@ -261,9 +262,9 @@ AnyMessage: TypeAlias = (
     ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
     | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepared
     | Leave | Release | Verify | Verified | RunTask | TaskComputed | TaskRaised | Pull | State
-    | Taken | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved | Turn | Open | Kept
-    | RoundReport | PlainDone | RankReady | GangReady | Muster | Begin | Here | Go | RankDone
-    | RankGone | HandOver | HandedOver | GangBroke
+    | Taken | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved | Squares | Turn | Open
+    | Kept | RoundReport | PlainDone | RankReady | GangReady | Muster | Begin | Here | Go
+    | RankDone | RankGone | HandOver | HandedOver | GangBroke
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.live.server_messages import PartDone, Turn
+from warren.live.server_messages import PartDone, Squares, Turn
 from warren.live.training.blocks import ranges_of, static_owners
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub
@@ -42,9 +42,13 @@ class Partners:
                 owners = static_owners(layout, self._parts)
                 self._store.take(ranges_of(layout, owners, part), blocks)
 
+    def tell(self, message: Turn | Squares) -> None:
+        """Send to all of them."""
+        for peer in self._peers.values():
+            self._hub.send(peer, message)
+
     def turn(self, round_no: int, *, save: bool) -> None:
         """The barrier has passed: all begin the next round."""
-        for peer in self._peers.values():
-            self._hub.send(peer, Turn(round_no, save))
+        self.tell(Turn(round_no, save))
         self._round = round_no
         self._done.clear()

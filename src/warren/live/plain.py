@@ -14,7 +14,8 @@ from warren.live.plain_means import in_ring_order, in_shard_order
 from warren.live.training import numerics
 from warren.live.training.batches import Batches
 from warren.live.training.built import build
-from warren.live.training.contract import check_job, checked_loss, ends
+from warren.live.training.clipping import factor_of, square_of
+from warren.live.training.contract import check_converges, check_job, checked_loss, ends
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.layout import digest, tensors
 from warren.live.training.seeding import reseed
@@ -66,10 +67,13 @@ def train(app: TorchApp, job: Job) -> PlainResult:
 
         # The barrier: combine in shard order, step once, evaluate if due.
         losses.append(sum(round_losses) / job.scale)
+        check_converges(losses[-1], r, job)
         means, means_of_buffers = combine(gradients, buffers)
         _put(model, means_of_buffers)
+        factor = app.clip_norm and factor_of(map(square_of, means.values()), app.clip_norm)
         for name, parameter in model.named_parameters():
-            parameter.grad = means[name]
+            mean = means[name]
+            parameter.grad = mean if mean is None or factor is None else mean * factor
         reseed(job.seed, r, -1)
         optimizer.step()
         if schedule:

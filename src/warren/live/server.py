@@ -9,16 +9,16 @@ barrier for all, evaluates, and talks to the controller.
 from __future__ import annotations
 
 import time
-from typing import Final
 
 import msgspec
 
+from warren.live.clipping import Clipping
 from warren.live.handout import Handout, Standing
 from warren.live.intake import Intake
 from warren.live.leftover import LeftOver
 from warren.live.limits import Alarm
+from warren.live.opening import Opening
 from warren.live.partners import Partners
-from warren.live.processes import sleep_until
 from warren.live.roles import ServerRole
 from warren.live.saver import Saver
 from warren.live.server_messages import (
@@ -31,6 +31,7 @@ from warren.live.server_messages import (
     Push,
     Pushed,
     ServerReady,
+    Squares,
     Taken,
     Turn,
 )
@@ -42,8 +43,6 @@ from warren.live.training.result import RoundOutcome, TaskResult
 from warren.live.training.store import ParameterStore
 from warren.live.transport import Hub, Link, Poller, link_to_server, server_address
 from warren.live.wire import Spot, Stamp
-
-_MS: Final = 1_000_000
 
 
 class Server:
@@ -66,7 +65,7 @@ class Server:
             self._saver = Saver(store, role.job, role.store, role.round, part, parts)
             self._marks = MarkLog(marks_path(role.store, part, parts), len(store.layout.entries))
             self._marks.load()
-            store.expected = self._marks.expected
+            store.known.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
         address = role.folder, role.job.index, role.era
@@ -75,7 +74,9 @@ class Server:
         self._intake = Intake(store.ranges)
         self._partners = Partners(self._hub, store, role.parts, role.round)
         self._first = link_to_server(*address, 0, role.seat) if role.part else None
-        self._opens_ns: int | None = None
+        tell = self._partners.tell if self._first is None else self._first.send
+        self._clipping = Clipping(store, role.part, role.parts, tell)
+        self._opening = Opening()
         self._passed = role.round if role.part else -1
         self._outcome: RoundOutcome | None = None
         self._stepped = False
@@ -116,19 +117,13 @@ class Server:
     def _timeout_ms(self) -> int | None:
         if self._left is not None:
             return 1
-        if self._passed >= 0 or self._opens_ns is None:
-            return None
-        left_ns = self._opens_ns - time.monotonic_ns()
-        if left_ns < _MS:
-            sleep_until(self._opens_ns)
-        return max(0, left_ns // _MS)
+        return None if self._passed >= 0 else self._opening.timeout_ms()
 
     def _open(self) -> None:
-        if self._passed < 0 and self._opens_ns is not None and self._partners.all_here:
-            if time.monotonic_ns() < self._opens_ns:
-                return
-            self._passed, self._since_ns = self._role.round, self._opens_ns
-            self._handout.release(self._passed, self._since_ns)
+        since_ns = self._opening.since_ns() if self._partners.all_here else None
+        if self._passed < 0 and since_ns is not None:
+            self._passed, self._since_ns = self._role.round, since_ns
+            self._handout.release(self._passed, since_ns)
 
     # What others say.
 
@@ -136,7 +131,7 @@ class Server:
         for message, _ in self._control.drain():
             match message:
                 case Open(at_ns=at_ns):
-                    self._opens_ns = at_ns
+                    self._opening.at_ns = at_ns
                 case Kept(round=round_no):
                     self._saver.kept = round_no
                 case _:
@@ -157,6 +152,8 @@ class Server:
                         self._commit(stamp)
                 case PartDone():
                     self._partners.hear(peer, message, buffers)
+                case Squares():
+                    self._clipping.hear(message)
                 case PartSaved(part=part, round=round_no):
                     self._saver.part_saved(part, round_no)
                 case _:
@@ -164,8 +161,11 @@ class Server:
 
     def _hear_first(self, first: Link) -> None:
         for message, _ in first.drain():
-            assert isinstance(message, Turn)
-            self._turn(message)
+            assert isinstance(message, Turn | Squares)
+            if isinstance(message, Squares):
+                self._clipping.hear(message)
+            else:
+                self._turn(message)
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
         store = self._store
@@ -180,12 +180,10 @@ class Server:
             store.add(push.shard, result)
             self._marks.append(push.round, push.shard, push.marks)
         elif push.round == store.version - 1:
-            store.verify(push.round, push.shard, push.marks)
+            store.known.check(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
             self._real = True
-            stamp = push.stamp
-            now_ns = time.monotonic_ns()
-            self._commit(msgspec.structs.replace(stamp, end_ns=now_ns))
+            self._commit(msgspec.structs.replace(push.stamp, end_ns=time.monotonic_ns()))
         self._make_step()  # while the last update may still lie where it was computed
         self._taken.append((peer, Pushed(push.round, push.shard)))
 
@@ -233,7 +231,10 @@ class Server:
         if not self._stepped and store.complete and store.version == self._passed:
             round_no = store.version
             with self._alarm.within(self._job.task_limit_ns):
-                store.step()
+                squares = self._clipping.squares()
+                if squares is None:
+                    return
+                store.step(squares)
             self._stepped = True
             if self._first is not None:
                 blocks = store.state() if store.wants_whole else ()
@@ -289,12 +290,9 @@ class Server:
             self._marks.forget_before(self._saver.previous)
 
     def _answer_pulls(self) -> int:
-        first = self._first is None
+        first, done = self._first is None, tuple(self._stamps.values())
+        unsure = first and self._stepped and self._outcome is None
         standing = Standing(
-            first=first,
-            passed=self._passed,
-            since_ns=self._since_ns,
-            unsure=first and self._stepped and self._outcome is None,
-            done=tuple(self._stamps.values()),
+            first=first, passed=self._passed, since_ns=self._since_ns, unsure=unsure, done=done
         )
         return self._handout.answer(standing)

@@ -103,6 +103,17 @@ class PartDone(Message, frozen=True, tag=True, array_like=True):
     round: int
 
 
+class Squares(Message, frozen=True, tag=True, array_like=True):
+    """Squares of the norms of gradients of ``round``, for a step that clips.
+
+    Server to the first server: of what ``part`` owns. From there to the others: of all.
+    """
+
+    part: int
+    round: int
+    values: tuple[float, ...]
+
+
 class PartSaved(Message, frozen=True, tag=True, array_like=True):
     """Server to the first server: its part of the checkpoint of ``round`` is on disk."""
 

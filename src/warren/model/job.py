@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 Sync = Literal["ps", "ring"]
 Numerics = Literal["strict", "mixed"]
+NanLoss = Literal["fail", "train"]
 
 
 ROUND_COLUMNS: Final = ("round", "time_s", "loss")
@@ -61,7 +62,8 @@ class Job:
     the profile table; ``None`` asks for measuring. ``rounds`` None: unknown to the scheduler.
     ``cost`` names a row of costs that belongs to this job alone (a trace priced by its reader).
     ``checkpoint`` None: as often as costs little. ``task_limit_ns``: real time after which a task
-    or a barrier that has not ended ends the job. ``source`` is where the user wrote it
+    or a barrier that has not ended ends the job. ``nan_loss``: what becomes of a job whose loss is
+    NaN after a round. ``source`` is where the user wrote it
     (``FILE:LINE``, for messages); empty: unknown.
     """
 
@@ -83,6 +85,7 @@ class Job:
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
     task_limit_ns: int = 600 * 10**9
+    nan_loss: NanLoss = "fail"
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
     source: str = field(default="", compare=False, repr=False)

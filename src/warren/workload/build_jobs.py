@@ -120,6 +120,7 @@ def _job(spec: JobSpec, index: int, batch: int, context: JobContext, source: str
         else None,
         checkpoint=Checkpoint(every=spec.checkpoint.every) if spec.checkpoint else None,
         task_limit_ns=spec.task_limit,
+        nan_loss=spec.nan_loss,  # type: ignore[arg-type]
         params=spec.params,
         cost=spec.cost,
         source=source,

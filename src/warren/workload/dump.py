@@ -202,6 +202,7 @@ def _job(job: Job) -> dict[str, Any]:
             "stop": _stated(asdict(job.stop)) if job.stop else None,
             "checkpoint": asdict(job.checkpoint) if job.checkpoint else None,
             "task_limit": f"{job.task_limit_ns} ns",
+            "nan_loss": job.nan_loss,
             "params": dict(job.params) or None,
         }
     )

@@ -94,6 +94,9 @@ class JobSpec(Spec):
         description="Real time after which a task or barrier that has not ended ends the job.",
         json_schema_extra={"default": "10 min"},
     )
+    nan_loss: Annotated[str, *choice("fail", "train")] = Field(
+        "fail", description="What becomes of a job whose loss is NaN after a round."
+    )
     params: Free = Field(default_factory=dict, description="Parameters of the app.")
     cost: Annotated[
         Line | None, BeforeValidator(_cost), WithJsonSchema({"type": ["string", "null"]})

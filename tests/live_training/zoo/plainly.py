@@ -223,6 +223,22 @@ class Clips(Base):
         return Clipping((p for _, p in named_parameters), lr=0.1)
 
 
+class ClipNorm(Base):
+    clip_norm = 0.1
+
+
+class ClipNormMixed(Complex):
+    """Weights with other strides, complex ones, and a parameter that no loss depends on."""
+
+    clip_norm = 0.1
+
+    def model(self) -> nn.Module:
+        model = super().model()
+        model.weight = nn.Parameter(torch.randn(4, 1).t())
+        model.idle = nn.Parameter(torch.randn(3))
+        return model
+
+
 class ClipsBefore(Base):
     def optimizer(self, named_parameters: Any) -> optim.Optimizer:
         parameters = [p for _, p in named_parameters]

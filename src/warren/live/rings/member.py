@@ -57,7 +57,7 @@ class Member:
         path = marks_path(role.store, role.rank, role.job.scale)
         self._marks = MarkLog(path, len(layout.entries))
         self._marks.load()
-        self.store.expected = self._marks.expected
+        self.store.known.expected = self._marks.expected
         self._forgotten = 0
         self._verified = 0 if role.verify else FIRST
         self._means, self._update = RingMeans(layout, role.job), fresh(layout.total_bytes)
@@ -130,7 +130,7 @@ class Member:
         with self._alarm.within(self._job.task_limit_ns):
             result = self._runner.run(state, round_no, rank, update)
         numerics.pin()
-        self.store.verify(round_no, rank, result.marks)
+        self.store.known.check(round_no, rank, result.marks)
         self._marks.append(round_no, rank, result.marks)
         return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,6 +32,10 @@ def check_job(app: TorchApp, job: Job) -> None:
     if not isinstance(app.scratch, tuple) or not all(isinstance(one, str) for one in app.scratch):
         message = f'must be a tuple of names such as ("self.calls",), not {app.scratch!r}'
         raise refuse(job, "scratch", message)
+    limit = app.clip_norm
+    number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if limit is not None and not (number and 0 < limit < math.inf):
+        raise refuse(job, "clip_norm", f"must be a number above 0, or None, not {limit!r}")
     evaluates = job.evaluate is not None or job.stop is not None
     says = type(app).finished is not TorchApp.finished
     if job.rounds is None and job.stop is None and not (says and evaluates):
@@ -175,6 +180,19 @@ def checked_loss(loss: object, job: Job) -> Tensor:
     if not loss.requires_grad:
         raise refuse(job, "loss()", "depends on no parameter that is trained")
     return loss
+
+
+def check_converges(loss: float, round_no: int, job: Job) -> None:
+    """Refuse to train on what a round made NaN, unless the job says otherwise.
+
+    Raises
+    ------
+    SpecError
+        The round's mean loss is NaN.
+    """
+    if job.nan_loss == "fail" and math.isnan(loss):
+        message = f"the loss of round {round_no} is NaN; nan_loss: train goes on all the same"
+        raise SpecError(Problem(file="diverged", message=message))
 
 
 def checked_metrics(metrics: object, job: Job) -> dict[str, float]:

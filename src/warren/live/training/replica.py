@@ -14,6 +14,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.stream import Buffer
 from warren.live.training.blocks import Ranges, ranges_of, static_owners, views_in
 from warren.live.training.built import build
+from warren.live.training.clipping import factor_of, square_of
 from warren.live.training.combine import Means
 from warren.live.training.contract import (
     check_split,
@@ -85,9 +86,22 @@ class Replica:
         """Where other processes find a state that was packed; None: it has to be sent."""
         return self._pool.spot(packed)
 
-    def step(self, round_no: int, results: Sequence[TaskResult]) -> None:
-        """Combine the owned tensors of results in shard order, step, and schedule."""
+    def combine(self, results: Sequence[TaskResult]) -> tuple[float, ...]:
+        """Combine the owned tensors of results in shard order.
+
+        Gives, of an app that clips, the square of the norm of each owned gradient, in their order.
+        """
         self._combine(results)
+        if self.app.clip_norm is None:
+            return ()
+        return tuple(square_of(tensor.grad) for tensor in self._owned_parameters())
+
+    def step(self, round_no: int, squares: Sequence[float]) -> None:
+        """Clip by the squares of all gradients if the app does, step, and schedule."""
+        limit = self.app.clip_norm
+        if limit is not None and (factor := factor_of(squares, limit)) is not None:
+            for tensor in self._owned_parameters():
+                tensor.grad = None if tensor.grad is None else tensor.grad * factor
         self.current = self.owned
         self.seed(round_no)
         self._seeded = None
@@ -159,9 +173,14 @@ class Replica:
                 raise refuse(self.job, entry.name, "was taken away by the app")
         return cast("list[Tensor]", found)
 
+    def _owned_parameters(self) -> list[Tensor]:
+        params = len(self.layout.params)
+        return [self._tensors()[index] for index in sorted(self.owned) if index < params]
+
     def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, Entry, Tensor]]:
         """Index, entry and mean of each owned tensor; integer buffers have none."""
-        if len(results) == 1 and self._large and not self._keeps_gradients:
+        waits = self.parts > 1 and self.app.clip_norm is not None  # for what other servers have
+        if len(results) == 1 and self._large and not (self._keeps_gradients or waits):
             return views_in(self.layout, self.ranges, results[0].update)  # as it was sent
         if self._keeps_gradients:
             self._means.renew()  # the optimiser may have those of the last round

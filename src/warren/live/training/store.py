@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from safetensors.torch import save
 from torch import Tensor
@@ -12,21 +12,14 @@ from warren.live.stream import Buffer
 from warren.live.training import checkpoint
 from warren.live.training.archive import Archive
 from warren.live.training.blocks import Ranges
-from warren.live.training.contract import check_job, ends, evaluation_due, refuse
+from warren.live.training.contract import check_converges, check_job, ends, evaluation_due
+from warren.live.training.known_marks import KnownMarks
 from warren.live.training.layout import digest
 from warren.live.training.replica import Replica
-from warren.live.training.result import (
-    MARK_BYTES,
-    RoundOutcome,
-    TaskResult,
-    nondeterministic,
-)
+from warren.live.training.result import MARK_BYTES, RoundOutcome, TaskResult
 from warren.live.training.runner import TaskRunner
 from warren.live.wire import Spot
 from warren.model.job import Job
-
-Expected = Callable[[int, int], bytes | None]
-"""Round and shard to the marks that this task gave in an earlier life, if it is known."""
 
 
 class ParameterStore:
@@ -40,8 +33,6 @@ class ParameterStore:
     ----------
     part, parts
         Of ``parts`` servers this is number ``part``. All together give the bits of one.
-    expected
-        Where to look up what a task gave before the servers of this job were lost.
     shared
         Large states are where other processes of this host can read them; a folder as for
         ``Arena.create``.
@@ -62,7 +53,6 @@ class ParameterStore:
         *,
         part: int = 0,
         parts: int = 1,
-        expected: Expected | None = None,
         shared: str | None = None,
         runner: TaskRunner | None = None,
     ) -> None:
@@ -75,11 +65,11 @@ class ParameterStore:
         self.total_bytes = self.layout.total_bytes
         self.version = 0
         self.finished = False
-        self.expected = expected
-        self._known: dict[tuple[int, int], bytes] = {}
+        self.known = KnownMarks(self.layout, job)
         self._archive = Archive()
         self._results: dict[int, TaskResult] = {}
         self._loss: float | None = None
+        self._squares: tuple[float, ...] | None = None
         self._state: tuple[memoryview, ...] | None = None
         self._previous: tuple[memoryview, ...] | None = None
 
@@ -115,7 +105,7 @@ class ParameterStore:
     def forget_previous(self) -> None:
         """All tasks of the last round are safe: its state and marks are not needed again."""
         self._previous = None
-        self._known = {key: marks for key, marks in self._known.items() if key[0] >= self.version}
+        self.known.forget_before(self.version)
 
     def add(self, shard: int, result: TaskResult) -> None:
         """Take the result of task (version, shard); its buffers must stay as they are until step.
@@ -137,25 +127,9 @@ class ParameterStore:
             MARK_BYTES * (1 + entries),
         ):
             raise ValueError(f"task {shard} of round {self.version} has another layout")
-        self.verify(self.version, shard, result.marks)
-        self._known[self.version, shard] = result.marks
+        self.known.check(self.version, shard, result.marks)
+        self.known.add(self.version, shard, result.marks)
         self._results.setdefault(shard, result)
-
-    def verify(self, round_no: int, shard: int, marks: bytes) -> None:
-        """Compare a task with what it gave before, as far as that is known.
-
-        Raises
-        ------
-        SpecError
-            It differs; the message names the tensor.
-        """
-        known = self._known.get((round_no, shard))
-        if known is None and self.expected is not None:
-            known = self.expected(round_no, shard)
-        if known is None or known == marks:
-            return
-        message = nondeterministic(self.layout, round_no, shard, known, marks)
-        raise refuse(self._job, "", message)
 
     def have(self, round_no: int) -> tuple[int, ...]:
         """Shards of a round whose result is in; all of them once its step was made."""
@@ -174,16 +148,35 @@ class ParameterStore:
             evaluation_due(job, self.version) or self.version == job.rounds
         )
 
-    def step(self) -> None:
-        """Combine, step the optimiser and the schedule; ``version`` is then one more."""
+    @property
+    def clips(self) -> bool:
+        """Whether a step needs the norm of all gradients."""
+        return self._replica.app.clip_norm is not None
+
+    def combine(self) -> tuple[float, ...]:
+        """Take the means of a complete round; gives the squares that ``step`` needs of all parts.
+
+        They are those of the norms of gradients, of an app that clips; else there are none.
+        """
         if not self.complete:
             raise ValueError(f"round {self.version} is not complete")
         if self._loss is not None:
             raise ValueError(f"round {self.version - 1} is not concluded")
+        if self._squares is None:
+            self.state()  # as it was before the means of buffers
+            self._squares = self._replica.combine(self._in_order())
+        return self._squares
+
+    def step(self, squares: Sequence[float] | None = None) -> None:
+        """Combine, step the optimiser and the schedule; ``version`` is then one more.
+
+        ``squares``: what ``combine`` gave on all parts, in their order; None: there are no others.
+        """
+        own = self.combine()
         previous = self.state()
-        results = [self._results[shard] for shard in range(self._tasks)]
-        loss = sum(result.loss for result in results) / self._tasks
-        self._replica.step(self.version, results)
+        loss = sum(result.loss for result in self._in_order()) / self._tasks
+        check_converges(loss, self.version, self._job)
+        self._replica.step(self.version, own if squares is None else squares)
         self.version += 1
         self._begin(previous)
         if self._replica.part == 0:
@@ -280,8 +273,11 @@ class ParameterStore:
             The parts do not belong together, or are of another model or optimiser.
         """
         self.version, self.finished = checkpoint.decode(parts, self._replica)
-        self._known.clear()
+        self.known.clear()
         self._begin(None)
+
+    def _in_order(self) -> list[TaskResult]:
+        return [self._results[shard] for shard in range(self._tasks)]
 
     def _need_evaluated(self) -> None:
         if self._loss is not None and evaluation_due(self._job, self.version):
@@ -293,4 +289,4 @@ class ParameterStore:
 
     def _begin(self, previous: tuple[memoryview, ...] | None) -> None:
         self._previous, self._state, self._loss = previous, None, None
-        self._results = {}
+        self._results, self._squares = {}, None
