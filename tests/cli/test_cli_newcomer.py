@@ -44,7 +44,8 @@ def test_an_option_of_a_policy_in_a_file_is_checked_by_its_type(warren: Warren, 
 
 
 def test_a_run_file_given_for_a_jobs_file_is_told(warren: Warren, tiny: str) -> None:
-    told = warren("check", tiny).complaint
+    cluster = Path(tiny).with_name("cluster.yaml")
+    told = warren("profile", tiny, "--cluster", cluster).complaint
     assert told == f"{tiny}: this is a run file; give its jobs file, 'jobs.yaml'"
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from cli_runs import JOBS, Warren, write_run
 from rich.console import Console
@@ -15,10 +18,13 @@ from rich.console import Console
 from warren.cli import screen
 from warren.cli.commands.inputs import run_of
 from warren.cli.compose import Options, simulate
+from warren.cli.job_progress import JobProgress
 from warren.cli.table import LiveTable
 from warren.core.loop import Core
+from warren.core.phase import Phase
 from warren.core.state import State
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
+from warren.model.job import Workload
 from warren.model.run import Run
 
 
@@ -39,12 +45,13 @@ def drawn(run: Run, width: int, height: int = 30) -> Iterator[str]:
     pictures: list[str] = []
 
     def attend(core: Core) -> object:
-        table = LiveTable(run, core, {})
+        far = JobProgress(run, {})
+        table = LiveTable(run, core, far)
 
         def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
             for event in events:
                 if isinstance(event, RoundsDone):
-                    table.note(event)
+                    far.note(event)
             console = Console(file=io.StringIO(), width=width, height=height)
             console.print(table.draw(width, height))
             pictures.append(console.file.getvalue())  # type: ignore[attr-defined]
@@ -100,6 +107,48 @@ def test_elsewhere_than_on_a_terminal_a_line_tells_of_every_end(
     assert all("finished after" in line for line in lines[1:])
 
 
+def test_now_and_then_each_active_job_has_a_line_with_rounds_and_the_end_that_is_expected(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "LINES_S", 0.0)
+    monkeypatch.setattr(screen, "_SELDOM", 0.0)
+    simulate(run, None, Options(attend=screen.live_view(run, "DIR")))
+    lines = capsys.readouterr().err.splitlines()
+    jobs = [line.split() for line in lines if line.startswith(" " * 12) and " rounds" in line]
+    assert ["b:", "0/8", "rounds"] in jobs
+    assert {words[0] for words in jobs} == {"a:", "b:", "c:"}
+    ends = [float(words[4].strip("~")) for words in jobs if words[:3] == ["c:", "8/9", "rounds,"]]
+    assert ends
+    (end,) = [line.split() for line in lines if " c finished" in line]
+    assert abs(ends[-1] - float(end[0])) <= 1
+
+
+def test_lines_of_a_long_run_come_seldom_and_tell_of_ten_jobs(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(screen, "monotonic", lambda: now_s)
+    jobs = replace(run.workload.jobs[0], rounds=None)
+    many = replace(run, workload=Workload(jobs=(jobs,) * 14))
+    state = SimpleNamespace(
+        done_J=np.zeros(14, bool), queued_D=np.ones(3), now_ns=0, round_J=np.arange(14),
+        phase_J=np.full(14, Phase.ACTIVE),
+    )  # fmt: skip
+    told = []
+    with screen._watch_lines(many, SimpleNamespace(), JobProgress(many, {})) as observe:  # type: ignore[arg-type]
+        observe(state, (RoundsDone(1, 3, 0, 1, False, loss=0.25),))  # type: ignore[arg-type]
+        for now_s in np.arange(0.0, 3600.0, 1.0):
+            observe(state, ())  # type: ignore[arg-type]
+            if lines := capsys.readouterr().err.splitlines():
+                told.append(now_s)
+                last = lines
+    assert told[:2] == [5.0, 10.0]
+    assert max(np.diff(told)) == 60.0
+    assert len(told) < 100
+    assert last[4].strip() == "a: 3/? rounds, loss 0.25"
+    assert (len(last), last[-1].strip()) == (12, "and 4 more")
+
+
 def test_a_failure_is_told_with_its_reason(run: Run) -> None:
     line = screen._end_line(run, JobFailed(2_500_000_000, 1, "out of memory"))
     assert line.split() == ["2.5", "s", "b", "FAILED:", "out", "of", "memory"]
@@ -130,7 +179,7 @@ def test_a_simulation_predicts_the_ends_of_a_live_run(run: Run, tmp_path: Path) 
 def test_watching_a_run_costs_microseconds_a_step(run: Run) -> None:
     """What every observer does when it is not time to draw, over many calls."""
     core = type("Core", (), {"state": None, "policy": type("P", (), {"name": "p"})})()
-    with screen._watch_lines(run, core) as observe:
+    with screen._watch_lines(run, core, JobProgress(run, {})) as observe:
         events = (RoundsDone(1, 0, 0, 1, False),)
         took = []
         for _ in range(5):

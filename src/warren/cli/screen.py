@@ -18,10 +18,12 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from warren.cli.compose import Attend, simulate
+from warren.cli.job_progress import JobProgress
 from warren.cli.lines import LINES_S, tasks_of
 from warren.cli.table import LiveTable
 from warren.core.history import History
 from warren.core.loop import Core, Observer
+from warren.core.phase import Phase
 from warren.core.state import State
 from warren.model.errors import WarrenError
 from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
@@ -30,6 +32,11 @@ from warren.model.units import ns_to_seconds
 from warren.report.wording import count
 
 REFRESH_S: Final = 0.2
+_SELDOM: Final = 0.1
+"""Lines come this share of the time passed apart: the log of a long run stays short."""
+_MOST_S: Final = 60.0
+_JOBS: Final = 10
+"""So many jobs have a line each."""
 MOST_TASKS: Final = 20_000
 """Up to so many tasks, a live run is simulated first to predict when its jobs will end."""
 
@@ -66,12 +73,14 @@ def progress(run: Run) -> Attend:
 
 
 def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
-    """A live table on a terminal; elsewhere a line when a job ends and every few seconds.
+    """A live table on a terminal; elsewhere a line when a job ends, and now and then one a job.
 
     ``past`` is what had happened when a run that goes on was cut off.
     """
     is_terminal = sys.stderr.isatty()
-    predicted = predicted_ends(run) if is_terminal else {}
+    far = JobProgress(run, predicted_ends(run) if is_terminal else {})
+    for event in past.rounds if past else ():
+        far.note(event)
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
         jobs = count(len(run.workload.jobs), "job")
@@ -79,11 +88,8 @@ def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
         what = f"training {jobs} on {devices} under {core.policy.name}"
         _err(f"{what} into {folder}; times are cluster seconds")
         if not is_terminal:
-            return _watch_lines(run, core)
-        table = LiveTable(run, core, predicted)
-        for event in past.rounds if past else ():
-            table.note(event)
-        return _watch_table(run, table)
+            return _watch_lines(run, core, far)
+        return _watch_table(run, LiveTable(run, core, far), far)
 
     return attend
 
@@ -104,7 +110,7 @@ def predicted_ends(run: Run) -> dict[int, int]:
 
 
 @contextmanager
-def _watch_table(run: Run, table: LiveTable) -> Iterator[Observer]:
+def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Observer]:
     due = monotonic()
     console = Console(stderr=True)
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -113,7 +119,7 @@ def _watch_table(run: Run, table: LiveTable) -> Iterator[Observer]:
             nonlocal due
             for event in events:
                 if type(event) is RoundsDone:
-                    table.note(event)
+                    far.note(event)
                 elif type(event) is JobFailed or type(event) is JobCancelled:
                     console.print(_end_line(run, event), markup=False, highlight=False)
             if monotonic() < due:
@@ -125,22 +131,31 @@ def _watch_table(run: Run, table: LiveTable) -> Iterator[Observer]:
 
 
 @contextmanager
-def _watch_lines(run: Run, core: Core) -> Iterator[Observer]:
-    due = monotonic() + LINES_S
+def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
+    begin = monotonic()
+    due = begin + LINES_S
     ends = RoundsDone, JobFailed, JobCancelled
 
     def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
         nonlocal due
         for event in events:
+            if type(event) is RoundsDone:
+                far.note(event)
             if type(event) in ends and (line := _end_line(run, event)):
                 _err(line)
-        if monotonic() < due:
+        now = monotonic()
+        if now < due:
             return
-        due = monotonic() + LINES_S
+        due = now + min(max((now - begin) * _SELDOM, LINES_S), _MOST_S)
         done, total = int(state.done_J.sum()), len(run.workload.jobs)
         busy = int(np.count_nonzero(state.queued_D))
         now_s, devices = ns_to_seconds(state.now_ns), len(run.cluster.devices)
         _err(f"{now_s:9.1f} s  {done}/{total} jobs ended, {busy} of {devices} devices busy")
+        active = np.flatnonzero(state.phase_J == Phase.ACTIVE).tolist()
+        for job in active[:_JOBS]:
+            _err(f"{'':11}  {far.line(state, job)}")
+        if len(active) > _JOBS:
+            _err(f"{'':11}  and {len(active) - _JOBS} more")
 
     yield observe
 

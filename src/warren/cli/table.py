@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -11,12 +10,12 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from warren.cli.job_progress import JobProgress
 from warren.core.loop import Core
 from warren.core.phase import Phase
 from warren.core.state import State
 from warren.core.waiting import reason
 from warren.model.decision import Reason
-from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
@@ -45,22 +44,13 @@ _ORDER: Final = (Phase.ACTIVE, Phase.FAILED, Phase.PENDING, Phase.FINISHED, Phas
 
 
 class LiveTable:
-    """Remembers the last loss and the end of each job; draws the state it is asked about."""
+    """Draws the state it is asked about, beside what is noted in ``progress``."""
 
-    def __init__(self, run: Run, core: Core, predicted: Mapping[int, int]) -> None:
-        self._run, self._core, self._predicted = run, core, predicted
-        self._loss: dict[int, float] = {}
-        self._end_ns: dict[int, int] = {}
+    def __init__(self, run: Run, core: Core, progress: JobProgress) -> None:
+        self._run, self._core, self._progress = run, core, progress
         self._widths = [len(name) for name, _ in _COLUMNS]
         self._rank = np.zeros(len(Phase), dtype=np.int64)
         self._rank[list(_ORDER)] = np.arange(len(_ORDER))
-
-    def note(self, event: RoundsDone) -> None:
-        """Take the loss and the end of a job from one event."""
-        if event.loss is not None:
-            self._loss[event.job] = event.loss
-        if event.finished:
-            self._end_ns[event.job] = event.time_ns
 
     def draw(self, width: int, height: int) -> Table:
         """The table as it stands, for a terminal of this many columns and lines."""
@@ -73,7 +63,6 @@ class LiveTable:
             for column, known in enumerate(self._widths)
         ]
         hidden = len(state.phase_J) - len(shown)
-        how = "as simulated before" if self._predicted else "at its pace so far"
         more = f"{hidden} more jobs; " if hidden else ""
         table = Table(
             title=self._title(state),
@@ -81,7 +70,7 @@ class LiveTable:
             title_style="bold",
             box=box.SIMPLE_HEAD,
             pad_edge=False,
-            caption=Text(f"{more}~ expected {how}; Ctrl-C ends the run"),
+            caption=Text(f"{more}~ expected {self._progress.how}; Ctrl-C ends the run"),
             caption_justify="left",
         )
         for (name, justify), wide in zip(_COLUMNS, self._widths, strict=True):
@@ -107,14 +96,13 @@ class LiveTable:
 
     def _row(self, state: State, job: int, width: int) -> list[Text]:
         phase = Phase(state.phase_J[job])
-        total = self._run.workload.jobs[job].rounds or "?"
         return [
             Text(self._run.workload.jobs[job].name),
             Text(self._phase(state, job, phase)),
-            Text(f"{state.round_J[job]}/{total}"),
-            Text(f"{self._loss[job]:.4g}" if job in self._loss else ""),
+            Text(self._progress.rounds(state, job)),
+            Text(self._progress.loss(job)),
             Text(self._devices(state, job, width) if phase is Phase.ACTIVE else ""),
-            Text(self._finish(state, job, phase)),
+            Text(self._progress.finish(state, job)),
         ]
 
     def _phase(self, state: State, job: int, phase: Phase) -> str:
@@ -140,15 +128,3 @@ class LiveTable:
     def _held(self, state: State, job: int) -> list[int]:
         """Devices that have the job at the head of their queue."""
         return [d for d, queue in enumerate(state.queues) if queue and queue[0].job == job]
-
-    def _finish(self, state: State, job: int, phase: Phase) -> str:
-        """When it ended or is expected to: as predicted, else at its pace so far."""
-        if phase is Phase.FINISHED:
-            return f"{ns_to_seconds(self._end_ns.get(job, state.now_ns)):.0f} s"
-        if job in self._predicted and not phase.is_terminal:
-            return f"~{ns_to_seconds(self._predicted[job]):.0f} s"
-        done, total = int(state.round_J[job]), self._run.workload.jobs[job].rounds
-        if phase is not Phase.ACTIVE or done <= 0 or total is None:
-            return ""
-        since_ns = state.now_ns - int(state.arrival_ns_J[job])
-        return f"~{ns_to_seconds(state.now_ns + since_ns * (total - done) // done):.0f} s"

@@ -20,7 +20,7 @@ from warren.workload.build_overheads import Nearby
 from warren.workload.document import Document, parse_document, parse_value
 from warren.workload.given import Recorded
 from warren.workload.overrides import split_keys
-from warren.workload.parts import cluster_of, documents, jobs_of
+from warren.workload.parts import cluster_of, documents, is_run, jobs_of
 from warren.workload.resolve import Resolver
 from warren.workload.text import Reader, dotted, fetch, plain
 
@@ -120,15 +120,14 @@ def load_cluster(path: str, read: Reader) -> Cluster:
 
 
 def describes_run(path: str, read: Reader) -> bool:
-    """Tell whether a file is a run file, not one of jobs: it names a workload.
+    """Tell whether a file is a run file, not one of jobs.
 
     Raises
     ------
     SpecError
         If it cannot be read, or is no YAML.
     """
-    data = documents(path, fetch(path, read)).data
-    return isinstance(data, Mapping) and "workload" in data
+    return is_run(documents(path, fetch(path, read)).data)
 
 
 def load_jobs(

@@ -50,13 +50,19 @@ def jobs_of(
     if isinstance(data, dict) and "jobs" in data:
         spec = check(JobsSpec, document, problems)
         return spec and build_jobs(spec.jobs, document, ("jobs",), context, problems)
-    if isinstance(data, dict) and _RUN_KEYS & data.keys() and not _JOB_KEYS & data.keys():
+    if is_run(data):
         problems.append(Problem(file=document.file, message=_give_jobs(data.get("workload"))))
         return None
     if isinstance(data, list):
         return jobs_at(document, (), context, problems)
     job = check(JobSpec, document, problems)
     return job and build_jobs([job], document, (), context, problems)
+
+
+def is_run(data: Any) -> bool:
+    """Tell whether these are the values of a run file, and not of jobs."""
+    keys = data.keys() if isinstance(data, dict) else frozenset[str]()
+    return bool(_RUN_KEYS & keys) and not (_JOB_KEYS | {"jobs"}) & keys
 
 
 def other_than_run(document: Document) -> Problem | None:
