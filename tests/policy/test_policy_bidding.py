@@ -11,9 +11,11 @@ import pytest
 from warren.core.history import read_history
 from warren.core.journal import Step, decode
 from warren.core.loop import Core
+from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.run import Run
+from warren.policy.place.bidding import new_market
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
 
@@ -61,6 +63,18 @@ def test_the_fast_device_goes_to_the_job_that_gains_most_by_it_whoever_comes_fir
     found = ends_s(*world(["V", "K"], comp_s, rounds=20))
     assert found[gains] == 20
     assert found[1 - gains] == pytest.approx(21.9), "its last round on the fast one, free by then"
+
+
+def test_a_job_with_four_times_as_much_left_bids_half() -> None:
+    """The root of the time left: 16 rounds of 1 s on the V are worth 1/4, 64 are worth 1/8."""
+    run, costs = world(["V", "K"], [[1.0, 4.0], [1.0, 4.0]], rounds=64)
+    view = State(run, costs).view()
+    market = new_market(view).bid(view, 0, 16.0).bid(view, 1, 64.0)
+    short, long = market.bids.get(0), market.bids.get(1)
+    assert short is not None
+    assert long is not None
+    assert short.value_T == pytest.approx((1 / 4, 1 / 16))
+    assert long.value_T == pytest.approx((1 / 8, 1 / 32))
 
 
 def test_of_jobs_that_are_alike_in_all_each_type_has_as_many_as_it_has_devices() -> None:

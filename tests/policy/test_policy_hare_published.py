@@ -38,6 +38,21 @@ def test_one_task_a_job_on_one_device_gives_the_middles_of_the_relaxation() -> N
     assert middle_s.tolist() == pytest.approx([5.0, 1.0, 2.5])
 
 
+def test_rounds_of_a_job_alone_are_spread_evenly_over_its_time() -> None:
+    """Each is half done in the middle of its own turn: 1, 3, 5, 7, 9 s."""
+    run = worlds.run(worlds.cluster(["A"]), [worlds.job(0, rounds=5)])
+    _, _, middle_s = stand_in_middles(**columns(run, worlds.costs([[2.0]], [[0.0]])))
+    assert middle_s.tolist() == pytest.approx([1.0, 3.0, 5.0, 7.0, 9.0])
+
+
+def test_rounds_of_a_job_that_others_delay_are_spread_around_its_mean_busy_time() -> None:
+    """Smith's rule: job 1 from 0 to 1 s, job 0 in three turns of 2 s after it."""
+    jobs = [worlds.job(0, rounds=3), worlds.job(1)]
+    run = worlds.run(worlds.cluster(["A"]), jobs)
+    _, _, middle_s = stand_in_middles(**columns(run, worlds.costs([[2.0], [1.0]], [[0.0]] * 2)))
+    assert middle_s.tolist() == pytest.approx([2.0, 4.0, 6.0, 0.5])
+
+
 def test_rounds_follow_arrival_and_one_another_as_4_and_7_say() -> None:
     for seed in range(40):
         run, costs = worlds.random_world(seed)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from warren.predict.curve import FloatArray, curve_of
-from warren.predict.departure import Departure
+from warren.predict.departure import Departure, departed
 from warren.predict.forecast import Settings, forecast
+from warren.predict.sampling import Posterior
 
 STEPS = np.arange(1.0, 101.0)
 FAITHFUL = replace(Settings(), departure=Departure(0.0, 0.0, 0.0))
@@ -106,6 +109,28 @@ def test_the_interval_widens_with_the_distance_and_begins_with_the_noise() -> No
     assert np.all(np.diff(width) > 0)
     assert width[0] == pytest.approx(2 * 1.28 * 10, rel=0.5)
     assert np.all((found.low < found.mean) & (found.mean < found.high))
+
+
+def test_runs_depart_from_their_families_as_the_process_says() -> None:
+    """Cuts and wobble of a flat curve against their closed forms."""
+    flat = cast("Posterior", SimpleNamespace(values=lambda at: np.full((40_000, len(at)), 0.6)))
+    horizon = np.array([1.0, np.e, np.e**3])
+    random = np.random.default_rng(1)
+    paths, mean = departed(flat, horizon, 1.0, Departure(), random)
+    # Cuts come with rate 0.75 a factor of e; one leaves exp(-0.5 X) of what is left, X exponential.
+    kept = np.exp(-0.75 * np.array([0, 1, 3]) * 0.5 / 1.5)
+    assert mean == pytest.approx(0.6 + 0.4 * (1 - kept), abs=2e-3)
+    assert np.std(paths[:, 0]) == 0
+    wobbling, _ = departed(flat, horizon, 1.0, Departure(rate=0.0), random)
+    wide = np.log((1 - wobbling[:, 1:]) / 0.4).std(axis=0)
+    assert wide == pytest.approx([0.2, 0.2 * np.sqrt(3)], rel=0.01)
+
+
+def test_a_forecast_departs_unless_it_is_told_not_to() -> None:
+    curve = curve_of(STEPS, accuracy(STEPS))
+    usual, faithful = (forecast(curve, [400.0], 1, one) for one in (Settings(), FAITHFUL))
+    assert usual.mean[0] > faithful.mean[0] + 0.005
+    assert usual.high[0] - usual.low[0] > 1.2 * (faithful.high[0] - faithful.low[0])
 
 
 def test_no_accuracy_is_predicted_above_1_and_no_loss_below_0() -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import least_squares
 
 from warren.model.job import Job, Stop
 from warren.model.progress import NO_PROGRESS, FloatArray, Progress
 from warren.model.run import Losses
-from warren.predict.optimus import fit
+from warren.predict.optimus import _smoothed, fit
 from warren.predict.rounds import (
     CAUTION,
     Caution,
@@ -65,6 +66,28 @@ def test_one_wild_value_moves_the_loss_fit_little() -> None:
 def test_a_loss_that_has_levelled_out_above_its_target_never_gets_there_by_the_fit() -> None:
     k = np.arange(1, 60)
     assert optimus_rounds(progress(k, 0.5 + 1 / (2.0 * k)), 0.3) == math.inf
+
+
+def test_the_loss_fit_has_the_least_squares_of_the_losses_not_of_their_reciprocals() -> None:
+    """Against another minimiser, on curves whose tail is near c, where reciprocals are wild."""
+    random = np.random.default_rng(5)
+    for _ in range(10):
+        k = np.arange(1, 46)
+        a, b, c = random.uniform(0.05, 0.3), random.uniform(0.2, 1.5), random.uniform(0.1, 0.5)
+        loss = 1 / (a * k + b) + c + 0.01 * random.standard_normal(len(k))
+        short = shortfall(progress(k, loss), 0.05)
+        found = fit(short)
+        values = (_smoothed(short.short_P) + short.beyond) / found.scale
+        at = short.rounds_P / found.last
+
+        def off(abc: FloatArray, at: FloatArray = at, values: FloatArray = values) -> FloatArray:
+            return np.asarray(1 / (abc[0] * at + abc[1]) + abc[2] - values)
+
+        start = np.array([found.a, found.b, found.c])
+        best = least_squares(
+            off, start, bounds=([1e-9] * 3, np.inf), x_scale=np.maximum(start, 0.1)
+        )
+        assert float((off(start) ** 2).sum()) <= 1.05 * 2 * best.cost
 
 
 def test_the_fitted_coefficients_are_never_negative() -> None:
