@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,52 @@ def test_a_run_file_is_simulated_under_every_policy_and_seed(warren: Warren, tin
     assert one != other
     begins = [line for line in found.err if line.startswith("simulating ")]
     assert len(begins) == 4
+
+
+def test_a_sweep_takes_every_value_and_processes_change_nothing(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    asked = ["compare", tiny, "--place", "srtf,hare", "--seeds", "2", "--set", "truth.task_cv=0.3"]
+    asked += ["--sweep", "grain=1, 2 rounds", "--sweep", "truth.job_cv=0,0.1"]
+    alone = warren(*asked, "--json", "--csv", tmp_path / "alone.csv")
+    several = warren(*asked, "--json", "--csv", tmp_path / "several.csv", "--jobs", "3")
+    one_by_one, at_once = alone.json, several.json
+    assert len(one_by_one) == 16
+    for one in (*one_by_one, *at_once):
+        del one["wall_s"], one["decide_s"]
+    assert at_once == one_by_one
+    assert at_once[-1]["run"] == "tiny grain=2 rounds truth.job_cv=0.1 seed 2"
+    assert sum(line.startswith("simulated tiny ") for line in several.err) == 16
+    with (tmp_path / "several.csv").open() as file:
+        written = list(csv.DictReader(file))
+    assert [(row["run"], row["place"]) for row in written] == [
+        (one["run"], one["scheduler"]["place"]) for one in one_by_one
+    ]
+    assert float(written[0]["weighted_jct_s"]) == one_by_one[0]["weighted_jct_s"]
+
+
+def test_policies_are_set_against_one_seed_by_seed(warren: Warren, tiny: str) -> None:
+    asked = ("compare", tiny, "--place", "srtf,gavel-fifo", "--seeds", "3")
+    noise = ("--set", "truth.task_cv=0.3", "--against", "srtf")
+    lines = warren(*asked, *noise).out.splitlines()
+    assert lines[0].endswith("against srtf")
+    srtf, fifo = (line for line in lines if "mean of 3" in line)
+    assert srtf.endswith("-")
+    found = warren(*asked, *noise, "--json").json
+    pairs = zip(found[:3], found[3:], strict=True)
+    ratios = [b["weighted_jct_s"] / a["weighted_jct_s"] - 1 for a, b in pairs]
+    assert f"{100 * sum(ratios) / 3:+.1f} ± " in fifo
+
+
+def test_what_a_simulation_in_another_process_refuses_is_one_line(
+    warren: Warren, tiny: str, tmp_path: Path
+) -> None:
+    jobs = "jobs: [{name: a, model: vgg20, batch: 1, rounds: 3}]"
+    other = write_run(tmp_path / "in", jobs=jobs)
+    found = warren("compare", other, tiny, "--jobs", "2")
+    assert found.code == 2
+    assert "model 'vgg20' has no profile row" in found.err[-1]
+    assert found.out == ""
 
 
 def test_one_seed_is_the_run_files_own(warren: Warren, tiny: str) -> None:
@@ -119,7 +166,7 @@ def test_wrong_input_is_told_before_anything_is_simulated(
     def never(*_: object) -> None:
         raise AssertionError("simulated")
 
-    monkeypatch.setattr(comparing, "simulate", never)
+    monkeypatch.setattr(comparing, "simulated", never)
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     found = warren("compare", *[tiny if one == "RUN" else one for one in what])

@@ -8,7 +8,7 @@ from report_world import record_of
 
 from warren.model.events import ParamsSaved
 from warren.report.agree import agreement_line, same_params
-from warren.report.compare import compare, comparison_lines, error_line, jct_errors, mean_rows
+from warren.report.compare import compare, comparison_lines, error_line, jct_errors, means
 from warren.report.metrics import summary
 from warren.report.page.page import page
 
@@ -158,13 +158,13 @@ def test_the_best_is_that_of_the_same_seed_and_means_are_over_the_seeds_of_a_pol
     assert [row["vs_best"] for row in rows] == [pytest.approx(0.5), 0, 0, 0, 0, 0]
     records = seeded([1, 2, 3])
     rows = compare(records)
-    means = mean_rows(rows)
-    assert [(row["run"], row["place"]) for row in means] == [
+    found = means(rows)
+    assert [(row["run"], row["place"]) for row in found] == [
         ("mix, mean of 3", "hare"), ("mix, mean of 3", "fifo"),
     ]  # fmt: skip
     for key in ("weighted_jct_s", "gap", "makespan_s"):
-        assert means[0][key] == pytest.approx(sum(row[key] for row in rows[:3]) / 3)
-    assert mean_rows(compare(seeded([1]))) == mean_rows(compare([record_of(), record_of()])) == []
+        assert found[0][key] == pytest.approx(sum(row[key] for row in rows[:3]) / 3)
+    assert means(compare(seeded([1]))) == means(compare([record_of(), record_of()])) == []
     assert "mix, mean of 3" in comparison_lines(rows)[-1]
     text = page(records)
     assert text.count("<td>mix, mean of 3</td>") == 2

@@ -148,7 +148,8 @@ def run(
 @app.command(
     epilog=examples(
         f"warren compare {_RUN} --place gavel-fifo,srtf,hare --out compare.html",
-        f"warren compare {_RUN} --place srtf,hare --seeds 3 --set truth.task_cv=0.2",
+        f"warren compare {_RUN} --place srtf,hare --seeds 9 --set truth.task_cv=0.2 --against srtf",
+        "warren compare mix.yaml --place srtf,hare --sweep workload.jobs=9,18 --jobs 4 --csv t.csv",
         "warren compare sim-hare live-hare",
     )
 )
@@ -165,9 +166,23 @@ def compare(
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", min=1, help="Simulate with seeds 1 to N.")
     ] = 1,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option("--sweep", metavar="KEY=A,B,C", help="Simulate with each value; repeatable."),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, help="Simulate in so many processes.")
+    ] = 1,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="PLACE", help="Set policies against this, by seed."),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", metavar="PAGE.html", help="Write a page (an old one goes)."),
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Write a row a run.")
     ] = None,
     set_: Set = None,
     json_: Json = False,
@@ -176,13 +191,18 @@ def compare(
 
     A run file is simulated now, under each policy and seed; a folder is read. Where a live
     folder and a simulation have the same jobs and policy, each job's JCT error is given too.
+    With --seeds each policy has a row of means, with 95 % intervals by Student's t.
     --json prints a list of summaries in the order given; that of a folder has "dir", that of a
     live run "jct_errors": one entry a simulation of it, with every job's error, and
     "same_params": one entry another live run of the same jobs, and which have the same bits.
     """
-    from warren.cli.commands.comparing import compare_command
+    from warren.cli.commands.comparing import Asked, compare_command
 
-    compare_command(what, place, seeds, out, set_ or [], json_)
+    asked = Asked(
+        place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [], processes=jobs,
+        against=against, out=out, csv=csv, json=json_,
+    )  # fmt: skip
+    compare_command(what, asked)
 
 
 @app.command(epilog=examples("warren report sim-hare", "warren report live-hare --check"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from warren.report.metrics import rounds_run, summary
 from warren.report.record import Record
+from warren.report.seeds import mean_rows
 from warren.report.wording import count, number, percent
 
 COLUMNS: Final = (
@@ -45,35 +46,9 @@ def compare(runs: Iterable[Record | Mapping[str, Any]]) -> list[dict[str, Any]]:
 comparison_rows = compare
 
 
-def mean_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row a policy of runs that differ in their seed alone; ``seeds`` says how many.
-
-    Such runs are named ``NAME seed N``. A mean is over all of them, None where one is not known;
-    ``finished`` is the least.
-    """
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        name, seed = str(row["run"]), f" seed {row['seed']}"
-        if name.endswith(seed):
-            key = name.removesuffix(seed), row["place"], row["world"], row["jobs"]
-            groups.setdefault(key, []).append(row)
-    return [_mean(name, found) for (name, *_), found in groups.items() if len(found) > 1]
-
-
-def _mean(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of runs of one policy."""
-    found: dict[str, Any] = {
-        "run": f"{name}, mean of {len(rows)}",
-        "place": rows[0]["place"],
-        "world": rows[0]["world"],
-        "seeds": len(rows),
-        "finished": min(row["finished"] for row in rows),
-    }
-    for key, _ in COLUMNS:
-        values = [row.get(key) for row in rows]
-        if key not in found:
-            found[key] = None if None in values else float(np.mean(values))  # type: ignore[arg-type]
-    return found
+def means(rows: Iterable[Mapping[str, Any]], against: str | None = None) -> list[dict[str, Any]]:
+    """A row a policy of runs that differ in their seed alone, see ``report.seeds``."""
+    return mean_rows(rows, [key for key, _ in COLUMNS], against)
 
 
 def _whole(row: Mapping[str, Any]) -> bool:
@@ -161,10 +136,34 @@ def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
     ]
 
 
-def comparison_table(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of a comparison as text; '-' where nothing is known."""
-    cells = [[cell(key, row.get(key)) for key, _ in COLUMNS] for row in rows]
-    return [heading for _, heading in COLUMNS], cells
+def comparison_table(
+    rows: Iterable[Mapping[str, Any]], against: str | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of a comparison as text; '-' where nothing is known.
+
+    ``against``: with a column for the difference to that policy, seed by seed.
+    """
+    rows = list(rows)
+    headings = [heading for _, heading in COLUMNS]
+    cells = [[cell_of(row, key) for key, _ in COLUMNS] for row in rows]
+    if against is not None:
+        headings.append(f"against {against}")
+        for row, line in zip(rows, cells, strict=True):
+            line.append(difference_text(row))
+    return headings, cells
+
+
+def cell_of(row: Mapping[str, Any], key: str) -> str:
+    """A value of a row as text; of a mean with half its 95 % interval."""
+    half = row.get("half", {}).get(key)
+    text = cell(key, row.get(key))
+    return text if half is None else f"{text} ± {cell(key, half)}"
+
+
+def difference_text(row: Mapping[str, Any]) -> str:
+    """How much more or less a policy has than the one it is set against."""
+    found = row.get("difference")
+    return "-" if found is None else f"{100 * found[0]:+.1f} ± {100 * found[1]:.1f} %"
 
 
 def cell(key: str, value: object) -> str:
@@ -179,11 +178,13 @@ def cell(key: str, value: object) -> str:
 
 
 def comparison_lines(
-    rows: Iterable[Mapping[str, Any]], errors: Iterable[Mapping[str, Any]] = ()
+    rows: Iterable[Mapping[str, Any]],
+    errors: Iterable[Mapping[str, Any]] = (),
+    against: str | None = None,
 ) -> list[str]:
     """The comparison as lines of aligned text, means by seed last, then one line a prediction."""
     rows = list(rows)
-    headings, cells = comparison_table([*rows, *mean_rows(rows)])
+    headings, cells = comparison_table([*rows, *means(rows, against)], against)
     widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
     lines = [
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
-from warren.cli.compose import Options, simulate
 from warren.cli.export import load_record
 from warren.cli.files import read_dir, refused, write_atomic
-from warren.cli.lines import simulation_view
+from warren.cli.simulating import simulated
 from warren.cli.size import size_note
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
@@ -27,64 +29,94 @@ class _Entry:
     folder: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What each run file is simulated with, how, and where the comparison goes.
+
+    ``sweeps``: KEY=a,b,c each; ``against``: a policy that the others are set against, by seed.
+    """
+
+    place: str | None
+    seeds: int
+    sweeps: Sequence[str]
+    overrides: Sequence[str]
+    processes: int
+    against: str | None
+    out: str | None
+    csv: str | None
+    json: bool
+
+
 @answers_alone()
-def compare_command(
-    what: Sequence[str],
-    place: str | None,
-    seeds: int,
-    out: str | None,
-    overrides: Sequence[str],
-    json_: bool,
-) -> None:
+def compare_command(what: Sequence[str], asked: Asked) -> None:
     """Simulate or load each thing named, then print one row a run."""
-    _check_page(out)
-    entries = _all(what, place, seeds, overrides)
-    if out is not None:
-        _write_page(out, entries)
-    if json_:
+    _check_page(asked.out)
+    if asked.csv is not None and not Path(asked.csv).absolute().parent.is_dir():
+        raise refused(Path(asked.csv).parent, "no such folder; make it first")
+    if asked.against is not None and asked.seeds < 2:
+        message = "sets policies against one seed by seed; it needs --seeds of 2 or more"
+        raise SpecError(Problem(file="--against", message=message))
+    entries = _all(what, asked)
+    if asked.out is not None:
+        _write_page(asked.out, entries)
+    if asked.csv is not None:
+        _write_csv(asked.csv, entries)
+    if asked.json:
         print_json(_summaries(entries))
     else:
-        _print(entries)
+        _print(entries, asked.against)
 
 
-def _all(
-    what: Sequence[str], place: str | None, seeds: int, overrides: Sequence[str]
-) -> list[_Entry]:
+def _all(what: Sequence[str], asked: Asked) -> list[_Entry]:
     """Everything is read and checked before the first simulation, which may take long."""
     found: list[tuple[str, Run] | _Entry] = []
     for one in what:
         if Path(one).is_dir():
             found.append(_Entry(record=load_record(one, read_dir(one)), folder=one))
         else:
-            found += [(one, run) for run in _runs(one, place, seeds, overrides)]
-    runs = [one[1] for one in found if not isinstance(one, _Entry)]
-    for note in dict.fromkeys(map(size_note, runs)):
+            found += [(one, run) for run in _runs(one, asked)]
+    runs = [one for one in found if not isinstance(one, _Entry)]
+    places = sorted({run.scheduler.place for _, run in runs})
+    if asked.against is not None and asked.against not in places:
+        message = f"{asked.against!r} is not simulated; allowed: {', '.join(places) or 'none'}"
+        raise SpecError(Problem(file="--against", message=message))
+    for note in dict.fromkeys(size_note(run) for _, run in runs):
         if note:
             say(note)
-    return [one if isinstance(one, _Entry) else _simulated(*one) for one in found]
+    records = iter(simulated(runs, asked.processes))
+    return [
+        one if isinstance(one, _Entry) else _Entry(record=next(records), folder=None)
+        for one in found
+    ]
 
 
-def _runs(path: str, place: str | None, seeds: int, overrides: Sequence[str]) -> Iterator[Run]:
+def _runs(path: str, asked: Asked) -> Iterator[Run]:
     from warren.cli.policies import choose
 
-    names = [None] if place is None else [name.strip() for name in place.split(",")]
+    names = [None] if asked.place is None else [name.strip() for name in asked.place.split(",")]
     if "" in names:
-        message = f"{place!r} has an empty name; give policies with commas between"
+        message = f"{asked.place!r} has an empty name; give policies with commas between"
         raise SpecError(Problem(file="--place", message=message))
-    for name in names:
-        for seed in range(1, seeds + 1):
-            chosen = [*overrides, f"seed={seed}", f"truth.seed={seed}"] if seeds > 1 else overrides
-            run = run_of(path, name, chosen)
-            with named_after(path, run):
-                choose(run)
-            yield run if seeds == 1 else replace(run, name=f"{run.name} seed {seed}")
+    for sets, name, seed in product(_swept(asked.sweeps), names, range(1, asked.seeds + 1)):
+        chosen = [*asked.overrides, *sets]
+        chosen += [f"seed={seed}", f"truth.seed={seed}"] if asked.seeds > 1 else []
+        run = run_of(path, name, chosen)
+        with named_after(path, run):
+            choose(run)
+        said = [run.name, *sets, *([f"seed {seed}"] if asked.seeds > 1 else [])]
+        yield replace(run, name=" ".join(said))
 
 
-def _simulated(path: str, run: Run) -> _Entry:
-    say(f"simulating {run.name} under {run.scheduler.place}")
-    options = Options(attend=simulation_view(run))
-    with named_after(path, run):
-        return _Entry(record=simulate(run, None, options), folder=None)
+def _swept(sweeps: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Every combination of what --sweep gives, as KEY=value each; without any, one of none."""
+    axes = []
+    for one in sweeps:
+        key, equals, values = one.partition("=")
+        if not equals or not key.strip() or not all(map(str.strip, values.split(","))):
+            message = f"{one!r} is not KEY=A,B,C, for example workload.jobs=100,200"
+            raise SpecError(Problem(file="--sweep", message=message))
+        axes.append([f"{key.strip()}={value.strip()}" for value in values.split(",")])
+    return product(*axes)
 
 
 def _summaries(entries: Sequence[_Entry]) -> list[dict[str, Any]]:
@@ -126,12 +158,12 @@ def _labelled(entries: Sequence[_Entry]) -> list[Record]:
     return [entry.record if clear else _named(entry) for entry in entries]
 
 
-def _print(entries: Sequence[_Entry]) -> None:
+def _print(entries: Sequence[_Entry], against: str | None) -> None:
     from warren.report.agree import agreement_line, same_params
     from warren.report.compare import compare, comparison_lines, jct_errors
 
     records = _labelled(entries)
-    for line in comparison_lines(compare(records), jct_errors(records)):
+    for line in comparison_lines(compare(records), jct_errors(records), against):
         answer(line)
     for found in same_params(records):
         answer(agreement_line(found))
@@ -151,3 +183,16 @@ def _write_page(out: str, entries: Sequence[_Entry]) -> None:
 
     write_atomic(Path(out), page(_labelled(entries)))
     say(f"page: {out}")
+
+
+def _write_csv(path: str, entries: Sequence[_Entry]) -> None:
+    """One row a run, as in the comparison, by name of column."""
+    from warren.report.compare import compare
+
+    text = io.StringIO()
+    rows = compare(_labelled(entries))
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(Path(path), text.getvalue())
+    say(f"table: {path}")

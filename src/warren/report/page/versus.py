@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from warren.report.compare import COLUMNS, cell, error_line, mean_rows
+from warren.report.compare import COLUMNS, cell_of, error_line, means
 from warren.report.page.jobs import table
 from warren.report.page.svg import Frame, Scale, Tick, escape, short, time_ticks
 
@@ -16,7 +16,7 @@ _TEXT: Final = frozenset({"run", "place", "world"})
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """One row a run, then the means by seed; a bar shows the weighted JCT against the largest."""
     largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
-    lines = [*rows, *mean_rows(rows)]
+    lines = [*rows, *means(rows)]
     body = "".join(_row(index, row, largest) for index, row in enumerate(lines))
     return table([label for _, label in COLUMNS], body, [key in _TEXT for key, _ in COLUMNS])
 
@@ -35,7 +35,7 @@ def _row(index: int, row: Mapping[str, Any], largest: float) -> str:
         else:
             bar = _bar(value, largest) if key == "weighted_jct_s" else ""
             sort = f' data-v="{value!r}"' if isinstance(value, int | float) else ""
-            cells.append(f'<td class="n"{sort}>{escape(cell(key, value))}{bar}</td>')
+            cells.append(f'<td class="n"{sort}>{escape(cell_of(row, key))}{bar}</td>')
     return f'<tr data-k="r{index}">{"".join(cells)}</tr>'
 
 

@@ -1,0 +1,74 @@
+"""Simulations one after the other, or several at a time in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from warren.cli.commands.inputs import named_after, say
+from warren.cli.compose import Options, simulate
+from warren.cli.lines import simulation_view
+from warren.model.errors import EngineError, Problem, SpecError
+from warren.model.run import Run
+from warren.report.record import Record
+
+
+def simulated(runs: Sequence[tuple[str, Run]], processes: int) -> list[Record]:
+    """Simulate runs, each with the path of its file, at most ``processes`` at a time.
+
+    Raises
+    ------
+    SpecError
+        One cannot be simulated; those that were to come are not.
+    EngineError
+        A process was ended from outside, as when memory runs out.
+    """
+    if processes == 1 or len(runs) < 2:
+        return [_shown(*one) for one in runs]
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(min(processes, len(runs)), context, _begin, (os.getpid(),))
+    try:
+        asked = [pool.submit(_silent, *one) for one in runs]
+        return [_told(*pair) for pair in zip(runs, (one.result() for one in asked), strict=True)]
+    except BrokenProcessPool:
+        message = "a process that simulated was ended from outside; try fewer with --jobs"
+        raise EngineError(message) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+
+
+def _shown(path: str, run: Run) -> Record:
+    say(f"simulating {run.name} under {run.scheduler.place}")
+    with named_after(path, run):
+        return simulate(run, None, Options(attend=simulation_view(run)))
+
+
+def _begin(parent: int) -> None:
+    """A process of the pool: the command hears Ctrl-C and ends it."""
+    from warren.live.processes import die_with_parent
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent)
+
+
+def _silent(path: str, run: Run) -> Record | tuple[Problem, ...]:
+    """A record; or what is wrong, since an error would lose its problems on the way."""
+    try:
+        with named_after(path, run):
+            return simulate(run, None, Options())
+    except SpecError as error:
+        return error.problems
+
+
+def _told(one: tuple[str, Run], found: Record | tuple[Problem, ...]) -> Record:
+    if isinstance(found, tuple):
+        raise SpecError(found)
+    say(f"simulated {one[1].name} under {one[1].scheduler.place}")
+    return found
