@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _common
 import matplotlib
-from _claims import Part, by_cell, of
+from _claims import Part, by_cell, named, of
 from hare_figures import PLACES
 
 matplotlib.use("svg")
@@ -16,10 +16,10 @@ from matplotlib import pyplot  # noqa: E402  # after the choice of how it draws
 
 FOLDER: Final = _common.ROOT / "docs" / "reproduction"
 COLOURS: Final[Mapping[str, str]] = {
-    "hare": "#0b5394", "sched-allox": "#e69f00", "sched-homo": "#56b4e9", "srtf": "#009e73",
-    "gavel-fifo": "#b0b0b0",
+    "hare-published": "#882255", "hare": "#0b5394", "sched-allox": "#e69f00",
+    "sched-homo": "#56b4e9", "srtf": "#009e73", "gavel-fifo": "#b0b0b0",
 }  # fmt: skip
-"""Told apart without colour vision too; hare is the darkest."""
+"""Told apart without colour vision too."""
 
 
 def draw(name: str, part: Part) -> None:
@@ -30,7 +30,7 @@ def draw(name: str, part: Part) -> None:
     for number, place in enumerate(PLACES):
         values = [row["weighted_jct_s"] / 1e3 for row in of(part, place)]
         at = [cell + number * width for cell in range(len(found))]
-        axes.bar(at, values, width, label=place, color=COLOURS[place])
+        axes.bar(at, values, width, label=named(place), color=COLOURS[place])
     for cell, row in enumerate(of(part, "hare")):
         bound = row["weighted_jct_s"] / 1e3 / (1 + row["gap_mean"])
         label = None if cell else "lower bound"
@@ -69,7 +69,7 @@ def bars(name: str, label: str, values: Mapping[str, Mapping[str, float]]) -> No
     width = 0.8 / len(values)
     for number, (place, by) in enumerate(values.items()):
         at = [cell + number * width for cell in range(len(cells))]
-        axes.bar(at, [by[cell] for cell in cells], width, label=place, color=COLOURS[place])
+        axes.bar(at, [by[cell] for cell in cells], width, label=named(place), color=COLOURS[place])
     axes.set_xticks([cell + 0.4 - width / 2 for cell in range(len(cells))], cells)
     axes.set_ylabel(label)
     _finish(figure, axes, name)

@@ -3,13 +3,14 @@
 *Cells.* ``hare/mix.yaml`` with what a figure varies, five seeds each: another seed draws other
 jobs. The paper does not print its rounds, weights and arrivals, so its seconds cannot be compared;
 its ratios can. *Testbed* (Figs. 12 and 13): 15 GPUs, simulated; live runs on such a cluster are
-held against the simulator by ``fidelity.py``. *Loads*: hare alone, at full length, against the
+held against the simulator by ``fidelity.py``. *Loads*: Hare alone, at full length, against the
 bound; *length*: what a tenth of the rounds changes in the cell that all figures share. Three parts
 say why we differ: *readings*, of SRTF (``hare/srtf_gangs.py``); *batch*, what a batch size can
 move: without T^s, and where rounds stay as they are; *bytes*: the ends of Fig. 18 with networks
-half as fast, which is to say with models twice as large, hare alone.
+half as fast, which is to say with models twice as large, Hare alone.
 
-Stops with an error where hare does not have the least weighted JCT of a cell.
+``hare-published`` is the paper's Algorithm 1 as it is printed, ``hare`` is ours. Stops with an
+error where ``hare`` does not have the least weighted JCT of a cell.
 
 ``--part 14`` (or another) makes one part and keeps the results of the others; ``--place srtf``
 makes the rows of one policy again and keeps those of the others.
@@ -32,7 +33,9 @@ import numpy.typing as npt
 from _parts import Asked, Make, ask, make_parts
 
 RUN: Final = Path(__file__).parent / "hare" / "mix.yaml"
-PLACES: Final = ("hare", "sched-allox", "sched-homo", "srtf", "gavel-fifo")
+OURS: Final = "hare"
+PUBLISHED: Final = "hare-published"
+PLACES: Final = (PUBLISHED, OURS, "sched-allox", "sched-homo", "srtf", "gavel-fifo")
 SEEDS: Final = 5
 FEW_SEEDS: Final = 2
 """Of parts that explain others, and of the full length, where a policy takes minutes a seed."""
@@ -41,7 +44,7 @@ GANGS: Final = Path(__file__).parent / "hare" / "srtf_gangs.py"
 READINGS: Final = {"srtf-gangs": f"{GANGS}:SrtfGangs", "srtf-blind": f"{GANGS}:SrtfBlind"}
 """Other readings of SRTF, by the name of their rows."""
 HARE_DONE: Final = 0.905
-"""Fig. 13 is read where hare has done this share of the jobs; in the paper after 25 minutes."""
+"""Fig. 13 is read where Hare has done this share of the jobs; in the paper after 25 minutes."""
 
 Row = dict[str, Any]
 Floats = npt.NDArray[np.float64]
@@ -98,12 +101,14 @@ LENGTHS: Final = {"a tenth": (), "all": (FULL,)}
 SHARED: Final = {"160 GPUs": (), "testbed": (*TESTBED, FULL)}
 LOADS: Final = {load: (FULL, f"workload.load={load}") for load in ("0.5", "1", "2", "null")}
 OTHERS: Final = ("12", "loads", "length", "readings", "batch", "bytes")
-HAVE: Final = {"loads": ("hare",), "bytes": ("hare",), "readings": ("hare", "srtf")}
+HARES: Final = (PUBLISHED, OURS)
+"""The paper's algorithm as it is printed, and what we made of it."""
+HAVE: Final = {"loads": HARES, "bytes": HARES, "readings": (*HARES, "srtf")}
 """The policies of parts that do not have all."""
 
 
 def main() -> None:
-    """Make the parts asked for, save, and stop with an error where hare is not the best."""
+    """Make the parts asked for, save, and stop with an error where ours is not the best."""
     asked = ask(__doc__, [*FIGURES, *OTHERS], PLACES)
     made = make_parts(
         "hare_figures", asked, parts_of(asked), seed=1, stated={"seeds": SEEDS}, finish=saved,
@@ -118,14 +123,15 @@ def main() -> None:
 def parts_of(asked: Asked) -> dict[str, Make]:
     """How each part is made, with the policies asked for."""
     places = tuple(asked.places)
-    # Fig. 13 is read off hare's curve: with another hare all others are read anew.
-    whole = PLACES if "hare" in places else places
+    # Fig. 13 is read off Hare's curve: with another one all others are read anew.
+    whole = PLACES if set(HARES) & set(places) else places
+    both = tuple(place for place in places if place in HARES)
     readings = tuple(place for place in places if place in HAVE["readings"])
     readings += () if asked.some else tuple(READINGS)
     return {name: figure_part(one, places) for name, one in FIGURES.items()} | {
         "12": lambda scratch: testbed(scratch, whole),
-        "loads": lambda scratch: several("load", LOADS, ("hare",), SEEDS),
-        "bytes": lambda scratch: several("bandwidth", BYTES, ("hare",), SEEDS),
+        "loads": lambda scratch: several("load", LOADS, both, SEEDS),
+        "bytes": lambda scratch: several("bandwidth", BYTES, both, SEEDS),
         "length": lambda scratch: several("rounds", LENGTHS, places, FEW_SEEDS),
         "batch": lambda scratch: several("batch", BATCHES, places, FEW_SEEDS),
         "readings": lambda scratch: several("cluster", SHARED, readings, SEEDS),
@@ -133,10 +139,17 @@ def parts_of(asked: Asked) -> dict[str, Make]:
 
 
 def saved(part: dict[str, Any]) -> dict[str, Any]:
-    """A part with what hare saves in each cell, in percent of the other's weighted JCT."""
-    hare = {row["cell"]: row["weighted_jct_s"] for row in part["rows"] if row["place"] == "hare"}
+    """A part with what each of ``HARES`` saves in each cell, in percent of the other's JCT."""
+    known = {(row["place"], row["cell"]): row["weighted_jct_s"] for row in part["rows"]}
     rows = [
-        row | {"hare_saves_pct": 100 * (1 - hare[row["cell"]] / row["weighted_jct_s"])}
+        row
+        | {
+            "saves_pct": {
+                hare: 100 * (1 - known[hare, row["cell"]] / row["weighted_jct_s"])
+                for hare in HARES
+                if (hare, row["cell"]) in known
+            }
+        }
         for row in part["rows"]
     ]
     return part | {"rows": rows}
@@ -148,16 +161,16 @@ def figure_part(figure: Figure, places: tuple[str, ...]) -> Make:
 
 
 def testbed(scratch: Path, places: tuple[str, ...]) -> Mapping[str, Any]:
-    """Fig. 12, weighted JCT; Fig. 13, the share of the jobs done when hare has done most."""
+    """Fig. 12, weighted JCT; Fig. 13, the share of the jobs done when each Hare has done most."""
     jct_s = {place: completions_s(place, scratch / place) for place in places}
-    if "hare" in places:
-        at_s = float(np.quantile(jct_s["hare"], HARE_DONE))
+    if set(HARES) <= set(places):
+        at_s = {hare: float(np.quantile(jct_s[hare], HARE_DONE)) for hare in HARES}
     else:
         at_s = _common.earlier("hare_figures")["12"]["done_at_s"]
-    rows = [
-        show("testbed", "15", row | {"done": float((jct_s[row["place"]] <= at_s).mean())})
-        for row in compared((*TESTBED, FULL), places)
-    ]
+    rows = []
+    for row in compared((*TESTBED, FULL), places):
+        done = {hare: float((jct_s[row["place"]] <= when).mean()) for hare, when in at_s.items()}
+        rows.append(show("testbed", "15", row | {"done": done}))
     return {"varies": "testbed", "rows": rows, "done_at_s": at_s}
 
 
@@ -222,10 +235,10 @@ def show(varies: str, cell: str, row: Row) -> Row:
 
 
 def faults(name: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """Cells in which another policy is better than hare."""
+    """Cells in which another policy is better than ours."""
     for row in part["rows"]:
-        if row["hare_saves_pct"] < 0:
-            by = f"{row['place']} is better by {-row['hare_saves_pct']:.2f} %"
+        if row["saves_pct"].get(OURS, 0.0) < 0:
+            by = f"{row['place']} is better by {-row['saves_pct'][OURS]:.2f} %"
             yield f"Fig. {name}, {row['cell']}: {by}"
 
 

@@ -2,8 +2,9 @@
 
 *Fig. 4*: three GPUs are free at different times, and a job of three tasks a round comes. *Figs. 5
 and 6*: a job alone on four GPUs of one type or of two, with how busy each type is. ``gavel-fifo``
-waits for as many devices as a round has tasks (the paper's scale-fixed); ``hare`` does not. Figs.
-2, 3, 7 and 8 are measurements of GPUs, which a scheduler cannot repeat.
+waits for as many devices as a round has tasks (the paper's scale-fixed); ``hare-published``, the
+paper's Algorithm 1, and ``hare``, ours, do not. Figs. 2, 3, 7 and 8 are measurements of GPUs, which
+a scheduler cannot repeat.
 
 Stops with an error where a claim does not hold.
 """
@@ -22,7 +23,7 @@ import _common
 import pyarrow.parquet as parquet
 
 HARE: Final = Path(__file__).parent / "hare"
-PLACES: Final = ("gavel-fifo", "hare")
+PLACES: Final = ("gavel-fifo", "hare-published", "hare")
 COMBINATIONS: Final[Sequence[Mapping[str, int]]] = (
     {"K80": 4},
     {"K80": 2, "T4": 2},
@@ -96,8 +97,12 @@ def timeline(out: Path) -> list[Row]:
 
 
 def _fig_4(rows: Sequence[Row]) -> list[str]:
-    gang, relaxed = rows
-    return [] if relaxed["ends_s"] < gang["ends_s"] else ["Fig. 4: relaxed rounds bring nothing"]
+    gang, *relaxed = rows
+    return [
+        f"Fig. 4: relaxed rounds bring nothing under {row['place']}"
+        for row in relaxed
+        if row["ends_s"] >= gang["ends_s"]
+    ]
 
 
 def _fig_5(rows: Sequence[Row]) -> list[str]:
@@ -110,7 +115,7 @@ def _fig_5(rows: Sequence[Row]) -> list[str]:
     slow_s = by_cell["4 K80", "gavel-fifo"]["epoch_s"]
     wrong = []
     for cell in ("2 K80, 2 T4", "2 K80, 2 V100"):
-        gang, relaxed = (by_cell[cell, place] for place in PLACES)
+        gang, relaxed = by_cell[cell, "gavel-fifo"], by_cell[cell, "hare"]
         if gang["epoch_s"] < 0.99 * slow_s:
             wrong.append(f"Fig. 5: {cell}: a gang is faster than on K80s alone")
         if relaxed["epoch_s"] > (1.0 if "T4" in cell else 0.5) * gang["epoch_s"]:

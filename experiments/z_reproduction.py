@@ -12,8 +12,9 @@ import _motivation
 import _pictures
 import _sjf_bco
 import hare_switching
-from _claims import CLAIMS, Part, by_cell, less
+from _claims import CLAIMS, Part, by_cell, less, named
 from _evidence_live import table
+from hare_figures import HARES, PLACES
 
 PAGE: Final = _common.ROOT / "docs" / "reproduction.md"
 HEAD: Final = """# What the papers claim, and what comes out here
@@ -27,8 +28,11 @@ The paper prints no rounds, weights, scales or arrivals, and its times of a task
 apart from its switching times (see `src/warren/profile/table.py`). So seconds cannot be compared,
 ratios can. Means over {seeds} seeds, each of which draws other jobs; run file
 `experiments/hare/mix.yaml` with what the figure varies. The baselines are ours, written from the
-paper's description: their docstrings say what was read into it. Less = 1 - hare / other, of the
-total weighted JCT.
+paper's description: their docstrings say what was read into it. `hare-published` is the paper's
+Algorithm 1 as it is printed, with a stand-in for its relaxation (9) above 400 tasks, as in all
+cells here; `hare (ours)` is what we made of it. Less = 1 - Hare / other, of the total weighted JCT;
+below 0 the other is better. All jobs are there at time 0, and but for Figs. 12 and 13 and where it
+is said they have a tenth of the rounds that are drawn.
 """
 OTHER: Final = {
     "12": "Figs. 12 and 13: the testbed of 15 GPUs, simulated",
@@ -45,7 +49,7 @@ def main() -> None:
     found = json.loads((_common.RESULTS / "hare_figures.json").read_text())
     parts = found["parts"]
     rows = [
-        [f"Fig. {name}", one.paper, one.ours(parts), one.why(parts)]
+        [f"Fig. {name}", one.paper, *(one.here(parts, hare) for hare in HARES), one.why(parts)]
         for name, one in CLAIMS.items()
         if one.part in parts
     ]
@@ -54,7 +58,7 @@ def main() -> None:
     rows = [*(_motivation.rows(motivation["parts"]) if motivation else []), *rows]
     text = [
         HEAD.format(seeds=found["seeds"]),
-        table(["figure", "the paper", "here", "does it hold, and why not"], rows),
+        table(["figure", "the paper", *map(named, HARES), "does the published one hold it"], rows),
         "",
     ]
     _pictures.FOLDER.mkdir(exist_ok=True)
@@ -84,16 +88,20 @@ def _by(name: str, found: Mapping[str, Any], commits: str = "") -> str:
 
 
 def cells(part: Part) -> str:
-    """All cells of a part as a table: weighted JCT, and hare's distance to its bound."""
-    names = list(dict.fromkeys(row["place"] for row in part["rows"]))
+    """All cells of a part as a table: weighted JCT, and each Hare's distance to the bound."""
+    there = {row["place"] for row in part["rows"]}
+    names = [place for place in PLACES if place in there] + sorted(there.difference(PLACES))
     rows = []
     for cell, found in by_cell(part).items():
         values = {row["place"]: row for row in found}
-        hare = values["hare"]
         jct = [f"{values[name]['weighted_jct_s']:,.0f} s" for name in names]
-        gap = f"{100 * hare['gap_mean']:.1f} % (at most {100 * hare['gap_max']:.1f} %)"
-        rows.append([cell, *jct, less(found[1:]) if found[1:] else "", gap])
-    head = [part["varies"], *names, "hare against the others", "hare above the bound"]
+        against = [row for row in found if row["place"] not in HARES]
+        saves = [less(against, hare) if against else "" for hare in HARES]
+        gaps = [f"{100 * values[hare]['gap_mean']:.1f} %" for hare in HARES]
+        rows.append([cell, *jct, *saves, " / ".join(gaps)])
+    head = [part["varies"], *map(named, names)]
+    head += [f"{named(hare)} against the others" for hare in HARES]
+    head += [f"above the bound: {' / '.join(map(named, HARES))}"]
     return table(head, rows)
 
 
