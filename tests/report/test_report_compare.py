@@ -1,5 +1,6 @@
 """Runs side by side and predicted against live JCT."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from warren.report.agree import agreement_line, same_params
 from warren.report.compare import compare, comparison_lines, error_line, jct_errors, means
 from warren.report.metrics import summary
 from warren.report.page.page import page
+from warren.report.page.seeds import by_group, seeds_chart
 
 
 def late(record, share):
@@ -169,3 +171,30 @@ def test_the_best_is_that_of_the_same_seed_and_means_are_over_the_seeds_of_a_pol
     text = page(records)
     assert text.count("<td>mix, mean of 3</td>") == 2
     assert "6 runs side by side" in text
+
+
+def test_runs_of_several_seeds_have_one_colour_and_one_band_a_policy():
+    text = page(seeded([1, 2, 3]), against="hare")
+    assert [text.count(f'class="range c{k}"') for k in (0, 1, 2)] == [1, 1, 0]
+    assert text.count('<i class="c0"></i><a href="#run-') == 3
+    assert text.count('<i class="c1"></i><a href="#run-') == 3
+    assert "mix · hare</span>" in text
+    assert "against hare" in text
+    alone = page(seeded([1]))
+    assert 'class="range ' not in alone
+    assert "against" not in alone
+
+
+def test_the_band_reaches_from_the_least_seed_to_the_most_and_the_line_is_the_median():
+    delays = (0.0, 1.0, 3.0)
+    slow = [late(one, by) for one, by in zip(seeded([1, 2, 3], ["hare"]), delays, strict=True)]
+    found = by_group(slow, compare(slow))
+    assert {title: len(own) for title, own in found.items()} == {"mix · hare": 3}
+    chart = seeds_chart(found)
+    (band,) = re.findall(r'class="range c0" data-k="r0" d="M([^"]*)z"', chart)
+    (line,) = re.findall(r'class="line l0" data-k="r0" d="M([^"]*)"', chart)
+    band_x, median = ([float(one.split()[0]) for one in path.split("L")] for path in (band, line))
+    least, most = band_x[:101], band_x[:100:-1]
+    assert len(least) == len(most) == len(median) == 101
+    assert all(a <= b <= c for a, b, c in zip(least, median, most, strict=True))
+    assert least[-1] < median[-1] < most[-1]

@@ -18,13 +18,19 @@ PAIRED: Final = "weighted_jct_s"
 """What is set against another policy."""
 
 
+def group_of(row: Row) -> tuple[Any, ...] | None:
+    """What runs share that differ in their seed alone: ``NAME`` of ``NAME seed N``, policy ..."""
+    name, seed = str(row["run"]), f" seed {row['seed']}"
+    if not name.endswith(seed):
+        return None
+    return name.removesuffix(seed), row["place"], row["world"], row["jobs"]
+
+
 def groups(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """Two or more rows named ``NAME seed N``, by NAME, policy, world and number of jobs."""
+    """Two or more rows that differ in their seed alone, by ``group_of``."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        name, seed = str(row["run"]), f" seed {row['seed']}"
-        if name.endswith(seed):
-            key = name.removesuffix(seed), row["place"], row["world"], row["jobs"]
+        if (key := group_of(row)) is not None:
             found.setdefault(key, []).append(row)
     return {key: rows for key, rows in found.items() if len(rows) > 1}
 

@@ -58,7 +58,7 @@ def compare_command(what: Sequence[str], asked: Asked) -> None:
         raise SpecError(Problem(file="--against", message=message))
     entries = _all(what, asked)
     if asked.out is not None:
-        _write_page(asked.out, entries)
+        _write_page(asked.out, entries, asked.against)
     if asked.csv is not None:
         _write_csv(asked.csv, entries)
     if asked.json:
@@ -178,10 +178,10 @@ def _check_page(out: str | None) -> None:
         raise refused(Path(out), "exists already and is no page; --out names an .html file")
 
 
-def _write_page(out: str, entries: Sequence[_Entry]) -> None:
+def _write_page(out: str, entries: Sequence[_Entry], against: str | None) -> None:
     from warren.report.page.page import page
 
-    write_atomic(Path(out), page(_labelled(entries)))
+    write_atomic(Path(out), page(_labelled(entries), against=against))
     say(f"page: {out}")
 
 

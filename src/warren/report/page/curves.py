@@ -39,7 +39,7 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> str:
     if not known:
         return '<p class="note">No job finished.</p>'
     low, high = min(float(v[0]) for v in known), max(float(v[-1]) for v in known)
-    scale = _jct_scale(low, high)
+    scale = jct_scale(low, high)
     paths = [
         f'<path class="line l{k}" data-k="r{k}" d="{_staircase(values, scale)}"/>'
         for k, values in enumerate(jct_s)
@@ -67,7 +67,8 @@ def finished_jct_s(record: Record) -> npt.NDArray[np.float64]:
     return np.sort((record.history.finish_ns_J - arrival)[done] / 1e9)
 
 
-def _jct_scale(low: float, high: float) -> Scale:
+def jct_scale(low: float, high: float) -> Scale:
+    """The axis of JCTs from the least to the most, logarithmic where they are far apart."""
     if low > 0 and high / low > 30:
         return Scale(low=low / 1.1, high=high * 1.1, log=True)
     return Scale(low=0.0, high=high * 1.02 if high > 0 else 1.0)

@@ -15,6 +15,7 @@ from warren.report.page.gantt import MOST_DEVICES, MOST_NAMED, gantt
 from warren.report.page.head import bound_sentence, subtitle, tiles
 from warren.report.page.jobs import jobs_table
 from warren.report.page.script import JS
+from warren.report.page.seeds import by_group, seeds_chart
 from warren.report.page.style import CSS
 from warren.report.page.svg import Scale, escape
 from warren.report.page.use import jobs_chart, share_chart, use_chart
@@ -28,7 +29,9 @@ MOST_RUNS: Final = 8
 
 
 def page(
-    record: Record | Sequence[Record], comparison: Sequence[Mapping[str, Any]] | None = None
+    record: Record | Sequence[Record],
+    comparison: Sequence[Mapping[str, Any]] | None = None,
+    against: str | None = None,
 ) -> str:
     """The HTML page of a run, or of several with their comparison.
 
@@ -38,17 +41,20 @@ def page(
         One run, or runs to set side by side.
     comparison
         Rows of ``compare`` to show; made from the records where it is None.
+    against
+        A policy that the others are set against, seed by seed.
     """
     records = [record] if isinstance(record, Record) else list(record)
     if len(records) == 1 and comparison is None:
         return _document(records[0].run.name, _run(records[0], 0))
     rows = compare(records) if comparison is None else list(comparison)
+    groups = by_group(records, rows)
     parts = [
         f"<h1>{len(rows)} runs side by side</h1>",
         '<section data-run id="all">',
-        comparison_table(rows),
+        comparison_table(rows, against),
         "<h3>Share of finished jobs by JCT</h3>",
-        jct_chart(records, [_title(one) for one in records]),
+        seeds_chart(groups) if groups else jct_chart(records, [_title(one) for one in records]),
         "</section>",
         *(
             f'<section data-run id="prediction-{k}"><h2>Predicted against live</h2>'

@@ -40,7 +40,7 @@ font-variant-numeric:tabular-nums}.value.long{font-size:15px;line-height:1.98}
 .line{fill:none;stroke-width:2;stroke-linejoin:round;vector-effect:non-scaling-stroke}
 .dash{fill:none;stroke:var(--muted);stroke-dasharray:4 4;vector-effect:non-scaling-stroke}
 .dot{fill:none;stroke:var(--accent);stroke-width:8;stroke-linecap:round;opacity:.75;
-vector-effect:non-scaling-stroke}.band{fill:var(--band)}
+vector-effect:non-scaling-stroke}.band{fill:var(--band)}.range{fill-opacity:.18}
 .b{cursor:pointer}.dim [data-k]{opacity:.13}.dim [data-k].on{opacity:1}
 .xt,.yt,.mark,.dev,.in{position:absolute;font-size:12px;line-height:1;white-space:nowrap;
 color:var(--muted);font-variant-numeric:tabular-nums;pointer-events:none}

@@ -5,30 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from warren.report.compare import COLUMNS, cell_of, error_line, means
+from warren.report.compare import COLUMNS, cell_of, difference_text, error_line, means
+from warren.report.page.colours import COLOURS
 from warren.report.page.jobs import table
 from warren.report.page.svg import Frame, Scale, Tick, escape, short, time_ticks
+from warren.report.seeds import group_of
 
 _SIDE: Final = 340
 _TEXT: Final = frozenset({"run", "place", "world"})
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One row a run, then the means by seed; a bar shows the weighted JCT against the largest."""
+def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = None) -> str:
+    """One row a run, then the means by seed; a bar shows the weighted JCT against the largest.
+
+    Runs that differ in their seed alone have one colour, that of their curve.
+    """
     largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
-    lines = [*rows, *means(rows)]
-    body = "".join(_row(index, row, largest) for index, row in enumerate(lines))
-    return table([label for _, label in COLUMNS], body, [key in _TEXT for key, _ in COLUMNS])
+    known: dict[object, int] = {}
+    colours = [known.setdefault(group_of(row) or n, len(known)) for n, row in enumerate(rows)]
+    lines = [*rows, *means(rows, against)]
+    colours += [0] * (len(lines) - len(rows))
+    headings = [label for _, label in COLUMNS]
+    body = "".join(
+        _row(index, row, largest, colour, against)
+        for index, (row, colour) in enumerate(zip(lines, colours, strict=True))
+    )
+    is_text = [key in _TEXT for key, _ in COLUMNS]
+    if against is not None:
+        headings.append(f"against {against}")
+        is_text.append(False)
+    return table(headings, body, is_text)
 
 
-def _row(index: int, row: Mapping[str, Any], largest: float) -> str:
+def _row(
+    index: int, row: Mapping[str, Any], largest: float, colour: int, against: str | None
+) -> str:
     cells = []
     for key, _ in COLUMNS:
         value = row.get(key)
         if key == "run" and "seeds" in row:
             cells.append(f"<td>{escape(value)}</td>")
         elif key == "run":
-            inside = f'<i class="c{index % 30}"></i><a href="#run-{index}">{escape(value)}</a>'
+            inside = (
+                f'<i class="c{colour % COLOURS}"></i><a href="#run-{index}">{escape(value)}</a>'
+            )
             cells.append(f"<td>{inside}</td>")
         elif key in _TEXT:
             cells.append(f"<td>{escape(value)}</td>")
@@ -36,7 +56,9 @@ def _row(index: int, row: Mapping[str, Any], largest: float) -> str:
             bar = _bar(value, largest) if key == "weighted_jct_s" else ""
             sort = f' data-v="{value!r}"' if isinstance(value, int | float) else ""
             cells.append(f'<td class="n"{sort}>{escape(cell_of(row, key))}{bar}</td>')
-    return f'<tr data-k="r{index}">{"".join(cells)}</tr>'
+    if against is not None:
+        cells.append(f'<td class="n">{escape(difference_text(row))}</td>')
+    return f'<tr data-k="r{colour}">{"".join(cells)}</tr>'
 
 
 def _bar(value: float | None, largest: float) -> str:

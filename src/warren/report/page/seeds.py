@@ -1,0 +1,83 @@
+"""Runs of several seeds: one colour and one band a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.report.page.colours import COLOURS
+from warren.report.page.curves import finished_jct_s, jct_scale
+from warren.report.page.svg import WIDTH, Frame, Scale, Tick, legend, short, time_ticks
+from warren.report.record import Record
+from warren.report.seeds import group_of, groups
+
+_HEIGHT: Final = 190
+_SHARES: Final = np.linspace(0.0, 1.0, 101)
+Floats = npt.NDArray[np.float64]
+
+
+def by_group(
+    records: Sequence[Record], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Record]]:
+    """Records by a title without the seed; empty where no runs differ in their seed alone."""
+    known = groups(rows)
+    found: dict[str, list[Record]] = {}
+    for record, row in zip(records, rows, strict=True):
+        key = group_of(row)
+        title = str(row["run"]) if key not in known or key is None else key[0]
+        found.setdefault(f"{title} · {row['place']}", []).append(record)
+    return found if known else {}
+
+
+def seeds_chart(found: Mapping[str, Sequence[Record]]) -> str:
+    """Share of finished jobs by JCT: the median of the seeds as a line, all of them as a band."""
+    quantiles_G = [
+        np.array([np.quantile(jct_s, _SHARES) for one in own if len(jct_s := finished_jct_s(one))])
+        for own in found.values()
+    ]
+    known = [quantiles for quantiles in quantiles_G if len(quantiles)]
+    if not known:
+        return '<p class="note">No job finished.</p>'
+    low, high = min(float(one.min()) for one in known), max(float(one.max()) for one in known)
+    scale = jct_scale(low, high)
+    paths = "".join(
+        _group(k, quantiles, scale) for k, quantiles in enumerate(quantiles_G) if len(quantiles)
+    )
+    x_ticks, unit = time_ticks(scale)
+    frame = Frame(
+        label="Distribution of job completion time, by policy",
+        height=_HEIGHT,
+        body=paths,
+        x_ticks=x_ticks,
+        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
+        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
+    )
+    chips = [(f"c{k % COLOURS}", f"r{k}", title) for k, title in enumerate(found)]
+    said = "A line is the median of the seeds; its band reaches from the least to the most."
+    return f'{frame.render()}{legend(chips)}<p class="note">{said}</p>'
+
+
+def _group(number: int, quantiles: Floats, scale: Scale) -> str:
+    """A policy's band and line."""
+    colour, middle = number % COLOURS, _line(np.median(quantiles, axis=0), scale)
+    return (
+        f'<path class="range c{colour}" data-k="r{number}" d="{_band(quantiles, scale)}"/>'
+        f'<path class="line l{colour}" data-k="r{number}" d="M{middle}"/>'
+    )
+
+
+def _band(quantiles: Floats, scale: Scale) -> str:
+    """The area between the least and the most of each share."""
+    there = _line(quantiles.min(axis=0), scale)
+    back = _line(quantiles.max(axis=0), scale).split("L")
+    return f"M{there}L{'L'.join(reversed(back))}z"
+
+
+def _line(values: Floats, scale: Scale) -> str:
+    return "L".join(
+        f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * _HEIGHT)}"
+        for value, share in zip(values, _SHARES, strict=True)
+    )
