@@ -2,6 +2,8 @@
 
 import csv
 import io
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -162,3 +164,22 @@ def test_a_timeline_with_a_column_of_another_kind_is_refused():
     pq.write_table(table.set_column(place, "round", texts), sink)
     with pytest.raises(SpecError, match="round"):
         read_timeline_parquet(sink.getvalue().to_pybytes())
+
+
+def test_reading_a_timeline_starts_no_thread_of_arrows(tmp_path):
+    """A process that ends while such a thread begins is aborted, whatever it has printed."""
+    (tmp_path / "timeline.parquet").write_bytes(parquet.timeline_parquet(record_of()))
+    code = """
+import os, sys
+from pathlib import Path
+import pyarrow.parquet
+from warren.report.parquet import read_timeline_parquet
+before = len(os.listdir("/proc/self/task"))
+read_timeline_parquet(Path(sys.argv[1]).read_bytes())
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "timeline.parquet")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout == "0\n"

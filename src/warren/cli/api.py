@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Mapping
@@ -23,6 +21,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 
 if TYPE_CHECKING:
+    import pandas
     import torch
 
 RunLike = Run | str | Path | Mapping[str, Any]
@@ -30,10 +29,13 @@ RunLike = Run | str | Path | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobResult:
-    """One job of a finished run: its row of ``jobs.csv`` and its parameters."""
+    """One job of a finished run: its row of ``jobs.csv``, numbers as numbers, and its parameters.
+
+    What is not known of it is None in the row.
+    """
 
     name: str
-    row: Mapping[str, str]
+    row: Mapping[str, Any]
     folder: Path
 
     def __repr__(self) -> str:
@@ -85,6 +87,34 @@ class Result:
     summary: Mapping[str, Any]
     jobs: Mapping[str, JobResult]
     folder: Path | None
+
+    def frame(self) -> pandas.DataFrame:
+        """The jobs as a table of pandas, by name; columns as in ``jobs.csv``.
+
+        Raises
+        ------
+        SpecError
+            If pandas is not installed.
+        """
+        rows = {name: dict(job.row) for name, job in self.jobs.items()}
+        frame = _pandas().DataFrame.from_dict(rows, orient="index")
+        return frame.drop(columns="job").rename_axis("job")
+
+    def timeline(self) -> pandas.DataFrame:
+        """What ran where and when, a row a stretch; columns as in ``timeline.parquet``.
+
+        Raises
+        ------
+        SpecError
+            If pandas is not installed, or the run was simulated without a folder.
+        """
+        if self.folder is None:
+            message = "has no folder; simulate with out= to have a timeline"
+            raise SpecError(Problem(file=str(self.summary.get("run")), message=message))
+        from pyarrow.parquet import ParquetFile
+
+        _pandas()
+        return ParquetFile(self.folder / "timeline.parquet").read(use_threads=False).to_pandas()
 
     def job(self, name: str) -> JobResult:
         """The job of this name.
@@ -169,11 +199,22 @@ def load(folder: str | Path) -> Result:
 
 
 def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result:
-    rows = csv.DictReader(io.StringIO(jobs))
+    from warren.report.tables import read_jobs_csv
+
+    rows = read_jobs_csv(jobs.encode())
     found = {
         row["job"]: JobResult(name=row["job"], row=row, folder=folder or Path()) for row in rows
     }
     return Result(summary=values, jobs=found, folder=folder)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        message = "is not installed; pip install 'warren[frames]' brings it"
+        raise SpecError(Problem(file="pandas", message=message)) from None
+    return pandas
 
 
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:

@@ -9,6 +9,7 @@ import typer
 from warren import __version__
 from warren.cli import calibrate_app, predict_app
 from warren.cli.options import Json, Set, examples
+from warren.cli.plot_app import plot_app
 from warren.cli.profile_app import profile_app
 from warren.cli.testbed_app import testbed_app
 from warren.cli.trace_app import trace_app
@@ -282,6 +283,7 @@ def schema(
 
 app.command(epilog=calibrate_app.EXAMPLES)(calibrate_app.calibrate)
 app.command(epilog=predict_app.EXAMPLES)(predict_app.predict)
+app.add_typer(plot_app)
 app.add_typer(trace_app)
 app.add_typer(profile_app)
 app.add_typer(testbed_app)

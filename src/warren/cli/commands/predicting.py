@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from warren.cli.commands.inputs import answer, answers_alone, print_json, say
-from warren.cli.files import read, refused
+from warren.cli.files import read
+from warren.cli.pictures import picture_path
 from warren.model.errors import Problem, SpecError
 from warren.predict.curve import Curve, first, part_of, until
 from warren.predict.forecast import Forecast, forecast
 from warren.predict.reading import log_curve, table_curve
 from warren.workload.text import decoded, fetch, unpacked
 
-_PICTURES: Final = (".png", ".svg", ".pdf")
 _DRAWN: Final = 121
 _WAY: Final = {1: "rising", -1: "falling", 0: "constant"}
 
@@ -40,7 +39,7 @@ class Asked:
 @answers_alone()
 def predict_command(asked: Asked, json_: bool) -> None:
     """Print the prediction, and draw it where that is asked for."""
-    picture = _picture(asked.plot)
+    picture = None if asked.plot is None else picture_path(asked.plot)
     whole = _curve(asked)
     last = float(whole.steps[-1])
     at = _step("--at", asked.at, last)
@@ -141,13 +140,3 @@ def _number(option: str, text: str) -> tuple[float, bool]:
         message = f"{text!r} is neither a step nor a percentage, such as 30%"
         raise SpecError(Problem(file=option, message=message))
     return number, text.strip().endswith("%")
-
-
-def _picture(plot: str | None) -> Path | None:
-    """The file to draw to, refused before anything is computed if it cannot be one."""
-    if plot is None:
-        return None
-    path = Path(plot)
-    if path.suffix not in _PICTURES:
-        raise refused(path, f"is no picture; allowed: names that end in {', '.join(_PICTURES)}")
-    return path

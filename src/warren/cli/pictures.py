@@ -1,0 +1,71 @@
+"""Pictures by matplotlib: how they look, and how they get into a file."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.cli.files import refused, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS: Final = (".png", ".svg", ".pdf")
+DARK: Final = "#0b5394"
+ORANGE: Final = "#e69f00"
+GREY: Final = "#b0b0b0"
+COLOURS: Final = (DARK, ORANGE, "#009e73", "#d55e00", "#56b4e9", "#882255", "#117733", GREY)
+"""Told apart without colour vision too."""
+
+
+def picture_path(name: str) -> Path:
+    """The file to draw into.
+
+    Raises
+    ------
+    SpecError
+        Its kind is none of ``KINDS``, or it has no folder to be in.
+    """
+    path = Path(name)
+    if path.suffix not in KINDS:
+        raise refused(path, f"is no picture; allowed: names that end in {', '.join(KINDS)}")
+    if not path.absolute().parent.is_dir():
+        raise refused(path.parent, "no such folder; make it first")
+    return path
+
+
+def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
+    """An empty picture with one pair of axes, in inches."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    matplotlib.rcParams["svg.hashsalt"] = "warren"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def save_picture(figure: Figure, axes: Axes, path: Path) -> None:
+    """Write it with a legend of what has a label; the same picture is the same file.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be written.
+    """
+    from matplotlib import pyplot
+
+    handles, labels = axes.get_legend_handles_labels()
+    if labels:
+        figure.legend(handles, labels, loc="outside upper center", fontsize=8, frameon=False,
+                      ncols=min(len(labels), 4))  # fmt: skip
+    content = BytesIO()
+    dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    kind = path.suffix[1:]
+    figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))
+    pyplot.close(figure)
+    write_atomic(path, content.getvalue())
