@@ -104,7 +104,7 @@ def _finish(figure: Any, axes: Any, name: str, columns: int | None = None) -> No
     axes.spines[["top", "right"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", fontsize=8, frameon=False,
-                  ncols=columns or len(labels))  # fmt: skip
+                  ncols=columns or min(len(labels), 4))  # fmt: skip
     _save(figure, name)
 
 

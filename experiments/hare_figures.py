@@ -237,7 +237,7 @@ def show(varies: str, cell: str, row: Row) -> Row:
 def faults(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     """Cells in which another policy is better than ours."""
     for row in part["rows"]:
-        if row["saves_pct"].get(OURS, 0.0) < 0:
+        if row.get("saves_pct", {}).get(OURS, 0.0) < 0:
             by = f"{row['place']} is better by {-row['saves_pct'][OURS]:.2f} %"
             yield f"Fig. {name}, {row['cell']}: {by}"
 
