@@ -2,7 +2,9 @@
 
     warren simulate examples/quickstart/run.yaml --place examples/policies/round_robin.py:RoundRobin
 
-The next ready job gives the tasks of its round to free devices; those that find none wait.
+The next ready job gives the tasks of its round to free devices; those that find none wait. Where
+all of them find one, the job keeps these devices for as many rounds as the run's grain says: at
+``grain: 1`` one, at ``grain: 1 h`` those of an hour. So a long trace is scheduled in few steps.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from warren.model.events import (
     RolledBack,
     RoundsDone,
 )
-from warren.model.plan import Assignment
+from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 
 
@@ -50,9 +52,13 @@ class RoundRobin:
         ready = (view.open_J & (view.next_round_J == view.round_J)).nonzero()[0].tolist()
         for job in sorted(ready, key=lambda job: (job - memory) % len(view.jobs)):
             round_, first = int(view.next_round_J[job]), int(view.next_shard_J[job])
-            usable = [device for device in free if self._suits(view, job, device)]
-            for shard, device in zip(range(first, int(view.scale_J[job])), usable, strict=False):
-                assign.append(Assignment(device, job, round_, 1, (shard,)))
+            shards = range(first, int(view.scale_J[job]))
+            usable = [device for device in free if self._suits(view, job, device)][: len(shards)]
+            # Several rounds at once need all of their tasks placed, from the first on.
+            whole = first == 0 and len(usable) == len(shards)
+            rounds = self._rounds(view, job, usable) if whole else 1
+            for shard, device in zip(shards, usable, strict=False):
+                assign.append(Assignment(device, job, round_, rounds, (shard,)))
                 free.remove(device)
                 memory = job + 1
         return Decision(assign=tuple(assign)), memory
@@ -60,6 +66,15 @@ class RoundRobin:
     def explain(self, view: View, memory: int, job: int) -> str:
         """One sentence: why this job is where it is."""
         return f"waits for its turn; job {memory % len(view.jobs)} is next"
+
+    def _rounds(self, view: View, job: int, devices: list[int]) -> int:
+        """As many as the grain says of rounds that last as long as on the slowest device.
+
+        How many the job has in all is not known here; what is too many is cut off at its end.
+        """
+        costs, kinds = view.costs, [view.type_D[device] for device in devices]
+        task_ns = [costs.comp_ns_JT[job, kind] + costs.sync_ns_JT[job, kind] for kind in kinds]
+        return view.grain.rounds_for(int(max(task_ns)), ENDLESS)
 
     def _suits(self, view: View, job: int, device: int) -> bool:
         comp_ns_T, kind = view.costs.comp_ns_JT[job], view.type_D[device]

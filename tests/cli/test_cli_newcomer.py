@@ -13,9 +13,10 @@ from unittest.mock import Mock
 
 import pytest
 from cli_runs import CHECKOUT, ROUND_ROBIN, RUN, Warren, write_run
+from pyarrow import parquet
 
-from warren.cli import lines
-from warren.cli.commands import comparing, runs
+from warren.cli import lines, simulating
+from warren.cli.commands import runs
 from warren.cli.compose import Options, simulate
 from warren.core.loop import Core, Observer
 from warren.model.run import Run
@@ -89,12 +90,12 @@ def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
     assert notes("--set", "grain=10 min") == notes("--place", "hare") == []
     assert notes("--place", "gavel-fifo", "--set", "grain=90 s") == []  # one stretch a job
     assert len(notes("--place", "hare", "--events")) == 1
-    monkeypatch.setattr(comparing, "simulate", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(simulating, "simulate", Mock(side_effect=KeyboardInterrupt))
     told = warren("compare", path, "--place", "hare,srtf,gavel-fifo").err
     assert [line.split()[0] for line in told[:2]] == ["3,900,000", "simulating"]
 
 
-@pytest.mark.parametrize("command", [runs, comparing])
+@pytest.mark.parametrize("command", [runs, simulating])
 def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
     warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch, command: ModuleType
 ) -> None:
@@ -127,7 +128,7 @@ def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
         return simulate(run, out, replace(options, attend=attend, compiled=False))
 
     monkeypatch.setattr(command, "simulate", slow)
-    err = warren("compare" if command is comparing else "simulate", tiny).err
+    err = warren("compare" if command is simulating else "simulate", tiny).err
     assert [one for one in told if one in err] == told
     assert told[0].startswith("  srtf: planning, ")
     assert " of 45 tasks, " in told[-1]
@@ -158,3 +159,40 @@ def test_the_own_job_of_the_readme_can_be_run(
     monkeypatch.chdir(tmp_path)
     told = warren("run", "run.yaml", "--dry-run")
     assert (told.code, told.err) == (0, [])
+
+
+LONG = """\
+jobs:
+  - {name: a, model: resnet50, scale: 2, rounds: 2000, batch: 64}
+  - {name: b, model: graphsage, scale: 1, rounds: 9000, batch: 16, arrival: 5 s}
+"""
+
+
+def test_the_template_of_a_policy_honours_the_grain(warren: Warren, tmp_path: Path) -> None:
+    path = write_run(tmp_path / "in", jobs=LONG)
+    rows = {}
+    for grain in ("1", "1 min"):
+        out = tmp_path / grain.replace(" ", "-")
+        found = warren(
+            "simulate", path, "--place", ROUND_ROBIN, "--set", f"grain={grain}", "--out", out
+        )
+        assert found.code == 0
+        assert not any("one round at a time" in line for line in found.err)
+        rows[grain] = len(parquet.read_table(out / "timeline.parquet"))
+        assert warren("report", out, "--check").code == 0
+    assert rows["1"] == 2 * 2000 + 9000
+    assert rows["1 min"] < 100
+
+
+def test_a_policy_that_hands_out_single_rounds_at_a_coarse_grain_is_told_of(
+    warren: Warren, tmp_path: Path
+) -> None:
+    policy = tmp_path / "single.py"
+    text = Path(ROUND_ROBIN.partition(":")[0]).read_text()
+    policy.write_text(text.replace("view.grain.rounds_for(int(max(task_ns)), ENDLESS)", "1"))
+    path = write_run(tmp_path / "in", jobs=LONG)
+    asked = ("simulate", path, "--place", f"{policy}:RoundRobin", "--set")
+    (told,) = warren(*asked, "grain=1 min").err
+    assert "RoundRobin handed out one round at a time, 13,000 stretches, though the" in told
+    assert warren(*asked, "grain=1").err == []
+    assert warren(*asked, "grain=1 ms").err == [], "no more than a round fits"

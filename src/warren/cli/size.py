@@ -13,12 +13,16 @@ from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
 from warren.policy.place.holding import HOLDERS
 from warren.profile.costs import cost_table, missing
+from warren.report.record import Record
 from warren.workload.grain import parse_grain
 
 MANY_BY_EVENTS: Final = 1_000_000
 """Above so many stretches a run that goes event by event takes minutes."""
 MANY_COMPILED: Final = 10_000_000
 """The same of a plan in compiled code."""
+MANY_SINGLE: Final = 1000
+"""Below so many stretches it does not matter how long each is."""
+_MOSTLY: Final = 0.9
 _TIMES: Final = ("1 min", "10 min", "1 h", "6 h", "1 d", "7 d")
 _ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
 
@@ -54,6 +58,25 @@ def size_note(run: Run, *, events: bool = False) -> str:
     better = _coarser(count, found, most, _ROUNDS if round_ns_J is None else _TIMES)
     way = f"`grain: {better}` (`--set grain='{better}'`) makes it coarser and quicker"
     return f"{line}; {way}" if better else line
+
+
+def fine_note(record: Record) -> str:
+    """A line where a policy hands out single rounds though the run's grain lets it hand out more.
+
+    Empty for any other run, for those that plan all at once, and where it costs little.
+    """
+    grain, line = record.run.grain, record.history.timeline
+    if grain.rounds == 1 or len(line) < MANY_SINGLE or choose(record.run).offline:
+        return ""
+    single_R = line.rounds_R == 1
+    took_ns = np.median(line.end_ns_R[single_R] - line.start_ns_R[single_R]) if any(single_R) else 0
+    may = grain.time_ns is None or 2 * took_ns <= grain.time_ns
+    if not may or single_R.mean() < _MOSTLY:
+        return ""
+    return (
+        f"{record.place} handed out one round at a time, {len(line):,} stretches, though the grain "
+        f"is {grain.text}; view.grain.rounds_for(...) tells a policy how many rounds one may have"
+    )
 
 
 def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Sequence[str]) -> str:

@@ -163,6 +163,7 @@ def _check_plan(run: Run) -> None:
 
 def finish(record: Record, out: str | None, json_: bool) -> None:
     """Print the summary; exit code 1 if a job did not finish."""
+    from warren.cli.size import fine_note
     from warren.cli.wording import OVERRUN_SHARE, summary_lines
     from warren.report.metrics import summary
     from warren.report.overran import needed_time_scale
@@ -174,6 +175,8 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
         scale = needed_time_scale(record, OVERRUN_SHARE)
         for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
+    if note := fine_note(record):
+        say(note)
     if out:
         say(f"report: {out}/report.html")
     failed = _not_finished(values)
