@@ -38,7 +38,7 @@ def _lines(app: type[TorchApp], params: dict[str, Any]) -> list[str]:
 def test_annotated_attributes_are_parameters() -> None:
     app = make_app(Derived, {"lr": 1, "widths": [4, 5], "name": "x"}, where="")
     assert vars(app) == {
-        "lr": 1.0, "widths": (4, 5), "nesterov": False, "name": "x", "depth": 2
+        "clip_norm": None, "lr": 1.0, "widths": (4, 5), "nesterov": False, "name": "x", "depth": 2
     }  # fmt: skip
     assert make_app(Derived, {}, where="").lr == 0.2
     assert Attributes.lr == 0.1
@@ -52,7 +52,7 @@ def test_keyword_arguments_are_parameters() -> None:
 
 def test_all_wrong_parameters_are_named_at_once() -> None:
     assert _lines(Attributes, {"lt": 1, "lr": "fast", "nesterov": 1, "widths": 3}) == [
-        "a.py:A: params.lt: unknown parameter; allowed: lr, name, nesterov, widths",
+        "a.py:A: params.lt: unknown parameter; allowed: clip_norm, lr, name, nesterov, widths",
         "a.py:A: params.lr: 'fast' is not float like 0.1",
         "a.py:A: params.nesterov: 1 is not bool like False",
         "a.py:A: params.widths: 3 is not tuple like (8,)",
@@ -62,7 +62,8 @@ def test_all_wrong_parameters_are_named_at_once() -> None:
 
 def test_an_app_without_parameters_says_so() -> None:
     class Bare(TorchApp):
-        pass
+        def __init__(self) -> None:
+            pass
 
     assert _lines(Bare, {"lr": 1}) == ["a.py:A: params.lr: unknown parameter; allowed: none"]
 

@@ -126,7 +126,7 @@ def test_a_picture_shows_points_mean_and_band(
         (("--columns", "a,b", "--pattern", "x"), "--columns: names columns of a table; leave"),
         (("--pattern", "x("), "--pattern: is not a regular expression"),
         (("--plot", "c.bmp"), "c.bmp: is no picture; allowed: names that end in .png, .svg, .pdf"),
-        (("--plot", "no/such/c.png"), "no/such/c.png: cannot be written: No such file"),
+        (("--plot", "no/such/c.png"), "no/such: no such folder; make it first"),
         (("--seed", "-1"), "--seed"),
     ],
 )

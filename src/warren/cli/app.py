@@ -150,7 +150,7 @@ def run(
     epilog=examples(
         f"warren compare {_RUN} --place gavel-fifo,srtf,hare --out compare.html",
         f"warren compare {_RUN} --place srtf,hare --seeds 9 --set truth.task_cv=0.2 --against srtf",
-        "warren compare mix.yaml --place srtf,hare --sweep workload.jobs=9,18 --jobs 4 --csv t.csv",
+        f"warren compare {_RUN} --place srtf,hare --sweep truth.task_cv=0.1,0.3 --csv t.csv",
         "warren compare sim-hare live-hare",
     )
 )
