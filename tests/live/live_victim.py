@@ -7,6 +7,7 @@ processes.
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from warren.model.cluster import Local
 
 def main() -> int:
     """Exit code 130 when interrupted."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     folder, moment = Path(sys.argv[1]), sys.argv[2:]
     jobs = [job(0, "Forks", rounds=2000), job(1, rounds=2000, params={"sleep_s": 0.05}, user="bob")]
     run, costs = world(folder, jobs, 2)

@@ -18,7 +18,8 @@ trace_app = typer.Typer(
     name="trace",
     help="Look at public traces of jobs, and turn them into jobs files.\n\n"
     "Formats: Philly (table and JSON), Helios, Alibaba PAI and openb, Gavel and Shockwave, "
-    "Pollux and Sia, Muri, Tiresias, ElasticFlow, Warren's own jobs.csv. Files may be gzipped.",
+    "Pollux and Sia, Muri, Tiresias, ElasticFlow, Warren's own jobs.csv, and any table whose "
+    "columns are named. Files may be gzipped.",
     epilog=examples(f"warren trace inspect {_SMALL}", "warren trace convert --help"),
     rich_markup_mode=None,
     no_args_is_help=False,
@@ -46,6 +47,23 @@ Limit = Annotated[
 ]
 GpusMax = Annotated[
     int | None, typer.Option("--gpus-max", metavar="N", min=1, help="Leave out larger jobs.")
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="A=B,...",
+        help="Any table: its columns, as in `submitted=submit_time,run=duration,gpus=num_gpus`.",
+    ),
+]
+Units = Annotated[
+    str | None,
+    typer.Option(
+        "--units", metavar="A=UNIT,...", help="Its times: us, ms, s, min, h, d, date or clock."
+    ),
+]
+Separator = Annotated[
+    str, typer.Option("--separator", metavar="CHAR", help="What stands between its cells.")
 ]
 LeaveOut = Annotated[
     list[str] | None,
@@ -76,16 +94,21 @@ def inspect(
     limit: Limit = None,
     gpus_max: GpusMax = None,
     leave_out: LeaveOut = None,
+    columns: Columns = None,
+    units: Units = None,
+    separator: Separator = ",",
     json_: Json = False,
 ) -> None:
     """Say what a trace of jobs is like.
 
     Its GPUs, run times, arrivals and tail, and the rows that are no jobs. Of a run file (.yaml),
-    the jobs it lists, reads or generates; a run time is then that on its fastest devices.
+    the jobs it lists, reads or generates; a run time is then that on its fastest devices. Of a
+    table that Warren does not know it proposes what the columns mean, and reads it so.
     """
     from warren.cli.commands.tracing import inspect_command
 
-    asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out)
+    table = (columns, units, separator)
+    asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out, table)
     inspect_command(asked, json_)
 
 
@@ -125,6 +148,9 @@ def convert(
     limit: Limit = None,
     gpus_max: GpusMax = None,
     leave_out: LeaveOut = None,
+    columns: Columns = None,
+    units: Units = None,
+    separator: Separator = ",",
     json_: Json = False,
 ) -> None:
     """Turn a trace into a jobs file.
@@ -135,7 +161,10 @@ def convert(
     """
     from warren.cli.commands.tracing import convert_command
 
-    asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out, gang, round_)
+    table = (columns, units, separator)
+    asked = _asked(
+        file, format_, throughputs, types, limit, gpus_max, leave_out, table, gang, round_
+    )
     convert_command(asked, to, profiles, json_)
 
 
@@ -147,6 +176,7 @@ def _asked(
     limit: int | None,
     gpus_max: int | None,
     leave_out: list[str] | None,
+    table: tuple[str | None, str | None, str],
     gang: bool = False,
     round_: str = _ROUND,
 ) -> Asked:
@@ -160,6 +190,9 @@ def _asked(
         limit=limit,
         gpus_max=gpus_max,
         leave_out=tuple(leave_out or ()),
+        columns=table[0],
+        units=table[1],
+        separator=table[2],
         gang=gang,
         round=round_,
     )

@@ -20,6 +20,15 @@ from warren.workload.schema_types import (
     choice,
     path_or,
 )
+from warren.workload.traces.any_table import (
+    CLOCK,
+    DATE,
+    FIELDS,
+    SEPARATORS,
+    TIMES,
+    UNITS,
+    mapping_problem,
+)
 from warren.workload.traces.registry import TRACES
 
 _MAX_JOBS = 1_000_000
@@ -52,6 +61,26 @@ class TraceSpec(Spec):
         default_factory=list,
         description="Where only a run time is known: each job trains one of these, drawn evenly.",
     )
+    columns: dict[Annotated[str, *choice(*FIELDS)], Line] = Field(
+        default_factory=dict, description="Table: which column means what."
+    )
+    units: dict[Annotated[str, *choice(*TIMES)], Annotated[str, *choice(*UNITS, DATE, CLOCK)]] = (
+        Field(default_factory=dict, description="Table: units of times; s where not named.")
+    )
+    separator: Annotated[str, *choice(*SEPARATORS)] = Field(
+        ",", description="Table: what stands between cells."
+    )
+
+    @model_validator(mode="after")
+    def _of_a_table(self) -> TraceSpec:
+        stated = [
+            name for name in ("columns", "units", "separator") if name in self.model_fields_set
+        ]
+        if self.format != "table" and stated:
+            raise ValueError(f"{stated[0]} needs format: table")
+        if self.format == "table" and (problem := mapping_problem(self.columns, self.units)):
+            raise ValueError(problem)
+        return self
 
 
 class GeneratorSpec(Spec):

@@ -79,6 +79,9 @@ class Sources:
             throughputs_field=f"{self.ground.field}.trace.throughputs",
             gang=spec.gang,
             models=self._models(spec.models),
+            columns=spec.columns,
+            units=spec.units,
+            separator=spec.separator,
         )
         name = detected(file, content) if spec.format == "auto" else spec.format
         return read_trace(name, request)

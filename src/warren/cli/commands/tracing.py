@@ -11,9 +11,11 @@ from warren.cli.files import read, refused, write_atomic
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.workload.text import fetch
+from warren.workload.traces.clusters import is_cluster
 from warren.workload.traces.format import head_of
+from warren.workload.traces.proposal import Proposal, propose
 from warren.workload.traces.reading import Rows, read_rows, read_trace
-from warren.workload.traces.registry import TRACES, detected, trace_format
+from warren.workload.traces.registry import TRACES, detected, told_by, trace_format
 from warren.workload.traces.request import Row, TraceRequest
 from warren.workload.traces.unused import Unused
 
@@ -31,6 +33,9 @@ class Asked:
     limit: int | None
     gpus_max: int | None
     leave_out: tuple[str, ...]
+    columns: str | None
+    units: str | None
+    separator: str
     gang: bool
     round: str
 
@@ -38,19 +43,25 @@ class Asked:
 @answers_alone()
 def inspect_command(asked: Asked, json_: bool) -> None:
     """Print what a trace, or the workload of a run file, is like."""
+    from warren.cli.trace_table import proposal_text, table_spec
     from warren.cli.trace_text import trace_text
     from warren.workload.traces.summary import summary_of
 
     if asked.file.endswith(_YAML):
         found = _of_run(run_of(asked.file, None, ()))
+        table = None
     else:
-        name, request = _request(asked)
+        name, request, table = _request(asked, proposing=True)
         found = read_rows(name, replace(request, look=True))
     summary = {"file": asked.file, **summary_of(found)}
+    if table is not None:
+        summary["proposed"] = table_spec(asked.file, table)
     if json_:
         print_json(summary)
-    else:
-        answer(trace_text(summary))
+        return
+    if table is not None:
+        answer(proposal_text(asked.file, table))
+    answer(trace_text(summary))
 
 
 @answers_alone()
@@ -65,7 +76,7 @@ def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) ->
         return
     if path.suffix != ".csv":
         raise refused(path, "allowed: a table of jobs, .csv, or of a list of machines a .yaml")
-    name, request = _request(asked)
+    name, request, _ = _request(asked)
     trace = read_trace(name, request)
     written: dict[str, Any] = {"file": asked.file, "format": name, "jobs": len(trace.jobs)}
     if trace.profiles:
@@ -81,7 +92,7 @@ def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) ->
 
 def _convert_cluster(asked: Asked, path: Path, json_: bool) -> None:
     """Write a list of machines as a cluster file."""
-    from warren.workload.traces.clusters import is_cluster, read_cluster
+    from warren.workload.traces.clusters import read_cluster
 
     content = fetch(asked.file, read)
     if not is_cluster(head_of(asked.file, content)):
@@ -109,15 +120,15 @@ def _tell(written: dict[str, Any]) -> None:
     say(f"written: {written['to']}, {written['jobs']} jobs; {costs}")
 
 
-def _request(asked: Asked) -> tuple[str, TraceRequest]:
-    """The name of the format, and what to ask its reader."""
+def _request(asked: Asked, proposing: bool = False) -> tuple[str, TraceRequest, Proposal | None]:
+    """The name of the format, and what to ask its reader; how it is to be read, if proposed."""
     if asked.format not in ("auto", *TRACES):
         message = f"unknown format {asked.format!r}; allowed: auto, {', '.join(TRACES)}"
         raise SpecError(Problem(file="--format", message=message))
     content = fetch(asked.file, read)
-    name = detected(asked.file, content) if asked.format == "auto" else asked.format
+    name, how, proposed = _form(asked, content, proposing)
     table = None if asked.throughputs is None else fetch(asked.throughputs, read)
-    return name, TraceRequest(
+    request = TraceRequest(
         file=asked.file,
         content=content,
         types=_types(asked.types) or trace_format(name).types,
@@ -129,7 +140,37 @@ def _request(asked: Asked) -> tuple[str, TraceRequest]:
         throughputs=table,
         throughputs_field="--throughputs",
         gang=asked.gang,
+        **how,
     )
+    return name, request, proposed
+
+
+def _form(
+    asked: Asked, content: bytes, proposing: bool
+) -> tuple[str, dict[str, Any], Proposal | None]:
+    """The name of the format; of a table also how its columns are read, and whether proposed."""
+    from warren.cli.trace_table import given_table, of_proposal, unknown_table
+
+    if asked.columns is not None:
+        if asked.format not in ("auto", "table"):
+            raise SpecError(Problem(file="--columns", message="needs --format table"))
+        return "table", given_table(asked.columns, asked.units, asked.separator), None
+    if asked.units is not None or asked.separator != ",":
+        option = "--separator" if asked.units is None else "--units"
+        raise SpecError(Problem(file=option, message="needs --columns"))
+    if asked.format not in ("auto", "table"):
+        return asked.format, {}, None
+    head = head_of(asked.file, content)
+    if asked.format == "auto" and (told_by(head) or is_cluster(head)):
+        return detected(asked.file, content), {}, None
+    proposed = propose(asked.file, content)
+    if proposed is None and asked.format == "table":
+        raise SpecError(Problem(file=asked.file, message="needs --columns"))
+    if proposed is None:
+        return detected(asked.file, content), {}, None
+    if proposed.problem or not proposing:
+        raise unknown_table(asked.file, proposed)
+    return "table", of_proposal(proposed), proposed
 
 
 def _types(text: str | None) -> tuple[str, ...]:

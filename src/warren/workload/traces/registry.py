@@ -8,7 +8,7 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.workload.traces.clusters import is_cluster
-from warren.workload.traces.format import Format, head_of
+from warren.workload.traces.format import Format, Head, head_of
 
 TRACES: Final[Mapping[str, str]] = {
     "philly": "warren.workload.traces.philly",
@@ -22,6 +22,7 @@ TRACES: Final[Mapping[str, str]] = {
     "tiresias": "warren.workload.traces.tiresias",
     "elasticflow": "warren.workload.traces.elasticflow",
     "warren": "warren.workload.traces.own",
+    "table": "warren.workload.traces.any_table",
 }
 
 
@@ -29,6 +30,11 @@ def trace_format(name: str) -> Format:
     """The format called ``name``, one of ``TRACES``."""
     found: Format = import_module(TRACES[name]).FORMAT
     return found
+
+
+def told_by(head: Head) -> str | None:
+    """The name of the format that a trace's beginning shows; None if it shows none."""
+    return next((name for name in TRACES if trace_format(name).looks(head)), None)
 
 
 def detected(file: str, content: bytes) -> str:
@@ -40,12 +46,12 @@ def detected(file: str, content: bytes) -> str:
         If it shows none.
     """
     head = head_of(file, content)
-    for name in TRACES:
-        if trace_format(name).looks(head):
-            return name
+    if name := told_by(head):
+        return name
     if is_cluster(head):
         message = "is a list of machines: `warren trace convert FILE --to cluster.yaml` takes it"
         raise SpecError(Problem(file=file, message=message))
     how = "name its format, by --format or `format:` in a run file"
-    message = f"is no trace that Warren knows; {how}: {', '.join(TRACES)}"
+    table = "`warren trace inspect` proposes the columns of a table"
+    message = f"is no trace that Warren knows; {how}: {', '.join(TRACES)}; {table}"
     raise SpecError(Problem(file=file, message=message))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from warren.model.costs import ProfileRow
@@ -18,7 +18,8 @@ class TraceRequest:
 
     ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
     missing. ``throughputs_field`` names the option in messages. ``models``: costs of the models
-    that jobs of which only a run time is known are said to train; empty: no model.
+    that jobs of which only a run time is known are said to train; empty: no model. ``columns``,
+    ``units`` and ``separator`` are those of ``any_table``.
     """
 
     file: str
@@ -35,6 +36,9 @@ class TraceRequest:
     gang: bool = False
     look: bool = False
     models: tuple[ProfileRow, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ","
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

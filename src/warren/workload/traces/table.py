@@ -140,7 +140,8 @@ def cells_of(
     SpecError
         If the text is no CSV, or a column of ``needs`` is missing.
     """
-    reader = csv.reader(io.StringIO(text_of(request), newline=""))
+    text = io.StringIO(text_of(request), newline="")
+    reader = csv.reader(text, delimiter=request.separator)
     try:
         first = [name.strip() for name in next(reader, [])]
         names = first

@@ -1,0 +1,134 @@
+"""Which column of an unknown table of jobs means what, by its names and its first rows.
+
+A proposal to look at, never used unsaid: a name tells little of a unit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warren.workload.text import unpacked
+from warren.workload.traces.any_table import (
+    CLOCK,
+    DATE,
+    SEPARATORS,
+    TIMES,
+    UNITS,
+    mapping_problem,
+    time_cell_ns,
+)
+
+_LOOKED_AT_BYTES: Final = 1 << 16
+_LOOKED_AT_ROWS: Final = 50
+_NAMES: Final[Mapping[str, str]] = {
+    "name": "jobid id job jobname name jobidraw uuid",
+    "submitted": "submit submitted submittime submittedat submissiontime submission submitat "
+    "arrival arrivaltime arrivedat createtime createdat creationtime queuedat timestamp time",
+    "run": "run runtime duration elapsed runningtime executiontime jobduration",
+    "started": "start started starttime startedat begintime scheduledtime",
+    "ended": "end ended endtime endedat finish finishtime finishedat completiontime deletiontime",
+    "gpus": "gpus gpu numgpu numgpus ngpus gpunum gpucount reqgpus allocgpus scale workers "
+    "numreplicas",
+    "rounds": "rounds iterations iteration steps numsteps totalsteps",
+    "model": "model modelname application app",
+    "batch": "batch batchsize",
+    "weight": "weight priorityweight",
+    "user": "user username uid",
+    "group": "group groupname",
+    "pool": "vc cluster virtualcluster partition queue",
+}
+_SPELT: Final[Mapping[str, str]] = {
+    **{name: name for name in UNITS},
+    "sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "milliseconds": "ms", "usec": "us",
+    "mins": "min", "minutes": "min", "hour": "h", "hours": "h", "hrs": "h", "days": "d",
+}  # fmt: skip
+_LONG_AGO: Final = (("us", 1e14), ("ms", 1e11))
+"""A number of seconds since 1970 is smaller than this: larger ones count these units."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """``columns`` by field and ``units`` of times; ``header``: all columns that the table has."""
+
+    columns: Mapping[str, str]
+    units: Mapping[str, str]
+    separator: str
+    header: tuple[str, ...]
+
+    @property
+    def problem(self) -> str:
+        """What it lacks; empty if a table can be read by it."""
+        return mapping_problem(self.columns, self.units)
+
+
+def propose(file: str, content: bytes) -> Proposal | None:
+    """What the columns of a table mean; None if this is no table with a first line of names.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged gzip data.
+    """
+    text = unpacked(file, content)[:_LOOKED_AT_BYTES].decode("utf-8-sig", errors="replace")
+    lines = text.splitlines()[: _LOOKED_AT_ROWS + 1]
+    if len(lines) < 2:
+        return None
+    separator = max(SEPARATORS, key=lines[0].count)
+    rows = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
+    try:
+        header, *cells = [[cell.strip() for cell in row] for row in rows if row]
+    except csv.Error:
+        return None
+    named = len(header) > 1 and all(re.search("[A-Za-z]", name) for name in header if name)
+    columns = dict(_columns(header))
+    if not (named and columns) or 2 * sum(len(row) == len(header) for row in cells) < len(cells):
+        return None
+    units = {
+        field: unit
+        for field, name in columns.items()
+        if field in TIMES and (unit := _unit(field, name, _samples(header, cells, name))) != "s"
+    }
+    return Proposal(columns=columns, units=units, separator=separator, header=tuple(header))
+
+
+def _columns(header: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """For each field the first of its names that the table has, in the order of the names."""
+    plain = {_plain(name): name for name in reversed(header)}
+    for field, names in _NAMES.items():
+        if found := next((plain[name] for name in names.split() if name in plain), None):
+            yield field, found
+
+
+def _words(name: str) -> list[str]:
+    return re.findall("[a-z0-9]+", re.sub("([a-z])([A-Z])", r"\1 \2", name).lower())
+
+
+def _plain(name: str) -> str:
+    """A name in small letters without what stands between words, and without its unit."""
+    words = _words(name)
+    return "".join(words[:-1] if len(words) > 1 and words[-1] in _SPELT else words)
+
+
+def _samples(header: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> list[str]:
+    at = header.index(name)
+    return [row[at] for row in rows if len(row) > at and row[at]]
+
+
+def _unit(field: str, name: str, samples: Sequence[str]) -> str:
+    """By the name if that has a unit, else by what the cells look like; else seconds."""
+    last = _words(name)[-1]
+    if last in _SPELT:
+        return _SPELT[last]
+    shape = CLOCK if field == "run" else DATE
+    numbers = [float(one) for one in samples if time_cell_ns(one, "us") is not None]
+    shaped = sum(time_cell_ns(one, shape) is not None for one in samples)
+    if shaped > len(numbers):
+        return shape
+    if field != "run" and numbers:
+        return next((unit for unit, least in _LONG_AGO if max(numbers) > least), "s")
+    return "s"

@@ -1,0 +1,81 @@
+"""``warren trace`` proposes what the columns of a table mean, and takes them as options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_runs import Warren
+
+from warren.cli.files import read
+from warren.workload.load import load_run
+
+TABLE = "job_id,submission_time,duration_min,num_gpus\na,0,3,2\nb,60,2,1\n"
+COLUMNS = "name=job_id,submitted=submission_time,run=duration_min,gpus=num_gpus"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def test_the_proposal_can_be_pasted_into_a_run_file(
+    warren: Warren, table: Path, tmp_path: Path
+) -> None:
+    found = warren("trace", "inspect", table)
+    assert (found.code, found.err) == (0, [])
+    assert "jobs              2; rows not used: 0" in found.out
+    start = found.out.index("  workload:")
+    pasted = yaml.safe_load(found.out[start : found.out.index("  warren trace convert")])
+    run = {"format": 1, "cluster": {"hosts": [{"name": "g", "devices": {"V100": 2}}]}, **pasted}
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({**run, "scheduler": {"place": "srtf"}}))
+    jobs = load_run(str(path), read).workload.jobs
+    assert [(job.name, job.rounds, job.scale) for job in jobs] == [("a", 3, 2), ("b", 2, 1)]
+    told = json.loads(warren("trace", "inspect", table, "--json").out)
+    assert told["proposed"] == pasted["workload"]["trace"]
+
+
+def test_the_proposed_options_convert_the_table(warren: Warren, table: Path) -> None:
+    to = table.with_name("jobs.csv")
+    refused = warren("trace", "convert", table, "--to", to)
+    assert (refused.code, to.exists()) == (2, False)
+    assert f"as a table, perhaps: --columns {COLUMNS} --units run=min; " in refused.complaint
+    options = ("--columns", COLUMNS, "--units", "run=min")
+    assert warren("trace", "convert", table, *options, "--to", to).code == 0
+    assert [line.split(",")[:2] for line in to.read_text().splitlines()] == [
+        ["job", "arrival_s"], ["a", "0"], ["b", "60"]
+    ]  # fmt: skip
+    assert json.loads(warren("trace", "inspect", table, *options, "--json").out)["jobs"] == 2
+
+
+def test_a_table_without_a_run_time_is_told_with_its_columns(warren: Warren, table: Path) -> None:
+    table.write_text("id,submitted,size\n1,2,3\n")
+    told = warren("trace", "inspect", table).complaint
+    assert "as a table its columns needs run (or started and ended" in told
+    assert "it has 'id', 'submitted', 'size'" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--columns", "submitted"), "--columns: 'submitted'; write it as submitted=NAME"),
+        (("--columns", "sub=a"), "--columns: unknown field 'sub'; allowed: name, submitted"),
+        (("--columns", "submitted=a"), "--columns: columns needs run"),
+        (("--columns", "submitted=a,run=b", "--units", "run=date"), "--units: units: run: 'date'"),
+        (("--columns", "submitted=a,run=b", "--separator", "x"), "--separator: 'x'; allowed"),
+        (("--columns", "submitted=a,run=b"), "t.csv:1: columns missing: a, b"),
+        (("--units", "run=h"), "--units: needs --columns"),
+        (("--format", "philly", "--columns", "submitted=a,run=b"), "--columns: needs --format tab"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    warren: Warren, table: Path, options: tuple[str, ...], told: str
+) -> None:
+    found = warren("trace", "inspect", table, *options)
+    assert (found.code, found.out) == (2, "")
+    assert told in found.complaint
