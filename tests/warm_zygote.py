@@ -111,6 +111,8 @@ def main() -> None:
     orders = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
     zygote._warm_up(LIBRARIES)
+    if len(zygote._threads()) != 1:  # what is forked from it would hide that
+        sys.exit(f"threads after warming up: {zygote._threads()}")
     while True:
         data, fds, *_ = socket.recv_fds(orders, MOST_BYTES, MOST_FDS)
         if not data:

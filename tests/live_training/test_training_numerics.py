@@ -12,6 +12,7 @@ import torch
 from training_bench import Points, a_job
 
 from warren.live.plain import train
+from warren.live.preload import ALWAYS, MENTIONED
 from warren.live.training.numerics import PINNED_ENV, clean_environment, numerics_class, pin
 from warren.live.training.seeding import reseed, seed_dataset, seed_model
 
@@ -28,6 +29,23 @@ print(train(Points(), a_job()).digest)
 def test_only_essentials_and_the_pins_reach_user_code() -> None:
     current = {"PATH": "/bin", "HOME": "/h", "MKL_CBWR": "AVX2", "OMP_NUM_THREADS": "8", "A": "b"}
     assert clean_environment(current) == {"PATH": "/bin", "HOME": "/h", **PINNED_ENV}
+
+
+def test_what_zygotes_load_starts_no_thread() -> None:
+    """Not with pandas there too, which scikit-learn loads, and Arrow with it."""
+    loads = [*ALWAYS, *MENTIONED.values(), "pandas", "pyarrow.parquet"]
+    program = (
+        "import importlib, os, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: importlib.import_module(name)\n"
+        "    except ImportError: pass\n"
+        "print(len(os.listdir('/proc/self/task')), 'pandas' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, *loads],
+        env=clean_environment(os.environ), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert run.stdout.split() == ["1", "True"]
 
 
 def test_a_process_with_a_clean_environment_computes_the_same_bits() -> None:

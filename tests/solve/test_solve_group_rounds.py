@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.solve.group_rounds import Desk, Front, open_desk, walk
+from warren.solve.group_rounds import Desk, Front, asked, open_desk, walk
 from warren.solve.pool import new_pool
 
 NOW = 100
@@ -25,6 +25,7 @@ class Case(NamedTuple):
     free: list[int]
     grain: int
     by_completion: bool
+    declined: int = 99
 
 
 @st.composite
@@ -42,6 +43,7 @@ def cases(draw: st.DrawFn) -> Case:
                       max_size=devices)),
         draw(st.sampled_from([0, 10])),
         draw(st.booleans()),
+        draw(st.integers(1, 3)),
     )  # fmt: skip
 
 
@@ -66,22 +68,27 @@ def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int], int]:
     comp, sync = np.array(case.comp), np.array(case.sync)
     types = comp.shape[1]
     kind_D, free_ns_D = np.array(case.kinds), np.array(case.free)
-    there = np.bincount(kind_D, minlength=types) > 0
+    jobs = len(case.scales)
     front = Front(
-        scale_N=np.array(case.scales),
-        shard_N=np.zeros(len(case.scales), np.int64),
+        job_N=np.arange(jobs),
+        shard_N=np.zeros(jobs, np.int64),
         rounds_N=np.array(case.rounds),
-        comp_ns_NT=comp,
-        turn_ns_NT=comp + sync,
-        usable_NT=np.broadcast_to(there, comp.shape).copy(),
+        begun_N=np.zeros(jobs, np.bool_),
+        scale_J=np.array(case.scales),
+        comp_ns_JT=comp,
+        turn_ns_JT=comp + sync,
+        fits_JT=np.ones(comp.shape, np.bool_),
     )
     desk = Desk(new_pool(kind_D, types), kind_D, free_ns_D, np.zeros(len(kind_D), np.int64))
     rows, chosen = np.zeros((4, sum(case.scales)), np.int64), np.zeros(4, np.int64)
     open_desk(desk)
-    takeable = case.free.count(NOW)
-    count, left = walk(front, desk, NOW, case.grain, case.by_completion, takeable, rows, chosen)
+    so_far = asked(case.free.count(NOW))
+    count, _ = walk(
+        front, desk, NOW, case.grain, case.by_completion, case.declined, so_far, rows, chosen
+    )
     assert not desk.load_D.any()
-    return [tuple(row) for row in rows[:, :count].T.tolist()], free_ns_D.tolist(), int(left)
+    left = int(so_far.takeable[0])
+    return [tuple(row) for row in rows[:, :count].T.tolist()], free_ns_D.tolist(), left
 
 
 def by_hand(case: Case) -> tuple[list[tuple[int, ...]], list[int], int]:
@@ -100,8 +107,10 @@ def by_hand(case: Case) -> tuple[list[tuple[int, ...]], list[int], int]:
 
         return min(range(len(free)), key=key)
 
+    ends, declined = {0, 2}, set[int]()  # of the batches 0, 1-2 and 3-6
     for job, scale in enumerate(case.scales):
-        if not left:
+        declined |= {job - 1} - {-1} - {row[0] for row in rows}
+        if not left or (job - 1 in ends and len(declined) >= case.declined):
             break
         if case.rounds[job] == 1:
             shard = 0

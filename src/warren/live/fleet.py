@@ -105,9 +105,12 @@ class Fleet:
         said = [self._receive(pipe) for pipe in self.pipes]
         for message in said:
             assert isinstance(message, ZygoteReady)
-            if message.threads != 1:
-                many = message.threads
-                raise EngineError(f"the zygote has {many} threads after warming up, not 1")
+            if len(message.threads) != 1:
+                named = ", ".join(sorted(message.threads))
+                raise EngineError(
+                    f"a library that the apps name starts threads when it is loaded, and what has "
+                    f"threads cannot be forked safely; threads: {named}"
+                )
         self._warm = True
         assert isinstance(said[0], ZygoteReady)
         return said[0]

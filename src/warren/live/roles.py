@@ -150,9 +150,9 @@ class Close(Message, frozen=True, tag=True, array_like=True):
 
 
 class ZygoteReady(Message, frozen=True, tag=True, array_like=True):
-    """Zygote to controller: warm, with this many threads, in this numerics class."""
+    """Zygote to controller: warm, with threads of these names, in this numerics class."""
 
-    threads: int
+    threads: tuple[str, ...]
     numerics: str
 
 

@@ -150,7 +150,7 @@ class Zygote:
         os.set_blocking(self._wake_read, False)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._pipe.send(ZygoteReady(threads=len(os.listdir("/proc/self/task")), numerics=numerics))
+        self._pipe.send(ZygoteReady(threads=_threads(), numerics=numerics))
         poller = select.poll()
         poller.register(self._pipe.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
@@ -235,6 +235,12 @@ class Zygote:
                 sys.stdout.flush()
                 sys.stderr.flush()
             leave(code)
+
+
+def _threads() -> tuple[str, ...]:
+    """The names of this process's threads, in the order in which they started."""
+    tasks = Path("/proc/self/task")
+    return tuple((tasks / task / "comm").read_text().strip() for task in sorted(os.listdir(tasks)))
 
 
 def _warm_up(preload: Sequence[str]) -> str:

@@ -17,25 +17,49 @@ GPU that is available first. By completion is ours.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from warren.solve.kernel import inlined, kernel
 from warren.solve.pool import Pool, rebuild, replace_top, soonest
 
+MOST_AT_ONCE: Final = 16
+"""Jobs are asked in batches of 1, 2, 4 and so on, up to so many."""
+
 
 class Front(NamedTuple):
-    """Jobs in the order of their turn, a row each; times in ns.
+    """Jobs in the order of their turn, a row each, and costs of all jobs; times in ns.
 
     ``shard_N``: first task that has no device yet. ``rounds_N``: of a stretch; 1: of this round
-    single tasks. ``usable_NT``: the job fits the type, and the group has such a device.
+    single tasks. ``begun_N``: tasks of its round run already. ``fits_JT``: where the job fits;
+    ``turn_ns_JT``: T^c + T^s there.
     """
 
-    scale_N: Any
+    job_N: Any
     shard_N: Any
     rounds_N: Any
-    comp_ns_NT: Any
-    turn_ns_NT: Any
-    usable_NT: Any
+    begun_N: Any
+    scale_J: Any
+    comp_ns_JT: Any
+    turn_ns_JT: Any
+    fits_JT: Any
+
+
+class Asked(NamedTuple):
+    """How far a walk is, in arrays of one: idle devices that nobody has taken or holds, jobs that
+    ``declined`` them, the size of this ``batch`` of jobs and how many of it are to be asked yet.
+    """
+
+    takeable: Any
+    declined: Any
+    batch: Any
+    left: Any
+
+
+def asked(takeable: int) -> Asked:
+    """Nobody has been asked yet."""
+    return Asked(*(np.array([value]) for value in (takeable, 0, 1, 1)))
 
 
 class Desk(NamedTuple):
@@ -64,37 +88,50 @@ def walk(
     now: int,
     grain_ns: int,
     by_completion: bool,
-    takeable: int,
+    most_declined: int,
+    asked: Asked,
     rows: Any,
     chosen_K: Any,
 ) -> Any:
-    """Go on with a walk, by these jobs, until ``takeable`` idle devices are taken or held.
+    """Go on with a walk, by these jobs, until all idle devices are taken or held.
 
-    Writes what starts into ``rows`` (4, R): row of the job, shard, device of the group, rounds;
-    and when the devices are free again into ``desk``. With ``grain_ns`` a stretch on slow devices
-    has fewer rounds: as many as fit into it. ``chosen_K`` is scratch, one a task of the widest
-    job. Returns the number of rows, and what is left to take.
+    Nobody else is asked either once a batch has ended and ``most_declined`` jobs, of whose round
+    no task runs, have started nothing. Writes what starts into ``rows`` (4, R): row of the job,
+    shard, device of the group, rounds; when the devices are free again into ``desk``; and how far
+    the walk is into ``asked``. With ``grain_ns`` a stretch on slow devices has fewer rounds: as
+    many as fit into it. ``chosen_K`` is scratch, one a task of the widest job. Returns the number
+    of rows and whether the walk has ended.
     """
-    count = 0
-    for place in range(len(front.scale_N)):
+    count, takeable = 0, asked.takeable[0]
+    for place in range(len(front.job_N)):
         if takeable == 0:
             break
+        if asked.left[0] == 0:
+            if asked.declined[0] >= most_declined:
+                return count, True
+            asked.batch[0] = min(2 * asked.batch[0], MOST_AT_ONCE)
+            asked.left[0] = asked.batch[0]
+        asked.left[0] -= 1
+        before = count
         if front.rounds_N[place] == 1:
             count, takeable = _tasks(front, desk, place, now, by_completion, takeable, rows, count)
-            continue
-        all_idle, held = _hold(front, desk, place, now, by_completion, chosen_K)
-        takeable -= held
-        if all_idle:
-            count = _begin(front, desk, place, now, grain_ns, rows, chosen_K, count)
-        for shard in range(front.scale_N[place]):
-            desk.load_D[chosen_K[shard]] = 0
-    return count, takeable
+        else:
+            all_idle, held = _hold(front, desk, place, now, by_completion, chosen_K)
+            takeable -= held
+            if all_idle:
+                count = _begin(front, desk, place, now, grain_ns, rows, chosen_K, count)
+            for shard in range(front.scale_J[front.job_N[place]]):
+                desk.load_D[chosen_K[shard]] = 0
+        if count == before and not front.begun_N[place]:
+            asked.declined[0] += 1
+    asked.takeable[0] = takeable
+    return count, takeable == 0
 
 
 @inlined
 def _choose(front: Front, desk: Desk, place: int, now: int, weight: int) -> int:
-    usable_NT, turn_ns_NT = front.usable_NT, front.turn_ns_NT
-    return int(soonest(desk.pool, usable_NT, turn_ns_NT, front.comp_ns_NT, place, now, weight))
+    fits_JT, turn_ns_JT, job = front.fits_JT, front.turn_ns_JT, front.job_N[place]
+    return int(soonest(desk.pool, fits_JT, turn_ns_JT, front.comp_ns_JT, job, now, weight))
 
 
 @kernel
@@ -109,11 +146,11 @@ def _tasks(
     count: int,
 ) -> Any:
     """Give each open task of the round its device, if that is idle."""
-    pool, shard = desk.pool, front.shard_N[place]
-    for _ in range(front.shard_N[place], front.scale_N[place]):
+    pool, shard, job = desk.pool, front.shard_N[place], front.job_N[place]
+    for _ in range(front.shard_N[place], front.scale_J[job]):
         kind = _choose(front, desk, place, now, 1 if by_completion else 0)
         free_ns = pool.free_ns_C[pool.first_T[kind]]
-        comp_ns = front.comp_ns_NT[place, kind]
+        comp_ns = front.comp_ns_JT[job, kind]
         if free_ns > now:
             if not by_completion:  # nobody is idle, and the others wait for their turn
                 break
@@ -139,9 +176,9 @@ def _hold(
     front: Front, desk: Desk, place: int, now: int, by_completion: bool, chosen_K: Any
 ) -> Any:
     """Choose a device for each shard of a stretch; whether all are idle, and how many are."""
-    pool, rounds = desk.pool, front.rounds_N[place]
+    pool, rounds, job = desk.pool, front.rounds_N[place], front.job_N[place]
     all_idle, held = True, 0
-    for shard in range(front.scale_N[place]):
+    for shard in range(front.scale_J[job]):
         kind = _choose(front, desk, place, now, rounds if by_completion else 0)
         cell = pool.first_T[kind]
         device, free_ns = pool.device_C[cell], pool.free_ns_C[cell]
@@ -150,7 +187,7 @@ def _hold(
         if desk.load_D[device] == 1:
             all_idle &= free_ns <= now
             held += free_ns <= now
-        work_ns = max(1, rounds * front.comp_ns_NT[place, kind])
+        work_ns = max(1, rounds * front.comp_ns_JT[job, kind])
         replace_top(pool, kind, max(now, free_ns) + work_ns)
     return all_idle, held
 
@@ -167,19 +204,19 @@ def _begin(
     count: int,
 ) -> int:
     """Write a stretch down, and until when its devices work."""
-    period_ns = 1
-    for shard in range(front.scale_N[place]):
+    period_ns, job = 1, front.job_N[place]
+    for shard in range(front.scale_J[job]):
         device = chosen_K[shard]
         kind = desk.kind_D[device]
-        comp_ns = front.comp_ns_NT[place, kind]
-        sync_ns = front.turn_ns_NT[place, kind] - comp_ns
+        comp_ns = front.comp_ns_JT[job, kind]
+        sync_ns = front.turn_ns_JT[job, kind] - comp_ns
         period_ns = max(period_ns, desk.load_D[device] * comp_ns + sync_ns)
     rounds = front.rounds_N[place]
     if grain_ns > 0:
         rounds = max(1, min(rounds, grain_ns // period_ns))
-    for shard in range(front.scale_N[place]):
+    for shard in range(front.scale_J[job]):
         device = chosen_K[shard]
-        comp_ns = desk.load_D[device] * front.comp_ns_NT[place, desk.kind_D[device]]
+        comp_ns = desk.load_D[device] * front.comp_ns_JT[job, desk.kind_D[device]]
         desk.free_ns_D[device] = now + (rounds - 1) * period_ns + comp_ns
         rows[0, count] = place
         rows[1, count] = shard

@@ -51,11 +51,11 @@ def soonest(
 ) -> int:
     """Type whose first device has the least max(now, free) + ``weight`` turns of a task of a row.
 
-    Ties: smaller T^c, then lower type; -1 if none is usable.
+    Ties: smaller T^c, then lower type; -1 if none is usable. A type without devices is not.
     """
     best, best_ns, best_comp_ns = -1, 0, 0
     for kind in range(len(pool.first_T) - 1):
-        if not usable_NT[row, kind]:
+        if not usable_NT[row, kind] or pool.first_T[kind] == pool.first_T[kind + 1]:
             continue
         comp_ns = comp_ns_NT[row, kind]
         time_ns = max(now, pool.free_ns_C[pool.first_T[kind]])

@@ -18,6 +18,8 @@ PINNED_ENV: Final[Mapping[str, str]] = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    # What has threads cannot be forked safely: pandas loads Arrow, and that would start one.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
     # Memory that was freed stays in the process: a fresh page costs more than the work on it.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "1073741824",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from typing import NamedTuple
 
@@ -36,6 +36,29 @@ def attained_ns(view: View, groups: int) -> list[int]:
     ]
 
 
+@dataclass(slots=True)
+class Known:
+    """What follows from costs alone, which stay as they are: kept so that it is found once.
+
+    ``round_ns`` by job; ``rounds`` of a stretch by number of devices and job; ``turn_ns_JT``: T^c +
+    T^s of the jobs so far.
+    """
+
+    round_ns: dict[int, int] = field(default_factory=dict)
+    rounds: dict[tuple[int, int], int] = field(default_factory=dict)
+    turn_ns_JT: IntArray | None = None
+
+    def turns(self, costs: CostTable) -> IntArray:
+        """T^c + T^s, 0 where a job does not fit."""
+        found = self.turn_ns_JT
+        if found is None or len(found) != len(costs.fits_JT):
+            turn_ns_JT = np.where(costs.fits_JT, costs.comp_ns_JT, 0) + np.where(
+                costs.fits_JT, costs.sync_ns_JT, 0
+            )
+            found = self.turn_ns_JT = turn_ns_JT
+        return found
+
+
 class Part(NamedTuple):
     """A group's devices (D,), ascending, their types, and a pool of them, which is scratch."""
 
@@ -47,17 +70,22 @@ class Part(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
     """``devices``: of each group, ascending; the fastest group first, as who is served first takes
-    it; ``parts`` the same for kernels. ``count_T``: devices of each type."""
+    it; ``parts`` the same for kernels. ``count_T``: devices of each type; ``known`` is scratch."""
 
     devices: tuple[tuple[int, ...], ...]
     group_D: IntArray
     count_T: tuple[int, ...]
     parts: tuple[Part, ...]
+    known: Known = field(default_factory=Known)
 
     def round_ns(self, view: View, job: int) -> int:
         """``mean_round_ns`` of a job of the view."""
-        scale = view.scale_J.item(job)
-        return mean_round_ns(view.costs, job, scale, self.count_T, len(self.devices))
+        found = self.known.round_ns.get(job)
+        if found is None:
+            scale = view.scale_J.item(job)
+            found = mean_round_ns(view.costs, job, scale, self.count_T, len(self.devices))
+            self.known.round_ns[job] = found
+        return found
 
     def idle(self, view: View) -> list[list[int]]:
         """The devices of each group of which none has work."""

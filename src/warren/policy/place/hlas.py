@@ -57,7 +57,7 @@ from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, attained_ns, make_groups
 from warren.policy.place.hlas_rounds import RoundStep
 from warren.policy.place.hlas_step import AGED, Spot, Step
-from warren.policy.place.line import Line, entries
+from warren.policy.place.line import Line
 from warren.policy.place.queues import Queues, parse_queues, queues_of
 
 ALLOWED: Final = {"round": ("whole", "per-gpu"), "dispatch": ("completion", "available")}
@@ -72,7 +72,7 @@ class Memory:
 
     queues: Queues
     groups: Groups | None = None
-    line: Line[Spot] | None = None
+    line: tuple[Spot, ...] = ()
     young: Line[Spot] | None = None
     partly: tuple[Spot, ...] = ()
     group_of: Mapping[int, int] = field(default_factory=dict)
@@ -137,15 +137,17 @@ class Hlas:
                 return NOTHING, memory
             groups = make_groups(view, self._count(len(view.type_D)))
             memory = replace(memory, groups=groups)
-        memory = replace(memory, foresight=memory.foresight.after(view))
+        if not isinstance(memory.foresight, Blind):
+            memory = replace(memory, foresight=memory.foresight.after(view))
         assert memory.groups is not None
         step = self._step(view, memory, memory.groups)
         step.queue_up()
         step.serve()
-        memory = replace(memory, line=step.line, young=step.young, partly=tuple(step.partly))
+        left: dict[str, Any] = {}
         if isinstance(step, RoundStep):
-            memory = replace(memory, group_of=step.group_of, free_ns_D=step.free_ns_D)
-        return step.decision(), memory
+            left = {"group_of": step.group_of, "free_ns_D": step.free_ns_D}
+        line, partly = tuple(step.line), tuple(step.partly)
+        return step.decision(), replace(memory, line=line, young=step.young, partly=partly, **left)
 
     def _step(self, view: View, memory: Memory, groups: Groups) -> Step:
         begun: dict[str, Any] = {
@@ -153,7 +155,8 @@ class Hlas:
             "groups": groups,
             "spot": partial(self.spot, view, memory),
             "ages": bool(self.age),
-            "line": memory.line,
+            "fixed": isinstance(memory.foresight, Blind) and not self.age,
+            "line": list(memory.line),
             "young": memory.young,
             "partly": list(memory.partly),
         }
@@ -175,7 +178,7 @@ class Hlas:
         had_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
         spot = self.spot(view, memory, job)
         count, said = len(memory.queues), memory.foresight.said(view, job)
-        ahead = len({other.job for other in entries(memory.line) if other < spot})
+        ahead = len({other.job for other in memory.line if other < spot})
         aged = spot.queue == AGED
         stands = "before all queues" if aged else f"queue {int(spot.queue) + 1} of {count}"
         attained = f"has attained {had_ns / 1e9:.1f} s"

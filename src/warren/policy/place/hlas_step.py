@@ -5,6 +5,7 @@ Where a job stands is not decided here: ``Spot`` says it, as the policy sees it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from warren.model.decision import Decision, Reason
-from warren.model.events import JobArrived
+from warren.model.events import JobArrived, RolledBack
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import MAKES_READY, fastest, gang_round_ns, may_start, shares
@@ -35,14 +36,16 @@ class Spot(NamedTuple):
 class Step:
     """One decision in the making. ``shard``: first task not placed yet, of rounds begun here.
 
-    ``spot`` says where a job stands now. ``ages``: whether who has waited too long goes first.
+    ``spot`` says where a job stands now, and ``fixed``: whether it stands there while it waits.
+    ``ages``: whether who has waited too long goes first. ``line``: ascending.
     """
 
     view: View
     groups: Groups
     spot: Callable[[int], Spot]
     ages: bool
-    line: Line[Spot] | None
+    fixed: bool
+    line: list[Spot]
     young: Line[Spot] | None
     partly: list[Spot]
     assign: list[Assignment] = field(default_factory=list)
@@ -61,8 +64,11 @@ class Step:
         partly = (one.job for one in self.partly if may_start(view, one.job))
         begun = [job for job in partly if view.next_shard_J.item(job)]
         for event in view.changes:
+            if isinstance(event, RolledBack):
+                self.line = [one for one in self.line if one.job != event.job]
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
-                self.line = put(self.line, self.spot(event.job))
+                if event.job not in begun:
+                    self._stand(event.job)
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
             if self.ages and isinstance(event, JobArrived):
                 self.young = put(self.young, Spot(0.0, 0.0, event.job))
@@ -70,15 +76,22 @@ class Step:
             entry, self.young = take(self.young)
             job = entry.job
             if may_start(view, job) and job not in begun:
-                self.line = put(self.line, self.spot(job))
+                self._stand(job)
         self.partly = sorted(self.spot(job) for job in begun)
+
+    def _stand(self, job: int) -> None:
+        """Put a job where it stands, once."""
+        spot = self.spot(job)
+        place = bisect_left(self.line, spot)
+        if place == len(self.line) or self.line[place] != spot:
+            self.line.insert(place, spot)
 
     def serve(self) -> None:
         """Every idle group takes what it can."""
-        if self.line is None and not self.partly:
+        if not (self.line or self.partly):
             return
         idle = self.groups.idle(self.view)
-        while idle and (self.line is not None or self.partly):
+        while idle and (self.line or self.partly):
             entry = self._next(idle[0]) if idle[0] else None
             if entry is not None:
                 self._give(entry, idle)
@@ -87,17 +100,17 @@ class Step:
     def _next(self, devices: list[int]) -> Spot | None:
         """Who is next on idle devices; who fits none of them is passed over."""
         partly = next((one for one in self.partly if self._fitting(one.job, devices)), None)
-        found, passed = partly, list[Spot]()
-        while self.line is not None and (partly is None or self.line.first.queue < partly.queue):
-            entry, self.line = take(self.line)
-            if not self._stands(entry):
-                continue
-            if self._fitting(entry.job, devices):
+        found, place = partly, 0
+        while place < len(self.line) and (partly is None or self.line[place].queue < partly.queue):
+            entry = self.line[place]
+            fitting = self._stands(entry) and self._fitting(entry.job, devices)
+            if fitting or not self._stands(entry):
+                del self.line[place]
+            else:
+                place += 1
+            if fitting:
                 found = entry
                 break
-            passed.append(entry)
-        for one in passed:
-            self.line = put(self.line, one)
         if found is not None and found is partly:
             self.partly.remove(found)
         return found
@@ -105,7 +118,8 @@ class Step:
     def _stands(self, entry: Spot) -> bool:
         """Whether a job stands there still: not if it has ended, been placed or changed places."""
         job = entry.job
-        return may_start(self.view, job) and job not in self.shard and entry == self.spot(job)
+        waits = may_start(self.view, job) and job not in self.shard
+        return waits and (self.fixed or entry == self.spot(job))
 
     def _fitting(self, job: int, devices: list[int]) -> list[int]:
         """Of these devices those that fit the job, fastest first."""
