@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.solve.group_rounds import Desk, Front, asked, open_desk, walk
+from warren.solve.group_rounds import TAKEABLE, Desk, Front, asked, open_desk, walk
 from warren.solve.pool import new_pool
 
 NOW = 100
@@ -87,7 +87,7 @@ def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int], int]:
         front, desk, NOW, case.grain, case.by_completion, case.declined, so_far, rows, chosen
     )
     assert not desk.load_D.any()
-    left = int(so_far.takeable[0])
+    left = int(so_far[TAKEABLE])
     return [tuple(row) for row in rows[:, :count].T.tolist()], free_ns_D.tolist(), left
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.model.costs import IntArray
 from warren.solve.kernel import inlined, kernel
 from warren.solve.pool import Pool, rebuild, replace_top, soonest
 
@@ -46,20 +47,14 @@ class Front(NamedTuple):
     fits_JT: Any
 
 
-class Asked(NamedTuple):
-    """How far a walk is, in arrays of one: idle devices that nobody has taken or holds, jobs that
-    ``declined`` them, the size of this ``batch`` of jobs and how many of it are to be asked yet.
-    """
-
-    takeable: Any
-    declined: Any
-    batch: Any
-    left: Any
+TAKEABLE, DECLINED, BATCH, LEFT = range(4)
+"""How far a walk is, as a column of four: idle devices that nobody has taken or holds, jobs that
+declined them, the size of this batch of jobs and how many of it are to be asked yet."""
 
 
-def asked(takeable: int) -> Asked:
+def asked(takeable: int) -> IntArray:
     """Nobody has been asked yet."""
-    return Asked(*(np.array([value]) for value in (takeable, 0, 1, 1)))
+    return np.array([takeable, 0, 1, 1])
 
 
 class Desk(NamedTuple):
@@ -89,7 +84,7 @@ def walk(
     grain_ns: int,
     by_completion: bool,
     most_declined: int,
-    asked: Asked,
+    so_far: Any,
     rows: Any,
     chosen_K: Any,
 ) -> Any:
@@ -97,21 +92,21 @@ def walk(
 
     Nobody else is asked either once a batch has ended and ``most_declined`` jobs, of whose round
     no task runs, have started nothing. Writes what starts into ``rows`` (4, R): row of the job,
-    shard, device of the group, rounds; when the devices are free again into ``desk``; and how far
-    the walk is into ``asked``. With ``grain_ns`` a stretch on slow devices has fewer rounds: as
+    shard, device of the group, rounds; when the devices are free again into ``desk``; how far the
+    walk is into ``so_far`` (4,). With ``grain_ns`` a stretch on slow devices has fewer rounds: as
     many as fit into it. ``chosen_K`` is scratch, one a task of the widest job. Returns the number
     of rows and whether the walk has ended.
     """
-    count, takeable = 0, asked.takeable[0]
+    count, takeable = 0, so_far[TAKEABLE]
     for place in range(len(front.job_N)):
         if takeable == 0:
             break
-        if asked.left[0] == 0:
-            if asked.declined[0] >= most_declined:
+        if so_far[LEFT] == 0:
+            if so_far[DECLINED] >= most_declined:
                 return count, True
-            asked.batch[0] = min(2 * asked.batch[0], MOST_AT_ONCE)
-            asked.left[0] = asked.batch[0]
-        asked.left[0] -= 1
+            so_far[BATCH] = min(2 * so_far[BATCH], MOST_AT_ONCE)
+            so_far[LEFT] = so_far[BATCH]
+        so_far[LEFT] -= 1
         before = count
         if front.rounds_N[place] == 1:
             count, takeable = _tasks(front, desk, place, now, by_completion, takeable, rows, count)
@@ -123,8 +118,8 @@ def walk(
             for shard in range(front.scale_J[front.job_N[place]]):
                 desk.load_D[chosen_K[shard]] = 0
         if count == before and not front.begun_N[place]:
-            asked.declined[0] += 1
-    asked.takeable[0] = takeable
+            so_far[DECLINED] += 1
+    so_far[TAKEABLE] = takeable
     return count, takeable == 0
 
 

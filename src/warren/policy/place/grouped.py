@@ -40,12 +40,12 @@ def attained_ns(view: View, groups: int) -> list[int]:
 class Known:
     """What follows from costs alone, which stay as they are: kept so that it is found once.
 
-    ``round_ns`` by job; ``rounds`` of a stretch by number of devices and job; ``turn_ns_JT``: T^c +
-    T^s of the jobs so far.
+    ``round_ns`` by job; ``rounds_J`` of a stretch by group, 0 where not known yet; ``turn_ns_JT``:
+    T^c + T^s of the jobs so far.
     """
 
     round_ns: dict[int, int] = field(default_factory=dict)
-    rounds: dict[tuple[int, int], int] = field(default_factory=dict)
+    rounds_J: dict[int, IntArray] = field(default_factory=dict)
     turn_ns_JT: IntArray | None = None
 
     def turns(self, costs: CostTable) -> IntArray:
@@ -56,6 +56,16 @@ class Known:
                 costs.fits_JT, costs.sync_ns_JT, 0
             )
             found = self.turn_ns_JT = turn_ns_JT
+        return found
+
+    def rounds_in(self, group: int, jobs: int) -> IntArray:
+        """``rounds_J`` of a group, to be filled in, for at least so many jobs."""
+        found = self.rounds_J.get(group)
+        if found is None or len(found) < jobs:
+            known = 0 if found is None else len(found)
+            more = np.zeros(max(jobs, 2 * known) - known, np.int64)
+            found = more if found is None else np.concatenate((found, more))
+            self.rounds_J[group] = found
         return found
 
 

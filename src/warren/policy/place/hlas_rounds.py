@@ -12,7 +12,7 @@ import numpy as np
 from warren.model.costs import BoolArray, IntArray
 from warren.model.plan import ENDLESS, Assignment
 from warren.policy.place.hlas_step import Spot, Step
-from warren.solve.group_rounds import Asked, Desk, Front, asked, open_desk, walk
+from warren.solve.group_rounds import Desk, Front, asked, open_desk, walk
 
 DECLINED: Final = 16
 """So many jobs may leave idle devices of a group for better ones before nobody else is asked."""
@@ -71,13 +71,15 @@ class RoundStep(Step):
         self._walk(_Open(group, devices, idle_T, desk), asked(int(idle_D.sum())))
         self.free_ns_D[devices] = free_ns_D
 
-    def _walk(self, at: _Open, so_far: Asked) -> None:
+    def _walk(self, at: _Open, so_far: IntArray) -> None:
         """Ask jobs until no device is idle or too many have declined."""
         order, has_ended = self._order(at), False
         for first in range(0, len(order), _AT_ONCE):
-            spots = self._asked(at, order[first : first + _AT_ONCE])
-            if spots:
-                has_ended = self._place(at, spots, so_far)
+            spots = order[first : first + _AT_ONCE]
+            job_N = np.array([one.job for one in spots])
+            asked_N = self._asked(at, spots, job_N).nonzero()[0]
+            if len(asked_N):
+                has_ended = self._place(at, spots, job_N, asked_N, so_far)
             if has_ended:
                 break
 
@@ -89,20 +91,23 @@ class RoundStep(Step):
                 order.insert(bisect_left(self.line, (one.queue,)), one)
         return order
 
-    def _asked(self, at: _Open, order: list[Spot]) -> list[Spot]:
-        """Those of them that wait there still and fit an idle device; who waits no more leaves."""
+    def _asked(self, at: _Open, spots: list[Spot], job_N: IntArray) -> BoolArray:
+        """Who of them waits there still and fits an idle device; who waits no more leaves."""
         view, fits_JT = self.view, self.view.costs.fits_JT
-        job_N = np.array([one.job for one in order])
-        waits_N = view.open_J[job_N] & (view.next_round_J[job_N] == view.round_J[job_N])
-        fits_N = fits_JT[job_N][:, at.idle_T].any(axis=1)
-        found: list[Spot] = []
-        for one, waits, fits in zip(order, waits_N.tolist(), fits_N.tolist(), strict=True):
-            has_begun = one.job in self.group_of
-            if not (has_begun or (waits and (self.fixed or self._stands(one)))):
-                self._leave(one)
-            elif fits:
-                found.append(one)
-        return found
+        waits_N: BoolArray = view.open_J[job_N] & (view.next_round_J[job_N] == view.round_J[job_N])
+        if not self.fixed:
+            waits_N &= np.array([self._stands(one) for one in spots])
+        waits_N |= self._begun(job_N)
+        for place in (~waits_N).nonzero()[0].tolist():
+            self._leave(spots[place])
+        if not fits_JT.all():
+            waits_N &= fits_JT[job_N][:, at.idle_T].any(axis=1)
+        return waits_N
+
+    def _begun(self, job_N: IntArray) -> BoolArray:
+        if not self.group_of:
+            return np.zeros(len(job_N), np.bool_)
+        return np.array([job in self.group_of for job in job_N.tolist()])
 
     def _leave(self, entry: Spot) -> None:
         """Take an entry out of the line, if it stands there."""
@@ -110,9 +115,11 @@ class RoundStep(Step):
         if place < len(self.line) and self.line[place] == entry:
             del self.line[place]
 
-    def _place(self, at: _Open, spots: list[Spot], so_far: Asked) -> bool:
+    def _place(
+        self, at: _Open, spots: list[Spot], job_N: IntArray, asked_N: IntArray, so_far: IntArray
+    ) -> bool:
         """Place what jobs can start; whether nobody else is to be asked."""
-        view, front = self.view, self._front(at, [one.job for one in spots])
+        view, front = self.view, self._front(at, job_N[asked_N])
         scale_N = front.scale_J[front.job_N]
         rows = np.zeros((4, scale_N.sum()), np.int64)
         chosen_K = np.zeros(scale_N.max(), np.int64)
@@ -124,8 +131,9 @@ class RoundStep(Step):
         for place, _, device, rounds in rows[:, :count].T.tolist():
             started.setdefault(place, Counter())[at.devices.item(device), rounds] += 1
         for place, tasks_of in started.items():
-            self._leave(spots[place])
-            self._start(at.group, spots[place], tasks_of)
+            entry = spots[asked_N.item(place)]
+            self._leave(entry)
+            self._start(at.group, entry, tasks_of)
         return bool(has_ended)
 
     def _start(self, group: int, entry: Spot, tasks_of: Counter[tuple[int, int]]) -> None:
@@ -144,36 +152,39 @@ class RoundStep(Step):
         elif shard == scale and self.group_of.pop(job, None) is not None:
             self.partly = [one for one in self.partly if one.job != job]
 
-    def _front(self, at: _Open, jobs: list[int]) -> Front:
+    def _front(self, at: _Open, job_N: IntArray) -> Front:
         """The jobs as the kernel walks them."""
         costs, view = self.view.costs, self.view
-        shard_N = [self.shard.get(job, view.next_shard_J.item(job)) for job in jobs]
-        rounds_N = [1] * len(jobs)
-        if view.grain.rounds != 1:
-            pairs = zip(jobs, shard_N, strict=True)
-            rounds_N = [1 if shard else self._rounds(at, job) for job, shard in pairs]
+        shard_N = view.next_shard_J[job_N]
+        if self.shard:
+            pairs = zip(job_N.tolist(), shard_N.tolist(), strict=True)
+            shard_N = np.array([self.shard.get(job, shard) for job, shard in pairs])
         return Front(
-            job_N=np.array(jobs),
-            shard_N=np.array(shard_N),
-            rounds_N=np.array(rounds_N),
-            begun_N=np.array([job in self.group_of for job in jobs]),
+            job_N=job_N,
+            shard_N=shard_N,
+            rounds_N=self._rounds(at, job_N, shard_N),
+            begun_N=self._begun(job_N),
             scale_J=view.scale_J,
             comp_ns_JT=costs.comp_ns_JT,
             turn_ns_JT=self.groups.known.turns(costs),
             fits_JT=costs.fits_JT,
         )
 
-    def _rounds(self, at: _Open, job: int) -> int:
-        """Rounds of a stretch of a job, if all its tasks were on devices of its fastest type.
-
-        Kept: it follows from costs alone.
-        """
-        known, key = self.groups.known.rounds, (at.group, job)
-        if key not in known:
-            known[key] = self._rounds_on(at, job)
-        return known[key]
+    def _rounds(self, at: _Open, job_N: IntArray, shard_N: IntArray) -> IntArray:
+        """Rounds of a stretch of each job; those found are kept, as they follow from costs."""
+        if self.view.grain.rounds == 1:
+            return np.ones(len(job_N), np.int64)
+        rounds_J = self.groups.known.rounds_in(at.group, len(self.view.jobs))
+        rounds_N = rounds_J[job_N]
+        if not rounds_N.all():
+            for job in job_N[rounds_N == 0].tolist():
+                rounds_J[job] = self._rounds_on(at, job)
+            rounds_N = rounds_J[job_N]
+        rounds_N[shard_N > 0] = 1
+        return rounds_N
 
     def _rounds_on(self, at: _Open, job: int) -> int:
+        """Rounds of a stretch of a job, if all its tasks were on devices of its fastest type."""
         view, costs = self.view, self.view.costs
         first_T = at.desk.pool.first_T
         usable_T = costs.fits_JT[job] & (first_T[1:] > first_T[:-1])
