@@ -59,6 +59,20 @@ def test_a_sweep_takes_every_value_and_processes_change_nothing(
         (one["run"], one["scheduler"]["place"]) for one in one_by_one
     ]
     assert float(written[0]["weighted_jct_s"]) == one_by_one[0]["weighted_jct_s"]
+    assert [*written[0]][:4] == ["run", "place", "grain", "truth.job_cv"]
+    assert (written[-1]["grain"], written[-1]["truth.job_cv"]) == ("2 rounds", "0.1")
+
+
+@pytest.mark.parametrize(
+    "option", [("--place", "srtf"), ("--seeds", "3"), ("--sweep", "seed=1,2"), ("--set", "seed=2")]
+)
+def test_options_of_simulations_are_refused_where_only_folders_are_compared(
+    warren: Warren, tiny: str, tmp_path: Path, option: tuple[str, str]
+) -> None:
+    assert warren("simulate", tiny, "--out", tmp_path / "done").code == 0
+    told = warren("compare", tmp_path / "done", *option)
+    assert (told.code, told.out) == (2, "")
+    assert told.complaint.startswith(f"{option[0]}: is for run files that are simulated; only")
 
 
 def test_policies_are_set_against_one_seed_by_seed(warren: Warren, tiny: str) -> None:

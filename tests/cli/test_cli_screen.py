@@ -107,20 +107,38 @@ def test_elsewhere_than_on_a_terminal_a_line_tells_of_every_end(
     assert all("finished after" in line for line in lines[1:])
 
 
+@pytest.mark.parametrize("is_predicted", [False, True])
 def test_now_and_then_each_active_job_has_a_line_with_rounds_and_the_end_that_is_expected(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_predicted: bool,
 ) -> None:
+    if not is_predicted:
+        monkeypatch.setattr(screen, "predicted_ends", lambda run: {})
     monkeypatch.setattr(screen, "LINES_S", 0.0)
     monkeypatch.setattr(screen, "_SELDOM", 0.0)
     simulate(run, None, Options(attend=screen.live_view(run, "DIR")))
     lines = capsys.readouterr().err.splitlines()
     jobs = [line.split() for line in lines if line.startswith(" " * 12) and " rounds" in line]
-    assert ["b:", "0/8", "rounds"] in jobs
+    assert (["b:", "0/8", "rounds"] in jobs) is not is_predicted
     assert {words[0] for words in jobs} == {"a:", "b:", "c:"}
     ends = [float(words[4].strip("~")) for words in jobs if words[:3] == ["c:", "8/9", "rounds,"]]
     assert ends
     (end,) = [line.split() for line in lines if " c finished" in line]
     assert abs(ends[-1] - float(end[0])) <= 1
+
+
+def test_an_end_that_was_predicted_and_has_passed_is_told_by_the_pace_since_the_first_round(
+    run: Run,
+) -> None:
+    far = JobProgress(run, {0: 20 * 10**9})
+    state = SimpleNamespace(now_ns=10 * 10**9, round_J=[1, 0, 0], phase_J=[Phase.ACTIVE] * 3)
+    far.note(RoundsDone(10 * 10**9, 0, 0, 1, False))
+    assert far.finish(state, 0) == "~20 s"  # type: ignore[arg-type]
+    assert far.finish(state, 1) == ""  # type: ignore[arg-type]
+    state.now_ns, state.round_J = 30 * 10**9, [3, 0, 0]
+    assert far.finish(state, 0) == "~60 s", "3 of 6 rounds are left, and 2 took 20 s"  # type: ignore[arg-type]
 
 
 def test_lines_of_a_long_run_come_seldom_and_tell_of_ten_jobs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,23 @@ def test_a_table_without_a_run_time_is_told_with_its_columns(warren: Warren, tab
     told = warren("trace", "inspect", table).complaint
     assert "as a table its columns needs run (or started and ended" in told
     assert "it has 'id', 'submitted', 'size'" in told
+
+
+def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_told(
+    warren: Warren, table: Path
+) -> None:
+    table.write_text("job;when submitted;Elapsed (ms);AllocTRES\na;1;2;gres/gpu=4\n")
+    told = warren("trace", "inspect", table)
+    assert told.code == 2
+    assert "it has 'job', 'when submitted', 'Elapsed (ms)', 'AllocTRES'" in told.complaint
+    table.write_text("job;submitted;Elapsed (ms);AllocTRES\na;1;2;gres/gpu=4\n")
+    out = warren("trace", "inspect", table).out
+    assert "columns not used: 'AllocTRES'" in out
+    assert "no column of GPUs was found: each job counts as one of 1 GPU" in out
+    (line,) = [line for line in out.splitlines() if "trace convert" in line]
+    words = shlex.split(line)
+    assert words[words.index("--columns") + 1] == "name=job,submitted=submitted,run=Elapsed (ms)"
+    assert words[words.index("--separator") + 1] == ";"
 
 
 @pytest.mark.parametrize(

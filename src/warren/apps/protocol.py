@@ -126,10 +126,17 @@ def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> T
     Raises
     ------
     SpecError
-        A parameter is unknown, missing, or of another type than its default.
+        A parameter is unknown, missing, or of another type than its default; None is of every
+        type that is annotated so.
     """
-    known = declared(app)
-    problems = [_problem(where, name, value, known) for name, value in params.items()]
+    kinds, known = _kinds(app), declared(app)
+    for name, default in known.items():
+        known[name] = _as(default, 0.0) if "float" in kinds.get(name, "") else default
+    problems = [
+        _problem(where, name, value, known)
+        for name, value in params.items()
+        if value is not None or "None" not in kinds.get(name, "")
+    ]
     problems += [
         Problem(file=where, field=f"params.{name}", message="is required")
         for name, default in known.items()
@@ -139,6 +146,15 @@ def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> T
     if found:
         raise SpecError(found)
     return app(**{name: _as(value, known[name]) for name, value in params.items()})
+
+
+def _kinds(app: type[TorchApp]) -> dict[str, str]:
+    """What is annotated for the attributes of an app, as text; the nearest class counts."""
+    return {
+        name: str(kind)
+        for base in reversed(app.__mro__)
+        for name, kind in vars(base).get("__annotations__", {}).items()
+    }
 
 
 def _problem(where: str, name: str, value: Any, known: Mapping[str, Any]) -> Problem | None:

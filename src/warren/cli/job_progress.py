@@ -14,13 +14,15 @@ from warren.model.units import ns_to_seconds
 class JobProgress:
     """Remembers the last loss and the end of each job; says what the state is it is asked about.
 
-    ``predicted``: when jobs end by a simulation of the run, by index.
+    ``predicted``: when jobs end by a simulation of the run, by index. A job that it has past
+    its end, or does not know, is expected to go on as it went since its first round was seen.
     """
 
     def __init__(self, run: Run, predicted: Mapping[int, int]) -> None:
         self._run, self._predicted = run, predicted
         self._loss: dict[int, float] = {}
         self._end_ns: dict[int, int] = {}
+        self._first: dict[int, tuple[int, int]] = {}
 
     @property
     def how(self) -> str:
@@ -31,6 +33,7 @@ class JobProgress:
         """Take the loss and the end of a job from one event."""
         if event.loss is not None:
             self._loss[event.job] = event.loss
+        self._first.setdefault(event.job, (event.time_ns, event.round + event.rounds))
         if event.finished:
             self._end_ns[event.job] = event.time_ns
 
@@ -43,17 +46,20 @@ class JobProgress:
         return f"{self._loss[job]:.4g}" if job in self._loss else ""
 
     def finish(self, state: State, job: int) -> str:
-        """When it ended or is expected to: as predicted, else at its pace so far."""
+        """When it ended or is expected to; empty where nothing tells that."""
         phase = Phase(state.phase_J[job])
         if phase is Phase.FINISHED:
             return f"{ns_to_seconds(self._end_ns.get(job, state.now_ns)):.0f} s"
-        if job in self._predicted and not phase.is_terminal:
-            return f"~{ns_to_seconds(self._predicted[job]):.0f} s"
-        done, total = int(state.round_J[job]), self._run.workload.jobs[job].rounds
-        if phase is not Phase.ACTIVE or done <= 0 or total is None:
+        if phase.is_terminal:
             return ""
-        since_ns = state.now_ns - int(state.arrival_ns_J[job])
-        return f"~{ns_to_seconds(state.now_ns + since_ns * (total - done) // done):.0f} s"
+        if self._predicted.get(job, -1) > state.now_ns:
+            return f"~{ns_to_seconds(self._predicted[job]):.0f} s"
+        since_ns, had = self._first.get(job, (0, 0))
+        done, total = int(state.round_J[job]), self._run.workload.jobs[job].rounds
+        if job not in self._first or done <= had or total is None:
+            return ""
+        left_ns = (state.now_ns - since_ns) * (total - done) // (done - had)
+        return f"~{ns_to_seconds(state.now_ns + left_ns):.0f} s"
 
     def line(self, state: State, job: int) -> str:
         """One line: ``digits-mlp: 34/120 rounds, loss 0.312, ends ~25 s``."""

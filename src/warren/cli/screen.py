@@ -78,7 +78,7 @@ def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
     ``past`` is what had happened when a run that goes on was cut off.
     """
     is_terminal = sys.stderr.isatty()
-    far = JobProgress(run, predicted_ends(run) if is_terminal else {})
+    far = JobProgress(run, predicted_ends(run))
     for event in past.rounds if past else ():
         far.note(event)
 

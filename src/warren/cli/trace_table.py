@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -70,15 +71,26 @@ def proposal_text(file: str, table: Proposal) -> str:
         "  workload:",
         "    trace:",
         *(f"      {key}: {_yaml(value)}" for key, value in spec.items()),
+        *_left_out(table),
         "",
-        f"  warren trace convert {file} {_options(table)} --to jobs.csv",
+        f"  warren trace convert {shlex.quote(file)} {_options(table)} --to jobs.csv",
         "",
     ]
     return "\n".join(lines)
 
 
+def _left_out(table: Proposal) -> list[str]:
+    """What the proposal does not use, and what follows where no column of GPUs was found."""
+    lines = []
+    if unused := [name for name in table.header if name not in table.columns.values()]:
+        lines += ["", f"  columns not used: {', '.join(map(shown, unused))}"]
+    if "gpus" not in table.columns:
+        lines += ["", "  no column of GPUs was found: each job counts as one of 1 GPU"]
+    return lines
+
+
 def _options(table: Proposal) -> str:
-    words = [f"--columns {_quoted(_joined(table.columns))}"]
+    words = [f"--columns {shlex.quote(_joined(table.columns))}"]
     if table.units:
         words.append(f"--units {_joined(table.units)}")
     if table.separator != ",":
@@ -90,10 +102,6 @@ def _options(table: Proposal) -> str:
 
 def _joined(pairs: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in pairs.items())
-
-
-def _quoted(text: str) -> str:
-    return text if set(text) <= _PLAIN - {" "} | set("=,") else shown(text)
 
 
 def _yaml(value: Any) -> str:

@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.model.costs import IntArray
 from warren.solve.kernel import inlined, kernel
 from warren.solve.pool import Pool, rebuild, replace_top, soonest
 
@@ -52,7 +51,7 @@ TAKEABLE, DECLINED, BATCH, LEFT = range(4)
 declined them, the size of this batch of jobs and how many of it are to be asked yet."""
 
 
-def asked(takeable: int) -> IntArray:
+def asked(takeable: int) -> Any:
     """Nobody has been asked yet."""
     return np.array([takeable, 0, 1, 1])
 

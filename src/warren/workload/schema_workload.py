@@ -80,6 +80,8 @@ class TraceSpec(Spec):
             raise ValueError(f"{stated[0]} needs format: table")
         if self.format == "table" and (problem := mapping_problem(self.columns, self.units)):
             raise ValueError(problem)
+        if self.format == "table" and self.leave_out and "pool" not in self.columns:
+            raise ValueError("leave_out needs columns: {pool: ...}")
         return self
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,23 @@ from warren.report.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One run to compare; ``folder`` is None when it was simulated just now."""
+    """One run to compare; ``folder`` is None when it was simulated just now.
+
+    ``swept``: what --sweep gave it, by key.
+    """
 
     record: Record
     folder: str | None
+    swept: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """One run to simulate, of the file at ``path``."""
+
+    path: str
+    run: Run
+    swept: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,28 +82,44 @@ def compare_command(what: Sequence[str], asked: Asked) -> None:
 
 def _all(what: Sequence[str], asked: Asked) -> list[_Entry]:
     """Everything is read and checked before the first simulation, which may take long."""
-    found: list[tuple[str, Run] | _Entry] = []
+    found: list[_Planned | _Entry] = []
     for one in what:
         if Path(one).is_dir():
             found.append(_Entry(record=load_record(one, read_dir(one)), folder=one))
         else:
-            found += [(one, run) for run in _runs(one, asked)]
-    runs = [one for one in found if not isinstance(one, _Entry)]
-    places = sorted({run.scheduler.place for _, run in runs})
+            found += _runs(one, asked)
+    runs = [one for one in found if isinstance(one, _Planned)]
+    _check_use(asked, runs)
+    places = sorted({one.run.scheduler.place for one in runs})
     if asked.against is not None and asked.against not in places:
         message = f"{asked.against!r} is not simulated; allowed: {', '.join(places) or 'none'}"
         raise SpecError(Problem(file="--against", message=message))
-    for note in dict.fromkeys(size_note(run) for _, run in runs):
+    for note in dict.fromkeys(size_note(one.run) for one in runs):
         if note:
             say(note)
-    records = iter(simulated(runs, asked.processes))
+    records = iter(simulated([(one.path, one.run) for one in runs], asked.processes))
     return [
-        one if isinstance(one, _Entry) else _Entry(record=next(records), folder=None)
+        one
+        if isinstance(one, _Entry)
+        else _Entry(record=next(records), folder=None, swept=one.swept)
         for one in found
     ]
 
 
-def _runs(path: str, asked: Asked) -> Iterator[Run]:
+def _check_use(asked: Asked, runs: Sequence[_Planned]) -> None:
+    """Refuse options of simulations where only folders of runs are compared."""
+    given = {
+        "--place": asked.place is not None,
+        "--seeds": asked.seeds > 1,
+        "--sweep": bool(asked.sweeps),
+        "--set": bool(asked.overrides),
+    }
+    if not runs and (unused := [option for option, is_given in given.items() if is_given]):
+        message = "is for run files that are simulated; only folders of runs are given"
+        raise SpecError(Problem(file=unused[0], message=message))
+
+
+def _runs(path: str, asked: Asked) -> Iterator[_Planned]:
     from warren.cli.policies import choose
 
     names = [None] if asked.place is None else [name.strip() for name in asked.place.split(",")]
@@ -104,7 +133,8 @@ def _runs(path: str, asked: Asked) -> Iterator[Run]:
         with named_after(path, run):
             choose(run)
         said = [run.name, *sets, *([f"seed {seed}"] if asked.seeds > 1 else [])]
-        yield replace(run, name=" ".join(said))
+        swept = dict(one.split("=", 1) for one in sets)
+        yield _Planned(path=path, run=replace(run, name=" ".join(said)), swept=swept)
 
 
 def _swept(sweeps: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -186,11 +216,15 @@ def _write_page(out: str, entries: Sequence[_Entry], against: str | None) -> Non
 
 
 def _write_csv(path: str, entries: Sequence[_Entry]) -> None:
-    """One row a run, as in the comparison, by name of column."""
+    """One row a run, as in the comparison, by name of column, with a column a key of --sweep."""
     from warren.report.compare import compare
 
     text = io.StringIO()
-    rows = compare(_labelled(entries))
+    swept = dict.fromkeys((key for one in entries for key in one.swept), "")
+    rows = [
+        {"run": row["run"], "place": row["place"], **swept, **one.swept, **row}
+        for row, one in zip(compare(_labelled(entries)), entries, strict=True)
+    ]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

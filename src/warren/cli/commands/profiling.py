@@ -203,7 +203,7 @@ def _run(job_file: str, cluster: str | None, names: Sequence[str]) -> Run:
         message = "is missing; allowed: a cluster file"
         raise SpecError(Problem(file="profile", field="--cluster", message=message))
     found = replace(_cluster(cluster), switching=None)  # which only simulations charge
-    check_device_types(found, cluster, "device_types")
+    check_device_types(found, cluster, "hosts")
     without = some_of([job.name for job in chosen if job.app is None])
     training = [job for job in chosen if job.app is not None]
     if not training:

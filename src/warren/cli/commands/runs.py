@@ -85,11 +85,11 @@ def run_command(
     with named_after(run_file, run):
         run = check_apps(run)
         check_jitter(run)
+        check_device_types(run.cluster, run.name, "cluster.hosts")
         if dry_run:
             _show_resolved(run, out, json_)
             return
         if run.cluster.engine != "plain":
-            check_device_types(run.cluster, run.name, "cluster.device_types")
             _check_plan(run)
     from warren.cli.remembering import remembered
     from warren.cli.screen import live_view

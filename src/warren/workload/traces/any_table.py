@@ -48,6 +48,8 @@ def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str
         lacks.append("run (or started and ended, or rounds and model)")
     if lacks:
         return f"columns needs {' and '.join(lacks)}; allowed: {', '.join(FIELDS)}"
+    if "run" in columns and {"started", "ended"} & {*columns}:
+        return "columns needs run, or started and ended, and not both"
     for field, unit in units.items():
         allowed = (*UNITS, CLOCK if field == "run" else DATE)
         if field not in columns:

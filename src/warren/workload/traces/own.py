@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from warren.workload.traces.format import Format
+from warren.workload.traces.format import Format, Head
 from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
 from warren.workload.traces.table import Cells, rows_of
 
@@ -43,4 +43,9 @@ def _row(cells: Cells, look: bool) -> Row:
     )
 
 
-FORMAT: Final = Format(what="Warren's own jobs.csv", looks=lambda head: head.has("job"), read=_read)
+def _looks(head: Head) -> bool:
+    """A table of jobs of Warren's columns; others have a column ``job`` too."""
+    return head.has("job") and any(map(head.has, ("arrival_s", "scale", "rounds", "model")))
+
+
+FORMAT: Final = Format(what="Warren's own jobs.csv", looks=_looks, read=_read)

@@ -29,19 +29,20 @@ _NAMES: Final[Mapping[str, str]] = {
     "name": "jobid id job jobname name jobidraw uuid",
     "submitted": "submit submitted submittime submittedat submissiontime submission submitat "
     "arrival arrivaltime arrivedat createtime createdat creationtime queuedat timestamp time",
-    "run": "run runtime duration elapsed runningtime executiontime jobduration",
+    "run": "run runtime duration dur elapsed runningtime executiontime jobduration",
     "started": "start started starttime startedat begintime scheduledtime",
     "ended": "end ended endtime endedat finish finishtime finishedat completiontime deletiontime",
-    "gpus": "gpus gpu numgpu numgpus ngpus gpunum gpucount reqgpus allocgpus scale workers "
+    "gpus": "gpus gpu numgpu numgpus ngpus ngpu gpunum gpucount reqgpus allocgpus scale workers "
     "numreplicas",
     "rounds": "rounds iterations iteration steps numsteps totalsteps",
     "model": "model modelname application app",
     "batch": "batch batchsize",
     "weight": "weight priorityweight",
-    "user": "user username uid",
-    "group": "group groupname",
+    "user": "user username uid owner",
     "pool": "vc cluster virtualcluster partition queue",
 }
+_INSTEAD: Final = ("started", "ended")
+"""In place of a run time."""
 _SPELT: Final[Mapping[str, str]] = {
     **{name: name for name in UNITS},
     "sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "milliseconds": "ms", "usec": "us",
@@ -86,7 +87,9 @@ def propose(file: str, content: bytes) -> Proposal | None:
         return None
     named = len(header) > 1 and all(re.search("[A-Za-z]", name) for name in header if name)
     columns = dict(_columns(header))
-    if not (named and columns) or 2 * sum(len(row) == len(header) for row in cells) < len(cells):
+    if "run" in columns:
+        columns = {field: name for field, name in columns.items() if field not in _INSTEAD}
+    if not named or 2 * sum(len(row) == len(header) for row in cells) < len(cells):
         return None
     units = {
         field: unit

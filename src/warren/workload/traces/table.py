@@ -12,10 +12,11 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
-from warren.workload.text import MAX_UNPACKED_BYTES, decoded, unpacked
+from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
 from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
 
 MAX_TEXT: Final = 150
+_NAMES: Final = 12
 _MAX_S: Final = 1e9
 _NUMBER: Final = re.compile(r"\d{1,15}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
 _COUNT: Final = re.compile(r"(\d{1,12})(\.0{0,9})?")
@@ -150,7 +151,8 @@ def cells_of(
             names, rows = list(header), _again(first, reader)
         missing = [name for name in needs if name not in names]
         if missing:
-            message = f"columns missing: {', '.join(missing)}"
+            there = ", ".join(map(shown, names[:_NAMES])) + (", ..." if len(names) > _NAMES else "")
+            message = f"columns missing: {', '.join(missing)}; there are {there}"
             raise SpecError(Problem(file=request.file, line=1, message=message))
         least = 1 + max(names.index(name) for name in needs)
         for number, row in enumerate((row for row in rows if row), start=1):
