@@ -4,10 +4,13 @@
 jobs. The paper does not print its rounds, weights and arrivals, so its seconds cannot be compared;
 its ratios can. *Testbed* (Figs. 12 and 13): 15 GPUs, simulated; live runs on such a cluster are
 held against the simulator by ``fidelity.py``. *Loads*: Hare alone, at full length, against the
-bound; *length*: what a tenth of the rounds changes in the cell that all figures share. Three parts
-say why we differ: *readings*, of SRTF (``hare/srtf_gangs.py``); *batch*, what a batch size can
-move: without T^s, and where rounds stay as they are; *bytes*: the ends of Fig. 18 with networks
-half as fast, which is to say with models twice as large, Hare alone.
+bound; *length*: what a tenth of the rounds changes in the cell that all figures share; *arrivals*:
+what arrivals change, which the paper has and does not print. *line 12*: another reading of which
+idle GPU a task takes; *relaxation*: Algorithm 1 on (9) and on the stand-in, where both can be made.
+Three parts say why we differ: *readings*, of SRTF (``hare/srtf_gangs.py``); *batch*, what a batch
+size can move: without T^s, and where rounds stay as they are; *bytes*: the ends of Fig. 18 with
+networks half as fast, Hare alone. All but Figs. 12 to 19 and *loads* were added after these had
+been seen.
 
 ``hare-published`` is the paper's Algorithm 1 as it is printed, ``hare`` is ours. Stops with an
 error where ``hare`` does not have the least weighted JCT of a cell.
@@ -43,6 +46,10 @@ FULL: Final = "workload.rounds_factor=1"
 GANGS: Final = Path(__file__).parent / "hare" / "srtf_gangs.py"
 READINGS: Final = {"srtf-gangs": f"{GANGS}:SrtfGangs", "srtf-blind": f"{GANGS}:SrtfBlind"}
 """Other readings of SRTF, by the name of their rows."""
+FASTEST: Final = "hare-published, fastest idle"
+STAND_IN: Final = "hare-published, stand-in"
+FORMS: Final = {FASTEST: ("policy.idle=fastest",), STAND_IN: ("policy.stand_in=true",)}
+"""Forms of the published Hare, by the name of their rows: what is set."""
 HARE_DONE: Final = 0.905
 """Fig. 13 is read where Hare has done this share of the jobs; in the paper after 25 minutes."""
 
@@ -99,8 +106,25 @@ BATCHES: Final = {
 BYTES: Final = _one("cluster.hosts.nic", (5, 12.5), 25, " Gbps")
 LENGTHS: Final = {"a tenth": (), "all": (FULL,)}
 SHARED: Final = {"160 GPUs": (), "testbed": (*TESTBED, FULL)}
+LINE_12: Final = {
+    "160 GPUs": (),
+    "80 GPUs": ("cluster.hosts.devices=80",),
+    "240 GPUs": ("cluster.hosts.devices=240",),
+    "300 jobs": ("workload.jobs=300",),
+    "low heterogeneity": ("cluster.hosts.heterogeneity=low",),
+    "10 Gbps": ("cluster.hosts.nic=10 Gbps",),
+    "testbed": (*TESTBED, FULL),
+}
+SMALL: Final = ("cluster.hosts.devices=8", "workload.jobs=10")
+RELAXED: Final = {
+    f"{factor} of the rounds": (*SMALL, f"workload.rounds_factor={factor}")
+    for factor in (0.005, 0.01)
+}
+ARRIVALS: Final = {load: (f"workload.load={load}",) for load in ("0.5", "1", "2")}
 LOADS: Final = {load: (FULL, f"workload.load={load}") for load in ("0.5", "1", "2", "null")}
-OTHERS: Final = ("12", "loads", "length", "readings", "batch", "bytes")
+OTHERS: Final = (
+    "12", "line 12", "relaxation", "arrivals", "loads", "length", "readings", "batch", "bytes",
+)  # fmt: skip
 HARES: Final = (PUBLISHED, OURS)
 """The paper's algorithm as it is printed, and what we made of it."""
 HAVE: Final = {"loads": HARES, "bytes": HARES, "readings": (*HARES, "srtf")}
@@ -116,24 +140,26 @@ def main() -> None:
             "" if set(HAVE.get(part, PLACES)) & set(asked.places) else "it has no such policy"
         ),
     )  # fmt: skip
-    if missed := [text for name, part in made.items() for text in faults(name, part)]:
+    figures = {name: part for name, part in made.items() if name in (*FIGURES, "12")}
+    if missed := [text for name, part in figures.items() for text in faults(name, part)]:
         sys.exit("\n".join(missed))
 
 
 def parts_of(asked: Asked) -> dict[str, Make]:
     """How each part is made, with the policies asked for."""
     places = tuple(asked.places)
-    # Fig. 13 is read off Hare's curve: with another one all others are read anew.
-    whole = PLACES if set(HARES) & set(places) else places
     both = tuple(place for place in places if place in HARES)
     readings = tuple(place for place in places if place in HAVE["readings"])
     readings += () if asked.some else tuple(READINGS)
     return {name: figure_part(one, places) for name, one in FIGURES.items()} | {
-        "12": lambda scratch: testbed(scratch, whole),
+        "12": lambda scratch: testbed(scratch, PLACES),
         "loads": lambda scratch: several("load", LOADS, both, SEEDS),
         "bytes": lambda scratch: several("bandwidth", BYTES, both, SEEDS),
         "length": lambda scratch: several("rounds", LENGTHS, places, FEW_SEEDS),
-        "batch": lambda scratch: several("batch", BATCHES, places, FEW_SEEDS),
+        "batch": lambda scratch: several("batch", BATCHES, places, SEEDS),
+        "line 12": lambda scratch: several("cell", LINE_12, (*places, FASTEST), SEEDS),
+        "relaxation": lambda scratch: several("jobs with", RELAXED, (*places, STAND_IN), SEEDS),
+        "arrivals": lambda scratch: several("load", ARRIVALS, places, SEEDS),
         "readings": lambda scratch: several("cluster", SHARED, readings, SEEDS),
     }
 
@@ -161,22 +187,33 @@ def figure_part(figure: Figure, places: tuple[str, ...]) -> Make:
 
 
 def testbed(scratch: Path, places: tuple[str, ...]) -> Mapping[str, Any]:
-    """Fig. 12, weighted JCT; Fig. 13, the share of the jobs done when each Hare has done most."""
-    jct_s = {place: completions_s(place, scratch / place) for place in places}
-    if set(HARES) <= set(places):
-        at_s = {hare: float(np.quantile(jct_s[hare], HARE_DONE)) for hare in HARES}
-    else:
-        at_s = _common.earlier("hare_figures")["12"]["done_at_s"]
+    """Fig. 12, weighted JCT; Fig. 13, the share of the jobs done when each Hare has done most.
+
+    It is read off the Hares' curves, so it is made for all policies at once.
+    """
+    jct_s = {
+        place: [completions_s(place, seed, scratch / place) for seed in range(1, SEEDS + 1)]
+        for place in places
+    }
+    at_s = {hare: [float(np.quantile(one, HARE_DONE)) for one in jct_s[hare]] for hare in HARES}
     rows = []
     for row in compared((*TESTBED, FULL), places):
-        done = {hare: float((jct_s[row["place"]] <= when).mean()) for hare, when in at_s.items()}
+        done = {hare: shares(jct_s[row["place"]], when) for hare, when in at_s.items()}
         rows.append(show("testbed", "15", row | {"done": done}))
     return {"varies": "testbed", "rows": rows, "done_at_s": at_s}
 
 
-def completions_s(place: str, out: Path) -> Floats:
-    """Every job's completion time, of the first seed."""
-    overrides = [word for one in (*TESTBED, FULL) for word in ("--set", one)]
+def shares(jct_s: Sequence[Floats], when_s: Sequence[float]) -> list[float]:
+    """Of each seed the share of the jobs that are done by its time."""
+    pairs = zip(jct_s, when_s, strict=True)
+    return [float((one <= when).mean()) for one, when in pairs]
+
+
+def completions_s(place: str, seed: int, folder: Path) -> Floats:
+    """Every job's completion time, of one seed."""
+    out = folder / str(seed)
+    seeds = (f"seed={seed}", f"truth.seed={seed}")
+    overrides = [word for one in (*TESTBED, FULL, *seeds) for word in ("--set", one)]
     _common.warren_json("simulate", str(RUN), "--place", place, "--out", str(out), *overrides)
     with open(out / "jobs.csv") as file:
         return np.array([float(row["jct_s"]) for row in csv.DictReader(file)])
@@ -198,14 +235,17 @@ def several(
 def compared(sets: tuple[str, ...], places: tuple[str, ...], seeds: int = SEEDS) -> list[Row]:
     """One row a policy: means over the seeds."""
     overrides = [word for one in sets for word in ("--set", one)]
-    specs = [READINGS.get(name, name) for name in places]
-    found = _common.warren_json(
-        "compare", str(RUN), "--place", ",".join(specs), "--seeds", str(seeds), *overrides
-    )
-    return [
+    specs = {name: READINGS.get(name, name) for name in places if name not in FORMS}
+    asked = ("compare", str(RUN), "--seeds", str(seeds), *overrides, "--place")
+    found = _common.warren_json(*asked, ",".join(specs.values()))
+    rows = [
         _row(name, [one for one in found if one["scheduler"]["place"] == spec])
-        for name, spec in zip(places, specs, strict=True)
+        for name, spec in specs.items()
     ]
+    for form in (name for name in places if name in FORMS):
+        options = [word for one in FORMS[form] for word in ("--set", one)]
+        rows.append(_row(form, _common.warren_json(*asked, PUBLISHED, *options)))
+    return rows
 
 
 def _row(place: str, runs: Sequence[Mapping[str, Any]]) -> Row:
@@ -213,6 +253,7 @@ def _row(place: str, runs: Sequence[Mapping[str, Any]]) -> Row:
     return {
         "place": place,
         "weighted_jct_s": mean(one["weighted_jct_s"] for one in runs),
+        "by_seed_s": [round(one["weighted_jct_s"], 1) for one in runs],
         "mean_jct_s": mean(one["mean_jct_s"] for one in runs),
         "makespan_s": mean(one["makespan_s"] for one in runs),
         "utilization": mean(one["utilization"] for one in runs),

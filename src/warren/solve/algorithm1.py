@@ -3,8 +3,9 @@
 Line 12 to the letter: the task takes the GPU that is available first, m* = argmin phi_m,
 whatever its speed; x = max(t, phi_m*), then phi_m* = x + T^c. The GPU is reserved even while the
 task still waits for its barrier t. Differs: types that the task does not fit are left out (the
-paper lets every task run everywhere); ``by_completion`` is ours: m* = argmin max(t, phi_m) + T^c
-+ T^s.
+paper lets every task run everywhere). Two other choices of m*: ``FASTEST`` of those that can start
+the task first, argmin max(t, phi_m), for which all idle GPUs are alike; and ours, ``COMPLETION``,
+argmin max(t, phi_m) + T^c + T^s.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import numpy as np
 
 from warren.solve.kernel import kernel
 from warren.solve.pool import Pool, first_is_before, new_pool, replace_top, usable
+
+AVAILABLE, FASTEST, COMPLETION = range(3)
+"""How line 12 chooses: see the module's text."""
 
 
 class Problem(NamedTuple):
@@ -43,7 +47,7 @@ class _State(NamedTuple):
 
 def algorithm1(
     job_I: Any, round_I: Any, arrival_ns_J: Any, scale_J: Any, rounds_J: Any, comp_ns_JT: Any,
-    sync_ns_JT: Any, fits_JT: Any, type_D: Any, by_completion: bool,
+    sync_ns_JT: Any, fits_JT: Any, type_D: Any, choice: int,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Place the tasks of a sequence.
 
@@ -54,8 +58,8 @@ def algorithm1(
         of the next.
     arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D
         The instance; times in ns (constant network).
-    by_completion
-        False: the earliest available device (published). True: the earliest completion.
+    choice
+        Of the device: ``AVAILABLE`` (published), ``FASTEST`` or ``COMPLETION``.
 
     Returns
     -------
@@ -79,16 +83,16 @@ def algorithm1(
         finish_ns_J=np.full(jobs, -1, np.int64),
     )
     sequence = np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64)
-    _place(problem, state, *sequence, by_completion)
+    _place(problem, state, *sequence, choice)
     return state.device_I, state.start_ns_I, state.finish_ns_J
 
 
 @kernel
-def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, by_completion: bool) -> None:
+def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, choice: int) -> None:
     pool = state.pool
     for task in range(len(job_I)):
         job = job_I[task]
-        kind = _choose(problem, state, job, by_completion)
+        kind = _choose(problem, state, job, choice)
         if kind < 0 or round_I[task] != state.round_J[job]:
             break
         start_ns = max(state.ready_ns_J[job], pool.free_ns_C[pool.first_T[kind]])
@@ -108,20 +112,23 @@ def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, by_complet
 
 
 @kernel
-def _choose(problem: Problem, state: _State, job: int, by_completion: bool) -> int:
+def _choose(problem: Problem, state: _State, job: int, choice: int) -> int:
     """Type whose first device is best; ties go to the device free first, then the lowest index."""
     pool = state.pool
-    best, best_ns = -1, 0
+    best, best_ns, best_turn_ns = -1, 0, 0
     for kind in range(len(pool.first_T) - 1):
         if not state.usable_JT[job, kind]:
             continue
         time_ns = pool.free_ns_C[pool.first_T[kind]]
-        if by_completion:
+        turn_ns = 0
+        if choice != AVAILABLE:
             time_ns = max(state.ready_ns_J[job], time_ns)
-            time_ns += problem.comp_ns_JT[job, kind] + problem.sync_ns_JT[job, kind]
-        better = best < 0 or time_ns < best_ns
-        if not better and time_ns == best_ns:
+            turn_ns = problem.comp_ns_JT[job, kind] + problem.sync_ns_JT[job, kind]
+        if choice == COMPLETION:
+            time_ns, turn_ns = time_ns + turn_ns, 0
+        better = best < 0 or time_ns < best_ns or (time_ns == best_ns and turn_ns < best_turn_ns)
+        if not better and time_ns == best_ns and turn_ns == best_turn_ns:
             better = first_is_before(pool, kind, best)
         if better:
-            best, best_ns = kind, time_ns
+            best, best_ns, best_turn_ns = kind, time_ns, turn_ns
     return best

@@ -11,8 +11,11 @@ Differs
     out. ``every_subset`` imposes (9) on every subset of a device's tasks, which Lemma 2 needs and
     the printed (9) does not give. The plan keeps Algorithm 1's order a device, so a device stays
     reserved for a task that waits for its barrier. Above ``MAX_TASKS`` tasks a stand-in takes the
-    relaxation's place (``warren.solve.hare_standin``), and ``explain`` says so; Algorithm 1's
-    lines 5-17 stay to the letter.
+    relaxation's place (``warren.solve.hare_standin``), and ``explain`` says so; with ``stand_in``
+    it always does. Algorithm 1's lines 5-17 stay to the letter. ``idle: fastest`` is another
+    reading of line 12: of the GPUs that are idle when a task may start the fastest for it, not the
+    one that is idle longest. The proof of Theorem 4 speaks of machines with the earliest start
+    time, which all idle ones have alike.
 """
 
 from __future__ import annotations
@@ -57,6 +60,10 @@ class HarePublished:
 
     every_subset: bool = False
     budget: int = 500
+    idle: str = "longest"
+    """Which idle device line 12 takes: the one idle ``longest``, as it is printed, or the
+    ``fastest``."""
+    stand_in: bool = False
 
     name: ClassVar[str] = "hare-published"
     source: ClassVar[str] = "Hare (HPDC'22) 5.2, Algorithm 1 on (9)"
@@ -67,8 +74,11 @@ class HarePublished:
     def __post_init__(self) -> None:
         if not isinstance(self.budget, int) or isinstance(self.budget, bool) or self.budget < 1:
             raise ValueError("budget is a count of linear programs, 1 or more")
-        if not isinstance(self.every_subset, bool):
-            raise ValueError("every_subset is true or false")
+        for option in ("every_subset", "stand_in"):
+            if not isinstance(getattr(self, option), bool):
+                raise ValueError(f"{option} is true or false")
+        if self.idle not in ("longest", "fastest"):
+            raise ValueError("idle is longest or fastest")
 
     def initial(self, view: View) -> Memory:
         """Nothing solved."""
@@ -88,8 +98,9 @@ class HarePublished:
             raise SpecError(Problem(file=self.name, field="scheduler.place", message=message))
         if not tasks:
             return Decision(plan=Plan.empty()), memory
-        table, found = _sequence(view) if tasks > MAX_TASKS else self._relaxed(view)
-        from warren.solve.algorithm1 import algorithm1
+        by_stand_in = self.stand_in or tasks > MAX_TASKS
+        table, found = _sequence(view) if by_stand_in else self._relaxed(view)
+        from warren.solve.algorithm1 import AVAILABLE, FASTEST, algorithm1
 
         job_I, round_I, shard_I = (np.ascontiguousarray(column) for column in table.T)
         device_I, _, _ = algorithm1(
@@ -102,7 +113,7 @@ class HarePublished:
             view.costs.sync_ns_JT,
             view.costs.fits_JT,
             view.type_D,
-            False,
+            FASTEST if self.idle == "fastest" else AVAILABLE,
         )
         plan = Plan(
             job_R=job_I,
@@ -129,8 +140,9 @@ class HarePublished:
         """One sentence: how far the plan has come."""
         how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
-        if int((view.rounds_J * view.scale_J).sum()) > MAX_TASKS:
-            return f"{done}; planned in the order of a stand-in for the relaxation (many tasks)"
+        if self.stand_in or int((view.rounds_J * view.scale_J).sum()) > MAX_TASKS:
+            why = "asked for" if self.stand_in else "many tasks"
+            return f"{done}; planned in the order of a stand-in for the relaxation ({why})"
         if not memory.solves:  # a run that goes on has the plan, not how it was made
             return f"{done}; planned in the order of the relaxation"
         return f"{done}; planned in the order of the relaxation over {how}"
