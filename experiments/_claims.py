@@ -9,122 +9,68 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any, Final, TypeAlias
 
-from hare_figures import HARE_DONE, HARES, OURS, PLACES, PUBLISHED
+from _hare_rows import (
+    BASELINES,
+    CLOSE,
+    Part,
+    Parts,
+    Row,
+    at_least,
+    by_cell,
+    change,
+    each,
+    less,
+    named,
+    not_least,
+    of,
+    others,
+    saved,
+    than,
+    times,
+)
+from hare_figures import HARES, OURS, PLACES, PUBLISHED
 
-Part: TypeAlias = Mapping[str, Any]
-Parts: TypeAlias = Mapping[str, Part]
-Row: TypeAlias = Mapping[str, Any]
 PAPER_FALL: Final = 0.312
-CLOSE: Final = 0.05
-"""Fig. 18's fall of Hare's weighted JCT, and how close to it is the same."""
-NAMES: Final = {OURS: "hare (ours)"}
-BASELINES: Final = tuple(place for place in PLACES if place not in HARES)
+"""Fig. 18's fall of Hare's weighted JCT."""
 EQUAL: Final = "low"
 """The cell of Fig. 16 in which all GPUs are of one type."""
 
 
-def named(place: str) -> str:
-    """A policy as the page calls it."""
-    return NAMES.get(place, place)
-
-
-def by_cell(part: Part) -> dict[str, list[Row]]:
-    """The rows of each cell."""
-    found: dict[str, list[Row]] = {}
-    for row in part["rows"]:
-        found.setdefault(row["cell"], []).append(row)
-    return found
-
-
-def of(part: Part, place: str) -> list[Row]:
-    """The rows of a policy, cell by cell."""
-    return [row for row in part["rows"] if row["place"] == place]
-
-
-def others(part: Part) -> list[Row]:
-    """The rows of the baselines."""
-    return [row for row in part["rows"] if row["place"] not in HARES]
-
-
-def saved(row: Row, hare: str) -> float:
-    """What a Hare saves of another policy's weighted JCT, in percent; below 0: it takes more."""
-    return float(row["saves_pct"][hare])
-
-
-def less(rows: Sequence[Row], hare: str) -> str:
-    """The range of what a Hare saves."""
-    found = [saved(row, hare) for row in rows]
-    if max(found) < 0:
-        return f"{-max(found):.1f} to {-min(found):.1f} % more"
-    if min(found) < 0:
-        return f"from {-min(found):.1f} % more to {max(found):.1f} % less"
-    return f"{min(found):.1f} to {max(found):.1f} % less"
-
-
-def each(rows: Sequence[Row], hare: str) -> str:
-    """What a Hare saves against each policy of one cell, least first."""
-    ordered = sorted(rows, key=lambda row: saved(row, hare))
-    return ", ".join(f"{row['place']} {saved(row, hare):.1f} %" for row in ordered)
-
-
-def times(part: Part, place: str, hare: str) -> str:
-    """The range of another policy's weighted JCT over a Hare's."""
-    found = [1 / (1 - saved(row, hare) / 100) for row in of(part, place)]
-    return f"{place} {min(found):.1f} to {max(found):.1f} times it"
-
-
-def change(part: Part, place: str, first: int = 0, last: int = -1) -> str:
-    """How a policy's weighted JCT changes from one cell to another, in percent."""
-    rows = of(part, place)
-    ratio = rows[last]["weighted_jct_s"] / rows[first]["weighted_jct_s"]
-    return f"{100 * (ratio - 1):+.1f} %"
-
-
-def not_least(part: Part) -> str:
-    """Where the published Hare is not the least of a cell; empty if it is everywhere."""
-    cells = by_cell(part)
-    beaten = {
-        place: [cell for cell, rows in cells.items() if _loses(rows, place)] for place in BASELINES
-    }
-    told = [
-        f"{place} ({'all' if len(found) == len(cells) else ', '.join(found)})"
-        for place, found in beaten.items()
-        if found
-    ]
-    return f"no: less have {', '.join(told)}" if told else ""
-
-
-def _loses(rows: Sequence[Row], place: str) -> bool:
-    return any(row["place"] == place and saved(row, PUBLISHED) < 0 for row in rows)
-
-
 def _testbed(parts: Parts, hare: str) -> str:
-    return f"less by: {each(others(parts['12']), hare)}"
+    return each(others(parts["12"]), hare)
 
 
 def _testbed_why(parts: Parts) -> str:
-    text = not_least(parts["12"]) or "yes"
+    text = at_least(parts["12"], 47.6)
     rows = {row["place"]: row for row in of_cell(parts, "readings", "testbed")}
     if rows:
         gangs = [rows["srtf-gangs"], rows["srtf-blind"]]
         text += (
-            f". Our srtf runs the tasks of a round apart; against gangs the published one saves "
-            f"{each(gangs, PUBLISHED)}, ours {each(gangs, OURS)}"
+            f". Our srtf runs the tasks of a round apart. By two readings of it as gangs the "
+            f"published one has {each(gangs, PUBLISHED)}, ours {each(gangs, OURS)}"
         )
     return text + ". The paper prints no number of jobs; here there are 40"
 
 
 def _done(parts: Parts, hare: str) -> str:
-    shares = [f"{row['place']} {100 * row['done'][hare]:.1f} %" for row in others(parts["12"])]
-    return f"when it has done {100 * HARE_DONE:.1f} %: {', '.join(shares)}"
+    done = {row["place"]: row["done"][hare] for row in parts["12"]["rows"]}
+    shares = [f"{place} {_range(done[place])}" for place in BASELINES]
+    return f"when it has done {_range(done[hare])}: {', '.join(shares)}"
+
+
+def _range(shares: Sequence[float]) -> str:
+    """The mean over seeds, and from which to which it goes."""
+    least, most = 100 * min(shares), 100 * max(shares)
+    return f"{100 * mean(shares):.1f} %" + (f" ({least:.1f} to {most:.1f})" if most > least else "")
 
 
 def _done_why(parts: Parts) -> str:
-    done = {row["place"]: row["done"][PUBLISHED] for row in parts["12"]["rows"]}
+    done = {row["place"]: mean(row["done"][PUBLISHED]) for row in parts["12"]["rows"]}
     same = done[PUBLISHED] > done["sched-allox"] > done["sched-homo"]
-    return "the order, yes" if same else "no"
+    return f"{'the order, yes' if same else 'no'}; 40 jobs a seed, in brackets from seed to seed"
 
 
 def _fifo_most(part: Part) -> bool:
@@ -151,7 +97,11 @@ def _gpus(parts: Parts, hare: str) -> str:
 def _gpus_why(parts: Parts) -> str:
     part = parts["14"]
     most = "the most in every cell" if _fifo_most(part) else "not the most in every cell"
-    return f"{not_least(part) or 'yes'}; gavel-fifo has {most}"
+    falls = all(_ratio(part, place, -1) < 1 for place in (PUBLISHED, *BASELINES))
+    return (
+        f"{not_least(part) or 'yes'}; gavel-fifo has {most}; with more GPUs "
+        f"{'all take less, as it says' if falls else 'not all take less'}"
+    )
 
 
 def _jobs(parts: Parts, hare: str) -> str:
@@ -165,16 +115,16 @@ def _jobs(parts: Parts, hare: str) -> str:
 def _jobs_why(parts: Parts) -> str:
     first, *_, last = by_cell(parts["15"]).values()
     before = {row["place"]: saved(row, PUBLISHED) for row in first}
-    grew = [
-        row["place"]
+    moved = [
+        f"{than(before[row['place']])} to {than(saved(row, PUBLISHED))} than {row['place']}"
         for row in last
-        if row["place"] in BASELINES and saved(row, PUBLISHED) > before[row["place"]]
+        if row["place"] in BASELINES
     ]
-    text = not_least(parts["15"]) or "yes"
-    text += f". From 100 to 300 jobs the gap in percent grows against {', '.join(grew) or 'none'}"
+    text = at_least(parts["15"], 54.6)
+    text += f". From 100 to 300 jobs: {', '.join(moved)}"
     if rows := [row for row in of_cell(parts, "readings", "160 GPUs") if row["place"] not in HARES]:
         text += (
-            f". By reading of SRTF (200 jobs) the published one saves {each(rows, PUBLISHED)}, "
+            f". By reading of SRTF (200 jobs) the published one has {each(rows, PUBLISHED)}, "
             f"ours {each(rows, OURS)}"
         )
     return text
@@ -182,8 +132,8 @@ def _jobs_why(parts: Parts) -> str:
 
 def _heterogeneity(parts: Parts, hare: str) -> str:
     part = parts["16"]
-    homo = [f"{row['cell']} {saved(row, hare):.1f} %" for row in of(part, "sched-homo")]
-    return f"less than sched-homo: {', '.join(homo)}; {times(part, 'sched-allox', hare)}"
+    homo = [f"{row['cell']} {than(saved(row, hare))}" for row in of(part, "sched-homo")]
+    return f"than sched-homo: {', '.join(homo)}; {times(part, 'sched-allox', hare)}"
 
 
 def _heterogeneity_why(parts: Parts) -> str:
@@ -191,8 +141,14 @@ def _heterogeneity_why(parts: Parts) -> str:
     equal = [row for row in others(part) if row["cell"] == EQUAL]
     text = not_least(part) or "yes"
     if text != "yes":
-        text += f". On equal GPUs ({EQUAL}) it saves {each(equal, PUBLISHED)}"
-    return text
+        text += f". On equal GPUs ({EQUAL}) it has {each(equal, PUBLISHED)}"
+    gaps = [saved(row, PUBLISHED) for row in of(part, "sched-homo")]
+    grows = gaps == sorted(gaps) and gaps[-1] > 0
+    told = ", ".join(f"{place} {change(part, place)}" for place in (PUBLISHED, *BASELINES))
+    return (
+        f"{text}. The gap to sched-homo {'grows' if grows else 'does not grow'}. From low to high "
+        f"heterogeneity: {told}; how many GPUs of each type there are is ours"
+    )
 
 
 def _shares(parts: Parts, hare: str) -> str:
@@ -234,7 +190,10 @@ def _bandwidth_why(parts: Parts) -> str:
     text = "yes" if abs(fall - PAPER_FALL) < CLOSE else less_so
     if "bytes" in parts:
         moves = [f"{named(hare)} {change(parts['bytes'], hare)}" for hare in HARES]
-        text += f". From 5 to 12.5 Gbps, which is models of twice the bytes: {', '.join(moves)}"
+        text += (
+            f". Were all models twice as large (their T^s at 10 and 25 Gbps is then that at 5 and "
+            f"12.5 here): {', '.join(moves)}"
+        )
     told = ", ".join(f"{place} {change(parts['18'], place)}" for place in BASELINES)
     return f"{text}. The paper prints no sizes of models. Others from 10 to 25 Gbps: {told}"
 
@@ -245,7 +204,8 @@ def _batch(parts: Parts, hare: str) -> str:
 
 def _batch_why(parts: Parts) -> str:
     told = ", ".join(f"{place} {change(parts['19'], place)}" for place in BASELINES)
-    text = f"no: Sched_Homo moves as others do ({told})"
+    longer = _ratio(parts["19"], "sched-homo", -1) > 1
+    text = f"Sched_Homo gets longer: {'yes' if longer else 'no'} ({told})"
     if "batch" not in parts:
         return text
     part = parts["batch"]
@@ -256,9 +216,9 @@ def _batch_why(parts: Parts) -> str:
         return ", ".join(f"{named(place)} {change(part, place, *at)}" for place in PLACES)
 
     return (
-        f"{text}. Twice the batch is half the rounds: T^c in all stays, T^s in all halves. Without "
-        f"T^s: {moved('0.5, no T^s', '2, no T^s')}. With as many rounds as before: "
-        f"{moved('1', '2, rounds kept')}"
+        f"{text}. The paper does not say how rounds follow the batch: here twice the batch is half "
+        f"the rounds. Without T^s: {moved('0.5, no T^s', '2, no T^s')}. Twice the batch with as "
+        f"many rounds as before: {moved('1', '2, rounds kept')}"
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import _common
 import _pictures
-from _claims import Part, by_cell
 from _evidence_live import table
+from _hare_rows import Part, by_cell
 
 Parts: TypeAlias = Mapping[str, Part]
 
@@ -35,6 +35,7 @@ TITLES: Final = {
     "tail jobs": "Fig. 23 with a heavy tail and bursts",
     "load": "How fast the jobs come",
     "pace": "How fast jobs come of which something can be predicted",
+    "gittins": "What gittins gains by ended jobs (past) and by prices of device types",
     "philly": "Arrivals, GPUs and run times of the Philly trace (grain 6 h)",
 }
 SEEDS_ONCE: Final = 5

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import _common
 import matplotlib
-from _claims import Part, by_cell, named, of
+from _hare_rows import Part, by_cell, named, of
 from hare_figures import PLACES
 
 matplotlib.use("svg")

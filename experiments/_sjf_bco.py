@@ -11,8 +11,8 @@ from typing import Any, Final
 import _common
 import _pictures
 import _sjf_bco_ours
-from _claims import Part, by_cell, of
 from _evidence_live import table
+from _hare_rows import Part, by_cell, of
 from sjf_bco_figures import BOTH, OURS, OURS_JCT, SEEDS
 
 HEAD: Final = """## SJF-BCO (MobiHoc'22), rings

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-from _claims import Part, by_cell
+from _hare_rows import Part, by_cell
 from _without_contention import BLIND
 from sjf_bco_figures import BOTH, ONLINE, OURS, OURS_JCT
 

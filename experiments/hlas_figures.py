@@ -7,7 +7,8 @@ compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of
 paper's IV-B asks for. *load*: how fast the jobs come, which the paper does not say. *25*: what
 decisions cost when all jobs arrive at once. *26*, *27*: GPUs and jobs again, where jobs show losses
 and resemble those of a history; *pace*: how fast such jobs come. *oracle*: hlas with every length
-known, on the same groups, which is what predictions can gain at best. *philly*: GPUs, with the
+known, on the same groups, which is what predictions can gain at best. *gittins*: what gittins gains
+by what it knows of ended jobs and by prices of types, each left out. *philly*: GPUs, with the
 arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
 sched-allox-unit matches 16 at a time, as more take it many minutes.
 
@@ -40,6 +41,9 @@ FORMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "hlas-l published": ("hlas-l", PUBLISHED),
     "oracle": (ORACLE, ()),
     "oracle published": (ORACLE, PUBLISHED),
+    "gittins without past": ("gittins", ("policy.past=false",)),
+    "gittins without prices": ("gittins", ("policy.prices=false",)),
+    "gittins without both": ("gittins", ("policy.past=false", "policy.prices=false")),
 }
 """Policies with options, by the name of their rows; all others are policies by their own names."""
 BLIND: Final = (
@@ -50,7 +54,11 @@ PREDICTING: Final = (
     "hlas-published", "hlas-p published", "hlas-l published", "oracle published",
     "hlas", "hlas-p", "hlas-l", "oracle", "las-2d", "fifo", "gittins",
 )  # fmt: skip
-PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING)))
+ABLATED: Final = (
+    "gittins", "gittins without past", "gittins without prices", "gittins without both", "hlas-p",
+    "hlas", "oracle",
+)  # fmt: skip
+PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING, *ABLATED)))
 HEAVY: Final = ("workload.tail=2", "workload.together=8")
 GPUS_KEY: Final = "cluster.hosts.devices"
 JOBS_KEY: Final = "workload.jobs"
@@ -88,6 +96,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PREDICTING),
     "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PREDICTING),
     "pace": Figure("load", "workload.load", (0.5, 2, 4), run="predicted", places=PREDICTING),
+    "gittins": Figure("jobs", JOBS_KEY, (100, 200, 300), run="predicted", places=ABLATED),
     "philly": Figure(
         "GPUs", GPUS_KEY, (256, 512, 1024), run="philly", places=PLACES, seeds=2,
         of_place={"sched-allox-unit": ("policy.window=16",)},

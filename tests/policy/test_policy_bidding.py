@@ -116,6 +116,14 @@ def test_weights_count_if_asked_for() -> None:
     assert ends_s(run, costs, weighted=True)[1] < 12
 
 
+def test_without_prices_the_first_job_takes_what_is_free() -> None:
+    """Job 0 gains little by the V and job 1 much: with prices job 1 has it from the first."""
+    run, costs = world(["V", "K"], [[1.0, 1.1], [1.0, 8.0]], rounds=20)
+    assert ends_s(run, costs) == [pytest.approx(21.9), 20]
+    assert ends_s(run, costs, prices=False)[1] > 20
+    assert devices_of(run, costs, 1, prices=False) == {0, 1}
+
+
 @pytest.mark.parametrize("patience", [0.9, float("nan"), -1])
 def test_patience_below_one_is_refused(patience: float) -> None:
     with pytest.raises(SpecError, match="patience is 1, or how many times"):

@@ -35,21 +35,21 @@ def past_of(jobs: Sequence[Job]) -> Past:
     return Past(jobs=tuple(jobs), costs=worlds.costs([[1.0]] * len(jobs), [[0.0]] * len(jobs)))
 
 
-def journal(run: Run, costs: CostTable, name: str, past: Past, **options: object) -> bytes:
+def journal(run: Run, costs: CostTable, name: str, past_: Past, **options: object) -> bytes:
     written = bytearray()
     core = Core(
         run=run, costs=costs, policy=place_policy(name, options), port=SimPort(run, costs),
-        sink=written.extend, world="sim", past=past, check=True,
+        sink=written.extend, world="sim", past=past_, check=True,
     )  # fmt: skip
     core.execute()
     return bytes(written)
 
 
-def ends_s(jobs: Sequence[Job], name: str, past: Past, **options: object) -> list[float]:
+def ends_s(jobs: Sequence[Job], name: str, past_: Past, **options: object) -> list[float]:
     """When each job ends on one GPU, a round a second."""
     run = worlds.run(worlds.cluster(["A"]), jobs)
     costs = worlds.costs([[1.0]] * len(jobs), [[0.0]] * len(jobs))
-    found = read_history(journal(run, costs, name, past, **options)).finish_ns_J / S
+    found = read_history(journal(run, costs, name, past_, **options)).finish_ns_J / S
     return [float(one) for one in found]
 
 
@@ -116,6 +116,7 @@ def test_gittins_knows_from_the_past_which_of_two_new_jobs_is_short() -> None:
     jobs = [named("7-long", 9), replace(named("8-short", 1), index=1)]
     assert ends_s(jobs, "gittins", NO_PAST) == [10, 3]
     assert ends_s(jobs, "gittins", past_of(LONG_AND_SHORT)) == [10, 1]
+    assert ends_s(jobs, "gittins", past_of(LONG_AND_SHORT), past=False) == [10, 3]
 
 
 def test_gittins_goes_on_learning_from_the_ends_of_its_own_run() -> None:

@@ -79,6 +79,10 @@ class Gittins:
     """Types at most so many times as slow as the one that is best for a job will do; at least 1."""
     weighted: bool = False
     """Whether work counts, and bids are, by the weight of a job."""
+    past: bool = True
+    """Whether ended jobs tell of others; else a job needs as much again as it has had."""
+    prices: bool = True
+    """Whether types have prices; else a job takes what is free."""
 
     name: ClassVar[str] = "gittins"
     source: ClassVar[str] = "Warren; Gittins (1979)"
@@ -94,7 +98,8 @@ class Gittins:
 
     def initial(self, view: View) -> Memory:
         """Of this run no job has ended; the past may tell of others."""
-        return Memory(market=new_market(view), known=records_of(view.past, kinds_by_code))
+        known = records_of(view.past, kinds_by_code) if self.past else Records(kinds_by_code)
+        return Memory(market=new_market(view), known=known)
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
@@ -115,12 +120,17 @@ class Gittins:
         pressing = self.pressing(view, memory.known, job)
         here = (_rank(view, memory.market.devices_T, job, pressing), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
-        kind = memory.market.type_of(job)
-        takes = "what others leave" if kind is None else view.cluster.types[kind].name
         return (
             f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
-            f"{ahead} jobs have less work left; it gains most by {takes}"
+            f"{ahead} jobs have less work left; {self._takes(view, memory, job)}"
         )
+
+    def _takes(self, view: View, memory: Memory, job: int) -> str:
+        if not self.prices:
+            return "it takes what is free"
+        kind = memory.market.type_of(job)
+        best = "what others leave" if kind is None else view.cluster.types[kind].name
+        return f"it gains most by {best}"
 
     def pressing(self, view: View, known: Records, job: int) -> float:
         """Rounds that the job is expected to need still, over its weight where weights count."""
@@ -156,6 +166,8 @@ class _Step:
 
     def learn(self) -> None:
         """Jobs that ended tell how many rounds their kind has."""
+        if not self.policy.past:
+            return
         known = self.memory.known.learned(self.view)
         if known is not self.memory.known:
             self.memory = replace(self.memory, known=known)
@@ -167,9 +179,9 @@ class _Step:
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 left = self.policy.pressing(view, self.memory.known, event.job)
                 line = put(line, (_rank(view, market.devices_T, event.job, left), event.job))
-                market = market.bid(view, event.job, left)
+                market = market.bid(view, event.job, left) if self.policy.prices else market
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
-        market = market.priced(view)
+        market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
             self.memory = replace(self.memory, line=line, market=market)
 
@@ -198,7 +210,7 @@ class _Step:
     def _free(self, job: int, idle: IntArray) -> IntArray:
         """Those of the idle devices that a job would rather have than wait."""
         view, market = self.view, self.memory.market
-        best = market.type_of(job)
+        best = market.type_of(job) if self.policy.prices else None
         if best is None:
             return idle
         type_N = view.type_D[idle]
