@@ -14,7 +14,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-RESULTS = HERE / "results"
+RESULTS = Path(os.environ.get("WARREN_RESULTS", HERE / "results"))
+"""``warren reproduce`` has a folder of its own."""
 DATA = Path(os.environ.get("WARREN_DATA", ROOT.parent / "shared" / "data"))
 
 _OWN = tempfile.TemporaryDirectory(prefix="warren-experiment-")
@@ -24,11 +25,11 @@ os.environ.setdefault("WARREN_HISTORY", f"{_OWN.name}/history.db")
 
 def save(name: str, seed: int, content: Mapping[str, Any]) -> None:
     """Write ``results/<name>.json`` with the machine, the commit and the seed beside it."""
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     value = {"experiment": name, "made_by": made_by(), "seed": seed, **content}
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(value, indent=1) + "\n")
-    print(f"wrote {path.relative_to(ROOT)}")
+    print(f"wrote {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
 
 
 def earlier(name: str) -> dict[str, Any]:

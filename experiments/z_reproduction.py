@@ -127,7 +127,12 @@ def _is_least(rows: list[Row]) -> bool:
 
 def _by(name: str, found: Mapping[str, Any], commits: str = "") -> str:
     by = found["made_by"]
-    each = " Each part can be made alone: `--part 14`." if commits else ""
+    each = ""
+    if commits:
+        each = (
+            " Each part can be made alone, `--part 14`; `warren reproduce hare-14` makes it into a "
+            "folder of its own and compares."
+        )
     return (
         f"`.venv/bin/python experiments/{name}.py`, commit "
         f"{commits or by['commit']}, {by['processor']}, {by['cores']} cores, "

@@ -13,7 +13,7 @@ import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
 COMMANDS = ("simulate", "run", "compare", "report", "check", "policies", "schema", "predict",
-            "trace", "profile", "testbed")  # fmt: skip
+            "reproduce", "trace", "profile", "testbed")  # fmt: skip
 PARTS = ("trace inspect", "trace convert", "profile measure", "profile list", "profile show",
          "profile forget", "profile export", "testbed up", "testbed exec", "testbed status",
          "testbed down")  # fmt: skip
@@ -61,7 +61,7 @@ def test_what_an_option_is_given_wrongly_is_told_with_an_example(warren: Warren,
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_that_are_not_there_are_named(warren: Warren, tmp_path: Path, command: str) -> None:
-    if command in ("policies", "schema", "trace", "testbed"):
+    if command in ("policies", "reproduce", "schema", "trace", "testbed"):
         return
     for path in (tmp_path / "none", tmp_path):
         found = warren(command, path)
@@ -103,6 +103,8 @@ def test_every_example_of_the_help_works(
                 continue  # starts processes; tests/cli/test_cli_live.py tries it
             if arguments[0] == "profile" and arguments[1] not in ("list", "export"):
                 continue  # tests/cli/test_cli_live_profile.py and test_cli_profile.py try these
+            if arguments[0] == "reproduce":
+                continue  # needs the checkout; tests/cli/test_cli_reproduce.py tries it
             if arguments[0] == "testbed":
                 continue  # needs rights; tests/cli/test_cli_testbed.py tries these
             if "--resume" in arguments:

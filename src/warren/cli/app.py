@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from warren import __version__
-from warren.cli import calibrate_app, predict_app
+from warren.cli import calibrate_app, predict_app, reproduce_app
 from warren.cli.options import Json, Set, examples
 from warren.cli.plot_app import plot_app
 from warren.cli.profile_app import profile_app
@@ -283,6 +283,7 @@ def schema(
 
 app.command(epilog=calibrate_app.EXAMPLES)(calibrate_app.calibrate)
 app.command(epilog=predict_app.EXAMPLES)(predict_app.predict)
+app.command(epilog=reproduce_app.EXAMPLES)(reproduce_app.reproduce)
 app.add_typer(plot_app)
 app.add_typer(trace_app)
 app.add_typer(profile_app)
