@@ -20,6 +20,7 @@ from warren.solve.branch import new_branch, search
 from warren.solve.dispatch import dispatch
 from warren.solve.guided import guided
 from warren.solve.insertion import insertion
+from warren.solve.task_search import walked
 
 
 def answers(seed: int) -> Iterator[Any]:
@@ -38,6 +39,15 @@ def answers(seed: int) -> Iterator[Any]:
         instance, rule = random_instance(seed, stretch)
         yield insertion(instance, np.argsort(rule.priority_J), 1e-8 * instance.comp_ns_JT)
         yield guided(instance, rule)
+        if stretch == 1:
+            rows = insertion(instance, np.argsort(rule.priority_J), 1e-8 * instance.comp_ns_JT)[0]
+            yield walked(
+                instance,
+                rows[:, np.argsort(rows[1], kind="stable")],
+                False,
+                seed,
+                np.random.default_rng(seed),
+            )
         branch = new_branch(instance, np.inf, makespan=False)
         if branch is not None:
             search(branch, 500)

@@ -1,7 +1,7 @@
 """How ``hare`` looks for a schedule: several schedulers, one that counts.
 
-Each schedule is run with the profile's times before it is compared, so the best is never worse for
-more budget: a longer search begins with all of a shorter one.
+Each is run with the profile's times before it is compared, so the best is never worse for more
+budget: a longer search begins with all of a shorter one.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ LISTED_STRETCHES: Final = 2_000
 """The same for rows of stretches, which are better dispatched by what is left to do."""
 MOVED_ROWS: Final = 20_000
 """Up to this many rows, single moves are judged by whole schedules, too."""
+WALKED_ROWS: Final = 500
+"""And up to this many, single tasks are moved."""
 FLOWS_A_SCHEDULE: Final = 20
 """Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
 row."""
@@ -223,6 +225,8 @@ class Planner:
                 yield self._search.spent - spent
             if self._search.rule is not rule:
                 yield self._follow(self._search.rule)
+            if self._rows <= WALKED_ROWS:
+                yield self._walk(turn)
             moved = 0
             while self._rows <= MOVED_ROWS and moved < piece:
                 cost = self._move()
@@ -255,6 +259,14 @@ class Planner:
         moved_J = np.empty(jobs)
         moved_J[np.insert(np.delete(ranked, moved), place, ranked[moved])] = np.sort(priority_J)
         return self.try_list(moved_J, step_J)
+
+    def _walk(self, turn: int) -> int:
+        """Single tasks moved; what it cost."""
+        from warren.solve.task_search import walked
+
+        rows, looked = walked(self._instance, self._best, self._makespan, turn, self._random)
+        self._consider(rows)
+        return max(MIN_COST, looked // 10)
 
     def _branch(self) -> Branch | None:
         if self._stretched or self.view.cluster.network.model == "lane":
