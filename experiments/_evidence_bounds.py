@@ -26,6 +26,9 @@ def tiny(result: Mapping[str, Any]) -> str:
         "5 % above the optimum, which an exhaustive search finds. Weighted JCT over the "
         "optimum's:\n\n"
         + table(head, rows)
+        + "\n\n*hare without search* leaves out the exhaustive search, which larger instances "
+        "cannot have.\n\n"
+        + _medium(result["medium"])
         + f"\n\nThe bound on the weighted JCT is {weighted['mean']:.3f} of the optimum on average, "
         f"{weighted['least']:.3f} at least and never above it; on the makespan "
         f"{makespan['mean']:.3f} and {makespan['least']:.3f}.\n\n"
@@ -38,6 +41,22 @@ def tiny(result: Mapping[str, Any]) -> str:
         f"(relaxation solved over all assignments in {theorem['as printed']['exhaustive']} and "
         f"{theorem['every subset']['exhaustive']} of them).\n\nOf what should hold, this does "
         f"not: {fails}."
+    )
+
+
+def _medium(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Instances too large to be solved, against the bound and the best that is known."""
+    rows = [
+        [name, f"{one['mean_of_bound']:.3f}", f"{one['worst_of_bound']:.3f}",
+         f"{one['mean_of_best']:.3f}", f"{one['worst_of_best']:.3f}"]
+        for name, one in found.items()
+        if name != "instances"
+    ]  # fmt: skip
+    head = ["policy", "over the bound, mean", "worst", "over the best known, mean", "worst"]
+    return (
+        f"{found['instances']['count']} instances of 2 to 6 GPUs, 3 to 8 jobs and 25 to 60 tasks. "
+        "Their optimum is not known: it lies between the bound and the best that is known, which "
+        "`hare` finds with thirty times its budget.\n\n" + table(head, rows)
     )
 
 

@@ -18,11 +18,14 @@ import numpy.typing as npt
 
 from warren.core.history import read_history
 from warren.core.loop import Core
+from warren.core.state import State
 from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler
 from warren.model.units import NS_PER_S
+from warren.policy.place.hare import OBJECTIVES
+from warren.policy.place.hare_planner import Planner
 from warren.policy.place.registry import place_policy
 from warren.sim.port import SimPort
 from warren.solve.dispatch import Problem, dispatch
@@ -30,6 +33,8 @@ from warren.solve.exact import Tiny, least_weighted_jct
 
 HARD: Final = 1.05
 MAX_TASKS: Final = 8
+FEW, MANY = 25, 60
+"""Tasks of a medium instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +53,45 @@ class Case:
         return float((both.max(axis=1) / both.min(axis=1)).max())
 
 
+def planned_s(case: Case, *, budget: int = 1_000_000, exhaustive: bool = True) -> float:
+    """What ``hare`` plans, in seconds; without exhaustive search it lists and moves tasks alone."""
+    view = State(case.run, case.costs).view()
+    planner = (Planner if exhaustive else _Listing)(view, OBJECTIVES[0])
+    planner.start()
+    planner.improve(budget)
+    return weighted_s(case, planner.finish_ns_J)
+
+
+class _Listing(Planner):
+    """``hare`` on an instance that is too large to be searched for the optimum."""
+
+    def _branch(self) -> None:
+        return None
+
+
+def draw_medium(seed: int) -> Case:
+    """As ``draw``, but 2 to 6 GPUs, 3 to 8 jobs and 25 to 60 tasks."""
+    rng = random.Random(f"medium {seed}")
+    types = [rng.choice("ABC") for _ in range(rng.randint(2, 6))]
+    shapes = [(MAX_TASKS, 1)]
+    while not FEW <= sum(scale * rounds for scale, rounds in shapes) <= MANY:
+        shapes = [(rng.randint(1, 4), rng.randint(1, 6)) for _ in range(rng.randint(3, 8))]
+    return _drawn(rng, types, shapes)
+
+
 def draw(seed: int) -> Case:
     """The instance of this seed. Times are whole seconds; T^c >= T^s > 0, as section 5.1 has it."""
     rng = random.Random(seed)
     types = [rng.choice("ABC") for _ in range(rng.randint(1, 3))]
-    names = sorted(set(types))
     shapes = [(MAX_TASKS, 2)]
     while sum(scale * rounds for scale, rounds in shapes) > MAX_TASKS:
         shapes = [(rng.randint(1, 3), rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]
+    return _drawn(rng, types, shapes)
+
+
+def _drawn(rng: random.Random, types: list[str], shapes: list[tuple[int, int]]) -> Case:
+    """Jobs of these scales and rounds: weights, arrivals, and times on the types there are."""
+    names = sorted(set(types))
     jobs = tuple(
         Job(
             index=index, name=f"j{index}", scale=scale, rounds=rounds,

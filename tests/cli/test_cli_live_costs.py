@@ -140,3 +140,17 @@ def test_the_plain_engine_measures_nothing(warren: Warren, tmp_path: Path) -> No
         assert database.profiles() == []
     assert warren("report", out, "--check").code == 0
     assert json.loads((out / "summary.json").read_text())["scheduler"]["place"] == "plain"
+
+
+def test_check_shows_the_way_to_where_an_import_fails(warren: Warren, tmp_path: Path) -> None:
+    path = write_run(tmp_path / "in", jobs=BESIDE)
+    (tmp_path / "in" / "mine.py").write_text("import helper\n" + APP + BAD_LOSS)
+    (tmp_path / "in" / "helper.py").write_text("import no_such_library\n")
+    found = warren("check", path, "--job", "bad")
+    assert found.code == 1
+    assert [line.strip() for line in found.out.splitlines()[2:]] == [
+        "import helper",
+        f'File "{tmp_path / "in" / "helper.py"}", line 1, in <module>',
+        "import no_such_library",
+        "ModuleNotFoundError: No module named 'no_such_library'",
+    ]

@@ -27,7 +27,12 @@ def one_line(error: BaseException) -> str:
 
 
 def way_there(error: BaseException) -> str:
-    """Give the traceback from the app's own code on, as text; without any, nothing."""
+    """Give the traceback from the app's own code on, as text; without any, nothing.
+
+    Of an app that could not be imported, the way to what its import raised.
+    """
+    if isinstance(error, SpecError) and error.__cause__ is not None:
+        return way_there(error.__cause__)
     frames = traceback.extract_tb(error.__traceback__)
     first = next((at for at, frame in enumerate(frames) if is_users(frame.filename)), None)
     if first is None:
