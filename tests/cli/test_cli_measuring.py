@@ -99,7 +99,7 @@ def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
     run: Run, asked: Asked
 ) -> None:
     run = with_apps(run, run.workload.jobs)
-    kind = measuring._kinds(run, run.workload.jobs)[2]
+    kind = measuring._kinds(run, run.workload.jobs, None)[2]
     row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
     with Database(default_file()) as database, database.transaction():
         database.put([row])
@@ -128,7 +128,7 @@ def test_what_a_run_adds_while_others_measure_is_not_lost(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = with_apps(run, run.workload.jobs)
-    kind = measuring._kinds(run, run.workload.jobs)[2]
+    kind = measuring._kinds(run, run.workload.jobs, None)[2]
     row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
 
     def meanwhile() -> None:
@@ -178,7 +178,7 @@ def test_a_better_measurement_that_came_meanwhile_is_kept(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = with_apps(run, run.workload.jobs)
-    kind = measuring._kinds(run, run.workload.jobs)[2]
+    kind = measuring._kinds(run, run.workload.jobs, None)[2]
     better = with_measured(blank(kind, PROCESSOR, 1.0), replace(COST, comp_s=0.75), 20, 2.0)
 
     def meanwhile() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from warren.cli.apps import with_apps
 from warren.cli.commands.inputs import say, say_once
 from warren.cli.database import Database, check_writable, default_file, known_profiles
+from warren.cli.numerics_known import known_numerics
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
@@ -71,7 +72,7 @@ def profiles_of(
         something and cannot be written. Then nothing was measured.
     """
     run = with_apps(run, jobs)
-    kinds = _kinds(run, jobs)
+    kinds = _kinds(run, jobs, path)
     rows = [] if path is None else known_profiles(path)
     there = _known(rows, tasks if asked else 0)
     if old := [job for job in jobs if kinds[job.index].key in there]:
@@ -161,11 +162,10 @@ def failed_while_measured(run: Run, job: Job, reason: str, alike: int = 0) -> Pr
     return Problem(file=job.source or run.name, field=f"job {job.name}{others}", message=message)
 
 
-def _kinds(run: Run, jobs: Sequence[Job]) -> dict[int, TaskKind]:
+def _kinds(run: Run, jobs: Sequence[Job], path: Path | None) -> dict[int, TaskKind]:
     from warren.live.calibrate import processor
-    from warren.live.training.numerics import numerics_class
 
-    numerics, machine = numerics_class(threads=1), processor()  # as in the processes that train
+    numerics, machine = known_numerics(path), processor()  # as in the processes that train
     assert run.sources is not None
     texts = {file: source.sha256 for file, source in run.sources.items()}
     return {job.index: task_kind(job, texts[job.app_file], numerics, machine) for job in jobs}

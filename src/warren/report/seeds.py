@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import stdtrit
 
 Row = Mapping[str, Any]
 SURE: Final = 0.95
@@ -76,6 +75,8 @@ def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, A
 
 def half_interval(values: Sequence[float]) -> float:
     """Half the interval in which the mean lies, of two values or more."""
+    from scipy.special import stdtrit  # which a live run, whose report this is part of, spares
+
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     return float(stdtrit(len(values) - 1, (1 + SURE) / 2)) * spread
 
