@@ -7,6 +7,7 @@ KERNELS := $(VENV)/.compiled
 PLANNED := $(VENV)/.planned
 LOADED  := $(VENV)/.loaded
 QUICK   := examples/quickstart/run.yaml
+FEW     := workload=[{name: a, model: resnet50, rounds: 20}, {name: b, model: vgg19, rounds: 20}]
 KEEP    := env -u PYTHONDONTWRITEBYTECODE
 PYTEST_ARGS ?=
 
@@ -55,6 +56,7 @@ $(KERNELS): $(STAMP) $(shell find src -name '*.py')
 	@$(KEEP) $(BIN)/python -m compileall -q src
 	@$(KEEP) $(BIN)/warren --help >/dev/null
 	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare >/dev/null 2>&1 || true
+	@$(KEEP) $(BIN)/warren simulate $(QUICK) --place hare --set '$(FEW)' >/dev/null 2>&1 || true
 	@touch $@
 
 # Beside the checks, what only tests need: two workers that start to test would each make it. What
