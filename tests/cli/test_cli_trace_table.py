@@ -75,7 +75,7 @@ def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_told(
     (line,) = [line for line in out.splitlines() if "trace convert" in line]
     words = shlex.split(line)
     assert words[words.index("--columns") + 1] == "name=job,submitted=submitted,run=Elapsed (ms)"
-    assert words[words.index("--separator") + 1] == ";"
+    assert words[words.index("--separator") + 1] == "semicolon"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,10 @@ def test_columns_that_are_not_used_and_gpus_that_are_not_found_are_told(
         (("--columns", "sub=a"), "--columns: unknown field 'sub'; allowed: name, submitted"),
         (("--columns", "submitted=a"), "--columns: columns needs run"),
         (("--columns", "submitted=a,run=b", "--units", "run=date"), "--units: units: run: 'date'"),
-        (("--columns", "submitted=a,run=b", "--separator", "x"), "--separator: 'x'; allowed"),
+        (
+            ("--columns", "submitted=a,run=b", "--separator", "x"),
+            "--separator: 'x'; allowed: comma, semicolon, tab, bar",
+        ),
         (("--columns", "submitted=a,run=b"), "t.csv:1: columns missing: a, b"),
         (("--units", "run=h"), "--units: needs --columns"),
         (("--format", "philly", "--columns", "submitted=a,run=b"), "--columns: needs --format tab"),

@@ -38,7 +38,7 @@ def request(text: str, columns: Mapping[str, str], **more: Any) -> TraceRequest:
 
 def test_rows_are_read_by_named_columns_and_units() -> None:
     units = {"submitted": "date", "run": "clock"}
-    found = read_rows("table", request(SACCT, SACCT_COLUMNS, units=units, separator="|"))
+    found = read_rows("table", request(SACCT, SACCT_COLUMNS, units=units, delimiter="|"))
     first, second = found.rows
     assert (first.name, first.gpus, first.run_ns, first.user) == ("job-71", 4, 86_520 * NS, "ann")
     assert second.submitted_ns - first.submitted_ns == 60 * NS
@@ -53,10 +53,10 @@ def test_rows_are_read_by_named_columns_and_units() -> None:
 def test_a_run_time_may_be_from_start_to_end() -> None:
     columns = {"submitted": "Submit", "started": "Start", "ended": "End"}
     units = dict.fromkeys(columns, "date")
-    found = read_rows("table", request(SACCT, columns, units=units, separator="|"))
+    found = read_rows("table", request(SACCT, columns, units=units, delimiter="|"))
     assert [row.run_ns for row in found.rows] == [86_520 * NS, 90 * NS]
     swapped = {**columns, "started": "End", "ended": "Start"}
-    found = read_rows("table", request(SACCT, swapped, units=units, separator="|"))
+    found = read_rows("table", request(SACCT, swapped, units=units, delimiter="|"))
     assert "ends before it starts" in found.unused.rows
 
 
@@ -123,7 +123,7 @@ def test_a_proposal_tells_columns_units_and_separator() -> None:
     found = propose("f", SACCT.encode())
     assert found is not None
     assert found.problem == ""
-    assert found.separator == "|"
+    assert found.separator == "bar"
     assert found.columns == SACCT_COLUMNS
     assert found.units == {"submitted": "date", "run": "clock"}
 

@@ -63,7 +63,10 @@ Units = Annotated[
     ),
 ]
 Separator = Annotated[
-    str, typer.Option("--separator", metavar="CHAR", help="What stands between its cells.")
+    str,
+    typer.Option(
+        "--separator", metavar="NAME", help="Between its cells: comma, semicolon, tab or bar."
+    ),
 ]
 LeaveOut = Annotated[
     list[str] | None,
@@ -96,7 +99,7 @@ def inspect(
     leave_out: LeaveOut = None,
     columns: Columns = None,
     units: Units = None,
-    separator: Separator = ",",
+    separator: Separator = "comma",
     json_: Json = False,
 ) -> None:
     """Say what a trace of jobs is like.
@@ -150,7 +153,7 @@ def convert(
     leave_out: LeaveOut = None,
     columns: Columns = None,
     units: Units = None,
-    separator: Separator = ",",
+    separator: Separator = "comma",
     json_: Json = False,
 ) -> None:
     """Turn a trace into a jobs file.

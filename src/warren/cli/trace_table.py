@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
 from warren.workload.text import shown
-from warren.workload.traces.any_table import FIELDS, SEPARATORS, mapping_problem
+from warren.workload.traces.any_table import FIELDS, SEPARATORS, USUAL, mapping_problem
 from warren.workload.traces.proposal import Proposal
 
 _SHOWN: Final = 12
@@ -27,17 +27,17 @@ def given_table(columns: str, units: str | None, separator: str) -> dict[str, An
     if unknown := [field for field in named if field not in FIELDS]:
         allowed = f"allowed: {', '.join(FIELDS)}"
         raise _wrong("--columns", f"unknown field {shown(unknown[0])}; {allowed}")
-    separator = "\t" if separator in ("\\t", "tab") else separator
     if separator not in SEPARATORS:
-        raise _wrong("--separator", f"{shown(separator)}; allowed: , ; | and tab")
+        raise _wrong("--separator", f"{shown(separator)}; allowed: {', '.join(SEPARATORS)}")
     if problem := mapping_problem(named, told):
         raise _wrong("--units" if problem.startswith("units") else "--columns", problem)
-    return {"columns": named, "units": told, "separator": separator}
+    return {"columns": named, "units": told, "delimiter": SEPARATORS[separator]}
 
 
 def of_proposal(table: Proposal) -> dict[str, Any]:
     """The same of a proposal."""
-    return {"columns": table.columns, "units": table.units, "separator": table.separator}
+    delimiter = SEPARATORS[table.separator]
+    return {"columns": table.columns, "units": table.units, "delimiter": delimiter}
 
 
 def unknown_table(file: str, table: Proposal) -> SpecError:
@@ -56,7 +56,7 @@ def table_spec(file: str, table: Proposal) -> dict[str, Any]:
     spec: dict[str, Any] = {"format": "table", "path": file, "columns": dict(table.columns)}
     if table.units:
         spec["units"] = dict(table.units)
-    if table.separator != ",":
+    if table.separator != USUAL:
         spec["separator"] = table.separator
     return spec
 
@@ -93,10 +93,8 @@ def _options(table: Proposal) -> str:
     words = [f"--columns {shlex.quote(_joined(table.columns))}"]
     if table.units:
         words.append(f"--units {_joined(table.units)}")
-    if table.separator != ",":
-        words.append(
-            "--separator tab" if table.separator == "\t" else f"--separator '{table.separator}'"
-        )
+    if table.separator != USUAL:
+        words.append(f"--separator {table.separator}")
     return " ".join(words)
 
 

@@ -68,7 +68,7 @@ class TraceSpec(Spec):
         Field(default_factory=dict, description="Table: units of times; s where not named.")
     )
     separator: Annotated[str, *choice(*SEPARATORS)] = Field(
-        ",", description="Table: what stands between cells."
+        "comma", description="Table: what stands between cells."
     )
 
     @model_validator(mode="after")

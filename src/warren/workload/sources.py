@@ -20,6 +20,7 @@ from warren.workload.schema_workload import (
     TraceSpec,
     WorkloadSpec,
 )
+from warren.workload.traces.any_table import SEPARATORS
 from warren.workload.traces.reading import read_trace
 from warren.workload.traces.registry import detected
 from warren.workload.traces.request import Trace, TraceRequest
@@ -81,7 +82,7 @@ class Sources:
             models=self._models(spec.models),
             columns=spec.columns,
             units=spec.units,
-            separator=spec.separator,
+            delimiter=SEPARATORS[spec.separator],
         )
         name = detected(file, content) if spec.format == "auto" else spec.format
         return read_trace(name, request)

@@ -11,6 +11,7 @@ from warren.cli.files import read, refused, write_atomic
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.workload.text import fetch
+from warren.workload.traces.any_table import USUAL
 from warren.workload.traces.clusters import is_cluster
 from warren.workload.traces.format import head_of
 from warren.workload.traces.proposal import Proposal, propose
@@ -155,7 +156,7 @@ def _form(
         if asked.format not in ("auto", "table"):
             raise SpecError(Problem(file="--columns", message="needs --format table"))
         return "table", given_table(asked.columns, asked.units, asked.separator), None
-    if asked.units is not None or asked.separator != ",":
+    if asked.units is not None or asked.separator != USUAL:
         option = "--separator" if asked.units is None else "--units"
         raise SpecError(Problem(file=option, message="needs --columns"))
     if asked.format not in ("auto", "table"):

@@ -35,7 +35,8 @@ DATE: Final = "date"
 """An instant as ``2020-04-01 12:30:00``, with or without a T, parts of a second and a time zone."""
 CLOCK: Final = "clock"
 """A run time as ``12:30:00``, ``3-12:30:00`` or ``30:00``."""
-SEPARATORS: Final = (",", ";", "\t", "|")
+SEPARATORS: Final[Mapping[str, str]] = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
+USUAL: Final = "comma"
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
 _CLOCK: Final = re.compile(r"(?:(?:(\d{1,5})-)?(\d{1,5}):)?(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
 

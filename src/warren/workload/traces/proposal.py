@@ -54,7 +54,10 @@ _LONG_AGO: Final = (("us", 1e14), ("ms", 1e11))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """``columns`` by field and ``units`` of times; ``header``: all columns that the table has."""
+    """``columns`` by field, ``units`` of times, ``separator`` by name.
+
+    ``header``: all columns that the table has.
+    """
 
     columns: Mapping[str, str]
     units: Mapping[str, str]
@@ -79,8 +82,8 @@ def propose(file: str, content: bytes) -> Proposal | None:
     lines = text.splitlines()[: _LOOKED_AT_ROWS + 1]
     if len(lines) < 2:
         return None
-    separator = max(SEPARATORS, key=lines[0].count)
-    rows = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
+    separator = max(SEPARATORS, key=lambda name: lines[0].count(SEPARATORS[name]))
+    rows = csv.reader(io.StringIO("\n".join(lines)), delimiter=SEPARATORS[separator])
     try:
         header, *cells = [[cell.strip() for cell in row] for row in rows if row]
     except csv.Error:

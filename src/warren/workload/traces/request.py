@@ -19,7 +19,7 @@ class TraceRequest:
     ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
     missing. ``throughputs_field`` names the option in messages. ``models``: costs of the models
     that jobs of which only a run time is known are said to train; empty: no model. ``columns``,
-    ``units`` and ``separator`` are those of ``any_table``.
+    ``units`` and ``delimiter`` are those of ``any_table``.
     """
 
     file: str
@@ -38,7 +38,7 @@ class TraceRequest:
     models: tuple[ProfileRow, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
-    separator: str = ","
+    delimiter: str = ","
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,7 @@ def cells_of(
         If the text is no CSV, or a column of ``needs`` is missing.
     """
     text = io.StringIO(text_of(request), newline="")
-    reader = csv.reader(text, delimiter=request.separator)
+    reader = csv.reader(text, delimiter=request.delimiter)
     try:
         first = [name.strip() for name in next(reader, [])]
         names = first
