@@ -164,7 +164,7 @@ def _means(runs: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def saved(part: dict[str, Any]) -> dict[str, Any]:
-    """A part with each policy's mean JCT over that of hlas-published in its cell, if it is there."""
+    """A part with each mean JCT over that of hlas-published in its cell, if it is there."""
     rows: list[Row] = part["rows"]
     paper = {row["cell"]: row["mean_jct_s"] for row in rows if row["place"] == "hlas-published"}
     over = [
