@@ -104,3 +104,16 @@ def test_every_job_ends_whatever_is_lost_and_however_groups_are_served() -> None
             for dispatch in ("completion", "available"):
                 found = played(run, costs, "hlas", {"groups": groups, "dispatch": dispatch})
                 assert (found.finish_ns_J > 0).all()
+
+
+def test_of_groups_that_are_as_fast_the_one_with_most_idle_devices_goes_first() -> None:
+    """Two groups of an A and a B: who comes while the first group is half busy takes the other."""
+    jobs = [worlds.job(0, rounds=9), worlds.job(1, rounds=1, scale=2, arrival_ns=S)]
+    run = worlds.run(worlds.cluster(["A", "B", "A", "B"]), jobs)
+    costs = worlds.costs([[4.0, 4.0], [4.0, 4.0]], [[0.0, 0.0]] * 2)
+    ran = played(run, costs, "hlas-published", {"groups": 2}).timeline
+    first, *_ = ran.device_R[ran.job_R == 0].tolist()
+    taken = set(ran.device_R[ran.job_R == 1].tolist())
+    assert first not in taken
+    assert len(taken) == 2, "its group was idle: one device a task"
+    assert jct_s(played(run, costs, "hlas-published", {"groups": 2}))[1] == 4.0

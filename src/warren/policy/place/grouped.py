@@ -80,10 +80,12 @@ class Part(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
     """``devices``: of each group, ascending; the fastest group first, as who is served first takes
-    it; ``parts`` the same for kernels. ``count_T``: devices of each type; ``known`` is scratch."""
+    it; ``parts`` the same for kernels. ``rank_G``: groups that are as fast have the same.
+    ``count_T``: devices of each type; ``known`` is scratch."""
 
     devices: tuple[tuple[int, ...], ...]
     group_D: IntArray
+    rank_G: IntArray
     count_T: tuple[int, ...]
     parts: tuple[Part, ...]
     known: Known = field(default_factory=Known)
@@ -114,6 +116,7 @@ def make_groups(view: View, count: int) -> Groups:
     return Groups(
         devices=tuple(tuple(devices[group].tolist()) for group in order),
         group_D=np.argsort(order)[found.group_D],
+        rank_G=np.unique([-speed_of[held_GT[group]] for group in order], return_inverse=True)[1],
         count_T=count_T,
         parts=tuple(_part(view, devices[group]) for group in order),
     )

@@ -11,7 +11,9 @@ Differs
     Algorithm 1 loops over GPUs and Algorithm 3 lacks a break; as in the text, a group is what is
     scheduled: when one of its devices is idle, the group goes on with a round that is partly
     placed, else with the first job of the first queue. Of several such groups the fastest is
-    served first; the paper does not say which. A queue is first in, first out by arrival, so that a
+    served first, of those that are as fast the one with most idle devices; the paper says "when a
+    group is idle" and not which. The rest of a round stays in its group, where the paper has it go
+    to idle groups. A queue is first in, first out by arrival, so that a
     job which stays in its queue keeps its place.
     Which device of its group a task takes is not in the algorithms. In Figs. 9 and 10 it is the one
     that is available first, which is ``dispatch: available``, and ``hlas-published``. Ours, and the

@@ -45,7 +45,8 @@ class RoundStep(Step):
     group_of: dict[int, int]
 
     def serve(self) -> None:
-        """Every group with an idle device takes what it can, the fastest group first."""
+        """Every group with an idle device takes what it can: the fastest first, of groups that are
+        as fast the one with most idle devices."""
         self.group_of = {one.job: self.group_of[one.job] for one in self.partly}
         if not (self.line or self.partly):
             return
@@ -53,7 +54,8 @@ class RoundStep(Step):
         idle_G = np.bincount(self.groups.group_D, weights=idle_D)
         begun = set(self.group_of.values())
         self.free_ns_D = self.free_ns_D.copy()
-        for group in idle_G.nonzero()[0].tolist():
+        order_G = np.lexsort((-idle_G, self.groups.rank_G))
+        for group in order_G[idle_G[order_G] > 0].tolist():
             if self.line or group in begun:
                 self._fill(group, idle_D)
 
