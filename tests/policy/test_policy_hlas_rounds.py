@@ -116,4 +116,4 @@ def test_of_groups_that_are_as_fast_the_one_with_most_idle_devices_goes_first() 
     taken = set(ran.device_R[ran.job_R == 1].tolist())
     assert first not in taken
     assert len(taken) == 2, "its group was idle: one device a task"
-    assert jct_s(played(run, costs, "hlas-published", {"groups": 2}))[1] == 4.0
+    assert jct_s(played(run, costs, "hlas-published", {"groups": 2}))[1] == 5.0
