@@ -19,37 +19,36 @@ Parts: TypeAlias = Mapping[str, Part]
 HEAD: Final = """## HLAS (TCC'24), online
 
 Nobody knows when jobs come or how long they run (decision 0018). Run files in `experiments/hlas/`
-with what a figure varies; means of the mean JCT over the seeds, without an interval: a cell in which
-two policies differ by 2 % or less is called open here, and seeds may disagree elsewhere too. The
-paper states neither its rounds, tasks a round, thresholds and number of queues, nor the pace of its
-arrivals. Ours are those of [docs/files.md](files.md#generated-workloads): 1 to 8 tasks a round, a
-tenth of the rounds drawn, 16 queues from 1 s by factors of 4, Poisson arrivals at load 1, which is
-as much computation as the whole cluster does while jobs arrive: with more GPUs they come faster.
+with what a figure varies; means of the mean JCT over the seeds, without an interval: a cell in
+which two policies differ by 2 % or less is called open here, and seeds may disagree elsewhere too.
+The paper states neither its rounds, tasks a round, thresholds and number of queues, nor the pace of
+its arrivals. Ours are those of [docs/files.md](files.md#generated-workloads): 1 to 8 tasks a round,
+a tenth of the rounds drawn, 16 queues from 1 s by factors of 4, Poisson arrivals at load 1, which
+is as much computation as the whole cluster does while jobs arrive: with more GPUs they come faster.
 
-`hlas-published` is our reading of the paper: a group for four GPUs, which the paper says of its Fig.
-25, and tasks to the GPU of the group that is available first, as in its Figs. 9 and 10. A group takes
-from the line when one of its GPUs is idle, and the rest of a round stays in its group; of groups that
-are alike the first is served first. The paper says "when a GPU group is idle", and that the rest of a
-job's tasks goes to idle groups. So the first groups are full while the last may idle, which makes
-this reading weaker than one that fills groups evenly; how much is not shown here. Its mean JCT hardly
-changes with the GPUs: each group of four has one GPU of each type, and more groups make no round
-faster. `hlas` is ours: all GPUs in one group, tasks to the GPU on which they complete first. `hlas
-per-gpu` is what an earlier version took for the paper's: one task a GPU, and a group waits until all
-its GPUs are idle; it is better than `hlas-published` with a heavy tail.
+`hlas-published` is our reading of the paper: a group for four GPUs, which the paper says of its
+Fig. 25, and tasks to the GPU of the group that is available first, as in its Figs. 9 and 10. A
+group takes from the line when one of its GPUs is idle, of groups that are alike the one with most
+idle GPUs, and the rest of a round stays in its group. The paper says "when a GPU group is idle",
+not which one, and that the rest of a job's tasks goes to idle groups. Each group of four has one
+GPU of each type, so more groups make no round faster. `hlas` is ours: all GPUs in one group, tasks
+to the GPU on which they complete first. `hlas per-gpu` is what an earlier version took for the
+paper's: one task a GPU, and a group waits until all its GPUs are idle; it is better than
+`hlas-published` with a heavy tail.
 
 `las-2d` is a gang on GPUs of any type that keeps them to the barrier; the first in line lets nobody
-pass. An earlier version of it, whose fast GPUs served others before the barrier, was better than HLAS
-as it then was; both were changed after that had been seen (decision 0030). `fifo` takes GPUs of any
-type in order of arrival, and is weaker than a FIFO that takes the fastest. `sched-homo-unit` and
-`sched-allox-unit` are Hare's baselines for jobs of unknown length; the first ranks by weight, which
-the mean JCT does not count. `hlas-p` and `hlas-l` predict lengths from history and from loss curves;
-`oracle` is told every length and takes the shortest remaining time first, on the same groups: about
-what a better order can gain. `gittins` is Warren's own (decision 0021).
+pass. An earlier version of it, whose fast GPUs served others before the barrier, was better than
+HLAS as it then was; both were changed after that had been seen (decision 0030). `fifo` takes GPUs
+of any type in order of arrival, and is weaker than a FIFO that takes the fastest. `sched-homo-unit`
+and `sched-allox-unit` are Hare's baselines for jobs of unknown length; the first ranks by weight,
+which the mean JCT does not count. `hlas-p` and `hlas-l` predict lengths from history and from loss
+curves; `oracle` is told every length and takes the shortest remaining time first, on the same
+groups: about what a better order can gain. `gittins` is Warren's own (decision 0021).
 
-Rounds are drawn evenly within a domain, which has no heavy tail; the paper's trace has one (IV-B). The
-parts with a tail are ours: a job's rounds times a lognormal factor (`tail: 2`), and jobs that come
-eight at a time in the mean (`together: 8`). A few giants then set the pace, GPUs are mostly idle, and
-there is little to order.
+Rounds are drawn evenly within a domain, which has no heavy tail; the paper's trace has one (IV-B).
+The parts with a tail are ours: a job's rounds times a lognormal factor (`tail: 2`), and jobs that
+come eight at a time in the mean (`together: 8`). A few giants then set the pace, GPUs are mostly
+idle, and there is little to order.
 """
 TITLES: Final = {
     "tail": "Fig. 22 with a heavy tail and bursts",
@@ -130,12 +129,10 @@ def _against(of: str, tailed: str, claims: Mapping[str, float]) -> Callable[[Par
                 continue
             found = {other: _better(parts[name], PAPER, other) for other in OTHERS}
             told = [f"{other} {_told(one)}" for other, one in found.items()]
-            text.append(
-                f"{what}: {', '.join(told)}; ours: {_told(_better(parts[name], 'hlas', 'las-2d'))} of las-2d"
-            )
-            verdicts.append(
-                f"{what}: {', '.join(_cells_better(other, one) for other, one in found.items())}"
-            )
+            ours = _told(_better(parts[name], "hlas", "las-2d"))
+            text.append(f"{what}: {', '.join(told)}; ours: las-2d {ours}")
+            cells = [_cells_better(other, one) for other, one in found.items()]
+            verdicts.append(f"{what}: {', '.join(cells)}")
         for other, claim in claims.items():
             here = mean(_better(parts[of], PAPER, other))
             verdicts.append(f"{claim}x of {other}: {here:.2f}x")
