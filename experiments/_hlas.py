@@ -33,8 +33,7 @@ idle GPUs, and the rest of a round stays in its group. The paper says "when a GP
 not which one, and that the rest of a job's tasks goes to idle groups. Each group of four has one
 GPU of each type, so more groups make no round faster. `hlas` is ours: all GPUs in one group, tasks
 to the GPU on which they complete first. `hlas per-gpu` is what an earlier version took for the
-paper's: one task a GPU, and a group waits until all its GPUs are idle; it is better than
-`hlas-published` with a heavy tail.
+paper's: one task a GPU, and a group waits until all its GPUs are idle.
 
 `las-2d` is a gang on GPUs of any type that keeps them to the barrier; the first in line lets nobody
 pass. An earlier version of it, whose fast GPUs served others before the barrier, was better than
