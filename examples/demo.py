@@ -57,7 +57,7 @@ def show_bits() -> None:
     for name, job in first.jobs.items():
         hashes = [job.row["params_sha256"], second.job(name).row["params_sha256"]]
         same += hashes[0] == hashes[1]
-        print(f"  {name:16} {hashes[0][:16]}  {hashes[1][:16]}  loss {job.row['final_loss'][:8]}")
+        print(f"  {name:16} {hashes[0][:16]}  {hashes[1][:16]}  loss {job.row['final_loss']:.6f}")
     print(f"  {same} of {len(first.jobs)} jobs have the same bits under {' and '.join(PLACES)}")
     if same < len(first.jobs):
         sys.exit(1)
