@@ -8,7 +8,8 @@ paper's IV-B asks for. *load*: how fast the jobs come, which the paper does not 
 decisions cost when all jobs arrive at once. *26*, *27*: GPUs and jobs again, where jobs show losses
 and resemble those of a history; *pace*: how fast such jobs come. *oracle*: hlas with every length
 known, on the same groups, which is what predictions can gain at best. *gittins*: what gittins gains
-by what it knows of ended jobs and by prices of types, each left out. *philly*: GPUs, with the
+by what it knows of ended jobs and by prices of types, each left out. *fresh*, *fresh tail*: seeds
+that nobody had looked at when the rule for groups that are alike was chosen. *philly*: GPUs, with the
 arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
 sched-allox-unit matches 16 at a time, as more take it many minutes.
 
@@ -58,6 +59,7 @@ ABLATED: Final = (
     "gittins", "gittins without past", "gittins without prices", "gittins without both", "hlas-p",
     "hlas", "oracle",
 )  # fmt: skip
+CHOSEN: Final = ("hlas-published", "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit")
 PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING, *ABLATED)))
 HEAVY: Final = ("workload.tail=2", "workload.together=8")
 GPUS_KEY: Final = "cluster.hosts.devices"
@@ -96,6 +98,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "26": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), run="predicted", places=PREDICTING),
     "27": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), run="predicted", places=PREDICTING),
     "pace": Figure("load", "workload.load", (0.5, 2, 4), run="predicted", places=PREDICTING),
+    "fresh": Figure("seed", "seed", (6, 7, 8, 9, 10), places=CHOSEN, seeds=1),
+    "fresh tail": Figure("seed", "seed", (6, 7, 8, 9, 10), places=CHOSEN, sets=HEAVY, seeds=1),
     "gittins": Figure("jobs", JOBS_KEY, (100, 200), run="predicted", places=ABLATED),
     "philly": Figure(
         "GPUs", GPUS_KEY, (256, 512, 1024), run="philly", places=PLACES, seeds=2,
