@@ -50,10 +50,10 @@ come eight at a time in the mean (`together: 8`). A few giants then set the pace
 idle, and there is little to order.
 
 Of groups that are alike the first was served first, until it had been seen that `hlas-published`
-was then not better than `las-2d` and `fifo` in every cell with a heavy tail. Three rules were tried
-on two seeds: that one, the group with most idle GPUs, and wholly idle groups alone, which is
-nearest to the paper's words. The second gave the least mean JCT and is taken. So seeds 1 to 5, which
-all figures have, were looked at; seeds 6 to 10 were not, and stand in parts of their own.
+was then not better than `las-2d` and `fifo` in every cell with a heavy tail. Three rules were
+tried on two seeds: that one, the group with most idle GPUs, and wholly idle groups alone, which is
+nearest to the paper's words. The second gave the least mean JCT and is taken. So seeds 1 to 5,
+which all figures have, were looked at; seeds 6 to 10 were not, and stand in parts of their own.
 """
 TITLES: Final = {
     "tail": "Fig. 22 with a heavy tail and bursts",

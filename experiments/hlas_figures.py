@@ -9,8 +9,8 @@ decisions cost when all jobs arrive at once. *26*, *27*: GPUs and jobs again, wh
 and resemble those of a history; *pace*: how fast such jobs come. *oracle*: hlas with every length
 known, on the same groups, which is what predictions can gain at best. *gittins*: what gittins gains
 by what it knows of ended jobs and by prices of types, each left out. *fresh*, *fresh tail*: seeds
-that nobody had looked at when the rule for groups that are alike was chosen. *philly*: GPUs, with the
-arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
+that nobody had looked at when the rule for groups that are alike was chosen. *philly*: GPUs, with
+the arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
 sched-allox-unit matches 16 at a time, as more take it many minutes.
 
 *Forms.* ``hlas-published``: as in the paper, a group for four GPUs, tasks to the GPU that is

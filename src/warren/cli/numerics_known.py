@@ -1,4 +1,4 @@
-"""This machine's numerics class without loading PyTorch, which takes a command two seconds.
+"""This machine's numerics class without loading PyTorch, which takes a command a second or more.
 
 It follows from PyTorch as it is installed, the processor's features and a few variables: as long as
 these are what they were when it was last asked, it is what it was then.
