@@ -17,7 +17,7 @@ SERVED: Final = (
     ("diabetes.py:Diabetes", 64),
 )  # fmt: skip
 ARRIVE_S: Final = 12.0
-FRESH: Final = tuple(range(21, 31))
+FRESH: Final = tuple(range(21, 41))
 """Seeds of the sets that nobody looked at before the model was settled."""
 LOOKED_AT: Final = (
     (range(1, 11), "what an app takes to be built was charged"),
