@@ -38,15 +38,14 @@ def ring_mixed(result: Mapping[str, Any]) -> str:
 
 
 def _fresh(parts: Mapping[str, Any]) -> str:
-    seeds = sorted(int(one[6:]) for one in parts if one.startswith("fresh-"))
     text = (
         f"*Fresh sets*, drawn by the seeds {FRESH[0]} to {FRESH[-1]} when program and model were "
         f"settled, and not selected; the tens drawn before them stand below. Limits of the error: "
         f"{_MEAN_PCT} % in the mean of all, {_MOST_PCT} % for each.\n\n"
     )
-    text += _sets(parts, [seed for seed in seeds if seed in FRESH]) or _LATER
+    text += _sets(parts, FRESH) or _LATER
     for drawn, changed in reversed(LOOKED_AT):
-        before = _sets(parts, [seed for seed in seeds if seed in drawn])
+        before = _sets(parts, drawn)
         if before:
             text += (
                 f"\n\n*Sets that were fresh*, drawn by the seeds {drawn[0]} to {drawn[-1]}. They "
@@ -58,20 +57,19 @@ def _fresh(parts: Mapping[str, Any]) -> str:
 
 def _sets(parts: Mapping[str, Any], seeds: Sequence[int]) -> str:
     """The rows of these sets and what they come to; empty for none."""
-    names = [f"fresh-{seed}" for seed in seeds]
+    names = [name for name in (f"fresh-{seed}" for seed in seeds) if name in parts]
     if not names:
         return ""
     rows = [_cells(name, row) for name in names for row in parts[name]["rows"]]
     judged = [row for name in names for row in parts[name]["rows"] if row["network"] == _JUDGED]
-    return f"{table(_HEAD, rows)}\n\n{_verdict(judged, len(names))}"
+    return f"{table(_HEAD, rows)}\n\n{_verdict(judged, len(names), len(seeds))}"
 
 
-def _verdict(rows: Sequence[Row], sets: int) -> str:
+def _verdict(rows: Sequence[Row], sets: int, all_: int) -> str:
     errors = [row["mean_error_pct"] for row in rows]
     mean, most = sum(errors) / len(errors), max(errors)
     short = sum(row["bias_pct"] < 0 for row in rows)
     kept = "within" if mean <= _MEAN_PCT and most <= _MOST_PCT else "not within"
-    all_ = len(FRESH)
     missing = "" if sets == all_ else f" Of {all_} sets {all_ - sets} are {_NOT_MADE}."
     return (
         f"With `{_JUDGED}`, which the cluster file names: {mean:.2f} % in the mean, {most:.2f} % "
