@@ -65,6 +65,14 @@ def test_a_device_that_waiting_tasks_leave_alone_goes_to_the_next_job() -> None:
     assert jct_s(played(run, costs, "hlas")) == [3.0, 2.0]
 
 
+def test_however_many_wait_for_a_better_device_the_one_that_wants_another_gets_it() -> None:
+    """All but the last are done sooner by waiting for A; the last wants B, which is idle."""
+    jobs = [worlds.job(k) for k in range(200)]
+    run = worlds.run(worlds.cluster(["A", "B"]), jobs)
+    costs = worlds.costs([[1.0, 1000.0]] * 199 + [[1000.0, 1.0]], [[0.0, 0.0]] * 200)
+    assert jct_s(played(run, costs, "hlas"))[-1] == 1.0
+
+
 @pytest.mark.parametrize("grain", [Grain(), Grain(text="3", rounds=3)])
 def test_narrow_jobs_share_a_group_at_every_grain(grain: Grain) -> None:
     run, costs = alike([worlds.job(k, rounds=6) for k in range(4)], devices=4, grain=grain)

@@ -14,7 +14,7 @@ from warren.model.plan import ENDLESS, Assignment
 from warren.policy.place.hlas_step import Spot, Step
 from warren.solve.group_rounds import Desk, Front, asked, open_desk, walk
 
-DECLINED: Final = 16
+DECLINED: Final = 512
 """So many jobs may leave idle devices of a group for better ones before nobody else is asked."""
 _AT_ONCE: Final = 32
 """Jobs that are looked at in one go."""
