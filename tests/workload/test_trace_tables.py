@@ -46,7 +46,7 @@ def test_rows_are_read_by_named_columns_and_units() -> None:
     assert "gets a whole one" in second.remark
     assert {reason: [line for line, _ in at] for reason, at in found.unused.rows.items()} == {
         "duration is 0: nothing to train": [4],
-        "Submit is not a time in the unit date": [5],
+        "Submit is not a time in the unit date, such as 2020-04-01 12:30:00": [5],
     }
 
 

@@ -19,6 +19,7 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
     if absent and cluster.emulate is None:
         message = (
             f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "
-            "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor"
+            "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor "
+            "(for jobs whose `model` or `cost` has a row of profiles that names them)"
         )
         raise SpecError(Problem(file=file, field=field, message=message))

@@ -35,6 +35,7 @@ DATE: Final = "date"
 """An instant as ``2020-04-01 12:30:00``, with or without a T, parts of a second and a time zone."""
 CLOCK: Final = "clock"
 """A run time as ``12:30:00``, ``3-12:30:00`` or ``30:00``."""
+_SUCH_AS: Final = {DATE: ", such as 2020-04-01 12:30:00", CLOCK: ", such as 12:30:00"}
 SEPARATORS: Final[Mapping[str, str]] = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 USUAL: Final = "comma"
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
@@ -107,7 +108,8 @@ def _row(request: TraceRequest, cells: Cells) -> Row:
         value, unit = cells.values.get(columns[field], ""), request.units.get(field, "s")
         found = time_cell_ns(value, unit)
         if found is None:
-            raise BadRow(f"{columns[field]} is not a time in the unit {unit}", value)
+            example = _SUCH_AS.get(unit, "")
+            raise BadRow(f"{columns[field]} is not a time in the unit {unit}{example}", value)
         return found
 
     run_ns = None
