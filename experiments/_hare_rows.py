@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from hare_figures import HARES, OURS, PLACES, PUBLISHED
+from hare_figures import FASTEST, HARES, OURS, PLACES, PUBLISHED
+
+from warren.profile.table import TABLE
 
 Part: TypeAlias = Mapping[str, Any]
 Parts: TypeAlias = Mapping[str, Part]
@@ -96,7 +98,7 @@ def not_least(part: Part) -> str:
 
 def _where(cells: Mapping[str, Sequence[Row]], place: str, sign: int) -> str:
     """A policy and the cells in which the published Hare stands so to it; empty if in none."""
-    found = [cell for cell, rows in cells.items() if _stands(rows, place) == sign]
+    found = [cell for cell, rows in cells.items() if stands(rows, PUBLISHED, place) == sign]
     if not found:
         return ""
     return place if len(cells) == 1 else f"{place} ({_named(found, len(cells))})"
@@ -106,12 +108,34 @@ def _named(found: Sequence[str], of_all: int) -> str:
     return "all" if len(found) == of_all else ", ".join(found)
 
 
-def _stands(rows: Sequence[Row], place: str) -> int:
-    """1: the published Hare has less than a policy by every seed; -1: more; 0: seeds disagree."""
+def stands(rows: Sequence[Row], one: str, other: str) -> int:
+    """1: a policy has less than another by every seed; -1: more; 0: seeds disagree."""
     of_place = {row["place"]: row["by_seed_s"] for row in rows}
-    pairs = zip(of_place[PUBLISHED], of_place[place], strict=True)
-    signs = {1 if hare < other else -1 for hare, other in pairs}
+    pairs = zip(of_place[one], of_place[other], strict=True)
+    signs = {1 if mine < others else -1 for mine, others in pairs}
     return signs.pop() if len(signs) == 1 else 0
+
+
+def by_fastest(parts: Parts, *cells: str) -> str:
+    """How the published Hare stands with another reading of line 12, in these cells of the part."""
+    told = []
+    for cell in cells:
+        rows = by_cell(parts["line 12"])[cell]
+        jct = {row["place"]: row["weighted_jct_s"] for row in rows}
+        if cell in by_cell(parts["readings"]):
+            gangs = by_cell(parts["readings"])[cell]
+            jct |= {row["place"]: row["weighted_jct_s"] for row in gangs}
+        mine = jct.pop(FASTEST)
+        others = [place for place in jct if place not in HARES]
+        each = [f"{than(100 * (1 - mine / jct[place]))} than {place}" for place in others]
+        told.append(f"{cell}: {', '.join(each)}")
+    return f"With the fastest of the idle GPUs (line 12, added after) {'; '.join(told)}"
+
+
+def longer_than_it_computes(gbps: float) -> int:
+    """Of how many models T^s is longer than T^c, on a V100 behind such a network card."""
+    rows = TABLE.values()
+    return sum(16 * row.model_bytes / (1e9 * gbps) > row.comp_s["V100"] for row in rows)
 
 
 def at_least(part: Part, least_pct: float) -> str:
