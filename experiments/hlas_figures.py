@@ -4,18 +4,19 @@
 arrivals. The paper prints neither its rounds nor its pace of arrivals, so its seconds cannot be
 compared; its ratios can. *22*: GPUs. *23*: jobs. *24*: the number of groups, of hlas-published.
 *tail*, *tail jobs*: 22 and 23 with heavy-tailed rounds and bursty arrivals, which is what the
-paper's IV-B asks for. *load*: how fast the jobs come, which the paper does not say. *25*: what
-decisions cost when all jobs arrive at once. *26*, *27*: GPUs and jobs again, where jobs show losses
-and resemble those of a history; *pace*: how fast such jobs come. *oracle*: hlas with every length
-known, on the same groups, which is what predictions can gain at best. *gittins*: what gittins gains
-by what it knows of ended jobs and by prices of types, each left out. *fresh*, *fresh tail*: seeds
-that nobody had looked at when the rule for groups that are alike was chosen. *philly*: GPUs, with
-the arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
+paper's IV-B asks for. *load*, *tail load*: how fast the jobs come, which the paper does not say.
+*25*: what decisions cost when all jobs arrive at once. *26*, *27*: GPUs and jobs again, where jobs
+show losses and resemble those of a history; *pace*: how fast such jobs come. *oracle*: hlas with
+every length known, on the same groups, which is what predictions can gain at best. *gittins*: what
+gittins gains by what it knows of ended jobs and by prices of types, each left out. *fresh*, *fresh
+tail*: seeds that nobody had looked at when the rule for groups that are alike was chosen. *philly*:
+GPUs, with the arrivals, GPUs and run times of the Philly trace; of the thousands that wait there
 sched-allox-unit matches 16 at a time, as more take it many minutes.
 
 *Forms.* ``hlas-published``: as in the paper, a group for four GPUs, tasks to the GPU that is
 available first. ``hlas``: ours, all GPUs in one group, tasks to the GPU on which they complete
-first. ``NAME published``: a predicting one in the first form. ``hlas per-gpu``: what an
+first. ``NAME published``: a predicting one in the first form. ``NAME without past``: with the
+queues of a run without a history, as the paper's HLAS knows none. ``hlas per-gpu``: what an
 earlier version took for the paper's.
 
 ``--part 22`` (or another) makes one part and keeps the results of the others; ``--place gittins``
@@ -36,8 +37,12 @@ from _parts import Asked, Make, ask, make_parts
 RUNS: Final = Path(__file__).parent / "hlas"
 ORACLE: Final = f"{Path(__file__).parent / '_oracle.py'}:Oracle"
 PUBLISHED: Final = ("policy.dispatch=available",)
+FIXED: Final = (f"policy.thresholds={', '.join(f'{4**k} s' for k in range(15))}",)
+"""The queues of a run that has no history."""
 FORMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "hlas per-gpu": ("hlas", ("policy.round=per-gpu",)),
+    "hlas-published without past": ("hlas-published", FIXED),
+    "las-2d without past": ("las-2d", FIXED),
     "hlas-p published": ("hlas-p", PUBLISHED),
     "hlas-l published": ("hlas-l", PUBLISHED),
     "oracle": (ORACLE, ()),
@@ -48,18 +53,21 @@ FORMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 }
 """Policies with options, by the name of their rows; all others are policies by their own names."""
 BLIND: Final = (
-    "hlas-published", "hlas", "hlas per-gpu", "las-2d", "fifo", "sched-homo-unit",
+    "hlas-published", "hlas", "hlas per-gpu", "las-2d", "fifo", "gavel-fifo", "sched-homo-unit",
     "sched-allox-unit", "gittins",
 )  # fmt: skip
 PREDICTING: Final = (
-    "hlas-published", "hlas-p published", "hlas-l published", "oracle published",
-    "hlas", "hlas-p", "hlas-l", "oracle", "las-2d", "fifo", "gittins",
+    "hlas-published without past", "hlas-published", "hlas-p published", "hlas-l published",
+    "oracle published", "hlas", "hlas-p", "hlas-l", "oracle", "las-2d without past", "las-2d",
+    "fifo", "gavel-fifo", "gittins",
 )  # fmt: skip
 ABLATED: Final = (
     "gittins", "gittins without past", "gittins without prices", "gittins without both", "hlas-p",
     "hlas", "oracle",
 )  # fmt: skip
-CHOSEN: Final = ("hlas-published", "las-2d", "fifo", "sched-homo-unit", "sched-allox-unit")
+CHOSEN: Final = (
+    "hlas-published", "las-2d", "fifo", "gavel-fifo", "sched-homo-unit", "sched-allox-unit",
+)  # fmt: skip
 PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING, *ABLATED)))
 HEAVY: Final = ("workload.tail=2", "workload.together=8")
 GPUS_KEY: Final = "cluster.hosts.devices"
@@ -89,6 +97,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "tail": Figure("GPUs", GPUS_KEY, (100, 120, 140, 160, 180), sets=HEAVY),
     "tail jobs": Figure("jobs", JOBS_KEY, (100, 150, 200, 250, 300), sets=HEAVY),
     "load": Figure("load", "workload.load", (0.5, 2)),
+    "tail load": Figure("load", "workload.load", (2, 4), sets=HEAVY),
     "24": Figure("groups", "policy.groups", (10, 20, 40, 80, 160), places=("hlas-published",)),
     "25": Figure(
         "jobs", JOBS_KEY, (100, 200, 400, 800, 1600, 3200),
@@ -142,7 +151,7 @@ def _part(figure: Figure, asked: Asked) -> Make:
 
 
 def cell(figure: Figure, value: object, places: Sequence[str]) -> list[Row]:
-    """One row a policy: means over the seeds."""
+    """One row a policy: means over the seeds, and the mean JCT of each seed."""
     sets = (f"{figure.key}={value}", *figure.sets)
     rows = []
     for name in places:
@@ -162,6 +171,7 @@ def cell(figure: Figure, value: object, places: Sequence[str]) -> list[Row]:
 def _means(runs: Sequence[Mapping[str, Any]]) -> Row:
     keys = ("mean_jct_s", "p99_jct_s", "makespan_s", "utilization", "decide_s")
     return {key: mean(one[key] for one in runs) for key in keys} | {
+        "by_seed_s": [one["mean_jct_s"] for one in runs],
         "finished": sum(one["finished"] for one in runs),
         "tasks": sum(one["tasks"] for one in runs),
     }
