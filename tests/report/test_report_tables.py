@@ -183,3 +183,12 @@ print(len(os.listdir("/proc/self/task")) - before)
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout == "0\n"
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
+def test_a_job_whose_training_went_wrong_leaves_a_table_that_can_be_read(loss):
+    header, first, *others = jobs_csv(record_of(world="live")).splitlines()
+    cells = first.split(",")
+    cells[header.split(",").index("final_loss")] = loss
+    rows = read_jobs_csv("\n".join([header, ",".join(cells), *others, ""]).encode())
+    assert str(rows[0]["final_loss"]) == loss

@@ -65,6 +65,9 @@ _MAY_BE_EMPTY: Final = frozenset(
     {"start_s", "finish_s", "jct_s", "rounds", "model", "user", "group", *LIVE_COLUMNS}
 )
 
+_MAY_DIVERGE: Final = frozenset({"final_loss"})
+"""What is infinite, or no number, where a job's training was."""
+
 
 def jobs_csv(record: Record) -> str:
     """``jobs.csv``: one line a job; an unknown value is an empty field; seconds are ns / 1e9."""
@@ -207,4 +210,6 @@ def _value(name: str, text: str) -> Any:
         value = int(text) if name in _INTS else float(text)
     except ValueError:
         return _Wrong(f"{text!r} is not {'a whole' if name in _INTS else 'a'} number")
-    return value if math.isfinite(value) else _Wrong(f"{text!r} is not finite")
+    if math.isfinite(value) or name in _MAY_DIVERGE:
+        return value
+    return _Wrong(f"{text!r} is not finite")
