@@ -61,6 +61,11 @@ def test_a_sweep_takes_every_value_and_processes_change_nothing(
     assert float(written[0]["weighted_jct_s"]) == one_by_one[0]["weighted_jct_s"]
     assert [*written[0]][:4] == ["run", "place", "grain", "truth.job_cv"]
     assert (written[-1]["grain"], written[-1]["truth.job_cv"]) == ("2 rounds", "0.1")
+    # A grain is a way to schedule, noise is another problem: one best a seed and noise.
+    best = [row for row in written if float(row["vs_best"]) == 0]
+    assert {(row["seed"], row["truth.job_cv"]) for row in best} == {
+        (seed, noise) for seed in "12" for noise in ("0", "0.1")
+    }
 
 
 @pytest.mark.parametrize(

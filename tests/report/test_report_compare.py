@@ -185,6 +185,23 @@ def test_runs_of_several_seeds_have_one_colour_and_one_band_a_policy():
     assert "against" not in alone
 
 
+def test_of_many_runs_some_of_each_policy_are_shown_in_full():
+    text = page(seeded(list(range(1, 8)), ["hare", "srtf"]))
+    shown = [int(one) for one in re.findall(r'<details id="run-(\d+)">', text)]
+    assert len(shown) == 8
+    places = re.findall(r'<details id="run-\d+"><summary>[^<]* · (\w+) ·', text)
+    assert places.count("hare") == places.count("srtf") == 4
+    assert "8 of 14 runs are shown in full" in text
+
+
+def test_the_best_is_that_of_one_problem():
+    records = seeded([1], ["hare", "srtf"])
+    slow = [late(one, 100.0) for one in records]
+    rows = compare([*records, *slow], ["short", "short", "long", "long"])
+    assert [0.0 in (a["vs_best"], b["vs_best"]) for a, b in (rows[:2], rows[2:])] == [True, True]
+    assert [row["vs_best"] > 0 for row in compare([*records, *slow])][2:] == [True, True]
+
+
 def test_the_band_reaches_from_the_least_seed_to_the_most_and_the_line_is_the_median():
     delays = (0.0, 1.0, 3.0)
     slow = [late(one, by) for one, by in zip(seeded([1, 2, 3], ["hare"]), delays, strict=True)]

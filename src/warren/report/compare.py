@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -24,21 +24,26 @@ _NAMES: Final = 5
 _PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
 
 
-def compare(runs: Iterable[Record | Mapping[str, Any]]) -> list[dict[str, Any]]:
+def compare(
+    runs: Iterable[Record | Mapping[str, Any]], problems: Sequence[Hashable] | None = None
+) -> list[dict[str, Any]]:
     """One row a run, from records or summaries, in the order given.
 
     ``vs_best`` is weighted JCT over the least among runs of as many jobs and of the same seed in
     which all of them finished, minus one (None for the others); ``gap`` that of the weighted JCT
-    to its bound.
+    to its bound. With ``problems``, one a run, the least is that of the runs that have the same.
     """
     rows = [_row(run) for run in runs]
-    best: dict[tuple[int, int], float] = {}
-    for row in rows:
+    keys = [
+        (row["jobs"], row["seed"], problem)
+        for row, problem in zip(rows, problems or [None] * len(rows), strict=True)
+    ]
+    best: dict[Hashable, float] = {}
+    for key, row in zip(keys, rows, strict=True):
         if _whole(row):
-            key = row["jobs"], row["seed"]
             best[key] = min(row["weighted_jct_s"], best.get(key, np.inf))
-    for row in rows:
-        least = best.get((row["jobs"], row["seed"]))
+    for key, row in zip(keys, rows, strict=True):
+        least = best.get(key)
         row["vs_best"] = row["weighted_jct_s"] / least - 1.0 if least and _whole(row) else None
     return rows
 

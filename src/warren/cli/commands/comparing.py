@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
 from warren.cli.export import load_record
@@ -19,6 +19,9 @@ from warren.cli.size import size_note
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
+
+_CHOSEN: Final = ("policy.", "scheduler.", "grain")
+"""Keys of --sweep whose values are ways to schedule one problem; others make it another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,10 +196,19 @@ def _print(entries: Sequence[_Entry], against: str | None) -> None:
     from warren.report.compare import compare, comparison_lines, jct_errors
 
     records = _labelled(entries)
-    for line in comparison_lines(compare(records), jct_errors(records), against):
+    rows = compare(records, _problems(entries))
+    for line in comparison_lines(rows, jct_errors(records), against):
         answer(line)
     for found in same_params(records):
         answer(agreement_line(found))
+
+
+def _problems(entries: Sequence[_Entry]) -> list[tuple[tuple[str, str], ...]]:
+    """What --sweep makes of each run that is not for its policy to choose."""
+    return [
+        tuple(item for item in entry.swept.items() if not item[0].startswith(_CHOSEN))
+        for entry in entries
+    ]
 
 
 def _check_page(out: str | None) -> None:
@@ -209,9 +221,12 @@ def _check_page(out: str | None) -> None:
 
 
 def _write_page(out: str, entries: Sequence[_Entry], against: str | None) -> None:
+    from warren.report.compare import compare
     from warren.report.page.page import page
 
-    write_atomic(Path(out), page(_labelled(entries), against=against))
+    records = _labelled(entries)
+    rows = compare(records, _problems(entries))
+    write_atomic(Path(out), page(records, rows, against))
     say(f"page: {out}")
 
 
@@ -223,7 +238,7 @@ def _write_csv(path: str, entries: Sequence[_Entry]) -> None:
     swept = dict.fromkeys((key for one in entries for key in one.swept), "")
     rows = [
         {"run": row["run"], "place": row["place"], **swept, **one.swept, **row}
-        for row, one in zip(compare(_labelled(entries)), entries, strict=True)
+        for row, one in zip(compare(_labelled(entries), _problems(entries)), entries, strict=True)
     ]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -61,11 +62,24 @@ def page(
             f"{prediction(error)}</section>"
             for k, error in enumerate(jct_errors(records))
         ),
-        *(_folded(one, k) for k, one in enumerate(records[:MOST_RUNS])),
+        *(_folded(records[k], k) for k in _some(records)),
     ]
     if len(records) > MOST_RUNS:
-        parts.append(f'<p class="note">The first {MOST_RUNS} runs are shown in full.</p>')
+        parts.append(
+            f'<p class="note">{MOST_RUNS} of {len(records)} runs are shown in full, of each policy '
+            "the first ones.</p>"
+        )
     return _document("comparison", "".join(parts))
+
+
+def _some(records: Sequence[Record]) -> list[int]:
+    """Which are shown in full: the first of each policy, then the second, in their order."""
+    before: Counter[str] = Counter()
+    turns = []
+    for at, record in enumerate(records):
+        turns.append((before[record.place], at))
+        before[record.place] += 1
+    return sorted(at for _, at in sorted(turns)[:MOST_RUNS])
 
 
 def _title(record: Record) -> str:
