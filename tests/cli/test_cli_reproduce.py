@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_runs import CHECKOUT, Warren
+from test_cli_live import Command, has_lines
 
 ROWS = [
     {"cell": "80", "place": "hare", "weighted_jct_s": 10.0, "decide_s": 0.5, "by_seed_s": [9, 11]},
@@ -105,3 +107,20 @@ def test_what_cannot_be_made_again_is_one_line(
 def test_a_figure_of_the_paper_is_what_is_committed(warren: Warren) -> None:
     found = warren("reproduce", "hare-4", "--checkout", CHECKOUT, "--json")
     assert (found.code, found.json["agree"]) == (0, True)
+
+
+def test_an_interrupt_ends_the_program_with_all_it_started_and_leaves_nothing(
+    checkout: Path, tmp_path: Path
+) -> None:
+    program = "import os, subprocess, sys, tempfile, time\ntempfile.mkdtemp()\n"
+    program += "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    program += f"open({str(tmp_path / 'ids')!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}\\n')\n"
+    (checkout / "experiments" / "hare_figures.py").write_text(program + "time.sleep(600)\n")
+    command = Command(tmp_path, "reproduce", "hare-14", "--checkout", checkout)
+    command.wait_for(has_lines(tmp_path / "ids", 1))
+    code, _, err, _ = command.end(signal.SIGINT)
+    assert (code, err[-1]) == (130, "warren: interrupted")
+    for pid in (tmp_path / "ids").read_text().split():
+        state = Path(f"/proc/{pid}/stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z"
+    assert list((tmp_path / "tmp").iterdir()) == []

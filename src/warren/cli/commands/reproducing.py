@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
@@ -109,14 +111,31 @@ def _made_again(folder: Path, figure: Figure) -> list[Row]:
         shutil.copy(folder / "results" / f"{figure.program}.json", results)
         part = [] if figure.program in _WHOLE else ["--part", figure.part]
         command = [sys.executable, str(folder / f"{figure.program}.py"), *part]
-        clean = {"WARREN_RESULTS": str(results), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(command, env={**os.environ, **clean}, stdout=2, check=False)
+        own = {"WARREN_RESULTS": str(results), "TMPDIR": str(results)}
+        # In a group of its own: an interrupt is passed on once, and ends it without a traceback.
+        with subprocess.Popen(
+            command,
+            env={**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=2,
+            start_new_session=True,
+        ) as program:
+            _await(program)
         rows = _rows(results, figure)
     finally:
         shutil.rmtree(results, ignore_errors=True)
-    if done.returncode:
-        say(f"experiments/{figure.program}.py ended with {done.returncode}")
+    if program.returncode:
+        say(f"experiments/{figure.program}.py ended with {program.returncode}")
     return rows
+
+
+def _await(program: subprocess.Popen[bytes]) -> None:
+    """Wait for its end; whatever interrupts that ends all that it has started."""
+    try:
+        program.wait()
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        raise
 
 
 def _compared(committed: list[Row], made: list[Row]) -> list[Row]:
