@@ -2,9 +2,10 @@
 
     warren simulate examples/quickstart/run.yaml --place examples/policies/round_robin.py:RoundRobin
 
-The next ready job gives the tasks of its round to free devices; those that find none wait. Where
-all of them find one, the job keeps these devices for as many rounds as the run's grain says: at
-``grain: 1`` one, at ``grain: 1 h`` those of an hour. So a long trace is scheduled in few steps.
+At ``grain: 1`` the next ready job gives the tasks of its round to free devices; those that find
+none wait. At a coarser grain a job waits for as many devices as it has tasks, nobody passes it, and
+it keeps them for as many rounds as the grain says: at ``grain: 1 h`` those of an hour. So a long
+trace is scheduled in few steps.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class RoundRobin:
             usable = [device for device in free if self._suits(view, job, device)][: len(shards)]
             # Several rounds at once need all of their tasks placed, from the first on.
             whole = first == 0 and len(usable) == len(shards)
+            if not whole and first == 0 and self._may_be_whole(view, job):
+                break
             rounds = self._rounds(view, job, usable) if whole else 1
             for shard, device in zip(shards, usable, strict=False):
                 assign.append(Assignment(device, job, round_, rounds, (shard,)))
@@ -75,6 +78,14 @@ class RoundRobin:
         costs, kinds = view.costs, [view.type_D[device] for device in devices]
         task_ns = [costs.comp_ns_JT[job, kind] + costs.sync_ns_JT[job, kind] for kind in kinds]
         return view.grain.rounds_for(int(max(task_ns)), ENDLESS)
+
+    def _may_be_whole(self, view: View, job: int) -> bool:
+        """Whether it is worth to wait for more devices: the cluster has enough, the grain is long.
+
+        A job that is wider than the cluster gets its tasks one after the other.
+        """
+        suiting = sum(self._suits(view, job, device) for device in range(len(view.type_D)))
+        return view.grain.rounds != 1 and int(view.scale_J[job]) <= suiting
 
     def _suits(self, view: View, job: int, device: int) -> bool:
         comp_ns_T, kind = view.costs.comp_ns_JT[job], view.type_D[device]

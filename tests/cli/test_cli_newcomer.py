@@ -184,6 +184,24 @@ def test_the_template_of_a_policy_honours_the_grain(warren: Warren, tmp_path: Pa
     assert rows["1 min"] < 100
 
 
+def test_the_template_keeps_the_grain_where_jobs_are_as_wide_as_the_cluster(
+    warren: Warren, tmp_path: Path
+) -> None:
+    """Else two that are out of step take turns for ever, a round each."""
+    wide = "jobs:\n" + "".join(
+        f"  - {{name: {name}, model: resnet50, scale: {scale}, rounds: 900, batch: 64}}\n"
+        for name, scale in (("a", 1), ("b", 2), ("c", 2), ("d", 5))
+    )
+    path, out = write_run(tmp_path / "in", jobs=wide), tmp_path / "out"
+    found = warren(
+        "simulate", path, "--place", ROUND_ROBIN, "--set", "grain=100 rounds", "--out", out
+    )
+    assert found.code == 0
+    rounds = parquet.read_table(out / "timeline.parquet", columns=["job", "rounds"]).to_pylist()
+    alone = [row["rounds"] for row in rounds if row["job"] in ("b", "c")]
+    assert set(alone) == {100}, "b and c fit, and have whole stretches"
+
+
 def test_a_policy_that_hands_out_single_rounds_at_a_coarse_grain_is_told_of(
     warren: Warren, tmp_path: Path
 ) -> None:

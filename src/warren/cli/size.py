@@ -71,7 +71,7 @@ def fine_note(record: Record) -> str:
     single_R = line.rounds_R == 1
     took_ns = np.median(line.end_ns_R[single_R] - line.start_ns_R[single_R]) if any(single_R) else 0
     may = grain.time_ns is None or 2 * took_ns <= grain.time_ns
-    if not may or single_R.mean() < _MOSTLY:
+    if not may or line.rounds_R[single_R].sum() < _MOSTLY * line.rounds_R.sum():
         return ""
     return (
         f"{record.place} handed out one round at a time, {len(line):,} stretches, though the grain "
