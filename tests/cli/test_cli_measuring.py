@@ -230,3 +230,12 @@ def test_a_database_that_cannot_be_written_is_told_and_costs_nothing(
     assert measured_rows(run)["measured:a"].comp_s["V100"] == 500.0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"measured costs were not kept: {default_file()}: ")
+
+
+def test_a_type_that_is_simulated_at_this_processors_times_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured_by(monkeypatch, lambda: None)
+    measured_rows(replace(run, cluster=replace(run.cluster, emulate=None)))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "measured on this machine's processor, and taken to be as long on V100" in line

@@ -47,7 +47,11 @@ def test_the_proposed_options_convert_the_table(warren: Warren, table: Path) -> 
     assert (refused.code, to.exists()) == (2, False)
     assert f"as a table, perhaps: --columns {COLUMNS} --units run=min; " in refused.complaint
     options = ("--columns", COLUMNS, "--units", "run=min")
-    assert warren("trace", "convert", table, *options, "--to", to).code == 0
+    told = warren("trace", "convert", table, *options, "--to", to)
+    assert told.code == 0
+    assert "costs are those of a device type GPU; --types V100,T4 names your own" in told.err
+    named = warren("trace", "convert", table, *options, "--types", "V100", "--to", to)
+    assert not any("device type GPU" in line for line in named.err)
     assert [line.split(",")[:2] for line in to.read_text().splitlines()] == [
         ["job", "arrival_s"], ["a", "0"], ["b", "60"]
     ]  # fmt: skip

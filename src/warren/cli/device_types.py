@@ -20,6 +20,6 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
         message = (
             f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "
             "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor "
-            "(for jobs whose `model` or `cost` has a row of profiles that names them)"
+            "(a job with a `model` needs a row of profiles that has them)"
         )
         raise SpecError(Problem(file=file, field=field, message=message))

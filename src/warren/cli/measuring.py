@@ -51,6 +51,11 @@ def measured_rows(
         raise SpecError(failed)
     for problem in failed:
         say(f"{problem}; the run goes on, and plans it like the others")
+    if (others := _other_types(run)) and run.cluster.emulate is None:
+        say_once(
+            f"{_names(jobs)}: measured on this machine's processor, and taken to be as long on "
+            f"{', '.join(others)}; a `model`, or rows of profiles, give times of their own"
+        )
     good = [job for job in jobs if job.index in found]
     rows = {measured_key(job): row_of_run(run, job, found[job.index]) for job in good}
     return rows | _stand_ins(run, [job for job in jobs if job not in good], rows.values())
@@ -121,6 +126,10 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     jobs = [run.workload.jobs[index] for index in missing(run)]
     source = {f"comp.{kind}": "placeholder, not measured" for kind in by_type}
     return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
+
+
+def _other_types(run: Run) -> list[str]:
+    return [name for name in run.cluster.type_names if not name.upper().startswith(PROCESSOR)]
 
 
 def _stand_ins(

@@ -13,7 +13,7 @@ from warren.model.run import Run
 from warren.workload.text import fetch
 from warren.workload.traces.any_table import USUAL
 from warren.workload.traces.clusters import is_cluster
-from warren.workload.traces.format import head_of
+from warren.workload.traces.format import SOME_TYPE, head_of
 from warren.workload.traces.proposal import Proposal, propose
 from warren.workload.traces.reading import Rows, read_rows, read_trace
 from warren.workload.traces.registry import TRACES, detected, told_by, trace_format
@@ -84,6 +84,9 @@ def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) ->
         rows = path.with_suffix(".profiles.yaml") if profiles is None else Path(profiles)
         write_atomic(rows, dump_profiles(trace.profiles, f"Costs of {path.name}, a {name} trace."))
         written["profiles"] = str(rows)
+        if request.types == (SOME_TYPE,):
+            note = f"costs are those of a device type {SOME_TYPE}; --types V100,T4 names your own"
+            trace = replace(trace, notes=(*trace.notes, note))
     write_atomic(path, jobs_csv(trace.jobs))
     written |= {"to": to, "notes": list(trace.notes)}
     _tell(written)

@@ -10,6 +10,8 @@ from warren.workload.text import unpacked
 from warren.workload.traces.request import NoJob, Row, TraceRequest
 
 _SNIFFED: Final = 1 << 16
+SOME_TYPE: Final = "GPU"
+"""The device type of traces that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class Format:
     what: str
     looks: Callable[[Head], bool]
     read: Callable[[TraceRequest], Iterator[Row | NoJob]]
-    types: tuple[str, ...] = ("GPU",)
+    types: tuple[str, ...] = (SOME_TYPE,)
     unit: str = "line"
     costs: Mapping[str, str] = field(
         default_factory=lambda: {
