@@ -158,12 +158,18 @@ def _drawn(parts: Mapping[str, Part]) -> str:
         jct = {row["place"]: row["weighted_jct_s"] for row in by_cell(parts[part])[cell]}
         return float(jct[PUBLISHED] / jct[OURS])
 
-    tenth, whole = ratio("14", "160"), ratio("loads", "null")
+    grows: dict[str, list[float]] = {}
+    for row in parts["length"]["rows"]:
+        grows.setdefault(row["place"], []).append(row["weighted_jct_s"])
+    times = {place: whole / tenth for place, (tenth, whole) in grows.items()}
+    others = sorted(one for place, one in times.items() if place != PUBLISHED)
     come = [ratio("arrivals", cell) for cell in by_cell(parts["arrivals"])]
     return (
-        f"How far that may be: `hare-published` has {tenth:.2f} times the JCT of `hare (ours)` "
-        f"with a tenth of the rounds, {whole:.2f} times with all of them, and {min(come):.1f} to "
-        f"{max(come):.1f} times where jobs arrive one by one."
+        f"How far that may be: with all of the rounds JCTs are {others[0]:.2f} to {others[-1]:.2f} "
+        f"times those with a tenth (160 GPUs, {parts['length']['seeds']} seeds), but that of "
+        f"`hare-published` is {times[PUBLISHED]:.2f} times; where jobs arrive one by one it has "
+        f"{min(come):.1f} to {max(come):.1f} times the JCT of `hare (ours)`, and "
+        f"{ratio('14', '160'):.1f} times where all are there at time 0."
     )
 
 
