@@ -110,7 +110,7 @@ def _named(found: Sequence[str], of_all: int) -> str:
 
 def stands(rows: Sequence[Row], one: str, other: str) -> int:
     """1: a policy has less than another by every seed; -1: more; 0: seeds disagree."""
-    of_place = {row["place"]: row["by_seed_s"] for row in rows}
+    of_place = {row["place"]: row["by_seed_s"] for row in rows if row["place"] in (one, other)}
     pairs = zip(of_place[one], of_place[other], strict=True)
     signs = {1 if mine < others else -1 for mine, others in pairs}
     return signs.pop() if len(signs) == 1 else 0
