@@ -41,6 +41,8 @@ FIXED: Final = (f"policy.thresholds={', '.join(f'{4**k} s' for k in range(15))}"
 """The queues of a run that has no history."""
 FORMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "hlas per-gpu": ("hlas", ("policy.round=per-gpu",)),
+    "hlas-published one queue": ("hlas-published", ("policy.thresholds=1000000 s",)),
+    "las-2d fit first": ("las-2d", ("policy.fit_first=true",)),
     "hlas-published without past": ("hlas-published", FIXED),
     "las-2d without past": ("las-2d", FIXED),
     "hlas-p published": ("hlas-p", PUBLISHED),
@@ -53,8 +55,8 @@ FORMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 }
 """Policies with options, by the name of their rows; all others are policies by their own names."""
 BLIND: Final = (
-    "hlas-published", "hlas", "hlas per-gpu", "las-2d", "fifo", "gavel-fifo", "sched-homo-unit",
-    "sched-allox-unit", "gittins",
+    "hlas-published", "hlas-published one queue", "hlas", "hlas per-gpu", "las-2d",
+    "las-2d fit first", "fifo", "gavel-fifo", "sched-homo-unit", "sched-allox-unit", "gittins",
 )  # fmt: skip
 PREDICTING: Final = (
     "hlas-published without past", "hlas-published", "hlas-p published", "hlas-l published",
@@ -66,7 +68,8 @@ ABLATED: Final = (
     "hlas", "oracle",
 )  # fmt: skip
 CHOSEN: Final = (
-    "hlas-published", "las-2d", "fifo", "gavel-fifo", "sched-homo-unit", "sched-allox-unit",
+    "hlas-published", "las-2d", "las-2d fit first", "fifo", "gavel-fifo", "sched-homo-unit",
+    "sched-allox-unit",
 )  # fmt: skip
 PLACES: Final = tuple(dict.fromkeys((*BLIND, *PREDICTING, *ABLATED)))
 HEAVY: Final = ("workload.tail=2", "workload.together=8")

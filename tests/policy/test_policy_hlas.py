@@ -154,6 +154,15 @@ def test_2d_las_demotes_a_job_once_it_has_had_as_much_as_a_queue_holds() -> None
     assert turns(run, costs, "las-2d", thresholds="3 s, 6 s") == by_queue
 
 
+def test_whoever_fits_passes_in_2d_las_only_if_that_is_asked_for() -> None:
+    """Two GPUs: the first holds one for 9 s, the second wants both, the third one."""
+    jobs = [worlds.job(0), worlds.job(1, scale=2), worlds.job(2)]
+    run = worlds.run(worlds.cluster(["A", "A"]), jobs)
+    costs = worlds.costs([[9.0], [1.0], [1.0]], [[0.0]] * 3)
+    assert jct_s(run, costs, "las-2d") == [9.0, 10.0, 11.0]
+    assert jct_s(run, costs, "las-2d", fit_first=True) == [9.0, 10.0, 1.0]
+
+
 def test_2d_las_takes_no_wake_up_for_a_job() -> None:
     """Late tasks are looked at by wake-ups, which come together with what a policy is asked at."""
     for seed in range(12):

@@ -4,8 +4,8 @@ What
     A job's attained service is the number of its GPUs times the time it has held them. It sets the
     job's queue; within a queue jobs go by arrival. The first job of the first queue takes as many
     free devices as its scale, whatever their type, for one stretch of its rounds; then it is looked
-    at again. It waits until so many are free, and keeps those that are. A gang keeps all its
-    devices to the barrier, fast ones too.
+    at again. It waits until so many are free, and nobody passes it, unless ``fit_first`` is set. A
+    gang keeps all its devices to the barrier, fast ones too.
 Source
     HLAS (TCC'24), sections IV-B and VI-D, "2D-LAS"; after Tiresias (Gu et al., NSDI'19), whose
     discretised 2D-LAS this is.
@@ -13,9 +13,10 @@ Differs
     Tiresias looks again at fixed times and restarts a job from its checkpoint; here a job may be
     preempted between stretches of rounds, for nothing. Devices are drawn from the free ones by the
     run's seed, as for ``sched-homo``: the lowest index would favour the type that a cluster file
-    names first. A job of more tasks than fitting devices takes all of them. Thresholds: see
-    ``queues``; Tiresias takes two queues and tunes their threshold by hand. Weights count for
-    nothing.
+    names first. That nobody passes the first in line is our reading: the papers ask only that
+    enough devices are free, and Tiresias's public simulator lets jobs that fit pass. A job of more
+    tasks than fitting devices takes all of them. Thresholds: see ``queues``; Tiresias takes two
+    queues and tunes their threshold by hand. Weights count for nothing.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Las2d:
 
     thresholds: str = ""
     """GPU time at which a job leaves each queue but the last: ``1 h, 10 h``."""
+    fit_first: bool = False
+    """A job for which enough devices are free passes those for which too few are."""
 
     name: ClassVar[str] = "las-2d"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D; Tiresias (NSDI'19)"
@@ -94,7 +97,7 @@ class Las2d:
         """Count what jobs have had, then give free devices to the first of the line."""
         step = _Step(memory.queues, view, memory.held_D.copy(), memory.line, dict(memory.ran))
         step.queue_up()
-        step.serve()
+        step.serve(fit_first=self.fit_first)
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
         return decision, replace(memory, held_D=step.held_D, line=step.line, ran=step.ran)
 
@@ -157,20 +160,26 @@ class _Step:
     def _queue(self, job: int) -> float:
         return float(self.queues.of(self.ran[job].attained_ns))
 
-    def serve(self) -> None:
-        """The first of the line takes devices, until one finds too few."""
+    def serve(self, *, fit_first: bool) -> None:
+        """The first of the line takes devices, until one finds too few or all have been asked."""
+        passed: list[Entry] = []
         free = ((self.view.queued_D == 0) & ~self.held_D).nonzero()[0]
         started: set[int] = set()
         while self.line is not None and len(free):
             (queue, job), rest = take(self.line)
             if may_start(self.view, job) and job not in started and queue == self._queue(job):
                 gang = drawn(self.view, job, free, gang_size(self.view, job))
-                if not gang:
+                if gang:
+                    self._start(job, gang)
+                    started.add(job)
+                    free = free[[device not in gang for device in free.tolist()]]
+                elif fit_first:
+                    passed.append((queue, job))
+                else:
                     break
-                self._start(job, gang)
-                started.add(job)
-                free = free[[device not in gang for device in free.tolist()]]
             self.line = rest
+        for entry in passed:
+            self.line = put(self.line, entry)
 
     def _start(self, job: int, gang: list[int]) -> None:
         view = self.view
