@@ -6,21 +6,20 @@ waits for as many devices as a round has tasks (the paper's scale-fixed); ``hare
 paper's Algorithm 1, and ``hare``, ours, do not. Figs. 2, 3, 7 and 8 are measurements of GPUs, which
 a scheduler cannot repeat.
 
-Stops with an error where a claim does not hold.
+Stops with an error where a claim does not hold. ``--part 4`` makes one part.
 """
 
 from __future__ import annotations
 
 import csv
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import _common
 import pyarrow.parquet as parquet
+from _parts import Make, ask, make_parts
 
 HARE: Final = Path(__file__).parent / "hare"
 PLACES: Final = ("gavel-fifo", "hare-published", "hare")
@@ -37,22 +36,27 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Simulate both figures, save, and judge."""
-    scratch = Path(tempfile.mkdtemp(prefix="warren-motivation-"))
-    try:
-        parts = {
-            "4": {"rows": [waiting(place, scratch / place) for place in PLACES]},
-            "5": {"rows": [
-                mixed(devices, place, scratch / f"{number}-{place}")
-                for number, devices in enumerate(COMBINATIONS)
-                for place in PLACES
-            ]},
-        }  # fmt: skip
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    _common.save("hare_motivation", 1, {"parts": parts})
+    """Simulate the parts asked for, save, and judge."""
+    make: dict[str, Make] = {"4": fig_4, "5": fig_5}
+    parts = make_parts("hare_motivation", ask(__doc__, list(make)), make, seed=1, stated={})
     if wrong := [*_fig_4(parts["4"]["rows"]), *_fig_5(parts["5"]["rows"])]:
         sys.exit("\n".join(wrong))
+
+
+def fig_4(scratch: Path) -> Mapping[str, Any]:
+    """A row a policy."""
+    return {"rows": [waiting(place, scratch / place) for place in PLACES]}
+
+
+def fig_5(scratch: Path) -> Mapping[str, Any]:
+    """A row a combination and policy; Fig. 6 is read off them too."""
+    return {
+        "rows": [
+            mixed(devices, place, scratch / f"{number}-{place}")
+            for number, devices in enumerate(COMBINATIONS)
+            for place in PLACES
+        ]
+    }
 
 
 def waiting(place: str, out: Path) -> Row:

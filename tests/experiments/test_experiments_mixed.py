@@ -38,8 +38,8 @@ def test_a_seed_draws_one_set_and_every_fresh_one_is_a_run(tmp_path: Path) -> No
     for seed in FRESH:
         found = warren.simulate(written(seed, tmp_path), place="fifo")
         assert [job.row["status"] for job in found.jobs.values()] == ["finished"] * 10
-        # Ten sets, two policies: a run has to be over in a minute.
-        assert found.summary["makespan_s"] < 75
+        # Tens of sets, two policies: a run has to be over in a minute and a half.
+        assert found.summary["makespan_s"] < 90
 
 
 @pytest.mark.parametrize("place", ["fifo", "braid"])

@@ -28,8 +28,6 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
     "sjf-bco": ("sjf_bco_figures",),
 }
 """Paper to the programs under ``experiments/`` whose parts are its figures."""
-_WHOLE: Final = ("hare_motivation",)
-"""These make all their parts at once."""
 _TIMED: Final = ("decide_s", "wall_s")
 """Real times: another machine has others, so they are not compared."""
 _EQUAL: Final = 1e-9
@@ -109,8 +107,7 @@ def _made_again(folder: Path, figure: Figure) -> list[Row]:
     results = Path(tempfile.mkdtemp(prefix="warren-reproduce-"))
     try:
         shutil.copy(folder / "results" / f"{figure.program}.json", results)
-        part = [] if figure.program in _WHOLE else ["--part", figure.part]
-        command = [sys.executable, str(folder / f"{figure.program}.py"), *part]
+        command = [sys.executable, str(folder / f"{figure.program}.py"), "--part", figure.part]
         own = {"WARREN_RESULTS": str(results), "TMPDIR": str(results)}
         # In a group of its own: an interrupt is passed on once, and ends it without a traceback.
         with subprocess.Popen(
