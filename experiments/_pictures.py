@@ -81,7 +81,7 @@ ONLINE: Final[Mapping[str, str]] = {
     "las-2d": "#e69f00", "sched-homo-unit": "#56b4e9", "sched-allox-unit": "#cc79a7",
     "fifo": "#b0b0b0",
     "sjf-bco": "#000000", "first-fit": "#d55e00", "list-scheduling": "#0072b2",
-    "braid": "#009e73", "braid-online": "#009e73", "gavel-fifo": "#e69f00",
+    "braid": "#009e73", "braid-online": "#009e73", "gavel-fifo": "#666666",
 }  # fmt: skip
 
 

@@ -7,6 +7,11 @@ from warren.model.errors import Problem, SpecError
 from warren.profile.measured import PROCESSOR
 
 
+def other_types(cluster: Cluster) -> list[str]:
+    """The types that are not this machine's processor."""
+    return [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
+
+
 def check_device_types(cluster: Cluster, file: str, field: str) -> None:
     """Refuse types that this machine lacks, unless they are played.
 
@@ -15,7 +20,7 @@ def check_device_types(cluster: Cluster, file: str, field: str) -> None:
     SpecError
         With the types, and the way out.
     """
-    absent = [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
+    absent = other_types(cluster)
     if absent and cluster.emulate is None:
         message = (
             f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "

@@ -13,6 +13,7 @@ from typing import Final
 from warren.cli.apps import with_apps
 from warren.cli.commands.inputs import say, say_once
 from warren.cli.database import Database, check_writable, default_file, known_profiles
+from warren.cli.device_types import other_types
 from warren.cli.numerics_known import known_numerics
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
@@ -51,7 +52,7 @@ def measured_rows(
         raise SpecError(failed)
     for problem in failed:
         say(f"{problem}; the run goes on, and plans it like the others")
-    if (others := _other_types(run)) and run.cluster.emulate is None:
+    if (others := other_types(run.cluster)) and run.cluster.emulate is None:
         say_once(
             f"{_names(jobs)}: measured on this machine's processor, and taken to be as long on "
             f"{', '.join(others)}; a `model`, or rows of profiles, give times of their own"
@@ -126,10 +127,6 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     jobs = [run.workload.jobs[index] for index in missing(run)]
     source = {f"comp.{kind}": "placeholder, not measured" for kind in by_type}
     return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
-
-
-def _other_types(run: Run) -> list[str]:
-    return [name for name in run.cluster.type_names if not name.upper().startswith(PROCESSOR)]
 
 
 def _stand_ins(
