@@ -54,3 +54,29 @@ def test_a_kernel_from_disk_is_linked_with_one_that_is_compiled(tmp_path: Path, 
         for call in calls
     ]  # fmt: skip
     assert found == ["2\n", "3 8\n", {"outer": "8\n", "inner": "4\n"}[again]]
+
+
+NAMED = """
+from typing import Any, NamedTuple
+from warren.solve.kernel import kernel
+
+class {name}(NamedTuple):
+    value: Any
+
+@kernel
+def doubled(pair):
+    return 2 * pair.value
+"""
+
+
+def test_machine_code_of_a_version_with_other_names_is_made_again(tmp_path: Path) -> None:
+    """The index beside it names classes; one that is gone is no reason not to start."""
+    found = []
+    for name in ("Before", "After", "After"):
+        (tmp_path / "kernels.py").write_text(NAMED.format(name=name))
+        call = f"import kernels; print(kernels.doubled(kernels.{name}(3)))"
+        run = subprocess.run(
+            [sys.executable, "-c", call], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        found.append((run.stdout, run.stderr))
+    assert found == [("6\n", "")] * 3

@@ -91,10 +91,18 @@ class _MachineCode(FunctionCache):
             super().__init__(self._function)  # type: ignore[no-untyped-call]
             self._is_open = True
         with self._guard_against_spurious_io_errors():
-            found = self._load_overload(signature, target)  # type: ignore[no-untyped-call]
+            found = self._known(signature, target)
         if found is None:
             _get_ready_to_compile()
         return found
+
+    def _known(self, signature: Any, target: Any) -> Any:
+        """What is there; forgotten if it names a class that this version does not have."""
+        try:
+            return self._load_overload(signature, target)  # type: ignore[no-untyped-call]
+        except (AttributeError, ImportError):
+            self._cache_file.flush()  # type: ignore[no-untyped-call]
+            return None
 
 
 _usual_type_of: Final[Any] = typeof_impl.dispatch(np.ndarray)
