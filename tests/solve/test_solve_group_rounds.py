@@ -1,4 +1,4 @@
-"""What idle devices of a group take, against the same rules written once more without heaps."""
+"""What idle devices of groups take, against the same rules written once more without heaps."""
 
 from __future__ import annotations
 
@@ -8,149 +8,229 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.solve.group_rounds import TAKEABLE, Desk, Front, asked, open_desk, walk
-from warren.solve.pool import new_pool
+from warren.solve.group_rounds import Desk, Jobs, Rules
+from warren.solve.group_walk import Waiting, serve
 
 NOW = 100
+FAR = 2**40
 
 
 class Case(NamedTuple):
-    """Jobs in their order, times by type, and devices with the time each is free."""
+    """Jobs in their order, times by type, devices with their group and the time each is free.
+
+    ``begun``: of each job that has begun, its first task without a device, its group, and before
+    which of the others it is asked; these stand behind all others in the columns of jobs.
+    """
 
     scales: list[int]
-    rounds: list[int]
+    begun: list[tuple[int, int, int]]
     comp: list[list[int]]
     sync: list[list[int]]
+    fits: list[list[bool]]
     kinds: list[int]
+    groups: list[int]
     free: list[int]
+    rounds: int
     grain: int
     by_completion: bool
     declined: int = 99
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    jobs, types, devices = (draw(st.integers(1, top)) for top in (4, 3, 5))
-    times = st.lists(st.integers(1, 9), min_size=types, max_size=types)
-    of_jobs = {"min_size": jobs, "max_size": jobs}
-    return Case(
-        draw(st.lists(st.integers(1, 4), **of_jobs)),
-        draw(st.lists(st.sampled_from([1, 1, 3]), **of_jobs)),
-        draw(st.lists(times, **of_jobs)),
-        draw(st.lists(times, **of_jobs)),
-        draw(st.lists(st.integers(0, types - 1), min_size=devices, max_size=devices)),
-        draw(st.lists(st.sampled_from([NOW, NOW, NOW + 3, NOW + 8]), min_size=devices,
-                      max_size=devices)),
-        draw(st.sampled_from([0, 10])),
-        draw(st.booleans()),
-        draw(st.integers(1, 3)),
-    )  # fmt: skip
-
-
 def random_case(seed: int) -> Case:
     """Without Hypothesis, for the test of kernels within their bounds."""
     random = np.random.default_rng(seed)
-    jobs, types, devices = (int(random.integers(1, top)) for top in (5, 4, 6))
+    waiting, types, devices = (int(random.integers(1, top)) for top in (7, 4, 7))
+    begun = int(random.integers(3))
+    jobs, groups = waiting + begun, 1 + int(random.integers(2))
+    scales = random.integers(1, 5, jobs)
+    scales[waiting:] += 1
+    rounds, grain = [(1, 0), (3, 0), (0, 10), (0, 25)][int(random.integers(4))]
     return Case(
-        scales=random.integers(1, 5, jobs).tolist(),
-        rounds=random.choice([1, 3], jobs).tolist(),
+        scales=scales.tolist(),
+        begun=sorted(
+            [
+                (int(random.integers(1, scale)), int(random.integers(groups)), place)
+                for scale, place in zip(
+                    scales[waiting:], np.sort(random.integers(0, waiting + 1, begun)), strict=True
+                )
+            ],
+            key=lambda one: one[2],
+        ),
         comp=random.integers(1, 10, (jobs, types)).tolist(),
         sync=random.integers(1, 10, (jobs, types)).tolist(),
+        fits=(random.random((jobs, types)) < 0.8).tolist(),
         kinds=random.integers(0, types, devices).tolist(),
-        free=random.choice([NOW, NOW + 3], devices).tolist(),
-        grain=int(random.choice([0, 10])),
+        groups=random.permutation(np.arange(devices) % groups).tolist(),
+        free=random.choice([NOW, NOW, NOW + 3, NOW + 8], devices).tolist(),
+        rounds=rounds,
+        grain=grain,
         by_completion=bool(random.integers(2)),
+        declined=int(random.integers(1, 4)),
     )
 
 
-def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int], int]:
-    """What starts, when devices are free after it, and how many idle ones nobody took."""
-    comp, sync = np.array(case.comp), np.array(case.sync)
-    types = comp.shape[1]
-    kind_D, free_ns_D = np.array(case.kinds), np.array(case.free)
-    jobs = len(case.scales)
-    front = Front(
-        job_N=np.arange(jobs),
-        shard_N=np.zeros(jobs, np.int64),
-        rounds_N=np.array(case.rounds),
-        begun_N=np.zeros(jobs, np.bool_),
-        scale_J=np.array(case.scales),
-        comp_ns_JT=comp,
-        turn_ns_JT=comp + sync,
-        fits_JT=np.ones(comp.shape, np.bool_),
+def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int]]:
+    """What starts, as (job, device, tasks, rounds), and when devices are free after it."""
+    jobs, waiting = len(case.scales), len(case.scales) - len(case.begun)
+    comp, sync, fits = np.array(case.comp), np.array(case.sync), np.array(case.fits)
+    types, kind_D = comp.shape[1], np.array(case.kinds)
+    row_D = np.array(case.groups) * types + kind_D
+    cells_R = np.bincount(row_D, minlength=(max(case.groups) + 1) * types)
+    first_R = np.concatenate(([0], np.cumsum(cells_R)))
+    shard_J = np.zeros(jobs, np.int64)
+    shard_J[waiting:] = [shard for shard, _, _ in case.begun]
+    asked = Waiting(
+        np.arange(waiting),
+        np.zeros(waiting, np.bool_),
+        np.array(
+            [(waiting + p, group, at) for p, (_, group, at) in enumerate(case.begun)], np.int64
+        )
+        .reshape(-1, 3)
+        .T,
     )
-    desk = Desk(new_pool(kind_D, types), kind_D, free_ns_D, np.zeros(len(kind_D), np.int64))
-    rows, chosen = np.zeros((4, sum(case.scales)), np.int64), np.zeros(4, np.int64)
-    open_desk(desk)
-    so_far = asked(case.free.count(NOW))
-    count, _ = walk(
-        front, desk, NOW, case.grain, case.by_completion, case.declined, so_far, rows, chosen
-    )
+    columns = Jobs(
+        np.array(case.scales), np.ones(jobs, np.bool_), np.zeros(jobs, np.int64),
+        np.zeros(jobs, np.int64), shard_J, comp, np.where(fits, comp + sync, 0), fits,
+    )  # fmt: skip
+    desk = Desk(
+        np.array([first_R[first : first + types + 1] for first in range(0, len(cells_R), types)]),
+        np.zeros(len(kind_D), np.int64), np.argsort(row_D, kind="stable"), kind_D,
+        np.zeros(len(kind_D), np.int64), np.zeros(types, np.bool_), np.zeros(6, np.int64),
+    )  # fmt: skip
+    free_ns_D = np.array(case.free)
+    queued_D = (free_ns_D > NOW).astype(np.int64)
+    rows = np.zeros((4, max(1, case.free.count(NOW))), np.int64)
+    rules = Rules(NOW, case.rounds, case.grain, case.by_completion, case.declined)
+    groups_N = np.arange(max(case.groups) + 1)
+    count = serve(asked, columns, desk, rules, groups_N, queued_D, free_ns_D, rows)
     assert not desk.load_D.any()
-    left = int(so_far[TAKEABLE])
-    return [tuple(row) for row in rows[:, :count].T.tolist()], free_ns_D.tolist(), left
+    found = [tuple(row) for row in rows[:, :count].T.tolist()]
+    named = [(row[0] if row[0] >= 0 else waiting - 1 - row[0], *row[1:]) for row in found]
+    return named, free_ns_D.tolist()
 
 
-def by_hand(case: Case) -> tuple[list[tuple[int, ...]], list[int], int]:
+class Hand:
     """The same, one device after the other."""
-    seen, free = list(case.free), list(case.free)
-    rows: list[tuple[int, ...]] = []
-    left = case.free.count(NOW)
 
-    def best(job: int, rounds: int) -> int:
+    def __init__(self, case: Case) -> None:
+        self.case, self.free, self.seen = case, list(case.free), list(case.free)
+        self.rows: list[tuple[int, ...]] = []
+        self.left = 0
+
+    def best(self, job: int, group: int, rounds: int) -> int:
+        """The device of a group that a task chooses."""
+        case = self.case
+
         def key(device: int) -> tuple[int, int, int, int, int]:
             kind = case.kinds[device]
             turn = case.comp[job][kind] + case.sync[job][kind]
-            when = max(NOW, seen[device]) + (rounds * turn if case.by_completion else 0)
+            when = max(NOW, self.seen[device]) + (rounds * turn if case.by_completion else 0)
             # Of a type only the first is looked at: the one that is free first.
-            return when, case.comp[job][kind], kind, seen[device], device
+            return when, case.comp[job][kind], kind, self.seen[device], device
 
-        return min(range(len(free)), key=key)
+        return min(self.fitting(job, group), key=key)
 
-    ends, declined = {0, 2}, set[int]()  # of the batches 0, 1-2 and 3-6
-    for job, scale in enumerate(case.scales):
-        declined |= {job - 1} - {-1} - {row[0] for row in rows}
-        if not left or (job - 1 in ends and len(declined) >= case.declined):
-            break
-        if case.rounds[job] == 1:
-            shard = 0
-            for _ in range(scale):
-                device = best(job, 1)
-                comp = case.comp[job][case.kinds[device]]
-                if seen[device] > NOW:
-                    if not case.by_completion:
-                        break
-                    seen[device] += comp
-                    continue
-                seen[device] = free[device] = NOW + comp
-                rows.append((job, shard, device, 1))
-                shard, left = shard + 1, left - 1
-                if not left:
-                    break
-            continue
-        chosen, idle = [], True
-        for _ in range(scale):
-            device = best(job, case.rounds[job])
+    def fitting(self, job: int, group: int) -> list[int]:
+        """The devices of a group that fit a job."""
+        case = self.case
+        return [
+            device
+            for device, kind in enumerate(case.kinds)
+            if case.groups[device] == group and case.fits[job][kind]
+        ]
+
+    def rounds_of(self, job: int, group: int) -> int:
+        """Rounds of a stretch, if all tasks were on devices of the fastest type."""
+        case = self.case
+        if case.rounds:
+            return case.rounds
+        tasks = -(-case.scales[job] // case.groups.count(group))
+        least = min(
+            tasks * case.comp[job][case.kinds[device]] + case.sync[job][case.kinds[device]]
+            for device in self.fitting(job, group)
+        )
+        return max(1, min(FAR, case.grain // least))
+
+    def walk(self, group: int, order: list[tuple[int, int]]) -> None:
+        """Ask (job, its first task) in their order."""
+        case, idle = self.case, [free <= NOW for free in self.free]
+        self.left = sum(idle[d] and case.groups[d] == group for d in range(len(idle)))
+        ends, asked, declined = {0, 2, 6, 14}, 0, 0  # of the batches 0, 1-2, 3-6 and 7-14
+        for job, shard in order:
+            if not self.left or (asked - 1 in ends and declined >= case.declined):
+                break
+            if not any(idle[device] for device in self.fitting(job, group)):
+                continue
+            asked += 1
+            before = len(self.rows)
+            rounds = 1 if shard else self.rounds_of(job, group)
+            if rounds == 1:
+                self.tasks(job, group, shard)
+            else:
+                self.stretch(job, group, rounds)
+            declined += len(self.rows) == before and not shard
+
+    def tasks(self, job: int, group: int, shard: int) -> None:
+        """Single tasks of a round."""
+        case = self.case
+        for _ in range(shard, case.scales[job]):
+            device = self.best(job, group, 1)
+            comp = case.comp[job][case.kinds[device]]
+            if self.seen[device] > NOW:
+                if not case.by_completion:
+                    return
+                self.seen[device] += comp
+                continue
+            self.seen[device] = self.free[device] = NOW + comp
+            self.rows.append((job, device, 1, 1))
+            self.left -= 1
+            if not self.left:
+                return
+
+    def stretch(self, job: int, group: int, rounds: int) -> None:
+        """All tasks of several rounds at once."""
+        case, chosen, idle = self.case, list[int](), True
+        for _ in range(case.scales[job]):
+            device = self.best(job, group, rounds)
             if device not in chosen:
-                idle &= seen[device] <= NOW
-                left -= seen[device] <= NOW
+                idle &= self.seen[device] <= NOW
+                self.left -= self.seen[device] <= NOW
             chosen.append(device)
             comp = case.comp[job][case.kinds[device]]
-            seen[device] = max(NOW, seen[device]) + case.rounds[job] * comp
+            self.seen[device] = max(NOW, self.seen[device]) + rounds * comp
         if not idle:
-            continue
-        work = {device: chosen.count(device) * case.comp[job][case.kinds[device]]
-                for device in chosen}  # fmt: skip
+            return
+        work = {
+            device: chosen.count(device) * case.comp[job][case.kinds[device]] for device in chosen
+        }
         period = max(work[device] + case.sync[job][case.kinds[device]] for device in chosen)
-        rounds = case.rounds[job]
         if case.grain:
             rounds = max(1, min(rounds, case.grain // period))
-        for shard, device in enumerate(chosen):
-            free[device] = NOW + (rounds - 1) * period + work[device]
-            rows.append((job, shard, device, rounds))
-    return rows, free, left
+        for device in dict.fromkeys(chosen):
+            self.free[device] = NOW + (rounds - 1) * period + work[device]
+            self.rows.append((job, device, chosen.count(device), rounds))
 
 
-@given(cases())
-def test_a_walk_places_what_the_same_rules_without_heaps_place(case: Case) -> None:
-    assert by_kernel(case) == by_hand(case)
+def by_hand(case: Case) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Group by group, who has begun there before the others of its place."""
+    hand, waiting = Hand(case), len(case.scales) - len(case.begun)
+    for group in range(max(case.groups) + 1):
+        started, order = {row[0] for row in hand.rows}, list[tuple[int, int]]()
+        for place in range(waiting + 1):
+            order += [
+                (waiting + p, shard)
+                for p, (shard, where, at) in enumerate(case.begun)
+                if at == place and where == group
+            ]
+            order += [(place, 0)] if place < waiting and place not in started else []
+        hand.walk(group, order)
+    return hand.rows, [max(free, NOW) for free in hand.free]
+
+
+@given(st.integers(0, 2**32))
+def test_groups_take_what_the_same_rules_without_heaps_take(seed: int) -> None:
+    case = random_case(seed)
+    kernel_rows, kernel_free = by_kernel(case)
+    rows, free = by_hand(case)
+    assert kernel_rows == rows
+    assert kernel_free == free

@@ -1,15 +1,16 @@
-"""What idle devices of a group take: rounds of waiting jobs, in their order, dispatched in time.
+"""What a job starts on idle devices of a group: tasks of a round, or a stretch of rounds.
 
-Jobs are walked in the order given. Each task of a job's round chooses among all devices of the
-group, busy ones too. If its choice is idle the task starts there; if it is busy the task waits,
-and for the rest of this walk the device counts as taken until then, so that the next task sees
-what is truly left; nothing of that outlives the walk. A task chooses
+Each task of a job's round chooses among all devices
+of the group, busy ones too. If its choice is idle the task starts there; if it is busy the task
+waits, and for the rest of this walk the device counts as taken until then, so that the next task
+sees what is truly left; nothing of that outlives the walk. A task chooses
 
 - ``by_completion``: the device on which it completes first, max(now, phi) + T^c + T^s;
 - else: the device that is available first, max(now, phi); of several the fastest.
 
 Jobs of a stretch choose for all their shards at once, several may share a device, and the stretch
-starts when all devices that it chose are idle.
+starts when all devices that it chose are idle. It has as many rounds as the grain allows if all its
+tasks were on devices of its fastest type in the group.
 
 *Source.* HLAS (TCC'24), Figs. 9 and 10: several tasks of a round on one GPU of a group, each on the
 GPU that is available first. By completion is ours.
@@ -19,146 +20,143 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from warren.solve.kernel import inlined, kernel
-from warren.solve.pool import Pool, rebuild, replace_top, soonest
+from warren.solve.pool import Pool, replace_top, soonest
 
-MOST_AT_ONCE: Final = 16
-"""Jobs are asked in batches of 1, 2, 4 and so on, up to so many."""
+_ENDLESS: Final = 2**40
+_FAR_NS: Final = 2**61
+"""No stretch is expected to last longer: 73 years."""
 
 
-class Front(NamedTuple):
-    """Jobs in the order of their turn, a row each, and costs of all jobs; times in ns.
+class Jobs(NamedTuple):
+    """Columns over all jobs (J,) and types (J, T), times in ns, as a view has them.
 
-    ``shard_N``: first task that has no device yet. ``rounds_N``: of a stretch; 1: of this round
-    single tasks. ``begun_N``: tasks of its round run already. ``fits_JT``: where the job fits;
-    ``turn_ns_JT``: T^c + T^s there.
+    ``turn_ns_JT``: T^c + T^s where the job fits; it may have more rows than there are jobs.
     """
 
-    job_N: Any
-    shard_N: Any
-    rounds_N: Any
-    begun_N: Any
     scale_J: Any
+    open_J: Any
+    round_J: Any
+    next_round_J: Any
+    next_shard_J: Any
     comp_ns_JT: Any
     turn_ns_JT: Any
     fits_JT: Any
 
 
-TAKEABLE, DECLINED, BATCH, LEFT = range(4)
-"""How far a walk is, as a column of four: idle devices that nobody has taken or holds, jobs that
-declined them, the size of this batch of jobs and how many of it are to be asked yet."""
-
-
-def asked(takeable: int) -> Any:
-    """Nobody has been asked yet."""
-    return np.array([takeable, 0, 1, 1])
-
-
 class Desk(NamedTuple):
-    """The devices of a group: ``kind_D`` their types, ``free_ns_D`` when their COMP lane is free.
+    """The devices of a cluster in their groups.
 
-    ``pool`` and ``load_D`` (all zero) are scratch.
+    The heap of devices of type t of group g has the cells from ``first_GT[g, t]`` to
+    ``first_GT[g, t + 1]`` of ``free_ns_C`` and ``device_C`` (see ``solve.pool``). These, ``load_D``
+    (all zero), ``idle_T`` and ``chosen_K``, one a task of the widest job, are scratch.
     """
 
-    pool: Pool
-    kind_D: Any
-    free_ns_D: Any
+    first_GT: Any
+    free_ns_C: Any
+    device_C: Any
+    type_D: Any
     load_D: Any
+    idle_T: Any
+    chosen_K: Any
 
 
-@kernel
-def open_desk(desk: Desk) -> None:
-    """Begin a walk: forget what the last one held for tasks that wait."""
-    for kind in range(len(desk.pool.first_T) - 1):
-        rebuild(desk.pool, kind, desk.free_ns_D)
+class Rules(NamedTuple):
+    """``grain_rounds``: rounds of a stretch, or 0: as many as fit into ``grain_ns``.
 
-
-@kernel
-def walk(
-    front: Front,
-    desk: Desk,
-    now: int,
-    grain_ns: int,
-    by_completion: bool,
-    most_declined: int,
-    so_far: Any,
-    rows: Any,
-    chosen_K: Any,
-) -> Any:
-    """Go on with a walk, by these jobs, until all idle devices are taken or held.
-
-    Nobody else is asked either once a batch has ended and ``most_declined`` jobs, of whose round
-    no task runs, have started nothing. Writes what starts into ``rows`` (4, R): row of the job,
-    shard, device of the group, rounds; when the devices are free again into ``desk``; how far the
-    walk is into ``so_far`` (4,). With ``grain_ns`` a stretch on slow devices has fewer rounds: as
-    many as fit into it. ``chosen_K`` is scratch, one a task of the widest job. Returns the number
-    of rows and whether the walk has ended.
+    ``most_declined``: see ``solve.group_walk``.
     """
-    count, takeable = 0, so_far[TAKEABLE]
-    for place in range(len(front.job_N)):
-        if takeable == 0:
-            break
-        if so_far[LEFT] == 0:
-            if so_far[DECLINED] >= most_declined:
-                return count, True
-            so_far[BATCH] = min(2 * so_far[BATCH], MOST_AT_ONCE)
-            so_far[LEFT] = so_far[BATCH]
-        so_far[LEFT] -= 1
-        before = count
-        if front.rounds_N[place] == 1:
-            count, takeable = _tasks(front, desk, place, now, by_completion, takeable, rows, count)
-        else:
-            all_idle, held = _hold(front, desk, place, now, by_completion, chosen_K)
-            takeable -= held
-            if all_idle:
-                count = _begin(front, desk, place, now, grain_ns, rows, chosen_K, count)
-            for shard in range(front.scale_J[front.job_N[place]]):
-                desk.load_D[chosen_K[shard]] = 0
-        if count == before and not front.begun_N[place]:
-            so_far[DECLINED] += 1
-    so_far[TAKEABLE] = takeable
-    return count, takeable == 0
+
+    now: int
+    grain_rounds: int
+    grain_ns: int
+    by_completion: bool
+    most_declined: int
+
+
+PLACE, DEVICE, TASKS, ROUNDS = range(4)
+"""Rows of what starts. The place of a job in ``Waiting``: n, or -1 - p of one that has begun."""
+
+
+@kernel
+def ask(
+    jobs: Jobs,
+    desk: Desk,
+    pool: Pool,
+    rules: Rules,
+    row: int,
+    job: int,
+    takeable: int,
+    free_ns_D: Any,
+    rows: Any,
+    count: int,
+) -> Any:
+    """Start what the job can start; idle devices that nobody has taken or holds, and rows."""
+    rounds = _rounds(jobs, pool, rules, job)
+    if rounds == 1:
+        return _tasks(jobs, pool, rules, row, job, takeable, free_ns_D, rows, count)
+    all_idle, held = _hold(jobs, desk, pool, rules, job, rounds)
+    if all_idle:
+        count = _begin(jobs, desk, rules, row, job, rounds, free_ns_D, rows, count)
+    for shard in range(jobs.scale_J[job]):
+        desk.load_D[desk.chosen_K[shard]] = 0
+    return count, takeable - held
 
 
 @inlined
-def _choose(front: Front, desk: Desk, place: int, now: int, weight: int) -> int:
-    fits_JT, turn_ns_JT, job = front.fits_JT, front.turn_ns_JT, front.job_N[place]
-    return int(soonest(desk.pool, fits_JT, turn_ns_JT, front.comp_ns_JT, job, now, weight))
+def _rounds(jobs: Jobs, pool: Pool, rules: Rules, job: int) -> int:
+    """Rounds of a stretch of the job, if all its tasks were on devices of its fastest type."""
+    if jobs.next_shard_J[job] > 0 or rules.grain_rounds == 1:
+        return 1
+    first_T, least_ns, longest_ns = pool.first_T, -1, 1
+    tasks = -(-jobs.scale_J[job] // (first_T[-1] - first_T[0]))
+    for kind in range(len(first_T) - 1):
+        if jobs.fits_JT[job, kind] and first_T[kind + 1] > first_T[kind]:
+            turn_ns = jobs.turn_ns_JT[job, kind]
+            round_ns = (tasks - 1) * jobs.comp_ns_JT[job, kind] + turn_ns
+            if least_ns < 0 or round_ns < least_ns:
+                least_ns = round_ns
+            longest_ns = max(longest_ns, tasks * turn_ns)
+    rounds = rules.grain_rounds
+    if rounds == 0:
+        rounds = min(_ENDLESS, rules.grain_ns // max(1, least_ns))
+    return int(max(1, min(rounds, _FAR_NS // (longest_ns * jobs.scale_J[job]))))
+
+
+@inlined
+def _choose(jobs: Jobs, pool: Pool, job: int, now: int, weight: int) -> int:
+    return int(soonest(pool, jobs.fits_JT, jobs.turn_ns_JT, jobs.comp_ns_JT, job, now, weight))
 
 
 @kernel
 def _tasks(
-    front: Front,
-    desk: Desk,
-    place: int,
-    now: int,
-    by_completion: bool,
+    jobs: Jobs,
+    pool: Pool,
+    rules: Rules,
+    row: int,
+    job: int,
     takeable: int,
+    free_ns_D: Any,
     rows: Any,
     count: int,
 ) -> Any:
     """Give each open task of the round its device, if that is idle."""
-    pool, shard, job = desk.pool, front.shard_N[place], front.job_N[place]
-    for _ in range(front.shard_N[place], front.scale_J[job]):
-        kind = _choose(front, desk, place, now, 1 if by_completion else 0)
+    now = rules.now
+    for _ in range(jobs.next_shard_J[job], jobs.scale_J[job]):
+        kind = _choose(jobs, pool, job, now, 1 if rules.by_completion else 0)
         free_ns = pool.free_ns_C[pool.first_T[kind]]
-        comp_ns = front.comp_ns_JT[job, kind]
+        comp_ns = jobs.comp_ns_JT[job, kind]
         if free_ns > now:
-            if not by_completion:  # nobody is idle, and the others wait for their turn
+            if not rules.by_completion:  # nobody is idle, and the others wait for their turn
                 break
             replace_top(pool, kind, free_ns + comp_ns)
             continue
         device = pool.device_C[pool.first_T[kind]]
         replace_top(pool, kind, now + max(1, comp_ns))
-        desk.free_ns_D[device] = now + comp_ns
-        rows[0, count] = place
-        rows[1, count] = shard
-        rows[2, count] = device
-        rows[3, count] = 1
+        free_ns_D[device] = now + comp_ns
+        rows[PLACE, count], rows[DEVICE, count] = row, device
+        rows[TASKS, count], rows[ROUNDS, count] = 1, 1
         count += 1
-        shard += 1
         takeable -= 1
         if takeable == 0:
             break
@@ -166,55 +164,54 @@ def _tasks(
 
 
 @kernel
-def _hold(
-    front: Front, desk: Desk, place: int, now: int, by_completion: bool, chosen_K: Any
-) -> Any:
+def _hold(jobs: Jobs, desk: Desk, pool: Pool, rules: Rules, job: int, rounds: int) -> Any:
     """Choose a device for each shard of a stretch; whether all are idle, and how many are."""
-    pool, rounds, job = desk.pool, front.rounds_N[place], front.job_N[place]
-    all_idle, held = True, 0
-    for shard in range(front.scale_J[job]):
-        kind = _choose(front, desk, place, now, rounds if by_completion else 0)
+    now, all_idle, held = rules.now, True, 0
+    for shard in range(jobs.scale_J[job]):
+        kind = _choose(jobs, pool, job, now, rounds if rules.by_completion else 0)
         cell = pool.first_T[kind]
         device, free_ns = pool.device_C[cell], pool.free_ns_C[cell]
-        chosen_K[shard] = device
+        desk.chosen_K[shard] = device
         desk.load_D[device] += 1
         if desk.load_D[device] == 1:
             all_idle &= free_ns <= now
             held += free_ns <= now
-        work_ns = max(1, rounds * front.comp_ns_JT[job, kind])
+        work_ns = max(1, rounds * jobs.comp_ns_JT[job, kind])
         replace_top(pool, kind, max(now, free_ns) + work_ns)
     return all_idle, held
 
 
 @kernel
 def _begin(
-    front: Front,
+    jobs: Jobs,
     desk: Desk,
-    place: int,
-    now: int,
-    grain_ns: int,
+    rules: Rules,
+    row: int,
+    job: int,
+    rounds: int,
+    free_ns_D: Any,
     rows: Any,
-    chosen_K: Any,
     count: int,
 ) -> int:
-    """Write a stretch down, and until when its devices work."""
-    period_ns, job = 1, front.job_N[place]
-    for shard in range(front.scale_J[job]):
-        device = chosen_K[shard]
-        kind = desk.kind_D[device]
-        comp_ns = front.comp_ns_JT[job, kind]
-        sync_ns = front.turn_ns_JT[job, kind] - comp_ns
+    """Write a stretch down, and until when its devices work; fewer rounds if they are slow."""
+    period_ns = 1
+    for shard in range(jobs.scale_J[job]):
+        device = desk.chosen_K[shard]
+        kind = desk.type_D[device]
+        comp_ns = jobs.comp_ns_JT[job, kind]
+        sync_ns = jobs.turn_ns_JT[job, kind] - comp_ns
         period_ns = max(period_ns, desk.load_D[device] * comp_ns + sync_ns)
-    rounds = front.rounds_N[place]
-    if grain_ns > 0:
-        rounds = max(1, min(rounds, grain_ns // period_ns))
-    for shard in range(front.scale_J[job]):
-        device = chosen_K[shard]
-        comp_ns = desk.load_D[device] * front.comp_ns_JT[job, desk.kind_D[device]]
-        desk.free_ns_D[device] = now + (rounds - 1) * period_ns + comp_ns
-        rows[0, count] = place
-        rows[1, count] = shard
-        rows[2, count] = device
-        rows[3, count] = rounds
+    if rules.grain_ns > 0:
+        rounds = max(1, min(rounds, rules.grain_ns // period_ns))
+    for shard in range(jobs.scale_J[job]):
+        device = desk.chosen_K[shard]
+        tasks = desk.load_D[device]
+        if tasks == 0:
+            continue
+        comp_ns = tasks * jobs.comp_ns_JT[job, desk.type_D[device]]
+        free_ns_D[device] = rules.now + (rounds - 1) * period_ns + comp_ns
+        rows[PLACE, count], rows[DEVICE, count] = row, device
+        rows[TASKS, count], rows[ROUNDS, count] = tasks, rounds
+        desk.load_D[device] = 0
         count += 1
     return int(count)

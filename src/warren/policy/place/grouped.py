@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.view import View
 from warren.policy.place.estimate import cluster_speed, counts_T
 from warren.policy.place.gpu_groups import gpu_groups, members
-from warren.solve.pool import Pool, new_pool
+from warren.solve.group_rounds import Desk
 
 KNOWN: int = 256
 """At most so many jobs are looked at to make groups: more are of the same models."""
@@ -38,57 +37,46 @@ def attained_ns(view: View, groups: int) -> list[int]:
 
 @dataclass(slots=True)
 class Known:
-    """What follows from costs alone, which stay as they are: kept so that it is found once.
+    """What follows from costs alone, which stay as they are, kept so that it is found once.
 
-    ``round_ns`` by job; ``rounds_J`` of a stretch by group, 0 where not known yet; ``turn_ns_JT``:
-    T^c + T^s of the jobs so far.
+    ``desk``: the devices for kernels, which is scratch, with room for the widest of the first
+    ``jobs`` jobs. ``turn_ns_JT``: T^c + T^s of these, 0 where they do not fit; it may have more
+    rows. ``round_ns`` by job.
     """
 
+    desk: Desk
+    turn_ns_JT: IntArray
+    jobs: int = 0
     round_ns: dict[int, int] = field(default_factory=dict)
-    rounds_J: dict[int, IntArray] = field(default_factory=dict)
-    turn_ns_JT: IntArray | None = None
 
-    def turns(self, costs: CostTable) -> IntArray:
-        """T^c + T^s, 0 where a job does not fit."""
-        found = self.turn_ns_JT
-        if found is None or len(found) != len(costs.fits_JT):
-            turn_ns_JT = np.where(costs.fits_JT, costs.comp_ns_JT, 0) + np.where(
-                costs.fits_JT, costs.sync_ns_JT, 0
-            )
-            found = self.turn_ns_JT = turn_ns_JT
-        return found
-
-    def rounds_in(self, group: int, jobs: int) -> IntArray:
-        """``rounds_J`` of a group, to be filled in, for at least so many jobs."""
-        found = self.rounds_J.get(group)
-        if found is None or len(found) < jobs:
-            known = 0 if found is None else len(found)
-            more = np.zeros(max(jobs, 2 * known) - known, np.int64)
-            found = more if found is None else np.concatenate((found, more))
-            self.rounds_J[group] = found
-        return found
-
-
-class Part(NamedTuple):
-    """A group's devices (D,), ascending, their types, and a pool of them, which is scratch."""
-
-    devices: IntArray
-    kind_D: IntArray
-    pool: Pool
+    def look(self, view: View) -> None:
+        """Look at the jobs that have arrived since the last time."""
+        first, jobs, costs = self.jobs, len(view.scale_J), view.costs
+        if first == jobs:
+            return
+        if len(self.turn_ns_JT) < jobs:
+            grown_JT = np.zeros((max(jobs, 2 * first), costs.fits_JT.shape[1]), np.int64)
+            grown_JT[:first] = self.turn_ns_JT[:first]
+            self.turn_ns_JT = grown_JT
+        turn_ns_JT = costs.comp_ns_JT[first:] + costs.sync_ns_JT[first:]
+        self.turn_ns_JT[first:jobs] = np.where(costs.fits_JT[first:], turn_ns_JT, 0)
+        widest = int(view.scale_J[first:].max())
+        if widest > len(self.desk.chosen_K):
+            self.desk = self.desk._replace(chosen_K=np.zeros(widest, np.int64))
+        self.jobs = jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
     """``devices``: of each group, ascending; the fastest group first, as who is served first takes
-    it; ``parts`` the same for kernels. ``rank_G``: groups that are as fast have the same.
+    it; ``group_D`` says it for each device. ``rank_G``: groups that are as fast have the same.
     ``count_T``: devices of each type; ``known`` is scratch."""
 
     devices: tuple[tuple[int, ...], ...]
     group_D: IntArray
     rank_G: IntArray
     count_T: tuple[int, ...]
-    parts: tuple[Part, ...]
-    known: Known = field(default_factory=Known)
+    known: Known
 
     def round_ns(self, view: View, job: int) -> int:
         """``mean_round_ns`` of a job of the view."""
@@ -112,19 +100,32 @@ def make_groups(view: View, count: int) -> Groups:
     held_GT, count_T = [tuple(one) for one in found.count_GT.tolist()], counts_T(view)
     speed_of = {held_T: group_speed(known, held_T, count_T) for held_T in dict.fromkeys(held_GT)}
     order = sorted(range(len(held_GT)), key=lambda group: -speed_of[held_GT[group]])
-    devices = members(found)
+    devices, group_D = members(found), np.argsort(order)[found.group_D]
     return Groups(
         devices=tuple(tuple(devices[group].tolist()) for group in order),
-        group_D=np.argsort(order)[found.group_D],
+        group_D=group_D,
         rank_G=np.unique([-speed_of[held_GT[group]] for group in order], return_inverse=True)[1],
         count_T=count_T,
-        parts=tuple(_part(view, devices[group]) for group in order),
+        known=Known(_desk(view, group_D), np.zeros((0, len(count_T)), np.int64)),
     )
 
 
-def _part(view: View, devices: IntArray) -> Part:
-    kind_D = view.type_D[devices]
-    return Part(devices, kind_D, new_pool(kind_D, view.costs.fits_JT.shape[1]))
+def _desk(view: View, group_D: IntArray) -> Desk:
+    """The devices group by group, in a group type by type, of a type ascending."""
+    groups, types = int(group_D.max()) + 1, view.costs.fits_JT.shape[1]
+    row_D = group_D * types + view.type_D
+    count_R = np.bincount(row_D, minlength=groups * types)
+    first_R = np.concatenate(([0], np.cumsum(count_R)))
+    rows_GT = np.arange(groups)[:, None] * types + np.arange(types + 1)
+    return Desk(
+        first_GT=first_R[rows_GT],
+        free_ns_C=np.zeros(len(row_D), np.int64),
+        device_C=np.argsort(row_D, kind="stable"),
+        type_D=view.type_D,
+        load_D=np.zeros(len(row_D), np.int64),
+        idle_T=np.zeros(types, np.bool_),
+        chosen_K=np.zeros(1, np.int64),
+    )
 
 
 def group_speed(costs: CostTable, held_T: Sequence[int], count_T: Sequence[int]) -> float:

@@ -157,7 +157,6 @@ class Hlas:
             "groups": groups,
             "spot": partial(self.spot, view, memory),
             "ages": bool(self.age),
-            "fixed": isinstance(memory.foresight, Blind) and not self.age,
             "line": list(memory.line),
             "young": memory.young,
             "partly": list(memory.partly),

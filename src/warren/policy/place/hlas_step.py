@@ -13,13 +13,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from warren.model.decision import Decision, Reason
-from warren.model.events import JobArrived, RolledBack
+from warren.model.events import JobArrived, JobCancelled, JobFailed, RolledBack
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.place.estimate import MAKES_READY, fastest, gang_round_ns, may_start, shares
 from warren.policy.place.grouped import Groups
 from warren.policy.place.line import Line, put, take
 
+LEAVES: Final = (RolledBack, JobFailed, JobCancelled)
+"""Events after which a job does not stand where it stood."""
 AGED: Final = -1.0
 """Goes before all queues."""
 
@@ -36,15 +38,14 @@ class Spot(NamedTuple):
 class Step:
     """One decision in the making. ``shard``: first task not placed yet, of rounds begun here.
 
-    ``spot`` says where a job stands now, and ``fixed``: whether it stands there while it waits.
-    ``ages``: whether who has waited too long goes first. ``line``: ascending.
+    ``spot`` says where a job stands now; while it waits it stays there, but for one whose time is
+    up. ``ages``: whether who has waited too long goes first. ``line``: ascending.
     """
 
     view: View
     groups: Groups
     spot: Callable[[int], Spot]
     ages: bool
-    fixed: bool
     line: list[Spot]
     young: Line[Spot] | None
     partly: list[Spot]
@@ -64,8 +65,8 @@ class Step:
         partly = (one.job for one in self.partly if may_start(view, one.job))
         begun = [job for job in partly if view.next_shard_J.item(job)]
         for event in view.changes:
-            if isinstance(event, RolledBack):
-                self.line = [one for one in self.line if one.job != event.job]
+            if isinstance(event, LEAVES):
+                self._leave(event.job)
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 if event.job not in begun:
                     self._stand(event.job)
@@ -76,8 +77,13 @@ class Step:
             entry, self.young = take(self.young)
             job = entry.job
             if may_start(view, job) and job not in begun:
+                self._leave(job)
                 self._stand(job)
         self.partly = sorted(self.spot(job) for job in begun)
+
+    def _leave(self, job: int) -> None:
+        """Take a job out of the line, if it stands there."""
+        self.line = [one for one in self.line if one.job != job]
 
     def _stand(self, job: int) -> None:
         """Put a job where it stands, once."""
@@ -116,10 +122,8 @@ class Step:
         return found
 
     def _stands(self, entry: Spot) -> bool:
-        """Whether a job stands there still: not if it has ended, been placed or changed places."""
-        job = entry.job
-        waits = may_start(self.view, job) and job not in self.shard
-        return waits and (self.fixed or entry == self.spot(job))
+        """Whether a job waits there still: not if it has been placed."""
+        return may_start(self.view, entry.job) and entry.job not in self.shard
 
     def _fitting(self, job: int, devices: list[int]) -> list[int]:
         """Of these devices those that fit the job, fastest first."""
