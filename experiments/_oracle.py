@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from warren.model.view import View
 from warren.policy.place.hlas import Hlas, Memory
-from warren.policy.place.hlas_step import Spot
+from warren.policy.place.standing import Spot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

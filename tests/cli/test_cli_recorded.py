@@ -14,7 +14,7 @@ from warren.cli.database import VARIABLE, Database
 from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.policy.place.kinds import kinds_by_code, rounds_of_like
+from warren.policy.place.kinds import kinds_by_code, like
 from warren.policy.place.records import records_of
 from warren.profile.costs import past_of
 from warren.profile.rows import EndedJob, LiveRun
@@ -79,7 +79,7 @@ def test_jobs_of_the_database_are_the_past_at_the_costs_that_were_seen(
     assert past.costs.comp_ns_JT.tolist() == [[2 * 10**9]] * 6
     assert past.costs.sync_ns_JT.tolist() == [[10**9 // 2]] * 6
     (job,) = run.workload.jobs
-    assert rounds_of_like(records_of(past, kinds_by_code), job) == (10, 11, 12, 13, 14)
+    assert like(records_of(past, kinds_by_code), job).rounds == (10, 11, 12, 13, 14)
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_what_gittins_remembers_of_a_kind_has_an_end() -> None:
     core = Core(run=run, costs=costs, policy=policy, port=SimPort(run, costs), sink=len, world="s")
     core.execute()
     known = core.memory.known  # type: ignore[attr-defined]
-    assert len(known.of(())) == 256
+    assert len(known.of(()).rounds) == 256
     assert {JobArrived, RoundsDone} <= policy.triggers
 
 

@@ -18,7 +18,7 @@ from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.place.kinds import ENOUGH, kinds_by_code, rounds_of_like
+from warren.policy.place.kinds import ENOUGH, kinds_by_code, like
 from warren.policy.place.queues import Queues, by_past
 from warren.policy.place.records import MOST, Records, records_of
 from warren.policy.place.registry import place_policy
@@ -134,25 +134,25 @@ def test_the_most_specific_kind_with_enough_jobs_counts() -> None:
     ended = [named("x", 1)] * few + [named("y", 2)] + [named("y", 3, user="bob")] * 9
     ended += [named("x", 4, model="other")] * 9
     known = learned_from(past_of([replace(job, index=k) for k, job in enumerate(ended)]))
-    like_x = sorted(rounds_of_like(known, named("x-17", 99)))
+    like_x = sorted(like(known, named("x-17", 99)).rounds)
     assert like_x == [1] * few + [2], "of the user and model: too few have the name"
     ended.append(named("3-x", 1))
     known = learned_from(past_of([replace(job, index=k) for k, job in enumerate(ended)]))
-    assert rounds_of_like(known, named("x-17", 99)) == (1,) * ENOUGH
-    of_model = rounds_of_like(known, named("x", 99, user="eve"))
+    assert like(known, named("x-17", 99)).rounds == (1,) * ENOUGH
+    of_model = like(known, named("x", 99, user="eve")).rounds
     assert sorted(of_model) == [1] * ENOUGH + [2] + [3] * 9
-    assert len(rounds_of_like(known, named("x", 99, model="new"))) == len(ended)
+    assert len(like(known, named("x", 99, model="new")).rounds) == len(ended)
 
 
 def test_one_job_of_a_model_tells_more_than_many_of_others() -> None:
     ended = [*(named("a", 1) for _ in range(9)), named("b", 7, user="bob", model="n")]
-    assert rounds_of_like(learned_from(past_of(ended)), named("c", 99, model="n")) == (7,)
-    assert rounds_of_like(learned_from(NO_PAST), named("c", 99)) == ()
+    assert like(learned_from(past_of(ended)), named("c", 99, model="n")).rounds == (7,)
+    assert like(learned_from(NO_PAST), named("c", 99)).rounds == ()
 
 
 def test_of_a_kind_the_latest_are_remembered() -> None:
     known = learned_from(past_of([named("a", rounds) for rounds in range(1, MOST + 11)]))
-    assert rounds_of_like(known, named("a", 99)) == tuple(range(11, MOST + 11))
+    assert like(known, named("a", 99)).rounds == tuple(range(11, MOST + 11))
 
 
 @pytest.mark.parametrize("place", ["gittins", "hlas", "las-2d"])

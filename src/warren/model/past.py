@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,7 @@ NO_PAST: Final = Past()
 """Of a run that states no history."""
 
 
+@lru_cache(maxsize=2**16)
 def stem(name: str) -> str:
     """What the names of a recurring job have alike: a name without numbers at its ends.
 

@@ -20,16 +20,16 @@ import numpy.typing as npt
 
 
 def least_effort(sizes: npt.NDArray[np.float64], attained: float) -> float:
-    """``left(attained)`` over sizes that are all equally likely; shape (N,), any order.
+    """``left(attained)`` over sizes that are all equally likely; shape (N,), ascending.
 
     Of n larger sizes at least the square root of n lie below b: how close to ``attained`` the next
     few happen to be is chance. None larger than ``attained``: as much as has been attained, which
     is the median of what is left under a tail that falls with the inverse of size.
     """
-    over = np.sort(sizes[sizes > attained])
-    if not len(over):
-        return max(attained, 1.0)
+    over = sizes[sizes.searchsorted(attained, side="right") :]
     count = len(over)
+    if not count:
+        return max(attained, 1.0)
     ends = np.arange(1, count + 1)
-    effort = np.cumsum(over) + (count - ends) * over - count * attained
+    effort = over.cumsum() + (count - ends) * over - count * attained
     return float((effort / ends)[isqrt(count) - 1 :].min())

@@ -18,7 +18,7 @@ import numpy as np
 
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
 from warren.model.view import View
-from warren.policy.place.estimate import counts_T
+from warren.policy.place.estimate import cluster_speed, counts_T
 from warren.policy.place.notes import Notes
 from warren.solve.market import NONE, Floats, better_prices, matched
 
@@ -28,6 +28,22 @@ _MOVE: Final = 8
 """Prices are found again once there were as many bids as there are jobs; who comes or goes counts
 as so many bids."""
 _LEAST: Final = 1e-9
+
+
+class Needs(NamedTuple):
+    """What follows from a job's costs alone.
+
+    ``turn_s_T``: of a round that has the type to itself; ``fastest_s``: the least of them;
+    ``busy_T`` and ``cost_T``: see ``Bid``; ``task_ns``: a task on the mean device that fits it;
+    ``gang``: devices that a gang of it needs. Infinite where it cannot run.
+    """
+
+    turn_s_T: tuple[float, ...]
+    fastest_s: float
+    busy_T: tuple[float, ...]
+    cost_T: tuple[float, ...]
+    task_ns: float
+    gang: int
 
 
 class Bid(NamedTuple):
@@ -47,7 +63,8 @@ class Market:
 
     ``types``: of each job at the latest prices, ``NONE`` where none was worth its price to it.
     Between two prices a job stays with it: if all that are alike went by their newer bids, they
-    would all go to the same. ``stale``: how much has changed since.
+    would all go to the same. ``stale``: how much has changed since. ``needs`` of jobs, as they are
+    found, is scratch.
     """
 
     devices_T: tuple[int, ...]
@@ -55,17 +72,25 @@ class Market:
     bids: Notes[int, Bid] = field(default_factory=Notes)
     types: Notes[int, int] = field(default_factory=Notes)
     stale: int = 0
+    needs: dict[int, Needs] = field(default_factory=dict)
+
+    def need(self, view: View, job: int) -> Needs:
+        """What follows from a job's costs, found once."""
+        found = self.needs.get(job)
+        if found is None:
+            found = self.needs[job] = _needs(view, job, self.devices_T)
+        return found
 
     def bid(self, view: View, job: int, left: float) -> Market:
         """With another bid of a job that is expected to need so many rounds still."""
-        bids = self.bids.noted(job, _bid(view, job, left, self.devices_T))
-        return replace(self, bids=bids, stale=self.stale + 1)
+        bids = self.bids.noted(job, _bid(self.need(view, job), left))
+        return self._with(bids, self.stale + 1)
 
     def priced(self, view: View) -> Market:
         """With other prices, if enough jobs have come or gone."""
         stale = self.stale + _MOVE * sum(map(_comes_or_goes, view.changes))
         if not stale or stale < np.count_nonzero(view.open_J):
-            return self if stale == self.stale else replace(self, stale=stale)
+            return self if stale == self.stale else self._with(self.bids, stale)
         present = view.open_J.nonzero()[0].tolist()
         bids = {job: bid for job in present if (bid := self.bids.get(job))}
         if not bids:
@@ -75,6 +100,13 @@ class Market:
         types = dict(zip(bids, matched(*offers, price_T), strict=True))
         prices = tuple(price_T.tolist())  # and who has gone is forgotten
         return replace(self, price_T=prices, bids=Notes(bids), types=Notes(types), stale=0)
+
+    def _with(self, bids: Notes[int, Bid], stale: int) -> Market:
+        """``replace``, which would take longer than all else a bid takes."""
+        return Market(
+            devices_T=self.devices_T, price_T=self.price_T, bids=bids, types=self.types,
+            stale=stale, needs=self.needs,
+        )  # fmt: skip
 
     def _offers(self, bids: Sequence[Bid]) -> tuple[Floats, Floats, Floats]:
         value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
@@ -112,9 +144,9 @@ def _comes_or_goes(event: Event) -> bool:
     return isinstance(event, JobArrived | JobFailed | JobCancelled)
 
 
-def _bid(view: View, job: int, left: float, devices_T: tuple[int, ...]) -> Bid:
+def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> Needs:
     costs, scale = view.costs, view.scale_J.item(job)
-    turn_s_T, busy_T, cost_T = list[float](), list[float](), list[float]()
+    turn_s_T, busy_T, cost_T, fitting = list[float](), list[float](), list[float](), 0
     for kind, devices in enumerate(devices_T):
         if not devices or not costs.fits_JT.item(job, kind):
             turn_s_T.append(inf)
@@ -126,7 +158,19 @@ def _bid(view: View, job: int, left: float, devices_T: tuple[int, ...]) -> Bid:
         turn_s_T.append(turn_ns / 1e9)
         busy_T.append(max(_LEAST, scale * comp_ns / turn_ns))
         cost_T.append(float(comp_ns + sync_ns))
-    fastest_s = min(turn_s_T)
+        fitting += devices
+    return Needs(
+        turn_s_T=tuple(turn_s_T),
+        fastest_s=min(turn_s_T),
+        busy_T=tuple(busy_T),
+        cost_T=tuple(cost_T),
+        task_ns=fitting / cluster_speed(costs, job, devices_T) if fitting else inf,
+        gang=min(scale, fitting),
+    )
+
+
+def _bid(needs: Needs, left: float) -> Bid:
+    fastest_s = needs.fastest_s
     worth = 1 / sqrt(max(left, _LEAST) * fastest_s) if fastest_s < inf else 0.0
-    value_T = tuple(worth * fastest_s / turn_s if turn_s < inf else 0.0 for turn_s in turn_s_T)
-    return Bid(value_T, tuple(busy_T), tuple(cost_T))
+    value_T = [worth * fastest_s / turn_s if turn_s < inf else 0.0 for turn_s in needs.turn_s_T]
+    return Bid(tuple(value_T), needs.busy_T, needs.cost_T)

@@ -24,7 +24,7 @@ Differs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import numpy as np
@@ -45,14 +45,12 @@ from warren.model.view import View
 from warren.policy.place.bidding import Market, new_market
 from warren.policy.place.estimate import (
     MAKES_READY,
-    cluster_speed,
     gang_round_ns,
-    gang_size,
     may_start,
     no_faster,
     shares,
 )
-from warren.policy.place.kinds import kinds_by_code, rounds_of_like
+from warren.policy.place.kinds import kinds_by_code, like
 from warren.policy.place.line import Entry, Line, entries, put, take
 from warren.policy.place.records import Records, records_of
 from warren.solve.gittins import least_effort
@@ -118,7 +116,7 @@ class Gittins:
             return f"all its tasks of round {view.round_J[job]} are running or queued"
         left = _left(view, memory.known, job)
         pressing = self.pressing(view, memory.known, job)
-        here = (_rank(view, memory.market.devices_T, job, pressing), job)
+        here = (_rank(view, memory.market, job, pressing), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
         return (
             f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
@@ -140,17 +138,12 @@ class Gittins:
 
 def _left(view: View, known: Records, job: int) -> float:
     """Rounds that the job is expected to need still, at the least effort for an ending."""
-    rounds = rounds_of_like(known, view.jobs[job])
-    return least_effort(np.array(rounds, dtype=np.float64), float(view.round_J[job]))
+    return least_effort(like(known, view.jobs[job]).sizes, float(view.round_J.item(job)))
 
 
-def _rank(view: View, devices_T: tuple[int, ...], job: int, left: float) -> float:
+def _rank(view: View, market: Market, job: int, left: float) -> float:
     """Work of so many rounds, in ns of the mean device that fits the job."""
-    fitting = sum(n for n, fits in zip(devices_T, view.costs.fits_JT[job], strict=True) if fits)
-    if not fitting:
-        return float("inf")
-    task_ns = fitting / cluster_speed(view.costs, job, devices_T)
-    return left * view.scale_J.item(job) * task_ns
+    return left * view.scale_J.item(job) * market.need(view, job).task_ns
 
 
 @dataclass(slots=True)
@@ -170,7 +163,8 @@ class _Step:
             return
         known = self.memory.known.learned(self.view)
         if known is not self.memory.known:
-            self.memory = replace(self.memory, known=known)
+            memory = self.memory
+            self.memory = Memory(market=memory.market, known=known, line=memory.line)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line, and has made a bid."""
@@ -178,12 +172,12 @@ class _Step:
         for event in view.changes:
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 left = self.policy.pressing(view, self.memory.known, event.job)
-                line = put(line, (_rank(view, market.devices_T, event.job, left), event.job))
+                line = put(line, (_rank(view, market, event.job, left), event.job))
                 market = market.bid(view, event.job, left) if self.policy.prices else market
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
-            self.memory = replace(self.memory, line=line, market=market)
+            self.memory = Memory(market=market, known=self.memory.known, line=line)
 
     def serve(self) -> None:
         """The first of the line take the free devices."""
@@ -204,8 +198,9 @@ class _Step:
                 kept.append(entry)
         for one in kept:
             line = put(line, one)
-        if line is not self.memory.line:
-            self.memory = replace(self.memory, line=line)
+        memory = self.memory
+        if line is not memory.line:
+            self.memory = Memory(market=memory.market, known=memory.known, line=line)
 
     def _free(self, job: int, idle: IntArray) -> IntArray:
         """Those of the idle devices that a job would rather have than wait."""
@@ -216,7 +211,7 @@ class _Step:
         type_N = view.type_D[idle]
         left = view.scale_J.item(job) - view.next_shard_J.item(job)
         chosen_N = type_N == best
-        if np.count_nonzero(chosen_N) < min(gang_size(view, job), left):
+        if np.count_nonzero(chosen_N) < min(market.need(view, job).gang, left):
             chosen_N = np.array(market.usable(job, best, self.policy.patience))[type_N]
         chosen: IntArray = idle[chosen_N]
         return chosen
@@ -225,7 +220,7 @@ class _Step:
         view = self.view
         first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
         scale = view.scale_J.item(job)
-        gang = no_faster(view, job, free, gang_size(view, job))
+        gang = no_faster(view, job, free, self.memory.market.need(view, job).gang)
         if not gang:
             return []
         round_ns = gang_round_ns(view, job, gang)

@@ -58,9 +58,10 @@ from warren.policy.place.foresight import Blind, Foresight
 from warren.policy.place.gpu_groups import cluster_text, usual_groups
 from warren.policy.place.grouped import Groups, attained_ns, make_groups
 from warren.policy.place.hlas_rounds import RoundStep
-from warren.policy.place.hlas_step import AGED, Spot, Step
+from warren.policy.place.hlas_step import AGED, Step
 from warren.policy.place.line import Line
 from warren.policy.place.queues import Queues, parse_queues, queues_of
+from warren.policy.place.standing import Spot, Standing
 
 ALLOWED: Final = {"round": ("whole", "per-gpu"), "dispatch": ("completion", "available")}
 
@@ -74,7 +75,7 @@ class Memory:
 
     queues: Queues
     groups: Groups | None = None
-    line: tuple[Spot, ...] = ()
+    line: Standing = field(default_factory=Standing)
     young: Line[Spot] | None = None
     partly: tuple[Spot, ...] = ()
     group_of: Mapping[int, int] = field(default_factory=dict)
@@ -148,8 +149,8 @@ class Hlas:
         left: dict[str, Any] = {}
         if isinstance(step, RoundStep):
             left = {"group_of": step.group_of, "free_ns_D": step.free_ns_D}
-        line, partly = tuple(step.line), tuple(step.partly)
-        return step.decision(), replace(memory, line=line, young=step.young, partly=partly, **left)
+        left |= {"line": step.line, "young": step.young, "partly": tuple(step.partly)}
+        return step.decision(), replace(memory, **left)
 
     def _step(self, view: View, memory: Memory, groups: Groups) -> Step:
         begun: dict[str, Any] = {
@@ -157,7 +158,7 @@ class Hlas:
             "groups": groups,
             "spot": partial(self.spot, view, memory),
             "ages": bool(self.age),
-            "line": list(memory.line),
+            "line": memory.line.copy(),
             "young": memory.young,
             "partly": list(memory.partly),
         }
@@ -179,7 +180,7 @@ class Hlas:
         had_ns = float(view.round_J[job] * memory.groups.round_ns(view, job))
         spot = self.spot(view, memory, job)
         count, said = len(memory.queues), memory.foresight.said(view, job)
-        ahead = len({other.job for other in memory.line if other < spot})
+        ahead = len({other.job for other in memory.line.spots if other < spot})
         aged = spot.queue == AGED
         stands = "before all queues" if aged else f"queue {int(spot.queue) + 1} of {count}"
         attained = f"has attained {had_ns / 1e9:.1f} s"

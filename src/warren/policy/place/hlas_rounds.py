@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -12,7 +11,8 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.plan import Assignment
-from warren.policy.place.hlas_step import Spot, Step
+from warren.policy.place.hlas_step import Step
+from warren.policy.place.standing import Spot
 from warren.solve.group_rounds import Jobs, Rules
 from warren.solve.group_walk import Waiting, serve
 
@@ -59,10 +59,9 @@ class RoundStep(Step):
 
     def _waiting(self) -> Waiting:
         """Who may take of a group: of a queue, rounds begun there before others."""
-        job_N = np.array([one.job for one in self.line], np.int64)
+        job_N = np.array(self.line.jobs)
         begun = [
-            (one.job, self.group_of[one.job], bisect_left(self.line, (one.queue,)))
-            for one in self.partly
+            (one.job, self.group_of[one.job], self.line.first_of(one.queue)) for one in self.partly
         ]
         begun_P = np.array(begun, np.int64).reshape(-1, 3).T
         return Waiting(job_N, np.zeros(len(job_N), np.bool_), begun_P)
@@ -90,12 +89,12 @@ class RoundStep(Step):
         gone = list[int]()
         begun = self.partly.copy()
         for place, tasks_of in groupby(rows, key=itemgetter(0)):
-            entry = begun[-1 - place] if place < 0 else self.line[place]
+            entry = begun[-1 - place] if place < 0 else self.line.spots[place]
             self._hand_out(entry, [row[1:] for row in tasks_of])
             if place >= 0:
                 gone.append(place)
         for place in sorted(gone, reverse=True):
-            del self.line[place]
+            self.line.drop(place)
 
     def _hand_out(self, entry: Spot, tasks_of: list[list[int]]) -> None:
         """Of a job: (device, tasks, rounds); shards in their order."""

@@ -5,10 +5,9 @@ Where a job stands is not decided here: ``Spot`` says it, as the policy sees it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from warren.model.view import View
 from warren.policy.place.estimate import MAKES_READY, fastest, gang_round_ns, may_start, shares
 from warren.policy.place.grouped import Groups
 from warren.policy.place.line import Line, put, take
+from warren.policy.place.standing import Spot, Standing
 
 LEAVES: Final = (RolledBack, JobFailed, JobCancelled)
 """Events after which a job does not stand where it stood."""
@@ -26,27 +26,19 @@ AGED: Final = -1.0
 """Goes before all queues."""
 
 
-class Spot(NamedTuple):
-    """A job's queue, its place in it, and the job itself: the least goes first in each."""
-
-    queue: float
-    place: float
-    job: int
-
-
 @dataclass(slots=True)
 class Step:
     """One decision in the making. ``shard``: first task not placed yet, of rounds begun here.
 
     ``spot`` says where a job stands now; while it waits it stays there, but for one whose time is
-    up. ``ages``: whether who has waited too long goes first. ``line``: ascending.
+    up. ``ages``: whether who has waited too long goes first.
     """
 
     view: View
     groups: Groups
     spot: Callable[[int], Spot]
     ages: bool
-    line: list[Spot]
+    line: Standing
     young: Line[Spot] | None
     partly: list[Spot]
     assign: list[Assignment] = field(default_factory=list)
@@ -66,10 +58,10 @@ class Step:
         begun = [job for job in partly if view.next_shard_J.item(job)]
         for event in view.changes:
             if isinstance(event, LEAVES):
-                self._leave(event.job)
+                self.line.leave(event.job)
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 if event.job not in begun:
-                    self._stand(event.job)
+                    self.line.stand(self.spot(event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
             if self.ages and isinstance(event, JobArrived):
                 self.young = put(self.young, Spot(0.0, 0.0, event.job))
@@ -77,20 +69,9 @@ class Step:
             entry, self.young = take(self.young)
             job = entry.job
             if may_start(view, job) and job not in begun:
-                self._leave(job)
-                self._stand(job)
+                self.line.leave(job)
+                self.line.stand(self.spot(job))
         self.partly = sorted(self.spot(job) for job in begun)
-
-    def _leave(self, job: int) -> None:
-        """Take a job out of the line, if it stands there."""
-        self.line = [one for one in self.line if one.job != job]
-
-    def _stand(self, job: int) -> None:
-        """Put a job where it stands, once."""
-        spot = self.spot(job)
-        place = bisect_left(self.line, spot)
-        if place == len(self.line) or self.line[place] != spot:
-            self.line.insert(place, spot)
 
     def serve(self) -> None:
         """Every idle group takes what it can."""
@@ -106,12 +87,12 @@ class Step:
     def _next(self, devices: list[int]) -> Spot | None:
         """Who is next on idle devices; who fits none of them is passed over."""
         partly = next((one for one in self.partly if self._fitting(one.job, devices)), None)
-        found, place = partly, 0
-        while place < len(self.line) and (partly is None or self.line[place].queue < partly.queue):
-            entry = self.line[place]
+        found, place, spots = partly, 0, self.line.spots
+        while place < len(spots) and (partly is None or spots[place].queue < partly.queue):
+            entry = spots[place]
             fitting = self._stands(entry) and self._fitting(entry.job, devices)
             if fitting or not self._stands(entry):
-                del self.line[place]
+                self.line.drop(place)
             else:
                 place += 1
             if fitting:

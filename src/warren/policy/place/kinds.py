@@ -16,7 +16,7 @@ from typing import Final
 
 from warren.model.job import Job
 from warren.model.past import stem
-from warren.policy.place.records import Kind, Records
+from warren.policy.place.records import NOBODY, Ended, Kind, Records
 
 ENOUGH: Final = 5
 """Ended jobs that tell enough of a user's, or a name's, not to look at others."""
@@ -29,16 +29,16 @@ def kinds_by_code(job: Job) -> tuple[Kind, ...]:
     return tuple(whole[:length] for length in range(len(whole), -1, -1))
 
 
-def rounds_of_like(records: Records, job: Job) -> tuple[int, ...]:
-    """The rounds of jobs like this one that have ended; empty: nothing is known of any job.
+def like(records: Records, job: Job) -> Ended:
+    """Jobs like this one that have ended; none: nothing is known of any job.
 
     ``records`` are by code.
     """
     for kind in records.kinds_of(job):
-        rounds = records.of(kind)
-        if len(rounds) >= (ENOUGH if len(kind) > _OF_CODE else 1):
-            return rounds
-    return ()
+        found = records.of(kind)
+        if len(found.rounds) >= (ENOUGH if len(kind) > _OF_CODE else 1):
+            return found
+    return NOBODY
 
 
 def kinds_by_name(job: Job) -> tuple[Kind, ...]:
@@ -56,6 +56,6 @@ def similar(records: Records, job: Job) -> tuple[str, tuple[int, ...]]:
     ``records`` are by name.
     """
     for kind in records.kinds_of(job):
-        if found := records.of(kind):
+        if found := records.of(kind).rounds:
             return kind[0], found
     return "", ()

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from warren.model.events import RoundsDone
 from warren.model.job import Job
@@ -24,26 +27,41 @@ MOST: Final = 256
 """Ended jobs of a kind that are remembered, the latest."""
 
 
+class Ended(NamedTuple):
+    """``rounds`` of ended jobs of a kind, the latest last; ``sizes``: the same, ascending."""
+
+    rounds: tuple[int, ...]
+    sizes: npt.NDArray[np.float64]
+
+
+def ended(rounds: tuple[int, ...]) -> Ended:
+    """These rounds, and in order of size."""
+    return Ended(rounds, np.array(sorted(rounds), np.float64))
+
+
+NOBODY: Final = ended(())
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
-    """``rounds_of``: of ended jobs of a kind, the latest last."""
+    """What is known of ended jobs of each kind."""
 
     kinds_of: KindsOf
-    rounds_of: Notes[Kind, tuple[int, ...]] = field(default_factory=Notes)
+    known: Notes[Kind, Ended] = field(default_factory=Notes)
 
-    def of(self, kind: Kind) -> tuple[int, ...]:
-        """The rounds of ended jobs of a kind."""
-        return self.rounds_of.get(kind) or ()
+    def of(self, kind: Kind) -> Ended:
+        """The ended jobs of a kind."""
+        return self.known.get(kind) or NOBODY
 
     def learned(self, view: View) -> Records:
         """With the jobs that have ended since the last decision."""
-        known = self.rounds_of
+        known = self.known
         for event in view.changes:
             if isinstance(event, RoundsDone) and event.finished:
                 for kind in self.kinds_of(view.jobs[event.job]):
-                    latest = (known.get(kind) or ())[1 - MOST :]
-                    known = known.noted(kind, (*latest, event.round + event.rounds))
-        return self if known is self.rounds_of else Records(self.kinds_of, known)
+                    latest = (known.get(kind) or NOBODY).rounds[1 - MOST :]
+                    known = known.noted(kind, ended((*latest, event.round + event.rounds)))
+        return self if known is self.known else Records(self.kinds_of, known)
 
 
 def records_of(past: Past, kinds_of: KindsOf) -> Records:
@@ -53,5 +71,5 @@ def records_of(past: Past, kinds_of: KindsOf) -> Records:
         assert job.rounds is not None, "a job of the past states its rounds"
         for kind in kinds_of(job):
             rounds_of[kind].append(job.rounds)
-    known = {kind: tuple(all_[-MOST:]) for kind, all_ in rounds_of.items()}
+    known = {kind: ended(tuple(all_[-MOST:])) for kind, all_ in rounds_of.items()}
     return Records(kinds_of, Notes(known))
