@@ -21,8 +21,7 @@ Differs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -43,6 +42,7 @@ from warren.model.view import View
 from warren.policy.place.drawing import drawn
 from warren.policy.place.estimate import counts_T, gang_round_ns, gang_size, may_start, shares
 from warren.policy.place.line import Entry, Line, entries, put, take
+from warren.policy.place.notes import Notes
 from warren.policy.place.queues import Queues, parse_queues, queues_of
 
 _TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
@@ -57,15 +57,18 @@ class Ran(NamedTuple):
     gang: tuple[int, ...] = ()
 
 
+NOTHING_YET: Final = Ran(0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """``queues``: by attained service; ``held_D``: devices of gangs; ``line``: jobs that may go on,
-    by queue and arrival; ``ran``: of jobs that have not ended."""
+    by queue and arrival; ``ran``: of jobs that have arrived."""
 
     queues: Queues
     held_D: BoolArray
     line: Line[Entry] | None = None
-    ran: Mapping[int, Ran] = field(default_factory=dict)
+    ran: Notes[int, Ran] = field(default_factory=Notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +98,18 @@ class Las2d:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Count what jobs have had, then give free devices to the first of the line."""
-        step = _Step(memory.queues, view, memory.held_D.copy(), memory.line, dict(memory.ran))
+        step = _Step(memory.queues, view, memory.held_D.copy(), memory.line, memory.ran)
         step.queue_up()
         step.serve(fit_first=self.fit_first)
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
-        return decision, replace(memory, held_D=step.held_D, line=step.line, ran=step.ran)
+        left = Memory(queues=memory.queues, held_D=step.held_D, line=step.line, ran=step.ran)
+        return decision, left
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if view.next_round_J[job] > view.round_J[job]:
             return f"runs as a gang until round {view.next_round_J[job]}"
-        had_ns = memory.ran.get(job, Ran(0)).attained_ns
+        had_ns = _ran(memory.ran, job).attained_ns
         here = (float(memory.queues.of(had_ns)), job)
         ahead = sum(1 for other in entries(memory.line) if other < here)
         return (
@@ -127,6 +131,10 @@ def gpu_time_ns(view: View) -> list[int]:
     ]
 
 
+def _ran(ran: Notes[int, Ran], job: int) -> Ran:
+    return ran.get(job) or NOTHING_YET
+
+
 @dataclass(slots=True)
 class _Step:
     """One decision in the making."""
@@ -135,7 +143,7 @@ class _Step:
     view: View
     held_D: BoolArray
     line: Line[Entry] | None
-    ran: dict[int, Ran]
+    ran: Notes[int, Ran]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
 
@@ -147,18 +155,19 @@ class _Step:
             if not isinstance(event, _TURNS):
                 continue
             job = event.job
-            had = self.ran.get(job, Ran(0))
+            had = _ran(self.ran, job)
             if view.done_J.item(job):
                 self.held_D[list(had.gang)] = False
-                self.ran.pop(job, None)
+                self.ran = self.ran.noted(job, NOTHING_YET)
             elif may_start(self.view, job):
                 self.held_D[list(had.gang)] = False
-                self.ran[job] = Ran(had.attained_ns + len(had.gang) * (view.now_ns - had.since_ns))
+                held_ns = len(had.gang) * (view.now_ns - had.since_ns)
+                self.ran = self.ran.noted(job, Ran(had.attained_ns + held_ns))
                 self.line = put(self.line, (self._queue(job), job))
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
     def _queue(self, job: int) -> float:
-        return float(self.queues.of(self.ran[job].attained_ns))
+        return float(self.queues.of(_ran(self.ran, job).attained_ns))
 
     def serve(self, *, fit_first: bool) -> None:
         """The first of the line takes devices, until one finds too few or all have been asked."""
@@ -190,5 +199,6 @@ class _Step:
             for device, shards in zip(gang, cut, strict=True)
         ]
         self.held_D[gang] = True
-        self.ran[job] = Ran(self.ran[job].attained_ns, view.now_ns, tuple(gang))
+        attained_ns = _ran(self.ran, job).attained_ns
+        self.ran = self.ran.noted(job, Ran(attained_ns, view.now_ns, tuple(gang)))
         self.reasons.pop(job, None)
