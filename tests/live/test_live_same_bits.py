@@ -6,6 +6,7 @@ four devices. ``experiments/same_bits.py`` runs the whole matrix, with more roun
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import warren
 from warren.cli.api import Result
 from warren.cli.files import read
+from warren.live.calibrate import processor
 from warren.live.plain import train as plain_loop
 from warren.live.training import numerics
 from warren.live.training.load import build_app
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.live
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SPINE = CHECKOUT / "experiments" / "spine"
+PARAMS = CHECKOUT / "tests" / "goldens" / "params.json"
 MOST_ROUNDS = 14
 CORNERS = [("gavel-fifo", 1), ("srtf", 2), ("hare", 4)]
 
@@ -82,6 +85,15 @@ def test_every_schedule_gives_the_bits_of_the_plain_loop(
         assert other.row["rounds"] == plain.job(job).row["rounds"]
         assert other.row["final_loss"] == plain.job(job).row["final_loss"]
         assert other.row["numerics"] == plain.job(job).row["numerics"]
+
+
+def test_the_plain_loop_gives_the_recorded_bits(plain: Result) -> None:
+    """``goldens/params.json``, by numerics class and processor: others may give other bits."""
+    recorded = json.loads(PARAMS.read_text())
+    here = f"{next(iter(plain.jobs.values())).row['numerics']}; {processor()}"
+    if here not in recorded:
+        pytest.skip(f"the bits of {here!r} are not recorded in tests/goldens/params.json")
+    assert hashes(plain) == recorded[here]
 
 
 def test_the_jobs_are_all_apps_and_learn_and_one_stops_early(plain: Result) -> None:
