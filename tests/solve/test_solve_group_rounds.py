@@ -84,21 +84,21 @@ def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int]]:
         np.zeros(waiting, np.bool_),
         np.array(
             [(waiting + p, group, at) for p, (_, group, at) in enumerate(case.begun)], np.int64
-        )
-        .reshape(-1, 3)
-        .T,
+        ).reshape(-1, 3),
     )
     columns = Jobs(
         np.array(case.scales), np.ones(jobs, np.bool_), np.zeros(jobs, np.int64),
         np.zeros(jobs, np.int64), shard_J, comp, np.where(fits, comp + sync, 0), fits,
     )  # fmt: skip
+    queued_D = (np.array(case.free) > NOW).astype(np.int64)
+    for seen in (*columns[:6], columns.fits_JT, kind_D, queued_D):
+        seen.flags.writeable = False  # as a view's are, so that one compiled kernel does for both
     desk = Desk(
         np.array([first_R[first : first + types + 1] for first in range(0, len(cells_R), types)]),
         np.zeros(len(kind_D), np.int64), np.argsort(row_D, kind="stable"), kind_D,
         np.zeros(len(kind_D), np.int64), np.zeros(types, np.bool_), np.zeros(6, np.int64),
     )  # fmt: skip
     free_ns_D = np.array(case.free)
-    queued_D = (free_ns_D > NOW).astype(np.int64)
     rows = np.zeros((4, max(1, case.free.count(NOW))), np.int64)
     rules = Rules(NOW, case.rounds, case.grain, case.by_completion, case.declined)
     groups_N = np.arange(max(case.groups) + 1)

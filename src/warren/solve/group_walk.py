@@ -23,7 +23,7 @@ MOST_AT_ONCE: Final = 16
 class Waiting(NamedTuple):
     """Jobs in the order of their turn, (N,), and those of whose round tasks run already, (P,).
 
-    ``begun_P`` (3, P): these jobs, the group of each, in which alone it is asked, and before which
+    ``begun_P`` (P, 3): these jobs, the group of each, in which alone it is asked, and before which
     place in the order of the others. ``taken_N`` (all False) is scratch.
     """
 
@@ -72,11 +72,11 @@ def _walk(
     takeable = _open(pool, desk, queued_D, free_ns_D, rules.now)
     place, begun, declined, batch, left = 0, 0, 0, 1, 1
     while takeable > 0:
-        while begun < waiting.begun_P.shape[1] and waiting.begun_P[1, begun] != group:
+        while begun < len(waiting.begun_P) and waiting.begun_P[begun, 1] != group:
             begun += 1
-        is_begun = begun < waiting.begun_P.shape[1] and waiting.begun_P[2, begun] <= place
+        is_begun = begun < len(waiting.begun_P) and waiting.begun_P[begun, 2] <= place
         if is_begun:
-            row, job = -1 - begun, waiting.begun_P[0, begun]
+            row, job = -1 - begun, waiting.begun_P[begun, 0]
             begun += 1
         elif place < len(waiting.job_N):
             row, job = place, waiting.job_N[place]

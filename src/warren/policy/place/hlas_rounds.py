@@ -63,7 +63,7 @@ class RoundStep(Step):
         begun = [
             (one.job, self.group_of[one.job], self.line.first_of(one.queue)) for one in self.partly
         ]
-        begun_P = np.array(begun, np.int64).reshape(-1, 3).T
+        begun_P = np.array(begun, np.int64).reshape(-1, 3)
         return Waiting(job_N, np.zeros(len(job_N), np.bool_), begun_P)
 
     def _jobs(self) -> Jobs:
