@@ -96,6 +96,17 @@ def _elsewhere(parts: Parts) -> Said:
     return "; ".join(text), "; ".join(verdicts)
 
 
+def _philly(parts: Parts) -> Said:
+    """On a real trace, where jobs differ in length by orders of magnitude."""
+    part = parts["philly"]
+    found = {other: _better(part, PAPER, other) for other in (*OTHERS, ONE_QUEUE)}
+    told = [f"{other} {_told(one)}" for other, one in found.items() if one]
+    for name in ("hlas", "gittins"):
+        told.append(f"ours, against hlas-published: {name} {_told(_better(part, name, PAPER))}")
+    cells = [_cells_better(part, other) for other in OTHERS if found[other]]
+    return ", ".join(told), "; ".join(cells)
+
+
 def _of(rows: Sequence[Mapping[str, Any]], place: str) -> float:
     return next(float(row["mean_jct_s"]) for row in rows if row["place"] == place)
 
@@ -217,6 +228,7 @@ CLAIMS: Final[Mapping[str, tuple[str, str, Callable[[Parts], Said]]]] = {
     "23": ("23", "always better than others, 1.69x and 1.1x (it does not say than which)",
            _against("23", "tail jobs", {})),
     "22, 23 elsewhere": ("load", "always better than others", _elsewhere),
+    "Philly": ("philly", "(another trace than the paper's)", _philly),
     "24": ("24", "total JCT falls with more groups, average JCT rises", _groups),
     "25": ("25", "the cost grows less than the number of jobs", _cost),
     "26": ("26", "HLAS-P always better than FIFO, HLAS and HLAS-L, 1.42x better than HLAS; HLAS-L "

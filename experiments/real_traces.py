@@ -26,6 +26,8 @@ from _parts import Asked, Make, ask, make_parts
 
 SPINE: Final = Path(__file__).parent / "spine"
 PLACES: Final = ("gavel-fifo", "srtf", "sched-allox", "sched-homo", "hare")
+BLIND: Final = ("hlas-published", "hlas", "gittins")
+"""They are not told how many rounds a job has."""
 KEPT: Final = ("grain", "jobs", "finished", "tasks", "mean_jct_s", "p50_jct_s", "p99_jct_s",
                "makespan_s", "utilization", "decide_s", "wall_s")  # fmt: skip
 NOT_TRAINING: Final = "workload.trace.leave_out=[11cb48]"
@@ -44,7 +46,8 @@ class Trace:
 
 def _mix(jobs: int, devices: int, gap_s: int, gavel_s: float) -> Trace:
     sets = (f"workload.jobs={jobs}", f"cluster.hosts.devices={devices}", f"workload.gap={gap_s} s")
-    return Trace(f"gavel-mix, {jobs} jobs", "gavel-mix", sets, gavel_s=gavel_s)
+    places = (*PLACES, *BLIND)
+    return Trace(f"gavel-mix, {jobs} jobs", "gavel-mix", sets, places, gavel_s)
 
 
 TRACES: Final[Mapping[str, Sequence[Trace]]] = {
@@ -54,7 +57,7 @@ TRACES: Final[Mapping[str, Sequence[Trace]]] = {
         Trace("philly without 11cb48, 2,500 GPUs", "philly-2500", (NOT_TRAINING,)),
     ),
     "gavel": (
-        Trace("gavel-t120", "gavel-t120", gavel_s=12_087.0),
+        Trace("gavel-t120", "gavel-t120", places=(*PLACES, *BLIND), gavel_s=12_087.0),
         _mix(480, 108, 200, 9_887.0),
         _mix(2_000, 240, 95, 9_531.0),
         _mix(10_000, 900, 25, 9_549.0),
@@ -71,7 +74,7 @@ SAMPLES: Final = (
 
 def main() -> None:
     """Simulate each trace under each policy."""
-    asked = ask(__doc__, [*TRACES, "grain"], PLACES)
+    asked = ask(__doc__, [*TRACES, "grain"], (*PLACES, *BLIND))
     made = make_parts(
         "real_traces",
         asked,

@@ -38,7 +38,12 @@ def _own_history_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / "history.db"))
 
 
-def test_phases_come_to_rest_and_give_tasks_and_processor_times(tmp_path: Path) -> None:
+def test_phases_come_to_rest_and_give_tasks_and_processor_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = {kind: calibrating._KINDS[kind] for kind in ("empty", "net", "ring")}
+    monkeypatch.setattr(calibrating, "_KINDS", used)
+    monkeypatch.setattr(calibrating, "REPEATS", 0)
     run, of_kind = calibrating._run(2, pin=False)
     small, steady = of_kind["empty"], of_kind["net"]
     phases = [
