@@ -146,11 +146,18 @@ class Hlas:
         step = self._step(view, memory, memory.groups)
         step.queue_up()
         step.serve()
-        left: dict[str, Any] = {}
-        if isinstance(step, RoundStep):
-            left = {"group_of": step.group_of, "free_ns_D": step.free_ns_D}
-        left |= {"line": step.line, "young": step.young, "partly": tuple(step.partly)}
-        return step.decision(), replace(memory, **left)
+        of_rounds = step if isinstance(step, RoundStep) else memory
+        left = Memory(
+            queues=memory.queues,
+            groups=memory.groups,
+            line=step.line,
+            young=step.young,
+            partly=tuple(step.partly),
+            group_of=of_rounds.group_of,
+            free_ns_D=of_rounds.free_ns_D,
+            foresight=memory.foresight,
+        )
+        return step.decision(), left
 
     def _step(self, view: View, memory: Memory, groups: Groups) -> Step:
         begun: dict[str, Any] = {
