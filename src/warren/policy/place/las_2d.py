@@ -21,6 +21,7 @@ Differs
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
@@ -62,12 +63,13 @@ NOTHING_YET: Final = Ran(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """``queues``: by attained service; ``held_D``: devices of gangs; ``line``: jobs that may go on,
-    by queue and arrival; ``ran``: of jobs that have arrived."""
+    """``queues``: by attained service; ``held_D``: devices of gangs; ``lines``: jobs that may go
+    on, by queue and arrival: by the devices they need where jobs may pass, else all under 0;
+    ``ran``: of jobs that have arrived."""
 
     queues: Queues
     held_D: BoolArray
-    line: Line[Entry] | None = None
+    lines: Mapping[int, Line[Entry]] = field(default_factory=dict)
     ran: Notes[int, Ran] = field(default_factory=Notes)
 
 
@@ -98,11 +100,12 @@ class Las2d:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Count what jobs have had, then give free devices to the first of the line."""
-        step = _Step(memory.queues, view, memory.held_D.copy(), memory.line, memory.ran)
+        held_D, lines = memory.held_D.copy(), dict(memory.lines)
+        step = _Step(memory.queues, view, self.fit_first, held_D, lines, memory.ran)
         step.queue_up()
-        step.serve(fit_first=self.fit_first)
+        step.serve()
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
-        left = Memory(queues=memory.queues, held_D=step.held_D, line=step.line, ran=step.ran)
+        left = Memory(queues=memory.queues, held_D=step.held_D, lines=step.lines, ran=step.ran)
         return decision, left
 
     def explain(self, view: View, memory: Memory, job: int) -> str:
@@ -111,7 +114,8 @@ class Las2d:
             return f"runs as a gang until round {view.next_round_J[job]}"
         had_ns = _ran(memory.ran, job).attained_ns
         here = (float(memory.queues.of(had_ns)), job)
-        ahead = sum(1 for other in entries(memory.line) if other < here)
+        waiting = (other for line in memory.lines.values() for other in entries(line))
+        ahead = sum(1 for other in waiting if other < here)
         return (
             f"has had {had_ns / 1e9:.1f} s of GPU time and needs {gang_size(view, job)} devices; "
             f"{ahead} jobs go first"
@@ -141,8 +145,9 @@ class _Step:
 
     queues: Queues
     view: View
+    fit_first: bool
     held_D: BoolArray
-    line: Line[Entry] | None
+    lines: dict[int, Line[Entry]]
     ran: Notes[int, Ran]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
@@ -163,32 +168,47 @@ class _Step:
                 self.held_D[list(had.gang)] = False
                 held_ns = len(had.gang) * (view.now_ns - had.since_ns)
                 self.ran = self.ran.noted(job, Ran(had.attained_ns + held_ns))
-                self.line = put(self.line, (self._queue(job), job))
+                self._stand((self._queue(job), job))
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
     def _queue(self, job: int) -> float:
         return float(self.queues.of(_ran(self.ran, job).attained_ns))
 
-    def serve(self, *, fit_first: bool) -> None:
+    def _stand(self, entry: Entry) -> None:
+        need = gang_size(self.view, entry[1]) if self.fit_first else 0
+        self.lines[need] = put(self.lines.get(need), entry)
+
+    def _first(self, free: int) -> Entry | None:
+        """Take out who goes first of those that so many devices are enough for."""
+        enough = [need for need in self.lines if need <= free]
+        if not enough:
+            return None
+        need = min(enough, key=lambda one: self.lines[one].first)
+        entry, rest = take(self.lines.pop(need))
+        if rest is not None:
+            self.lines[need] = rest
+        return entry
+
+    def serve(self) -> None:
         """The first of the line takes devices, until one finds too few or all have been asked."""
         passed: list[Entry] = []
         free = ((self.view.queued_D == 0) & ~self.held_D).nonzero()[0]
         started: set[int] = set()
-        while self.line is not None and len(free):
-            (queue, job), rest = take(self.line)
-            if may_start(self.view, job) and job not in started and queue == self._queue(job):
-                gang = drawn(self.view, job, free, gang_size(self.view, job))
-                if gang:
-                    self._start(job, gang)
-                    started.add(job)
-                    free = free[[device not in gang for device in free.tolist()]]
-                elif fit_first:
-                    passed.append((queue, job))
-                else:
+        while len(free) and (entry := self._first(len(free))) is not None:
+            queue, job = entry
+            if not may_start(self.view, job) or job in started or queue != self._queue(job):
+                continue
+            gang = drawn(self.view, job, free, gang_size(self.view, job))
+            if gang:
+                self._start(job, gang)
+                started.add(job)
+                free = free[[device not in gang for device in free.tolist()]]
+            else:
+                passed.append(entry)
+                if not self.fit_first:
                     break
-            self.line = rest
         for entry in passed:
-            self.line = put(self.line, entry)
+            self._stand(entry)
 
     def _start(self, job: int, gang: list[int]) -> None:
         view = self.view
