@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from warren.solve import kernel
 
 NOT_NEEDED = ("numba.np.arraymath", "numba.cpython.unicode", "numpy.ma", "scipy")
 PROGRAM = f"""
@@ -80,3 +83,40 @@ def test_machine_code_of_a_version_with_other_names_is_made_again(tmp_path: Path
         )
         found.append((run.stdout, run.stderr))
     assert found == [("6\n", "")] * 3
+
+
+INNER = """
+from warren.solve.kernel import kernel
+
+@kernel
+def inner(value):
+    return value + {more}
+"""
+OUTER = """
+from warren.solve.inner import inner
+from warren.solve.kernel import kernel
+
+@kernel
+def outer(value):
+    return 2 * inner(value)
+"""
+
+
+def test_a_change_in_a_file_that_a_kernel_calls_into_is_seen(tmp_path: Path) -> None:
+    solve = tmp_path / "warren" / "solve"
+    solve.mkdir(parents=True)
+    for init in (solve.parent, solve):
+        (init / "__init__.py").write_text("")
+    (solve / "kernel.py").write_text(Path(kernel.__file__).read_text())
+    (solve / "outer.py").write_text(OUTER)
+    found = []
+    for more in (1, 1, 20):
+        (solve / "inner.py").write_text(INNER.format(more=more))
+        call = "from warren.solve.outer import outer; print(outer(1))"
+        found.append(
+            subprocess.run(
+                [sys.executable, "-c", call], capture_output=True, text=True, cwd=tmp_path,
+                check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            ).stdout
+        )  # fmt: skip
+    assert found == ["4\n", "4\n", "42\n"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Final
 
 import numpy as np
@@ -89,6 +91,7 @@ class _MachineCode(FunctionCache):
     def load_overload(self, signature: Any, target: Any) -> Any:
         if not self._is_open:
             super().__init__(self._function)  # type: ignore[no-untyped-call]
+            self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
             self._is_open = True
         with self._guard_against_spurious_io_errors():
             found = self._known(signature, target)
@@ -103,6 +106,22 @@ class _MachineCode(FunctionCache):
         except (AttributeError, ImportError):
             self._cache_file.flush()  # type: ignore[no-untyped-call]
             return None
+
+
+@lru_cache(maxsize=1)
+def _sources() -> tuple[tuple[str, Any], ...]:
+    """Name, time and size of each file of kernels.
+
+    numba looks at the file of the kernel that is called, and not at those of the kernels that it
+    calls, whose machine code is in its own.
+    """
+    import warren.solve
+
+    found = []
+    for finder, name, _ in iter_modules(warren.solve.__path__):
+        spec: Any = finder.find_spec(name, None)
+        found.append((name, tuple(sorted(spec.loader.path_stats(spec.origin).items()))))
+    return tuple(sorted(found))
 
 
 _usual_type_of: Final[Any] = typeof_impl.dispatch(np.ndarray)
