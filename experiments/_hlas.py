@@ -77,7 +77,7 @@ TITLES: Final = {
     "fresh": "Seeds 6 to 10, looked at by nobody before",
     "fresh tail": "The same with a heavy tail and bursts",
     "gittins": "What gittins gains by ended jobs (past) and by prices of device types",
-    "philly": "Arrivals, GPUs and run times of the Philly trace (grain 6 h)",
+    "philly": "Arrivals, GPUs and run times of the Philly trace (grain 6 h; seeds draw models)",
 }
 SEEDS_ONCE: Final = 5
 """Of parts that do not state theirs."""

@@ -101,9 +101,12 @@ def _philly(parts: Parts) -> Said:
     part = parts["philly"]
     found = {other: _better(part, PAPER, other) for other in (*OTHERS, ONE_QUEUE)}
     told = [f"{other} {_told(one)}" for other, one in found.items() if one]
-    for name in ("hlas", "gittins"):
-        told.append(f"ours, against hlas-published: {name} {_told(_better(part, name, PAPER))}")
-    cells = [_cells_better(part, other) for other in OTHERS if found[other]]
+    ours = {name: _better(part, name, PAPER) for name in ("hlas", "gittins")}
+    told += [
+        f"ours, against hlas-published: {name} {_told(one)}" for name, one in ours.items() if one
+    ]
+    every = len(by_cell(part))
+    cells = [_cells_better(part, other) for other in OTHERS if len(found[other]) == every]
     return ", ".join(told), "; ".join(cells)
 
 

@@ -27,7 +27,7 @@ from _parts import Asked, Make, ask, make_parts
 SPINE: Final = Path(__file__).parent / "spine"
 PLACES: Final = ("gavel-fifo", "srtf", "sched-allox", "sched-homo", "hare")
 BLIND: Final = ("hlas-published", "hlas", "gittins")
-"""They are not told how many rounds a job has."""
+"""Of HLAS, and ours: who is not told how many rounds a job has."""
 KEPT: Final = ("grain", "jobs", "finished", "tasks", "mean_jct_s", "p50_jct_s", "p99_jct_s",
                "makespan_s", "utilization", "decide_s", "wall_s")  # fmt: skip
 NOT_TRAINING: Final = "workload.trace.leave_out=[11cb48]"

@@ -120,8 +120,8 @@ def _real_traces(result: Mapping[str, Any]) -> str:
         "table), and jobs drawn as Gavel's generator draws them. Every job is counted. Real "
         "seconds are those of the whole command. Gavel's best is the least mean JCT of its own "
         "policies, as published runs of its simulator print it; of drawn jobs it ran others of "
-        "the same kind. hlas-published, hlas and gittins are told no job's rounds, the others "
-        "all.\n\n"
+        "the same kind. gavel-fifo, hlas-published, hlas and gittins are told no job's rounds, "
+        "the others all.\n\n"
         + (table(head, rows) if rows else "Not made yet.")
         + _grain(result["parts"].get("grain"))
     )

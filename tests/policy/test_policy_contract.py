@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,9 +16,10 @@ from warren.core.loop import Core
 from warren.core.state import State
 from warren.core.waiting import reason
 from warren.model.costs import CostTable
-from warren.model.decision import Reason
+from warren.model.decision import Decision, Reason
 from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
+from warren.model.view import View
 from warren.policy.place.registry import POLICIES, place_policy
 from warren.sim.port import SimPort
 
@@ -24,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
 
 CLUSTER_WIDE = sorted(set(POLICIES) - {"plain"})
+ONLINE = [name for name in CLUSTER_WIDE if not place_policy(name).offline]
 BUDGETS = {"hare-published": 40, "braid": 2000}
 
 
@@ -63,6 +67,54 @@ def test_a_plan_runs_alike_in_compiled_code_and_through_events(name: str) -> Non
         assert np.array_equal(fast.finish_ns_J, slow.finish_ns_J)
         assert np.array_equal(fast.timeline.start_ns_R, slow.timeline.start_ns_R)
         assert np.array_equal(fast.timeline.device_R, slow.timeline.device_R)
+
+
+class Kept:
+    """A policy that is asked everything twice, and remembers what it was asked and answered."""
+
+    def __init__(self, name: str) -> None:
+        self.policy = policy = place_policy(name)
+        self.name, self.source, self.triggers = policy.name, policy.source, policy.triggers
+        self.offline, self.needs_rounds = policy.offline, policy.needs_rounds
+        self.asked: list[tuple[View, Any, Decision]] = []
+
+    def initial(self, view: View) -> Any:
+        return self.policy.initial(view)
+
+    def explain(self, view: View, memory: Any, job: int) -> str:
+        return self.policy.explain(view, memory, job)
+
+    def decide(self, view: View, memory: Any) -> tuple[Decision, Any]:
+        still = {
+            field: value.copy() if isinstance(value, np.ndarray) else value
+            for field, value in msgspec.structs.asdict(view).items()
+        }
+        for value in still.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        view = View(**still)
+        decision, left = self.policy.decide(view, memory)
+        assert self.policy.decide(view, memory)[0] == decision
+        self.asked.append((view, memory, decision))
+        return decision, left
+
+
+@pytest.mark.parametrize("grain", [Grain(), Grain(text="3 rounds", rounds=3)], ids=["1", "3"])
+@pytest.mark.parametrize("name", ONLINE)
+def test_a_view_and_a_memory_give_the_same_decision_whenever_they_are_asked(
+    name: str, grain: Grain
+) -> None:
+    """At once, and again when all is over: nobody has changed a memory that was handed out."""
+    for seed in range(6):
+        run, costs = worlds.random_world(seed, grain=grain)
+        policy = Kept(name)
+        core = Core(
+            run=run, costs=costs, policy=policy, port=SimPort(run, costs), sink=len, world="sim"
+        )
+        core.execute()
+        assert policy.asked
+        for view, memory, decision in policy.asked:
+            assert policy.policy.decide(view, memory)[0] == decision
 
 
 @pytest.mark.parametrize("name", CLUSTER_WIDE)

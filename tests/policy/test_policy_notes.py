@@ -33,6 +33,20 @@ def test_notes_are_a_dictionary_whose_every_version_stays_as_it_was(
         assert {key: one.get(key) for key in range(61)} == {k: was.get(k) for k in range(61)}
 
 
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=120))
+def test_what_is_forgotten_is_neither_found_nor_kept(steps: list[tuple[bool, int]]) -> None:
+    plain = dict[int, int]()
+    notes: Notes[int, int] = Notes()
+    for is_noted, key in steps:
+        if is_noted:
+            notes, plain[key] = notes.noted(key, key), key
+        else:
+            notes = notes.forgotten(key)
+            plain.pop(key, None)
+        assert {at: found for at in range(31) if (found := notes.get(at)) is not None} == plain
+    assert len(notes.older) + len(notes.latest) <= len(plain) + 2 * 8
+
+
 def test_of_many_notes_few_are_copied_a_time() -> None:
     notes: Notes[int, int] = Notes()
     most = 0

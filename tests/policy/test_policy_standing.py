@@ -31,3 +31,4 @@ def test_a_standing_line_is_a_sorted_list_whose_jobs_stand_beside_it(
         assert line.jobs.tolist() == [one.job for one in plain]
         assert line.first_of(float(queue)) == sum(one.queue < queue for one in plain)
         assert before.spots == spots
+        assert before.jobs.tolist() == [one.job for one in spots]

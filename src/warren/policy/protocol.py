@@ -16,7 +16,8 @@ class PlacePolicy(Protocol, Generic[M]):
 
     A class with four capabilities as data and three pure methods. ``decide`` may not read a
     clock, draw from a global generator or change the view or ``memory`` (it returns the new
-    memory), so replay and what-if can carry it.
+    memory), so replay and what-if can carry it. A memory belongs to one list of jobs and their
+    costs: what follows from these alone it may keep by a job's index, as it is found.
 
     ``offline`` policies know all arrivals in advance and are asked once before time starts.
     ``needs_rounds`` policies refuse jobs whose number of rounds is unknown. ``triggers`` are the

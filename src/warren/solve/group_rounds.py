@@ -1,9 +1,9 @@
 """What a job starts on idle devices of a group: tasks of a round, or a stretch of rounds.
 
-Each task of a job's round chooses among all devices
-of the group, busy ones too. If its choice is idle the task starts there; if it is busy the task
-waits, and for the rest of this walk the device counts as taken until then, so that the next task
-sees what is truly left; nothing of that outlives the walk. A task chooses
+Each task of a job's round chooses among all devices of the group, busy ones too. If its choice is
+idle the task starts there; if it is busy the task waits, and for the rest of this walk the device
+counts as taken until then, so that the next task sees what is truly left; nothing of that outlives
+the walk. A task chooses
 
 - ``by_completion``: the device on which it completes first, max(now, phi) + T^c + T^s;
 - else: the device that is available first, max(now, phi); of several the fastest.
@@ -35,9 +35,6 @@ class Jobs(NamedTuple):
     """
 
     scale_J: Any
-    open_J: Any
-    round_J: Any
-    next_round_J: Any
     next_shard_J: Any
     comp_ns_JT: Any
     turn_ns_JT: Any
@@ -120,7 +117,7 @@ def _rounds(jobs: Jobs, pool: Pool, rules: Rules, job: int) -> int:
     rounds = rules.grain_rounds
     if rounds == 0:
         rounds = min(_ENDLESS, rules.grain_ns // max(1, least_ns))
-    return int(max(1, min(rounds, _FAR_NS // (longest_ns * jobs.scale_J[job]))))
+    return int(max(1, min(rounds, _FAR_NS // longest_ns // jobs.scale_J[job])))
 
 
 @inlined

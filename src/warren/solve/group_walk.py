@@ -81,7 +81,7 @@ def _walk(
         elif place < len(waiting.job_N):
             row, job = place, waiting.job_N[place]
             place += 1
-            if waiting.taken_N[row] or not _waits(jobs, job):
+            if waiting.taken_N[row]:
                 continue
         else:
             break
@@ -115,11 +115,6 @@ def _open(pool: Pool, desk: Desk, queued_D: Any, free_ns_D: Any, now: int) -> in
         desk.idle_T[kind] = idle > before
         rebuild(pool, kind, free_ns_D)
     return idle
-
-
-@inlined
-def _waits(jobs: Jobs, job: int) -> bool:
-    return bool(jobs.open_J[job] and jobs.next_round_J[job] == jobs.round_J[job])
 
 
 @inlined

@@ -63,8 +63,8 @@ class Market:
 
     ``types``: of each job at the latest prices, ``NONE`` where none was worth its price to it.
     Between two prices a job stays with it: if all that are alike went by their newer bids, they
-    would all go to the same. ``stale``: how much has changed since. ``needs`` of jobs, as they are
-    found, is scratch.
+    would all go to the same. ``stale``: how much has changed since. ``needs`` of jobs, which
+    follow from costs alone, are found once: scratch.
     """
 
     devices_T: tuple[int, ...]
@@ -102,7 +102,7 @@ class Market:
         return replace(self, price_T=prices, bids=Notes(bids), types=Notes(types), stale=0)
 
     def _with(self, bids: Notes[int, Bid], stale: int) -> Market:
-        """``replace``, which would take longer than all else a bid takes."""
+        """Other bids; the rest as it is."""
         return Market(
             devices_T=self.devices_T, price_T=self.price_T, bids=bids, types=self.types,
             stale=stale, needs=self.needs,

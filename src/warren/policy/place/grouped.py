@@ -52,7 +52,7 @@ class Known:
     def look(self, view: View) -> None:
         """Look at the jobs that have arrived since the last time."""
         first, jobs, costs = self.jobs, len(view.scale_J), view.costs
-        if first == jobs:
+        if first >= jobs:  # or an earlier view is shown once more
             return
         if len(self.turn_ns_JT) < jobs:
             grown_JT = np.zeros((max(jobs, 2 * first), costs.fits_JT.shape[1]), np.int64)

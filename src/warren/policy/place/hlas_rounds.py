@@ -70,9 +70,6 @@ class RoundStep(Step):
         view, costs = self.view, self.view.costs
         return Jobs(
             view.scale_J,
-            view.open_J,
-            view.round_J,
-            view.next_round_J,
             view.next_shard_J,
             costs.comp_ns_JT,
             self.groups.known.turn_ns_JT,

@@ -65,7 +65,7 @@ NOTHING_YET: Final = Ran(0)
 class Memory:
     """``queues``: by attained service; ``held_D``: devices of gangs; ``lines``: jobs that may go
     on, by queue and arrival: by the devices they need where jobs may pass, else all under 0;
-    ``ran``: of jobs that have arrived."""
+    ``ran``: of jobs that have not ended."""
 
     queues: Queues
     held_D: BoolArray
@@ -163,7 +163,7 @@ class _Step:
             had = _ran(self.ran, job)
             if view.done_J.item(job):
                 self.held_D[list(had.gang)] = False
-                self.ran = self.ran.noted(job, NOTHING_YET)
+                self.ran = self.ran.forgotten(job)
             elif may_start(self.view, job):
                 self.held_D[list(had.gang)] = False
                 held_ns = len(had.gang) * (view.now_ns - had.since_ns)

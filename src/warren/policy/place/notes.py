@@ -23,16 +23,23 @@ class Notes(Generic[K, V]):
     """``latest`` goes before ``older``; neither is ever changed."""
 
     older: Mapping[K, V] = field(default_factory=dict)
-    latest: Mapping[K, V] = field(default_factory=dict)
+    latest: Mapping[K, V | None] = field(default_factory=dict)
 
     def get(self, key: K) -> V | None:
         """What was noted last under a key; None: nothing."""
-        found = self.latest.get(key)
-        return self.older.get(key) if found is None else found
+        return self.latest[key] if key in self.latest else self.older.get(key)
 
     def noted(self, key: K, value: V) -> Notes[K, V]:
         """These notes with one more, in place of what was noted under the key."""
+        return self._with(key, value)
+
+    def forgotten(self, key: K) -> Notes[K, V]:
+        """These notes without what was noted under a key."""
+        return self._with(key, None)
+
+    def _with(self, key: K, value: V | None) -> Notes[K, V]:
         latest = {**self.latest, key: value}
         if len(latest) ** 2 <= _LEAST + len(self.older):
             return Notes(self.older, latest)
-        return Notes({**self.older, **latest})
+        both = {**self.older, **latest}
+        return Notes({key: value for key, value in both.items() if value is not None})

@@ -18,10 +18,9 @@ class Spot(NamedTuple):
 
 @dataclass(slots=True)
 class Standing:
-    """``spots``, ascending, and their ``jobs``.
+    """Holds jobs in the order of their ``spots``, and the ``jobs`` alone beside it.
 
-    In a policy's memory nobody changes it: who decides takes a ``copy``, which for 10,000 jobs is
-    some ten microseconds.
+    In a policy's memory nobody changes it: who decides takes a ``copy``.
     """
 
     spots: list[Spot] = field(default_factory=list)
@@ -31,7 +30,7 @@ class Standing:
         return len(self.spots)
 
     def copy(self) -> Standing:
-        """The same, to be changed."""
+        """Give the same, to be changed."""
         return Standing(self.spots.copy(), self.jobs[:])
 
     def stand(self, spot: Spot) -> None:
