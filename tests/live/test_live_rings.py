@@ -75,8 +75,30 @@ def scattered(run: Run, seed: int, devices: int) -> list[Assignment]:
 
 
 def killer(moments: dict[int, type], port: LivePort) -> Callable[[AnyEvent], None]:
-    """When so many barriers have passed, kills one process of a role."""
-    return killer_on({passed: (kind, None) for passed, kind in moments.items()}, port)
+    """When so many barriers have passed, kills one process of a role: a rank of a gang that is on
+    its way. Where none is, it waits for the next barrier: who loses a gang that has not begun goes
+    back nowhere."""
+    left, passed, under_way = dict(moments), [0], set[int]()
+
+    def is_meant(role: object, kind: type) -> bool:
+        is_idle = isinstance(role, RankRole) and role.job.index not in under_way
+        return isinstance(role, kind) and not is_idle
+
+    def watch(event: AnyEvent) -> None:
+        if not isinstance(event, RoundsDone):
+            return
+        passed[0] += 1
+        under_way.add(event.job)
+        if event.finished:
+            under_way.remove(event.job)
+        for moment in [one for one in left if one <= passed[0]]:
+            kind = left[moment]
+            pids = [pid for pid, role in port.processes().items() if is_meant(role, kind)]
+            for pid in pids[-1:]:
+                del left[moment]
+                os.kill(pid, signal.SIGKILL)
+
+    return watch
 
 
 def _on(role: object, device: int | None) -> bool:
