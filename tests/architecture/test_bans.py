@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import house
 import pytest
 from bans import CHANCE, CLOCK, FIXED, ORDER, OUTSIDE, SHOW, broken_bans
@@ -91,3 +93,15 @@ def test_an_allowed_thing_is_not_found(source: str) -> None:
 def test_live_and_cli_may_do_all_of_it(room: str) -> None:
     source = "import time, subprocess\nprint(time.time(), open('x'))"
     assert not list(broken_bans(house.parse(source, f"warren.{room}.x")))
+
+
+def test_a_record_s_tag_is_a_word_of_its_own_so_that_its_class_can_be_renamed() -> None:
+    tags = [
+        (module.name, keyword.value.lineno)
+        for module in house.modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        for keyword in node.keywords
+        if keyword.arg == "tag" and not isinstance(ast.literal_eval(keyword.value), str)
+    ]
+    assert not tags

@@ -28,7 +28,7 @@ MAGIC: Final = b"warren journal 1\n"
 _FRAME: Final = struct.Struct("<II")
 
 
-class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Header(msgspec.Struct, frozen=True, tag="Header", array_like=True):
     """First record: what the indices in the other records refer to.
 
     ``inputs``: a hash of what a live run was made from, ``numerics``: the class it computes in;
@@ -46,13 +46,13 @@ class Header(msgspec.Struct, frozen=True, tag=True, array_like=True):
     numerics: str = ""
 
 
-class PinnedHeader(Header, frozen=True, tag=True, array_like=True):
+class PinnedHeader(Header, frozen=True, tag="PinnedHeader", array_like=True):
     """Of a live run: ``app_sha256`` is, for each job, the hash of its app's text."""
 
     app_sha256: tuple[str, ...] = ()
 
 
-class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Step(msgspec.Struct, frozen=True, tag="Step", array_like=True):
     """Events of one instant and what was decided on them (assignments, (job, reason), wake)."""
 
     events: tuple[AnyEvent, ...]
@@ -61,32 +61,32 @@ class Step(msgspec.Struct, frozen=True, tag=True, array_like=True):
     wake_ns: int | None = None
 
 
-class CopyStep(Step, frozen=True, tag=True, array_like=True):
+class CopyStep(Step, frozen=True, tag="CopyStep", array_like=True):
     """A step after which tasks under way were started once more: ``copy``, after ``assign``."""
 
     copy: tuple[Assignment, ...] = ()
 
 
-class PlanAdopted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class PlanAdopted(msgspec.Struct, frozen=True, tag="PlanAdopted", array_like=True):
     """The policy returned a whole plan; columns as zlib-compressed little-endian int64."""
 
     columns: tuple[bytes, ...]
 
 
-class PlanRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class PlanRun(msgspec.Struct, frozen=True, tag="PlanRun", array_like=True):
     """A plan ran in compiled code: timeline columns in field order, and finish times."""
 
     columns: tuple[bytes, ...]
     finish: bytes
 
 
-class Resumed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Resumed(msgspec.Struct, frozen=True, tag="Resumed", array_like=True):
     """A run that had been cut off goes on from here, at the time it had come to."""
 
     time_ns: int
 
 
-class PinnedResumed(Resumed, frozen=True, tag=True, array_like=True):
+class PinnedResumed(Resumed, frozen=True, tag="PinnedResumed", array_like=True):
     """It goes on with these texts of its apps, which may be others than it had."""
 
     app_sha256: tuple[str, ...] = ()
@@ -97,10 +97,10 @@ Record: TypeAlias = (
 )
 
 _TAGS: Final = tuple(
-    bytes([0xA0 + len(record.__name__)]) + record.__name__.encode()
+    msgspec.msgpack.encode(record.__struct_config__.tag)
     for record in (Step, CopyStep, PlanAdopted, PlanRun, Resumed, PinnedResumed)
 )
-"""How msgpack writes the tag that follows a record's first byte."""
+"""The tag that follows a record's first byte, as msgpack writes it."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Record)
 

@@ -47,27 +47,27 @@ BUILDING: Final = -1
 IDLE: Final = -2
 
 
-class ExecutorReady(Message, frozen=True, tag=True, array_like=True):
+class ExecutorReady(Message, frozen=True, tag="ExecutorReady", array_like=True):
     """An executor listens; ``life`` is its role's."""
 
     device: int
     life: int
 
 
-class Warm(Message, frozen=True, tag=True, array_like=True):
+class Warm(Message, frozen=True, tag="Warm", array_like=True):
     """Controller to executor: say when the job's trainer has built its app."""
 
     job: int
 
 
-class Warmed(Message, frozen=True, tag=True, array_like=True):
+class Warmed(Message, frozen=True, tag="Warmed", array_like=True):
     """Executor to controller: the job's trainer is ready, or has failed."""
 
     device: int
     job: int
 
 
-class Assign(Message, frozen=True, tag=True, array_like=True):
+class Assign(Message, frozen=True, tag="Assign", array_like=True):
     """Controller to executor: tasks for the end of the queue.
 
     ``decided_ns`` is the time of the event that the policy answered. The job's servers are
@@ -90,14 +90,14 @@ class Assign(Message, frozen=True, tag=True, array_like=True):
     ring: bool = False
 
 
-class Drop(Message, frozen=True, tag=True, array_like=True):
+class Drop(Message, frozen=True, tag="Drop", array_like=True):
     """Controller to executor: forget all work of a job; ``ended``: it will not come again."""
 
     job: int
     ended: bool
 
 
-class Beaten(Message, frozen=True, tag=True, array_like=True):
+class Beaten(Message, frozen=True, tag="Beaten", array_like=True):
     """Controller to executor: this task has been done elsewhere, its result is not wanted.
 
     If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``NotOnComp``.
@@ -106,13 +106,13 @@ class Beaten(Message, frozen=True, tag=True, array_like=True):
     seq: int
 
 
-class NotOnComp(Message, frozen=True, tag=True, array_like=True):
+class NotOnComp(Message, frozen=True, tag="NotOnComp", array_like=True):
     """Executor to controller: a beaten task had not begun, or has left COMP."""
 
     seq: int
 
 
-class Moved(Message, frozen=True, tag=True, array_like=True):
+class Moved(Message, frozen=True, tag="Moved", array_like=True):
     """Controller to executor: a job that has not arrived has other servers; see ``Assign``."""
 
     job: int
@@ -120,7 +120,7 @@ class Moved(Message, frozen=True, tag=True, array_like=True):
     parts: int
 
 
-class TrainerGone(Message, frozen=True, tag=True, array_like=True):
+class TrainerGone(Message, frozen=True, tag="TrainerGone", array_like=True):
     """Controller to executor: a trainer of the job has ended, ``how`` says how."""
 
     job: int
@@ -129,7 +129,7 @@ class TrainerGone(Message, frozen=True, tag=True, array_like=True):
     verifies: bool = False
 
 
-class CompEnded(Message, frozen=True, tag=True, array_like=True):
+class CompEnded(Message, frozen=True, tag="CompEnded", array_like=True):
     """Executor to controller: one task has left the COMP lane. Shards of ``seq`` come in order."""
 
     seq: int
@@ -140,7 +140,7 @@ class CompEnded(Message, frozen=True, tag=True, array_like=True):
     overrun: bool
 
 
-class TaskLost(Message, frozen=True, tag=True, array_like=True):
+class TaskLost(Message, frozen=True, tag="TaskLost", array_like=True):
     """Executor to controller: its trainer ended, ``how`` says how; the task will run again.
 
     ``round`` is ``BUILDING`` where the trainer was building its app, ``IDLE`` where it did nothing.
@@ -153,7 +153,7 @@ class TaskLost(Message, frozen=True, tag=True, array_like=True):
     how: str
 
 
-class TaskStuck(Message, frozen=True, tag=True, array_like=True):
+class TaskStuck(Message, frozen=True, tag="TaskStuck", array_like=True):
     """Executor to controller: the job's trainer has gone past the limit; please end it."""
 
     device: int
@@ -161,14 +161,14 @@ class TaskStuck(Message, frozen=True, tag=True, array_like=True):
     reason: str
 
 
-class JobBroke(Message, frozen=True, tag=True, array_like=True):
+class JobBroke(Message, frozen=True, tag="JobBroke", array_like=True):
     """The job cannot go on; ``reason`` is one line."""
 
     job: int
     reason: str
 
 
-class CannotWrite(Message, frozen=True, tag=True, array_like=True):
+class CannotWrite(Message, frozen=True, tag="CannotWrite", array_like=True):
     """Server to controller: the disk refuses a checkpoint or the parameters."""
 
     errno: int
@@ -176,7 +176,7 @@ class CannotWrite(Message, frozen=True, tag=True, array_like=True):
     path: str
 
 
-class TrainerReady(Message, frozen=True, tag=True, array_like=True):
+class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
     """A trainer is here and begins to build its app; ``pid`` is what the zygote calls it."""
 
     job: int
@@ -184,23 +184,23 @@ class TrainerReady(Message, frozen=True, tag=True, array_like=True):
     verifies: bool = False
 
 
-class Prepared(Message, frozen=True, tag=True, array_like=True):
+class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
     """Trainer to executor: the app is built."""
 
     job: int
 
 
-class Leave(Message, frozen=True, tag=True, array_like=True):
+class Leave(Message, frozen=True, tag="Leave", array_like=True):
     """Executor to trainer: end; the job has ended, or the memory is needed by others."""
 
 
-class Release(Message, frozen=True, tag=True, array_like=True):
+class Release(Message, frozen=True, tag="Release", array_like=True):
     """Controller to executor: let the job's trainer go unless it has work; another may come."""
 
     job: int
 
 
-class RunTask(Message, frozen=True, tag=True, array_like=True):
+class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     """Executor to trainer: the state is at one spot, the update goes to the other.
 
     ``update`` None: it is not wanted. ``then``: round and shard of the job's task that follows on
@@ -216,7 +216,7 @@ class RunTask(Message, frozen=True, tag=True, array_like=True):
     expected: bytes = b""
 
 
-class TaskComputed(Message, frozen=True, tag=True, array_like=True):
+class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
     """Trainer to executor: the update lies in its slot. See ``training.result.TaskResult``."""
 
     job: int
@@ -227,26 +227,26 @@ class TaskComputed(Message, frozen=True, tag=True, array_like=True):
     marks: bytes
 
 
-class Verify(Message, frozen=True, tag=True, array_like=True):
+class Verify(Message, frozen=True, tag="Verify", array_like=True):
     """Controller to executor: a trainer comes that computes some of the job's tasks again."""
 
     job: int
 
 
-class Verified(Message, frozen=True, tag=True, array_like=True):
+class Verified(Message, frozen=True, tag="Verified", array_like=True):
     """Executor to controller: a task was computed again with the same result; it took so long."""
 
     took_ns: int
 
 
-class TaskRaised(Message, frozen=True, tag=True, array_like=True):
+class TaskRaised(Message, frozen=True, tag="TaskRaised", array_like=True):
     """Trainer to executor: the app raised; the traceback is in the job's log."""
 
     job: int
     reason: str
 
 
-class PlainDone(Message, frozen=True, tag=True, array_like=True):
+class PlainDone(Message, frozen=True, tag="PlainDone", array_like=True):
     """A job trained by the plain engine to its end; metrics as (rounds done, values)."""
 
     job: int

@@ -13,7 +13,7 @@ from warren.live.wire import Message
 from warren.model.job import Job
 
 
-class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
+class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
     """Fork an executor; ``life`` counts the device's executors before it. ``core``: pin to it."""
 
     device: int
@@ -27,7 +27,7 @@ class ExecutorRole(Message, frozen=True, tag=True, array_like=True):
     seat: Seat = NOWHERE
 
 
-class TrainerRole(Message, frozen=True, tag=True, array_like=True):
+class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     """Fork the trainer of one job on ``device``.
 
     ``life`` is that of the device's executor. ``rehearse``: it computes one task when it has built
@@ -48,7 +48,7 @@ class TrainerRole(Message, frozen=True, tag=True, array_like=True):
     memory: MemoryLimit | None = None
 
 
-class ServerRole(Message, frozen=True, tag=True, array_like=True):
+class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
     """Fork server ``part`` of the ``parts`` of a job. ``rehearse``: it evaluates before time zero.
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
@@ -70,7 +70,7 @@ class ServerRole(Message, frozen=True, tag=True, array_like=True):
     seat: Seat = NOWHERE
 
 
-class RankRole(Message, frozen=True, tag=True, array_like=True):
+class RankRole(Message, frozen=True, tag="RankRole", array_like=True):
     """Fork rank ``rank`` of the ring of a job, for ``device``; see ``warren.live.rings.messages``.
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
@@ -102,7 +102,7 @@ class RankRole(Message, frozen=True, tag=True, array_like=True):
     memory: MemoryLimit | None = None
 
 
-class PlainRole(Message, frozen=True, tag=True, array_like=True):
+class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):
     """Fork a child that trains one job in a plain loop."""
 
     folder: str
@@ -113,7 +113,7 @@ class PlainRole(Message, frozen=True, tag=True, array_like=True):
     tmp: str
 
 
-class ProbeRole(Message, frozen=True, tag=True, array_like=True):
+class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
     """Fork a child that computes the first tasks of a job and writes what came to ``result``.
 
     ``disturbed``: in another order, after other tasks, and with a server that is lost on the way.
@@ -130,40 +130,40 @@ class ProbeRole(Message, frozen=True, tag=True, array_like=True):
 Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole
 
 
-class Fork(Message, frozen=True, tag=True, array_like=True):
+class Fork(Message, frozen=True, tag="Fork", array_like=True):
     """Controller to zygote: a child, please; ``ticket`` names it in the answer."""
 
     ticket: int
     role: Role
 
 
-class End(Message, frozen=True, tag=True, array_like=True):
+class End(Message, frozen=True, tag="End", array_like=True):
     """Controller to zygote: kill this child."""
 
     ticket: int
 
 
-class Close(Message, frozen=True, tag=True, array_like=True):
+class Close(Message, frozen=True, tag="Close", array_like=True):
     """Controller to zygote: end. ``last``: the run ends too, and its folder goes; else it stays."""
 
     last: bool
 
 
-class ZygoteReady(Message, frozen=True, tag=True, array_like=True):
+class ZygoteReady(Message, frozen=True, tag="ZygoteReady", array_like=True):
     """Zygote to controller: warm, with threads of these names, in this numerics class."""
 
     threads: tuple[str, ...]
     numerics: str
 
 
-class Forked(Message, frozen=True, tag=True, array_like=True):
+class Forked(Message, frozen=True, tag="Forked", array_like=True):
     """Zygote to controller."""
 
     ticket: int
     pid: int
 
 
-class Exited(Message, frozen=True, tag=True, array_like=True):
+class Exited(Message, frozen=True, tag="Exited", array_like=True):
     """Zygote to controller: a child has ended; ``how`` in words, empty for a clean end."""
 
     ticket: int

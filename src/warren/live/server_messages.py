@@ -8,7 +8,7 @@ from __future__ import annotations
 from warren.live.wire import Message, Spot, Stamp
 
 
-class ServerReady(Message, frozen=True, tag=True, array_like=True):
+class ServerReady(Message, frozen=True, tag="ServerReady", array_like=True):
     """A server has built its job's model, or gone back to a checkpoint of it, and listens."""
 
     job: int
@@ -16,14 +16,14 @@ class ServerReady(Message, frozen=True, tag=True, array_like=True):
     part: int
 
 
-class Pull(Message, frozen=True, tag=True, array_like=True):
+class Pull(Message, frozen=True, tag="Pull", array_like=True):
     """Executor of ``device`` to server: the state of this round, when there is one."""
 
     round: int
     device: int
 
 
-class State(Message, frozen=True, tag=True, array_like=True):
+class State(Message, frozen=True, tag="State", array_like=True):
     """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
 
     The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
@@ -43,26 +43,26 @@ class State(Message, frozen=True, tag=True, array_like=True):
     spot: Spot | None = None
 
 
-class Taken(Message, frozen=True, tag=True, array_like=True):
+class Taken(Message, frozen=True, tag="Taken", array_like=True):
     """Executor to server: a state of this round that lay at a spot is not needed there now."""
 
     round: int
 
 
-class Passed(Message, frozen=True, tag=True, array_like=True):
+class Passed(Message, frozen=True, tag="Passed", array_like=True):
     """Server to executor: tasks of this round may start, since ``at_ns``."""
 
     round: int
     at_ns: int
 
 
-class Over(Message, frozen=True, tag=True, array_like=True):
+class Over(Message, frozen=True, tag="Over", array_like=True):
     """Server to executor: the barrier of this round has passed, its tasks are not needed."""
 
     round: int
 
 
-class Push(Message, frozen=True, tag=True, array_like=True):
+class Push(Message, frozen=True, tag="Push", array_like=True):
     """Executor to server; beside it the update, in the server's ranges.
 
     A large one is not sent: the whole update is at ``spot``, and stays until ``Pushed`` comes back.
@@ -79,21 +79,21 @@ class Push(Message, frozen=True, tag=True, array_like=True):
     spot: Spot | None = None
 
 
-class Pushed(Message, frozen=True, tag=True, array_like=True):
+class Pushed(Message, frozen=True, tag="Pushed", array_like=True):
     """Server to executor: the update is here."""
 
     round: int
     shard: int
 
 
-class Commit(Message, frozen=True, tag=True, array_like=True):
+class Commit(Message, frozen=True, tag="Commit", array_like=True):
     """Executor to the first server: the synchronisation ended on the device's COMM lane."""
 
     round: int
     stamp: Stamp
 
 
-class PartDone(Message, frozen=True, tag=True, array_like=True):
+class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
     """Server to the first server: its blocks have made the step of ``round``.
 
     Beside it the blocks, when the whole model is wanted (to evaluate or to save it).
@@ -103,7 +103,7 @@ class PartDone(Message, frozen=True, tag=True, array_like=True):
     round: int
 
 
-class Squares(Message, frozen=True, tag=True, array_like=True):
+class Squares(Message, frozen=True, tag="Squares", array_like=True):
     """Squares of the norms of gradients of ``round``, for a step that clips.
 
     Server to the first server: of what ``part`` owns. From there to the others: of all.
@@ -114,27 +114,27 @@ class Squares(Message, frozen=True, tag=True, array_like=True):
     values: tuple[float, ...]
 
 
-class PartSaved(Message, frozen=True, tag=True, array_like=True):
+class PartSaved(Message, frozen=True, tag="PartSaved", array_like=True):
     """Server to the first server: its part of the checkpoint of ``round`` is on disk."""
 
     part: int
     round: int
 
 
-class Turn(Message, frozen=True, tag=True, array_like=True):
+class Turn(Message, frozen=True, tag="Turn", array_like=True):
     """First server to the others: ``round`` has begun; ``save`` the state it begins with."""
 
     round: int
     save: bool
 
 
-class Open(Message, frozen=True, tag=True, array_like=True):
+class Open(Message, frozen=True, tag="Open", array_like=True):
     """Controller to server: the job arrives at ``at_ns``; round 0 may start then."""
 
     at_ns: int
 
 
-class Kept(Message, frozen=True, tag=True, array_like=True):
+class Kept(Message, frozen=True, tag="Kept", array_like=True):
     """Controller to first server: the journal has reached this round's end.
 
     Should the controller be lost, the run will not go back behind the checkpoint at its beginning.
@@ -143,7 +143,7 @@ class Kept(Message, frozen=True, tag=True, array_like=True):
     round: int
 
 
-class RoundReport(Message, frozen=True, tag=True, array_like=True):
+class RoundReport(Message, frozen=True, tag="RoundReport", array_like=True):
     """First server, or rank 0, to controller: a barrier has passed; ``stamps`` say when tasks ran.
 
     ``saved`` is the round that the job's newest checkpoint begins with. When ``finished``, the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Message(msgspec.Struct, frozen=True, tag="Message", array_like=True):
     """Base of all messages."""
 
 

@@ -65,7 +65,7 @@ ROLES: Final = {
     "PlainRole": "warren.live.plain_child",
     "ProbeRole": "warren.live.probe",
 }
-"""Module whose ``main(role, lifeline)`` a child runs."""
+"""Tag of a role to the module whose ``main(role, lifeline)`` a child runs."""
 Hosts: TypeAlias = list[tuple[int, Place]]
 """Each with the socket that leads from its zygote to the controller."""
 
@@ -225,7 +225,7 @@ class Zygote:
             if isinstance(role, USERS):
                 fork_below()
             run: Callable[[Role, int], None]
-            run = importlib.import_module(ROLES[type(role).__name__]).main
+            run = importlib.import_module(ROLES[str(role.__struct_config__.tag)]).main
             run(role, self._life_read)
             code = 0
         except BaseException:

@@ -12,19 +12,19 @@ from typing import Final, TypeAlias
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+class Event(msgspec.Struct, frozen=True, tag="Event", array_like=True, gc=False):
     """Base of all events."""
 
     time_ns: int
 
 
-class JobArrived(Event, frozen=True, tag=True, array_like=True):
+class JobArrived(Event, frozen=True, tag="JobArrived", array_like=True):
     """The job may run from now on."""
 
     job: int
 
 
-class CompDone(Event, frozen=True, tag=True, array_like=True):
+class CompDone(Event, frozen=True, tag="CompDone", array_like=True):
     """A device finished the COMP of the assignment at the head of its queue."""
 
     job: int
@@ -34,7 +34,7 @@ class CompDone(Event, frozen=True, tag=True, array_like=True):
     device: int
 
 
-class TasksDone(Event, frozen=True, tag=True, array_like=True):
+class TasksDone(Event, frozen=True, tag="TasksDone", array_like=True):
     """An assignment is done, its last synchronisation included: one row of the timeline.
 
     ``start_ns`` COMP of the first task began; ``comp_end_ns`` COMP of the last ended;
@@ -59,7 +59,7 @@ class TasksDone(Event, frozen=True, tag=True, array_like=True):
         return self.time_ns if self.ended_ns < 0 else self.ended_ns
 
 
-class RoundsDone(Event, frozen=True, tag=True, array_like=True):
+class RoundsDone(Event, frozen=True, tag="RoundsDone", array_like=True):
     """The barrier of round ``round + rounds - 1`` has passed, and those before it.
 
     Live rounds carry the mean ``loss`` and, where the job evaluates, ``metrics`` (sorted
@@ -85,7 +85,7 @@ class RoundsDone(Event, frozen=True, tag=True, array_like=True):
         return self.time_ns if self.passed_ns < 0 else self.passed_ns
 
 
-class TaskDropped(Event, frozen=True, tag=True, array_like=True):
+class TaskDropped(Event, frozen=True, tag="TaskDropped", array_like=True):
     """A task was run twice, and this run of it, which was not the first to be done, is over.
 
     ``busy_ns`` is the COMP time that the device spent on it; it counts for nothing.
@@ -98,7 +98,7 @@ class TaskDropped(Event, frozen=True, tag=True, array_like=True):
     busy_ns: int
 
 
-class TasksLost(Event, frozen=True, tag=True, array_like=True):
+class TasksLost(Event, frozen=True, tag="TasksLost", array_like=True):
     """Live: tasks that were under way on a device went down with a process and run again there.
 
     Nothing in the schedule changes; it is told so that what was computed twice can be counted.
@@ -112,7 +112,7 @@ class TasksLost(Event, frozen=True, tag=True, array_like=True):
     reason: str
 
 
-class RolledBack(Event, frozen=True, tag=True, array_like=True):
+class RolledBack(Event, frozen=True, tag="RolledBack", array_like=True):
     """Live: the job has lost its state and goes on from its checkpoint at the start of ``round``.
 
     What it had queued or under way is gone, and rounds from ``round`` on run again: their tasks
@@ -127,24 +127,24 @@ class RolledBack(Event, frozen=True, tag=True, array_like=True):
     kept: tuple[TasksDone, ...] = ()
 
 
-class JobFailed(Event, frozen=True, tag=True, array_like=True):
+class JobFailed(Event, frozen=True, tag="JobFailed", array_like=True):
     """The job cannot go on; what it had queued or running is gone. ``reason`` is one line."""
 
     job: int
     reason: str
 
 
-class JobCancelled(Event, frozen=True, tag=True, array_like=True):
+class JobCancelled(Event, frozen=True, tag="JobCancelled", array_like=True):
     """The user took the job back."""
 
     job: int
 
 
-class Woken(Event, frozen=True, tag=True, array_like=True):
+class Woken(Event, frozen=True, tag="Woken", array_like=True):
     """The time a policy asked to be woken at has come."""
 
 
-class ParamsSaved(Event, frozen=True, tag=True, array_like=True):
+class ParamsSaved(Event, frozen=True, tag="ParamsSaved", array_like=True):
     """A finished live job's parameters are on disk.
 
     ``sha256`` is the hash of name, dtype, shape and bytes of the sorted state; ``numerics`` the

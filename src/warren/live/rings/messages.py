@@ -10,21 +10,21 @@ from __future__ import annotations
 from warren.live.wire import Message
 
 
-class RankReady(Message, frozen=True, tag=True, array_like=True):
+class RankReady(Message, frozen=True, tag="RankReady", array_like=True):
     """Rank to its device's executor: it has built its model, or gone back to a checkpoint of it."""
 
     job: int
     life: int
 
 
-class GangReady(Message, frozen=True, tag=True, array_like=True):
+class GangReady(Message, frozen=True, tag="GangReady", array_like=True):
     """Rank 0 to controller: all ranks have built their models and found each other."""
 
     job: int
     life: int
 
 
-class Muster(Message, frozen=True, tag=True, array_like=True):
+class Muster(Message, frozen=True, tag="Muster", array_like=True):
     """Controller to executor: the assignment of ``round`` is for the rank of this ``life``.
 
     It may begin at ``opens_ns``, when its job arrives.
@@ -36,7 +36,7 @@ class Muster(Message, frozen=True, tag=True, array_like=True):
     opens_ns: int
 
 
-class Begin(Message, frozen=True, tag=True, array_like=True):
+class Begin(Message, frozen=True, tag="Begin", array_like=True):
     """Executor to rank: the device is yours from ``at_ns`` on, for these rounds."""
 
     round: int
@@ -44,7 +44,7 @@ class Begin(Message, frozen=True, tag=True, array_like=True):
     at_ns: int
 
 
-class Here(Message, frozen=True, tag=True, array_like=True):
+class Here(Message, frozen=True, tag="Here", array_like=True):
     """Rank to rank 0: its device is free for these rounds, since ``at_ns``."""
 
     rank: int
@@ -53,7 +53,7 @@ class Here(Message, frozen=True, tag=True, array_like=True):
     at_ns: int
 
 
-class Go(Message, frozen=True, tag=True, array_like=True):
+class Go(Message, frozen=True, tag="Go", array_like=True):
     """Rank 0 to the others: all are here, these rounds begin at ``at_ns``."""
 
     round: int
@@ -61,7 +61,7 @@ class Go(Message, frozen=True, tag=True, array_like=True):
     at_ns: int
 
 
-class RankDone(Message, frozen=True, tag=True, array_like=True):
+class RankDone(Message, frozen=True, tag="RankDone", array_like=True):
     """Rank to executor: its rounds are over since ``at_ns``, the device is free."""
 
     job: int
@@ -69,7 +69,7 @@ class RankDone(Message, frozen=True, tag=True, array_like=True):
     at_ns: int
 
 
-class RankGone(Message, frozen=True, tag=True, array_like=True):
+class RankGone(Message, frozen=True, tag="RankGone", array_like=True):
     """Controller to executor: the process of this rank has ended; ``passed``: the job's rounds.
 
     One whose rounds have all passed may have been ended before it said that it is done.
@@ -80,13 +80,13 @@ class RankGone(Message, frozen=True, tag=True, array_like=True):
     passed: int
 
 
-class HandOver(Message, frozen=True, tag=True, array_like=True):
+class HandOver(Message, frozen=True, tag="HandOver", array_like=True):
     """Controller to rank 0: the gang is to be elsewhere; please save the state of this round."""
 
     round: int
 
 
-class HandedOver(Message, frozen=True, tag=True, array_like=True):
+class HandedOver(Message, frozen=True, tag="HandedOver", array_like=True):
     """Rank 0 to controller: the checkpoint of this round is whole."""
 
     job: int
@@ -94,7 +94,7 @@ class HandedOver(Message, frozen=True, tag=True, array_like=True):
     round: int
 
 
-class GangBroke(Message, frozen=True, tag=True, array_like=True):
+class GangBroke(Message, frozen=True, tag="GangBroke", array_like=True):
     """Rank to controller: it has lost the others; ``how`` says how."""
 
     job: int
