@@ -11,9 +11,9 @@ from time import perf_counter, sleep
 from typing import Final
 
 from warren.live.training import numerics
-from warren.live.training.load import build_app
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
 from warren.model.job import Job
 
 _LOOK_S: Final = 0.02

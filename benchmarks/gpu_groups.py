@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from _ranges import median_s, report
 
-from warren.profile.table import TABLE
-from warren.solve.grouped import grouped
-from warren.solve.grouping import Problem, relative_speeds
+from warren.profile.published import TABLE
+from warren.solve.gpu_groups.problem import Problem, relative_speeds
+from warren.solve.gpu_groups.solve import grouped
 
 TYPES = ("V100", "P100", "T4", "K80")
 SHARES = (0.31, 0.27, 0.24, 0.18)

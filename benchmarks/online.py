@@ -23,7 +23,7 @@ from warren.model.job import Job, Workload
 from warren.model.run import Grain, Run
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 PLACES: Final = ("hlas", "gittins")

@@ -34,9 +34,9 @@ def child() -> None:
     """One whole simulation; what it took as JSON."""
     from simulator import world
 
-    from warren.core.history import read_history
+    from warren.core.journal_reader import read_history
     from warren.core.loop import Core
-    from warren.policy.place.registry import place_policy
+    from warren.policy.registry import place_policy
     from warren.report.metrics import summary
     from warren.report.record import Record
     from warren.sim.port import SimPort

@@ -13,11 +13,11 @@ from _ranges import report
 
 from warren.cli.policies import Timed
 from warren.core.loop import Core
-from warren.cost.ring_run import with_rings
+from warren.cost.run_rings import with_rings
 from warren.model.run import Run
-from warren.policy.place.registry import place_policy
-from warren.profile.costs import cost_table
-from warren.sim.copies import sim_port
+from warren.policy.registry import place_policy
+from warren.profile.cost_table import cost_table
+from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 
 SIZES: Final = ((160, 20), (2000, 500))

@@ -18,7 +18,7 @@ from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.run import Run
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 

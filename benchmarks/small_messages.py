@@ -16,8 +16,8 @@ from time import monotonic_ns, sleep
 import zmq
 from _ranges import report
 
-from warren.live.messages import Forget
-from warren.live.transport import Hub, Link, Poller
+from warren.live.transport.messages import Forget
+from warren.live.transport.sockets import Hub, Link, Poller
 
 MESSAGES = 100
 TURNS = 5

@@ -20,9 +20,9 @@ from typing import Final
 
 from _ranges import RUNS, report
 
-from warren.live.controller import LivePort
-from warren.live.measure import nothing_costs
-from warren.live.roles import TrainerRole
+from warren.live.control.local_engine import LivePort
+from warren.live.measure.task_times import nothing_costs
+from warren.live.process.specs import TrainerRole
 from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.events import TasksDone
 from warren.model.job import Job, Workload

@@ -14,7 +14,7 @@ import _common
 
 from warren.cli.files import read
 from warren.predict.curve import Curve, first, part_of
-from warren.predict.reading import log_curve, table_curve
+from warren.predict.curve_files import log_curve, table_curve
 from warren.workload.text import decoded, unpacked
 
 FOLDER: Final = _common.DATA / "curves"

@@ -17,7 +17,7 @@ from _curves import OBSERVED, Real, real_curves
 from numpy.typing import NDArray
 
 from warren.predict.curve import Curve, direction_of
-from warren.predict.departure import Departure, departed, normal_quantiles
+from warren.predict.family_error import Departure, departed, normal_quantiles
 from warren.predict.forecast import HIGH, LOW, Scaled, Settings
 
 Array = NDArray[np.float64]

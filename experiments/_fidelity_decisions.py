@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 
 Task: TypeAlias = tuple[int, int, int]
 """Job, round, shard."""

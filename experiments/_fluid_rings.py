@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warren.cost.fluid import max_min_rates_F
+from warren.cost.max_min import max_min_rates_F
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from hare_figures import FASTEST, HARES, OURS, PLACES, PUBLISHED
 
-from warren.profile.table import TABLE
+from warren.profile.published import TABLE
 
 Part: TypeAlias = Mapping[str, Any]
 Parts: TypeAlias = Mapping[str, Part]

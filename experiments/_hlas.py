@@ -13,7 +13,7 @@ from _hare_rows import Part, by_cell
 from _hlas_claims import CLAIMS, EARLIER, NOT_MADE, PAPER, Parts, is_made, places
 from hlas_figures import FIGURES
 
-from warren.report.wording import count
+from warren.report.number_text import count
 
 HEAD: Final = """## HLAS (TCC'24), online
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 
 
 def with_live_comp(costs: Path, live: Path, simulated: Path, out: Path) -> Path:

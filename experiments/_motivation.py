@@ -73,7 +73,7 @@ def section(parts: Mapping[str, Any]) -> str:
         "T4 is twice as fast as a K80, so two tasks on one T4 take as long as one on a K80, and "
         "nothing is gained from two of them. Fig. 1's table of times is in the picture only. Figs. "
         "2, 3, 7, 8 and 11 measure GPUs, not schedules; where the profile's times come from is in "
-        "`src/warren/profile/table.py`.", "",
+        "`src/warren/profile/published.py`.", "",
         "![Fig. 4](reproduction/hare-4.svg)", "", "![Fig. 5](reproduction/hare-5.svg)", "",
         table(["GPUs", "policy", "epoch", "computing"], lines), "",
     ])  # fmt: skip

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.model.view import View
-from warren.policy.place.hlas import Hlas, Memory
-from warren.policy.place.standing import Spot
+from warren.policy.place.hlas.policy import Hlas, Memory
+from warren.policy.place.hlas.waiting_jobs import Spot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

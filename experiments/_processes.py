@@ -25,7 +25,7 @@ KINDS: Final = {
     "guard": "guard",
 }
 PROC: Final = Path("/proc")
-_GUARD: Final = b"warren/live/guard.py"
+_GUARD: Final = b"warren/live/process/cleanup_guard.py"
 
 
 def mark_of(controller: int) -> str:

@@ -16,7 +16,7 @@ from _curves import Real
 from numpy.typing import NDArray
 
 from warren.model.progress import Progress
-from warren.predict.rounds import Caution, trend_rounds
+from warren.predict.remaining_rounds import Caution, trend_rounds
 
 SEEN: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 REACHED: Final = (0.6, 0.8, 0.95, 1.0)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 from _without_contention import Planned
 
-from warren.core.history import read_history
 from warren.core.journal import PlanAdopted, Step, adopted_plan, decode
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.cost.ring_run import with_rings
+from warren.cost.run_rings import with_rings
 from warren.model.decision import Decision
 from warren.model.events import AnyEvent, CompDone, Event, JobArrived, RoundsDone
 from warren.model.plan import Assignment
@@ -27,8 +27,8 @@ from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.model.view import View
 from warren.policy.protocol import AnyPolicy
-from warren.profile.costs import cost_table
-from warren.sim.copies import sim_port
+from warren.profile.cost_table import cost_table
+from warren.sim.speculation import sim_port
 
 HEARD: Final = (JobArrived, CompDone, RoundsDone)
 Key: TypeAlias = tuple[object, ...]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.cluster import Cluster, Device, DeviceType, Host
@@ -24,12 +24,12 @@ from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler
 from warren.model.units import NS_PER_S
-from warren.policy.place.hare import OBJECTIVES
-from warren.policy.place.hare_planner import Planner
-from warren.policy.place.registry import place_policy
+from warren.policy.place.hare.planner import Planner
+from warren.policy.place.hare.policy import OBJECTIVES
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve.dispatch import Problem, dispatch
-from warren.solve.exact import Tiny, least_weighted_jct
+from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
+from warren.solve.lists.earliest_completion import Problem, dispatch
 
 HARD: Final = 1.05
 MAX_TASKS: Final = 8

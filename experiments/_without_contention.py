@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Final
 
 from warren.cli.commands.inputs import run_of
 from warren.cli.policies import choose
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.cost.ring_run import with_rings
+from warren.cost.run_rings import with_rings
 from warren.model.decision import Decision
 from warren.model.events import Event
 from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
-from warren.profile.costs import cost_table
-from warren.sim.copies import sim_port
+from warren.profile.cost_table import cost_table
+from warren.sim.speculation import sim_port
 
 Row = dict[str, Any]
 BLIND: Final = "braid that knows no contention"

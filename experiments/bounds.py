@@ -23,13 +23,13 @@ from scipy.sparse import coo_array
 
 from warren.cli.bounds import columns_of
 from warren.model.errors import SpecError
-from warren.profile.costs import cost_table
-from warren.profile.table import TABLE
-from warren.solve.area import area_speeds
-from warren.solve.bound_jobs import Jobs, bound_jobs
-from warren.solve.busy_time import busy_time_bound
-from warren.solve.priced import CERTIFIED, Priced, new_scratch, respond
-from warren.solve.prices import Prices, best_prices
+from warren.profile.cost_table import cost_table
+from warren.profile.published import TABLE
+from warren.solve.bounds.busy_time import busy_time_bound
+from warren.solve.bounds.columns import Jobs, bound_jobs
+from warren.solve.bounds.lagrangian import CERTIFIED, Priced, new_scratch, respond
+from warren.solve.bounds.machine_load import area_speeds
+from warren.solve.bounds.subgradient import Prices, best_prices
 from warren.workload.load import load_run
 
 Floats = npt.NDArray[np.float64]

@@ -25,7 +25,7 @@ from typing import Any, Final
 import _common
 
 from warren.cli.main import call
-from warren.policy.place.registry import POLICIES
+from warren.policy.registry import POLICIES
 
 SPINE: Final = Path(__file__).parent / "spine"
 HARE: Final = Path(__file__).parent / "hare" / "mix.yaml"

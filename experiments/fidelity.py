@@ -42,8 +42,8 @@ from _known_costs import with_live_comp
 from _parts import Asked, ask, make_parts
 
 from warren.cli.commands.inputs import run_of
-from warren.live.calibrate import processor
-from warren.profile.table import TABLE
+from warren.live.measure.machine import processor
+from warren.profile.published import TABLE
 
 HARE: Final = Path(__file__).parent / "hare"
 PLACES: Final = ("gavel-fifo", "hare")

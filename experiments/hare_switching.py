@@ -112,7 +112,7 @@ def section() -> list[str]:
     text = (
         "Hare leaves switching between jobs out of its problem, as less than 5 % of training time "
         "(5.1). Charged by the schemes of its Table 3 (closed forms fitted to it: how well is in "
-        "`src/warren/cost/switch.py`), on 200 jobs and 160 GPUs, means over "
+        "`src/warren/cost/switching.py`), on 200 jobs and 160 GPUs, means over "
         f"{found['seeds']} seeds. {_negligible(rows)} {_verdict(rows)} `hare-blind` is "
         "ours planned as if switching were free. `default` starts a process for each switch: "
         "the paper's section 2.2.4 warns of it."

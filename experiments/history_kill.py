@@ -30,8 +30,8 @@ import _common
 
 from warren.cli.database import Database
 from warren.profile.averages import Took, blank, with_taken
+from warren.profile.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.measured import PROCESSOR, TaskKind
-from warren.profile.rows import EndedJob, LiveRun, Profile
 
 KILLS: Final = 200
 SEED: Final = 1

@@ -22,7 +22,7 @@ from _curves import FOLDER, OBSERVED, Real, real_curves
 from _parts import ask, make_parts
 
 from warren.predict.curve import Curve
-from warren.predict.departure import Departure
+from warren.predict.family_error import Departure
 from warren.predict.forecast import DEFAULT, Settings, forecast
 
 SEED: Final = 1

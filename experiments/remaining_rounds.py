@@ -1,8 +1,9 @@
 """Real curves: how many rounds a job has left until its metric is at a target.
 
-`sure` are rounds that the job runs almost surely (`warren.predict.rounds`), with the constants as
-shipped, which `chosen` finds on a random half of the files; `by_task` with those chosen without any
-curve of the same task. `optimus` is the published loss fit. `seconds` times predictions.
+`sure` are rounds that the job runs almost surely (`warren.predict.remaining_rounds`), with the
+constants as shipped, which `chosen` finds on a random half of the files; `by_task` with those
+chosen without any curve of the same task. `optimus` is the published loss fit. `seconds` times
+predictions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from _remaining import CHOSEN_LIMIT, LIMIT, REACHED, SEEN, Case, cases, chooser
 from numpy.typing import NDArray
 
 from warren.model.progress import Progress
-from warren.predict.rounds import CAUTION, Caution, optimus_rounds, sure_rounds
+from warren.predict.remaining_rounds import CAUTION, Caution, optimus_rounds, sure_rounds
 
 SEED: Final = 1
 POINTS: Final = (10, 100, 1000, 100_000)

@@ -37,8 +37,8 @@ from _mixed_sets import FRESH, RINGS, drawn
 from _parts import Make, ask, make_parts
 
 from warren.cli.commands.inputs import run_of
-from warren.live.calibrate import processor
-from warren.live.net.iproute import check_usable
+from warren.live.measure.machine import processor
+from warren.live.testbed.iproute import check_usable
 from warren.model.errors import SpecError
 
 RUN: Final = RINGS / "mixed.yaml"

@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 from warren.cli.files import read
 from warren.cost.ring import RingJobs, RingNetwork, round_s_J
-from warren.cost.ring_run import ring_network
-from warren.live.net.iproute import check_usable
-from warren.live.net.measuring import GOODPUT
-from warren.live.net.standing import one_standing
-from warren.live.net.testbed import make, remove
-from warren.live.rings.probing import ProbedRing, Prober, bed_places
+from warren.cost.run_rings import ring_network
+from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places
+from warren.live.testbed.iproute import check_usable
+from warren.live.testbed.lifecycle import make, remove
+from warren.live.testbed.link_test import GOODPUT
+from warren.live.testbed.status import one_standing
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, Queue
 from warren.workload.load import load_cluster

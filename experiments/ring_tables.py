@@ -4,9 +4,9 @@ Part ``averaged`` is the table of the means over the time in which all jobs over
 another aggregation by the same people. Each fits `warren.cost.ring_fit` to all points, and to all
 but those of one number of jobs, which it then predicts. ``least_absolute`` is the fit with the
 least sum of absolute instead of squared relative errors, for comparison. ``fluid`` is the model of
-`warren.cost.fluid`, which has no slope: jobs that send at once share a link equally. Its bandwidth
-and overhead are fitted likewise, and in ``fluid_alone`` to a job alone, from which all others are
-then predicted.
+`warren.cost.max_min`, which has no slope: jobs that send at once share a link equally. Its
+bandwidth and overhead are fitted likewise, and in ``fluid_alone`` to a job alone, from which all
+others are then predicted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from _parts import ask, make_parts
 from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 
-from warren.cost.fluid import FluidNetwork, fluid_round_s_J
+from warren.cost.max_min import FluidNetwork, fluid_round_s_J
 from warren.cost.ring_fit import RingFit, RingPoints, fit_ring
 
 FOLDER: Final = _common.DATA / "profiles" / "hkbu_contention"

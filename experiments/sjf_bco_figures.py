@@ -36,13 +36,13 @@ from _parts import Make, ask, make_parts
 from warren.cli.bounds import lower_bound
 from warren.cli.commands.inputs import run_of
 from warren.cli.policies import Timed, choose
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.cost.ring_run import with_rings
+from warren.cost.run_rings import with_rings
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.profile.costs import cost_table
-from warren.sim.copies import sim_port
+from warren.profile.cost_table import cost_table
+from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 
 RUN: Final = Path(__file__).parent / "sjf-bco" / "mix.yaml"

@@ -27,12 +27,12 @@ from typing import Any, Final
 
 import _common
 
-from warren.live.net import leftovers
-from warren.live.net.iproute import check_usable
-from warren.live.net.measuring import measure
-from warren.live.net.quota import homes
-from warren.live.net.record import FOLDER, Records
-from warren.live.net.testbed import make, remove
+from warren.live.testbed import orphans as leftovers
+from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.iproute import check_usable
+from warren.live.testbed.lifecycle import make, remove
+from warren.live.testbed.link_test import measure
+from warren.live.testbed.records import FOLDER, Records
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost
 

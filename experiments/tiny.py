@@ -21,9 +21,9 @@ import _tiny
 import numpy as np
 
 from warren.core.state import State
-from warren.policy.place.registry import POLICIES, place_policy
-from warren.solve.bounds import lower_bounds
-from warren.solve.exact import Tiny, least_makespan
+from warren.policy.registry import POLICIES, place_policy
+from warren.solve.bounds.exhaustive import Tiny, least_makespan
+from warren.solve.bounds.lower_bounds import lower_bounds
 
 EASY, HARD = 300, 200
 MEDIUM: Final = 100

@@ -38,8 +38,8 @@ paper: its claim, our figure for it, and where we differ. A claim that does not 
 The paper prints no rounds, weights or scales of its jobs and not which part of Google's trace its
 arrivals are; its Table 3 names no GPU, and the times of a task that follow from its rows disagree;
 it prints how much faster GPUs are for two of its eight models, and the other gains, and all of the
-M60, are assumed (see `src/warren/profile/table.py`). So seconds cannot be compared, and ratios only
-as far as they do not hang on what we drew in their place
+M60, are assumed (see `src/warren/profile/published.py`). So seconds cannot be compared, and ratios
+only as far as they do not hang on what we drew in their place
 ([docs/files.md](files.md#generated-workloads)): 200 to 1,500 rounds, 1 to 8 tasks a round, weights
 from 1 to 4. {drawn}
 
@@ -54,9 +54,9 @@ that is outside what the paper assumes (5.1).
 `hare-published` is the paper's Algorithm 1: lines 4 to 17 to the letter. Up to 400 tasks, which
 here are Fig. 4 and the section on (9), line 3 is a search of (9): a linear program for each
 assignment that is tried, at most 500 of them, from a greedy one (the paper gives it to CPLEX).
-Above that a stand-in of ours gives the order (`src/warren/solve/hare_standin.py`), and the verdicts
-are about Algorithm 1 in that order; Fig. 5 is one job, whose order is the same either way.
-{relaxed}`hare (ours)` is what we made of it (`src/warren/policy/place/hare.py`).
+Above that a stand-in of ours gives the order (`src/warren/solve/relaxation/hare_wspt.py`), and the
+verdicts are about Algorithm 1 in that order; Fig. 5 is one job, whose order is the same either way.
+{relaxed}`hare (ours)` is what we made of it (`src/warren/policy/place/hare/policy.py`).
 
 The baselines are ours, written from the paper's description; their docstrings say what was read
 into it. `srtf` chooses devices for single tasks each round and leaves faster ones to others where a

@@ -60,14 +60,14 @@ def _zygotes_are_warm(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if processes.are_started_by(request.path):
             warm = request.getfixturevalue("warm_zygote")
-            patch.setattr("warren.live.fleet._start_zygote", warm.start)
+            patch.setattr("warren.live.process.process_pool._start_zygote", warm.start)
         yield
 
 
 @pytest.fixture
 def cold_zygotes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process load their libraries as those of users do."""
-    monkeypatch.setattr("warren.live.fleet._start_zygote", start_cold)
+    monkeypatch.setattr("warren.live.process.process_pool._start_zygote", start_cold)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def _no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def can_make_testbeds() -> None:
     """Skips where this process or this kernel cannot: one is tried."""
-    from warren.live.net.testbed import make, remove
+    from warren.live.testbed.lifecycle import make, remove
     from warren.model.errors import SpecError
     from warren.model.testbed import Bed, BedHost
 

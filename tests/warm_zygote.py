@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from warren.live.fleet import _start_zygote
-from warren.live.processes import die_with_parent
+from warren.live.process.linux import die_with_parent
+from warren.live.process.process_pool import _start_zygote
 from warren.live.training.numerics import clean_environment
 
 LIBRARIES = ("numpy", "safetensors.torch", "torch", "sklearn.datasets", "scipy.sparse")
@@ -106,7 +106,7 @@ class WarmZygote:
 
 def main() -> None:
     """Fork until the other end of the socket closes."""
-    from warren.live import zygote
+    from warren.live.process import zygote
 
     orders = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
@@ -134,8 +134,8 @@ def main() -> None:
 
 
 def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
-    """Be what ``python -m warren.live.zygote`` would be."""
-    from warren.live import zygote
+    """Be what ``python -m warren.live.process.zygote`` would be."""
+    from warren.live.process import zygote
 
     code = 1
     try:
@@ -147,7 +147,7 @@ def become_zygote(wanted: dict[str, Any], fds: Sequence[int]) -> NoReturn:
         show_environment(wanted["environment"])
         while os.getppid() != wanted["parent"]:
             time.sleep(0.0005)
-        sys.argv = ["warren.live.zygote", *wanted["arguments"]]
+        sys.argv = ["warren.live.process.zygote", *wanted["arguments"]]
         zygote.main()
         code = 0
     except BaseException:

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from warren.model.decision import Decision
 from warren.model.view import View
-from warren.policy.place.hare import Hare, Memory
+from warren.policy.place.hare.policy import Hare, Memory
 
 
 class HareBlind(Hare):

@@ -34,7 +34,7 @@ from typing import Final
 import yaml
 
 import warren
-from warren.profile.table import TABLE
+from warren.profile.published import TABLE
 
 SEED: Final = 4
 PLACES: Final = ("gavel-fifo", "hare")

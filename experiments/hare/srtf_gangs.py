@@ -23,8 +23,8 @@ from warren.model.costs import IntArray
 from warren.model.decision import Decision
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.place.estimate import fastest, gang_sizes_J, round_ns_J
-from warren.policy.place.holding import Holder, Holdings
+from warren.policy.common.gang_holding import Holder, Holdings
+from warren.policy.common.round_times import fastest, gang_sizes_J, round_ns_J
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

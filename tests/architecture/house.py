@@ -31,7 +31,7 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "sim": frozenset({"model", "cost", "profile", "solve", "core.ports"}),
     "apps": frozenset({"model"}),
     "live": frozenset({"model", "apps", "predict", "core.ports"}),
-    "report": frozenset({"model", "core.journal", "core.history"}),
+    "report": frozenset({"model", "core.journal", "core.journal_reader"}),
     "cli": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report")
     ),

@@ -68,7 +68,7 @@ def test_the_table_has_no_cycle_and_sim_never_meets_live() -> None:
     ("name", "source"),
     [
         ("warren.model.x", "from warren.core.state import State"),
-        ("warren.core.x", "from warren.policy.place.srtf import Srtf"),
+        ("warren.core.x", "from warren.policy.place.hare.srtf import Srtf"),
         ("warren.core.x", "import warren.policy"),
         ("warren.sim.x", "from warren.core.state import State"),
         ("warren.sim.x", "from warren.live import anything"),
@@ -78,7 +78,7 @@ def test_the_table_has_no_cycle_and_sim_never_meets_live() -> None:
         ("warren.policy.x", "from ..core import state"),
         ("warren.policy.x", "if TYPE_CHECKING:\n    import warren.sim"),
         ("warren.solve.x", "from warren.model.units import NS_PER_S"),
-        ("warren.core.x", "import_module('warren.live.controller')"),
+        ("warren.core.x", "import_module('warren.live.control.local_engine')"),
         ("warren.model.x", "REGISTRY = {'a': 'warren.cli.main:main'}"),
         ("warren.sim.x", "from warren.attic import thing"),
         ("warren.policy.place.x", "from numba import njit"),
@@ -98,7 +98,7 @@ def test_a_forbidden_import_is_found(name: str, source: str) -> None:
         ("warren.report.x", "from warren.core.journal import decode"),
         ("warren.cli.x", "from warren import __version__\nimport warren.sim.port"),
         ("warren.policy.place.x", "from .registry import POLICIES"),
-        ("warren.policy.x", "POLICIES = {'srtf': 'warren.policy.place.srtf:Srtf'}"),
+        ("warren.policy.x", "POLICIES = {'srtf': 'warren.policy.place.hare.srtf:Srtf'}"),
         ("warren.sim.x", "from numba import njit"),
         ("warren", "def simulate():\n    from warren.cli.api import simulate"),
         ("warren.core.x", '"""A text may mention warren.sim.port in a sentence."""'),
@@ -126,7 +126,10 @@ def test_help_loads_no_heavy_library() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["check", "calibrate", "controller", "plain_port"])
+@pytest.mark.parametrize(
+    "module",
+    ["oracle.determinism_check", "measure.machine", "control.local_engine", "control.plain_engine"],
+)
 def test_what_only_starts_processes_that_train_does_not_load_torch(module: str) -> None:
     """It would lengthen each start, and hold memory beside what the zygote shares."""
     program = f"import sys, warren.live.{module}\nsys.exit('torch' in sys.modules)"

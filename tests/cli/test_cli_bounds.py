@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from warren.cli import bounds
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve import bounds as solved
+from warren.solve.bounds import lower_bounds as solved
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from warren.cli.files import read
 from warren.cli.ring_file import Calibrated, calibrated, network_yaml
-from warren.cli.ring_plot import draw_rings
 from warren.cli.ring_rounds import MOST, Row, contenders, plan
+from warren.cli.views.ring_plot import draw_rings
 from warren.cost.ring import RingJobs, RingNetwork, contenders_J, round_s_J
-from warren.cost.ring_run import ring_network
-from warren.live.rings.probing import ProbedRing
+from warren.cost.run_rings import ring_network
+from warren.live.measure.ring_rounds import ProbedRing
 from warren.model.errors import EngineError
-from warren.profile.table import TABLE
+from warren.profile.published import TABLE
 from warren.workload.load import load_cluster
 
 TRUTH = RingNetwork(inner_bytes_per_s=5e8, outer_bytes_per_s=23e6, xi1=0.9, xi2_s=0.002, alpha=0.0)

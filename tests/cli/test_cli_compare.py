@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_runs import JOBS, Warren, write_run
 
-from warren.cli.commands import comparing
+from warren.cli.commands import compare as comparing
 from warren.core.journal import MAGIC, Header, decode, encode
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from warren.cli import database as opened
 from warren.cli.database import Database, default_file, known_jobs, known_profiles
 from warren.model.errors import SpecError
-from warren.profile.rows import EndedJob, LiveRun, Profile
+from warren.profile.history_rows import EndedJob, LiveRun, Profile
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))

@@ -9,7 +9,7 @@ from cli_runs import CLUSTER, ROUND_ROBIN, Warren
 
 METHOD = """
     def explain_cluster(self, cluster, costs):
-        from warren.policy.place.gpu_groups import cluster_text
+        from warren.policy.place.hlas.gpu_groups import cluster_text
         return cluster_text(cluster, costs, groups=2)
 """
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from warren.cli.commands.runs import _notes
+from warren.cli.commands.run import _notes
 from warren.cli.compose import simulate
 from warren.model.run import Run
-from warren.profile.table import TABLE
-from warren.workload.dump import dump_run
+from warren.profile.published import TABLE
 from warren.workload.load import load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 JOBS = [
     {"name": "7-long", "model": "vgg19", "rounds": 9},

@@ -18,8 +18,8 @@ from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
 from warren.cli.files import OUTPUT_FILES, read
-from warren.core.history import read_history
-from warren.live.training.load import build_app
+from warren.core.journal_reader import read_history
+from warren.live.training.app.app_loader import build_app
 from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live

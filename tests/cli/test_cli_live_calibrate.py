@@ -16,7 +16,7 @@ from warren.cli.phases import Phase, run_phases
 from warren.cli.rows import switch_time_ns, with_build
 from warren.model.costs import ProfileRow
 from warren.model.events import TasksDone
-from warren.profile.table import BATCHES
+from warren.profile.published import BATCHES
 from warren.workload.load import load_cluster, load_run
 
 pytestmark = pytest.mark.live

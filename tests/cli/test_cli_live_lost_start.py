@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_runs import CHECKOUT, Told, Warren, write_run
 
-from warren.live.fleet import Fleet
+from warren.live.process.process_pool import Fleet
 
 pytestmark = pytest.mark.live
 

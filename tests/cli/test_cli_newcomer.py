@@ -15,9 +15,10 @@ import pytest
 from cli_runs import CHECKOUT, ROUND_ROBIN, RUN, Warren, write_run
 from pyarrow import parquet
 
-from warren.cli import lines, simulating
-from warren.cli.commands import runs
+from warren.cli import simulating
+from warren.cli.commands import run as runs
 from warren.cli.compose import Options, simulate
+from warren.cli.views import progress_lines as lines
 from warren.core.loop import Core, Observer
 from warren.model.run import Run
 from warren.report.record import Record

@@ -14,8 +14,8 @@ from cli_runs import CHECKOUT, JOBS, Warren, write_run
 from test_cli_resume import Stand, World
 
 import warren as from_python
-from warren.core.history import read_history
-from warren.live.training.pins import INDEX, load_pins, pin_files
+from warren.core.journal_reader import read_history
+from warren.live.training.app.pinned_files import INDEX, load_pins, pin_files
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.model.source import AppSource

@@ -9,9 +9,9 @@ import pytest
 from cli_runs import Warren
 
 import warren as from_python
-from warren.cli import run_plots
 from warren.cli.export import load_record
 from warren.cli.files import read_dir
+from warren.cli.views import run_plots
 from warren.model.errors import SpecError
 
 

@@ -11,7 +11,7 @@ import yaml
 from cli_runs import JOBS, RUN, Warren, write_run
 
 from warren.cli.apps import check_apps
-from warren.cli.commands.profiling import _run
+from warren.cli.commands.profile import _run
 from warren.cli.database import Database
 from warren.cli.device_types import check_device_types
 from warren.cli.files import read

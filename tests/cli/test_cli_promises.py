@@ -14,7 +14,7 @@ from cli_runs import CLUSTER, JOBS, QUICKSTART, ROUND_ROBIN, RUN, Warren, write_
 
 import warren as from_python
 from warren.model.errors import SpecError
-from warren.policy.place.registry import POLICIES
+from warren.policy.registry import POLICIES
 
 NOISE = ["--set", "truth={task_cv: 0.2, job_cv: 0.1, seed: 5}"]
 SAME_SEED = """

@@ -14,11 +14,11 @@ from warren.cli.database import VARIABLE, Database
 from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.policy.place.kinds import kinds_by_code, like
-from warren.policy.place.records import records_of
-from warren.profile.costs import past_of
-from warren.profile.rows import EndedJob, LiveRun
-from warren.profile.table import TABLE
+from warren.policy.common.job_history import records_of
+from warren.policy.common.job_kinds import kinds_by_code, like
+from warren.profile.cost_table import past_of
+from warren.profile.history_rows import EndedJob, LiveRun
+from warren.profile.published import TABLE
 from warren.workload.load import run_from_dict
 
 

@@ -13,7 +13,7 @@ from cli_runs import CHECKOUT, JOBS, Warren, write_run
 
 import warren as from_python
 from warren.cli import remembering
-from warren.cli.commands import runs
+from warren.cli.commands import run as runs
 from warren.cli.commands.inputs import run_of
 from warren.cli.database import Database
 from warren.cli.output import OldDir
@@ -22,7 +22,7 @@ from warren.core.journal import Step, frames
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.profile.averages import averaged
-from warren.profile.rows import EndedJob, LiveRun, Profile
+from warren.profile.history_rows import EndedJob, LiveRun, Profile
 
 CLUSTER = """\
 hosts: [{name: h, devices: {CPU: 2}}, {name: g, devices: {CPU-slow: 1}}]

@@ -15,9 +15,9 @@ from cli_runs import JOBS, Told, Warren, write_run
 
 import warren as from_python
 from warren.cli import compose
-from warren.core.history import read_history
 from warren.core.journal import MAGIC, Record, Step, frames
-from warren.live.base import refuse_another_class
+from warren.core.journal_reader import read_history
+from warren.live.control.engine import refuse_another_class
 from warren.model.events import AnyEvent
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
@@ -284,7 +284,7 @@ def test_a_run_that_its_policy_refuses_starts_no_process_and_leaves_no_folder(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(Stand, "start", lambda port: pytest.fail("was started"))
-    monkeypatch.setattr("warren.policy.place.hare_published.LARGEST", 900)
+    monkeypatch.setattr("warren.policy.place.hare.published.LARGEST", 900)
     world.run_file = write_run(tmp_path / "in", jobs=JOBS.replace("rounds: 9", "rounds: 900"))
     told = world.begin(None, "--place", "hare-published")
     assert (told.code, told.out) == (2, "")

@@ -15,11 +15,11 @@ import pytest
 from cli_runs import JOBS, Warren, write_run
 from rich.console import Console
 
-from warren.cli import screen
 from warren.cli.commands.inputs import run_of
 from warren.cli.compose import Options, simulate
-from warren.cli.job_progress import JobProgress
-from warren.cli.table import LiveTable
+from warren.cli.views import progress as screen
+from warren.cli.views.job_progress import JobProgress
+from warren.cli.views.live_table import LiveTable
 from warren.core.loop import Core
 from warren.core.phase import Phase
 from warren.core.state import State

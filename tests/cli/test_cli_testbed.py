@@ -50,7 +50,7 @@ def test_what_is_typed_wrongly_is_told_in_one_line(
 def test_without_the_rights_each_command_is_refused_in_one_line(
     warren: Warren, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
-    monkeypatch.setattr("warren.live.net.iproute._lacking", lambda _: ["CAP_NET_ADMIN"])
+    monkeypatch.setattr("warren.live.testbed.iproute._lacking", lambda _: ["CAP_NET_ADMIN"])
     found = warren("testbed", *arguments.split())
     assert (found.code, found.out) == (2, "")
     assert "testbed: needs root, or at least CAP_NET_ADMIN" in found.complaint
@@ -59,8 +59,8 @@ def test_without_the_rights_each_command_is_refused_in_one_line(
 def test_a_quota_without_a_cpu_controller_is_refused(
     warren: Warren, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.live.net.testbed.check_usable", lambda: None)
-    monkeypatch.setattr("warren.live.net.quota.homes", list)
+    monkeypatch.setattr("warren.live.testbed.lifecycle.check_usable", lambda: None)
+    monkeypatch.setattr("warren.live.testbed.cpu_quota.homes", list)
     found = warren("testbed", "up", "--hosts", "2", "--link", "1Gbit", "--cpus", "0.5")
     assert found.code == 2
     assert "testbed: cpus: no cgroup with a cpu quota can be made here" in found.complaint
@@ -68,7 +68,7 @@ def test_a_quota_without_a_cpu_controller_is_refused(
 
 @pytest.fixture
 def _gone_afterwards(can_make_testbeds: None) -> Iterator[None]:
-    from warren.live.net.testbed import remove
+    from warren.live.testbed.lifecycle import remove
 
     yield
     remove(NAME)

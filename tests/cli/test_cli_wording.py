@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from warren.cli.files import read
-from warren.cli.wording import summary_lines
+from warren.cli.views.summary_text import summary_lines
 
 
 def values(**other: Any) -> dict[str, Any]:

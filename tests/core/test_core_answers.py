@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from warren.core import loop
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.decision import NOTHING, Decision, Reason
 from warren.model.errors import InfeasibleDecision

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warren.core.history import read_history
 from warren.core.journal import Step, decode
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Decision
@@ -22,8 +22,8 @@ from warren.model.job import Workload
 from warren.model.plan import ENDLESS, Assignment
 from warren.model.run import Grain, Run
 from warren.model.view import View
-from warren.policy.place.registry import POLICIES, place_policy
 from warren.policy.protocol import AnyPolicy
+from warren.policy.registry import POLICIES, place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

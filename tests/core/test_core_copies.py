@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.cli.export import result_files
-from warren.core.copies import Copier
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.replay import replay
 from warren.core.resume import catch_up
-from warren.core.rules import check_copy
+from warren.core.scheduling_rules import check_copy
+from warren.core.stragglers import Copier
 from warren.model.events import (
     CompDone,
     RoundsDone,
@@ -25,7 +25,7 @@ from warren.model.events import (
 )
 from warren.model.plan import Assignment
 from warren.model.run import Truth
-from warren.report.check import check
+from warren.report.checks.check import check
 from warren.report.losses import loss_sentence
 from warren.report.metrics import summary
 from warren.report.record import Record

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.rules import check_plan
+from warren.core.scheduling_rules import check_plan
 from warren.core.state import State
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Plan

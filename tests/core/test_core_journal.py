@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.history import read_history
 from warren.core.journal import (
     MAGIC,
     Header,
@@ -26,6 +25,7 @@ from warren.core.journal import (
     going_on,
     opening,
 )
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.replay import replay
 from warren.core.state import State
@@ -34,7 +34,7 @@ from warren.model.errors import JournalError
 from warren.model.events import JobArrived, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.source import AppSource
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.history import read_history
 from warren.core.journal import MAGIC, PlanAdopted, adopted, adopted_plan, decode, encode
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Decision
@@ -18,7 +18,7 @@ from warren.model.errors import InfeasibleDecision, InvalidTransition
 from warren.model.events import CompDone, JobArrived, RoundsDone
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Grain, Run, Truth
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

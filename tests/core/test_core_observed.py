@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.core.loop import Core
-from warren.core.observed import Observations
+from warren.core.metric_history import Observations
 from warren.core.replay import replay
 from warren.core.state import State
 from warren.model.decision import Decision

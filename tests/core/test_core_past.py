@@ -12,7 +12,7 @@ from warren.core.loop import Core
 from warren.core.replay import replay
 from warren.model.past import NO_PAST, Past, stem
 from warren.model.view import View
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.model.errors import InfeasibleDecision
 from warren.model.plan import Plan
 from warren.model.timeline import Timeline
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

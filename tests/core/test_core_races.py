@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.rules import check_copy, check_invariants
+from warren.core.scheduling_rules import check_copy, check_invariants
 from warren.model.errors import InfeasibleDecision, InvalidTransition
 from warren.model.events import (
     AnyEvent,

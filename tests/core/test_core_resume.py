@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_core_rollback import COARSE, WAYS, check_counts, policy_of, world_of
 
-from warren.core.columns import is_blind
-from warren.core.history import read_history
 from warren.core.journal import MAGIC, Header, Resumed, Step, decode, encode, frames
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.ports import Restart
 from warren.core.replay import replay
 from warren.core.resume import catch_up
-from warren.core.rules import check_invariants
+from warren.core.scheduling_rules import check_invariants
+from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
 from warren.model.decision import Decision
 from warren.model.errors import InfeasibleDecision, JournalError

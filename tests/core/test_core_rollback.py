@@ -13,20 +13,21 @@ from core_faults import FaultyPort, Trouble
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.core import feeder, loop
-from warren.core.history import History, read_history
+from warren.core import loop
+from warren.core import plan_feeder as feeder
 from warren.core.journal import MAGIC, Header, Resumed, Step, encode
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
-from warren.core.rules import check_invariants
+from warren.core.scheduling_rules import check_invariants
 from warren.core.state import State
-from warren.core.waiting import reason
+from warren.core.wait_reasons import reason
 from warren.model.costs import CostTable
 from warren.model.decision import Decision, Reason
 from warren.model.errors import InfeasibleDecision, InvalidTransition
 from warren.model.events import CompDone, JobArrived, RolledBack, RoundsDone, TasksDone, TasksLost
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Grain, Run
-from warren.policy.place.registry import POLICIES, place_policy
+from warren.policy.registry import POLICIES, place_policy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "sim"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from warren.cost.fluid import (
+from warren.cost.max_min import (
     FluidNetwork,
     crosses_JL,
     fluid_round_s_J,

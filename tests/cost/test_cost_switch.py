@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warren.cost.switch import SCHEMES, switch_s, with_switching
+from warren.cost.switching import SCHEMES, switch_s, with_switching
 from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
@@ -15,7 +15,7 @@ from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.model.switching import PCIE3_X16_BYTES_PER_S, Switching
 from warren.model.switching import SCHEMES as NAMES
-from warren.profile.table import TABLE
+from warren.profile.published import TABLE
 
 TABLE_3_MS = {
     "default": (3288.94, 5961.16, 7807.43, 9016.99, 5257.17, 5125.64, 5327.24, 5213.54),

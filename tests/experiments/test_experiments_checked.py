@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.policy.place.registry import POLICIES
+from warren.policy.registry import POLICIES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import checked

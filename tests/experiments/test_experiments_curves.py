@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from warren.predict.curve import direction_of
-from warren.predict.departure import Departure
+from warren.predict.family_error import Departure
 from warren.predict.forecast import DEFAULT, Settings, forecast
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from warren.model.progress import Progress
-from warren.predict.rounds import CAUTION, Caution, sure_rounds
+from warren.predict.remaining_rounds import CAUTION, Caution, sure_rounds
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _common

@@ -12,7 +12,7 @@ import bed_worlds
 from bed_worlds import on_hosts
 from live_worlds import drive, job, shuffled, world
 
-from warren.live.controller import LivePort
+from warren.live.control.local_engine import LivePort
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from warren.live.net.names import NAMESPACES
-from warren.live.net.testbed import make, remove
+from warren.live.testbed.lifecycle import make, remove
+from warren.live.testbed.names import NAMESPACES
 from warren.model.cluster import Device, Host, Local
 from warren.model.run import Run
 from warren.model.testbed import Bed, BedHost

@@ -12,12 +12,20 @@ from typing import TypeVar
 
 from live_worlds import virtual
 
-from warren.live.executor import Executor
-from warren.live.messages import AnyMessage, Assign, ExecutorReady, Prepared, TrainerReady, Verify
-from warren.live.pads import Pads
-from warren.live.roles import ExecutorRole
-from warren.live.server_messages import Pull, State
-from warren.live.transport import (
+from warren.live.device.executor import Executor
+from warren.live.emulated_times import Pads
+from warren.live.process.specs import ExecutorRole
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import (
+    AnyMessage,
+    Assign,
+    ExecutorReady,
+    Prepared,
+    TrainerReady,
+    Verify,
+)
+from warren.live.transport.server_messages import Pull, State
+from warren.live.transport.sockets import (
     Hub,
     Link,
     Poller,
@@ -25,7 +33,6 @@ from warren.live.transport import (
     executor_address,
     server_address,
 )
-from warren.live.wire import Stamp
 from warren.model.job import Job
 
 SIZE = 8

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from live_worlds import virtual
 
-from warren.core.rules import check_copy, check_invariants
+from warren.core.scheduling_rules import check_copy, check_invariants
 from warren.core.state import State
-from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.ledger import Ledger, Report
-from warren.live.messages import CompEnded, NotOnComp
-from warren.live.server_messages import RoundReport
-from warren.live.wire import Stamp
+from warren.live.control.event_queue import Agenda
+from warren.live.control.ledger import Ledger, Report
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import CompEnded, NotOnComp
+from warren.live.transport.server_messages import RoundReport
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import AnyEvent
 from warren.model.job import Job

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from live_worlds import drive, job, shuffled, world
 
-from warren.live.controller import LivePort
-from warren.live.fleet import Fleet
+from warren.live.control.local_engine import LivePort
+from warren.live.process.process_pool import Fleet
 from warren.model.cluster import Local
 
 

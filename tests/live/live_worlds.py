@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from live_apps import APPS as APPS
 
-from warren.live.base import BasePort
+from warren.live.control.engine import BasePort
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone, TasksDone

@@ -14,16 +14,16 @@ from typing import Final
 import pytest
 from device_world import Peer
 
-from warren.live import server
-from warren.live.roles import ServerRole
-from warren.live.server import Server
-from warren.live.server_messages import Open, PartDone, Push, RoundReport, ServerReady
-from warren.live.training.blocks import ranges_of, static_owners
-from warren.live.training.load import build_app
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
-from warren.live.transport import Hub, Link, controller_address, server_address
-from warren.live.wire import Stamp
+from warren.live.process.specs import ServerRole
+from warren.live.server import server
+from warren.live.server.server import Server
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.block_ownership import ranges_of, static_owners
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
+from warren.live.transport.message import Stamp
+from warren.live.transport.server_messages import Open, PartDone, Push, RoundReport, ServerReady
+from warren.live.transport.sockets import Hub, Link, controller_address, server_address
 from warren.model.job import Job
 
 PARTS: Final = 2

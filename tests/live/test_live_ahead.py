@@ -11,9 +11,14 @@ import pytest
 from device_world import SIZE, Peer, Stage, stage
 from live_worlds import job
 
-from warren.live import leftover, news
-from warren.live.lanes import Work
-from warren.live.messages import (
+from warren.live.device import report_buffer as news
+from warren.live.device.lanes import Work
+from warren.live.server import round_report as leftover
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.training.memory.windows import Windows
+from warren.live.training.task_result import RoundOutcome
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import (
     CompEnded,
     Drop,
     JobBroke,
@@ -22,11 +27,7 @@ from warren.live.messages import (
     TaskComputed,
     TaskRaised,
 )
-from warren.live.server_messages import Pull, Push, RoundReport, State, Taken
-from warren.live.training.arena import Arena
-from warren.live.training.result import RoundOutcome
-from warren.live.training.windows import Windows
-from warren.live.wire import Stamp
+from warren.live.transport.server_messages import Pull, Push, RoundReport, State, Taken
 
 COMPUTED = TaskComputed(0, 0, 0, 0.5, b"", b"")
 

@@ -14,22 +14,29 @@ from device_world import stage
 from live_worlds import APPS, drive, ended, job, of, shuffled, virtual, world
 
 from warren.core.state import State
-from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.controller import LivePort
-from warren.live.crew import Crew
-from warren.live.fleet import ZygoteLost
-from warren.live.ledger import Ledger
-from warren.live.messages import CompEnded, Drop, RunTask, TaskComputed, TaskLost, TrainerGone
-from warren.live.pads import Pads
-from warren.live.recovery import Recovery
-from warren.live.roles import ServerRole
-from warren.live.server_messages import Push, RoundReport
-from warren.live.training.load import build_app
-from warren.live.training.marklog import MarkLog
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
-from warren.live.wire import Stamp
+from warren.live.control.devices import Crew
+from warren.live.control.event_queue import Agenda
+from warren.live.control.ledger import Ledger
+from warren.live.control.local_engine import LivePort
+from warren.live.control.recovery import Recovery
+from warren.live.emulated_times import Pads
+from warren.live.process.process_pool import ZygoteLost
+from warren.live.process.specs import ServerRole
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_hashes import MarkLog
+from warren.live.training.task_runner import TaskRunner
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import (
+    CompEnded,
+    Drop,
+    RunTask,
+    TaskComputed,
+    TaskLost,
+    TrainerGone,
+)
+from warren.live.transport.server_messages import Push, RoundReport
 from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone
 from warren.model.job import Job
 from warren.model.plan import Assignment

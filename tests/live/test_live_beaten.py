@@ -8,7 +8,8 @@ import pytest
 from device_world import Peer, Stage, stage
 from live_worlds import job
 
-from warren.live.messages import (
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import (
     Beaten,
     CompEnded,
     Drop,
@@ -20,8 +21,7 @@ from warren.live.messages import (
     TaskRaised,
     TrainerGone,
 )
-from warren.live.server_messages import Pull, Push
-from warren.live.wire import Stamp
+from warren.live.transport.server_messages import Pull, Push
 
 DONE = TaskComputed(0, 0, 0, 0.5, b"", b"")
 

@@ -16,15 +16,15 @@ import pytest
 from bed_worlds import NAME, host_of, on_hosts, standing_bed
 from live_worlds import drive, job, of, session, shuffled, world
 
-from warren.live.controller import LivePort
-from warren.live.homes import Homes
-from warren.live.net.leftovers import processes
-from warren.live.net.names import namespace
-from warren.live.net.places import HERE
-from warren.live.net.quota import homes
-from warren.live.plain_port import PlainPort
-from warren.live.roles import ExecutorRole, Role, ServerRole, TrainerRole
-from warren.live.seats import home_of_server
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
+from warren.live.process.host_placement import Homes
+from warren.live.process.specs import ExecutorRole, Role, ServerRole, TrainerRole
+from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.names import namespace
+from warren.live.testbed.namespaces import HERE
+from warren.live.testbed.orphans import processes
+from warren.live.transport.host_identity import home_of_server
 from warren.model.cluster import Local
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone

@@ -10,8 +10,8 @@ import pytest
 from live_worlds import drive, ended, job, of, shuffled, world
 from safetensors.numpy import load_file
 
-from warren.live.controller import LivePort
-from warren.live.plain_port import PlainPort
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
 from warren.model.events import AnyEvent, JobArrived, ParamsSaved, RoundsDone, TasksDone
 from warren.model.job import Evaluate, Job, Stop
 from warren.model.plan import Assignment

@@ -10,10 +10,10 @@ import pytest
 from live_worlds import APPS, job
 from server_world import first_server
 
-from warren.live.recovery import Recovery
-from warren.live.saver import Saver
-from warren.live.server_messages import PartSaved, RoundReport, Turn
-from warren.live.training.checkpoints import latest_round, load_parts
+from warren.live.control.recovery import Recovery
+from warren.live.server.checkpoint_schedule import Saver
+from warren.live.training.checkpoints.files import latest_round, load_parts
+from warren.live.transport.server_messages import PartSaved, RoundReport, Turn
 from warren.model.events import RoundsDone
 from warren.model.job import Checkpoint
 

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from live_worlds import drive, job, of, world
 
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.core.ports import Port
-from warren.live.controller import LivePort
-from warren.live.plain_port import PlainPort
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
 from warren.model.cluster import Device, DeviceType, Emulate, Host, Network
 from warren.model.costs import CostTable
 from warren.model.events import ParamsSaved
 from warren.model.plan import Assignment
 from warren.model.run import Run
-from warren.policy.place.registry import place_policy
-from warren.sim.copies import sim_port
+from warren.policy.registry import place_policy
+from warren.sim.speculation import sim_port
 
 pytestmark = pytest.mark.live
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warren.live.desk import Desk
-from warren.live.messages import BUILDING, IDLE, AnyMessage, Leave
+from warren.live.device.trainer_slots import Desk
+from warren.live.transport.messages import BUILDING, IDLE, AnyMessage, Leave
 
 
 class Hub:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from live_worlds import APPS, drive, ended, job, of, shuffled, world
 
-from warren.live.controller import LivePort
-from warren.live.plain import train
+from warren.live.control.local_engine import LivePort
+from warren.live.oracle.plain import train
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
 from warren.model.errors import SpecError
 from warren.model.events import JobFailed, ParamsSaved
 from warren.model.job import Job

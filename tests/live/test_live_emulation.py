@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from live_worlds import drive, ended, job, of, world
 
-from warren.live.controller import LivePort
+from warren.live.control.local_engine import LivePort
 from warren.model.events import AnyEvent, JobArrived, RoundsDone, TasksDone, Woken
 from warren.model.plan import Assignment
 

@@ -16,12 +16,12 @@ import pytest
 from live_worlds import job, session, world
 
 from warren.core.ports import Restart
-from warren.live import base
-from warren.live.base import refuse_another_class
-from warren.live.controller import LivePort
-from warren.live.fleet import Fleet
-from warren.live.plain_port import PlainPort
-from warren.live.processes import fork_below, leave
+from warren.live.control import engine as base
+from warren.live.control.engine import refuse_another_class
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
+from warren.live.process.linux import fork_below, leave
+from warren.live.process.process_pool import Fleet
 from warren.model.errors import EngineError, SpecError
 
 pytestmark = pytest.mark.live

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from live_worlds import APPS, job
 
-from warren.live import trainer
-from warren.live.messages import RunTask, TaskComputed
-from warren.live.roles import TrainerRole
+from warren.live.device import trainer
+from warren.live.process.specs import TrainerRole
 from warren.live.training import numerics
-from warren.live.training.arena import Arena
-from warren.live.training.layout import raw
-from warren.live.training.load import build_app
-from warren.live.training.runner import TaskRunner
-from warren.live.transport import Hub, Poller, executor_address
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import raw
+from warren.live.transport.messages import RunTask, TaskComputed
+from warren.live.transport.sockets import Hub, Poller, executor_address
 
 JOB = job(0, scale=2)
 
@@ -85,7 +85,7 @@ def test_the_task_that_was_announced_finds_all_ready(
     world.run(0, then=(1, 0))
     right = world.right(1)
     world.run(0, then=(1, 0))
-    monkeypatch.setattr("warren.live.training.runner.reseed", None)  # not needed again
+    monkeypatch.setattr("warren.live.training.task_runner.reseed", None)  # not needed again
     assert world.run(1) == right
 
 

@@ -13,10 +13,10 @@ from live_worlds import drive, ended, job, of, session, shuffled, world
 
 from warren.cli.api import JobResult
 from warren.core.ports import Restart
-from warren.live.controller import LivePort
-from warren.live.plain import train
+from warren.live.control.local_engine import LivePort
+from warren.live.oracle.plain import train
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, JobArrived, JobFailed, RolledBack, TasksLost
 from warren.model.job import Checkpoint, Evaluate

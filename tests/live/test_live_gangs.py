@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from live_worlds import drive, ended, job, of, world
 
-from warren.live.controller import LivePort
-from warren.live.fleet import Fleet
-from warren.live.rings.gangs import Gangs
-from warren.live.rings.messages import GangReady
-from warren.live.roles import RankRole, Role, TrainerRole
+from warren.live.control.local_engine import LivePort
+from warren.live.control.ring_gangs import Gangs
+from warren.live.process.process_pool import Fleet
+from warren.live.process.specs import RankRole, Role, TrainerRole
+from warren.live.transport.ring_messages import GangReady
 from warren.model.events import AnyEvent, JobArrived
 from warren.model.job import Job
 from warren.model.plan import Assignment

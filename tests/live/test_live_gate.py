@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from warren.live import gate
-from warren.live.messages import ENCODER, AnyMessage, Release, Warm
-from warren.live.seats import Seat
-from warren.live.transport import Hub, Link, Poller, link_to_server
+from warren.live.transport import tcp_listener as gate
+from warren.live.transport.host_identity import Seat
+from warren.live.transport.messages import ENCODER, AnyMessage, Release, Warm
+from warren.live.transport.sockets import Hub, Link, Poller, link_to_server
 
 TOKEN = bytes(range(32))
 SEAT = Seat(0, 2, "127.0.0.1", TOKEN)
@@ -113,7 +113,7 @@ WRONG = {"zeros": bytes(32), "last": TOKEN[:31] + b"\0", "first": b"\1" + TOKEN[
 def test_a_wrong_token_is_closed_before_a_frame_is_parsed(
     net: Net, shown: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.live.transport.Stream", None)  # none may come to be
+    monkeypatch.setattr("warren.live.transport.sockets.Stream", None)  # none may come to be
     with net.stranger() as end:
         end.sendall(shown + frame(Release(1)))
         assert net.heard() == []

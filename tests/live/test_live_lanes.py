@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from live_worlds import job
 
-from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.lanes import CommLane, Queue, Work
-from warren.live.messages import Assign
-from warren.live.pads import PadTable
+from warren.live.control.event_queue import Agenda
+from warren.live.device.lanes import CommLane, Queue, Work
+from warren.live.emulated_times import PadTable
+from warren.live.transport.messages import Assign
 from warren.model.events import JobArrived, JobFailed, Woken
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from live_worlds import job, world
 
-from warren.live import base
-from warren.live.controller import LivePort
-from warren.live.fleet import Fleet
+from warren.live.control import engine as base
+from warren.live.control.local_engine import LivePort
+from warren.live.process.process_pool import Fleet
 
 pytestmark = pytest.mark.live
 

@@ -11,12 +11,12 @@ from ledger_world import World
 from live_worlds import accepted, job, of, virtual
 
 from warren.core.state import State
-from warren.live.agenda import Agenda
 from warren.live.clock import ClusterClock
-from warren.live.ledger import Ledger
-from warren.live.messages import CompEnded
-from warren.live.server_messages import RoundReport
-from warren.live.wire import Stamp
+from warren.live.control.event_queue import Agenda
+from warren.live.control.ledger import Ledger
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import CompEnded
+from warren.live.transport.server_messages import RoundReport
 from warren.model.events import (
     AnyEvent,
     CompDone,

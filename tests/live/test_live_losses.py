@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from live_worlds import accepted, drive, ended, job, of, session, shuffled, world
 
-from warren.live.controller import LivePort
-from warren.live.plain import train
-from warren.live.roles import ExecutorRole, ServerRole, TrainerRole
+from warren.live.control.local_engine import LivePort
+from warren.live.oracle.plain import train
+from warren.live.process.specs import ExecutorRole, ServerRole, TrainerRole
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
 from warren.model.events import (
     AnyEvent,
     JobFailed,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from live_worlds import drive, ended, job, of, shuffled, world
 
-from warren.live import memory_limit
-from warren.live.controller import LivePort
-from warren.live.guard import end_cgroups
-from warren.live.memory_limit import FALLBACK, cgroup_homes
+from warren.live.control.local_engine import LivePort
+from warren.live.process import memory_limit
+from warren.live.process.cleanup_guard import end_cgroups
+from warren.live.process.memory_limit import FALLBACK, cgroup_homes
 from warren.model.cluster import Local
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed

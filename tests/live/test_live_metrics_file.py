@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.live.outputs import Outputs
+from warren.live.control.run_files import Outputs
 from warren.model.job import Job
-from warren.predict.reading import table_curve
+from warren.predict.curve_files import table_curve
 
 SECOND = 10**9
 

@@ -16,17 +16,17 @@ import pytest
 from live_worlds import job, virtual
 
 from warren.cli.bounds import lower_bound
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
+from warren.live.emulated_times import Pads, PadTable
 from warren.live.jitter import read_jitter
-from warren.live.pads import Pads, PadTable
-from warren.live.pinning import core_of
+from warren.live.process.pinning import core_of
 from warren.model.cluster import Device, DeviceType, Emulate
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.report.record import LIVE
 from warren.sim.port import SimPort
 

@@ -11,10 +11,10 @@ from live_worlds import drive, ended, job, of, world
 from test_live_losses import after, kill, kill_zygote
 from test_live_rings import bits, plain_bits, scattered
 
-from warren.live.check import check_jobs
-from warren.live.controller import LivePort
-from warren.live.plain_port import PlainPort
-from warren.live.roles import ServerRole, TrainerRole
+from warren.live.control.local_engine import LivePort
+from warren.live.control.plain_engine import PlainPort
+from warren.live.oracle.determinism_check import check_jobs
+from warren.live.process.specs import ServerRole, TrainerRole
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed, RoundsDone
 from warren.model.job import Checkpoint, Evaluate, Job

@@ -14,9 +14,9 @@ import pytest
 import torch
 from live_worlds import APPS, drive, ended, job, of, world
 
-from warren.live.controller import LivePort
-from warren.live.pinning import core_of
-from warren.live.roles import ExecutorRole, RankRole, TrainerRole
+from warren.live.control.local_engine import LivePort
+from warren.live.process.pinning import core_of
+from warren.live.process.specs import ExecutorRole, RankRole, TrainerRole
 from warren.live.training import numerics
 from warren.model.cluster import Local
 from warren.model.events import AnyEvent, JobFailed, RoundsDone, TasksLost

@@ -5,9 +5,9 @@ from __future__ import annotations
 from device_world import Peer, Stage, stage
 from live_worlds import job
 
-from warren.live.messages import Assign
-from warren.live.rings.messages import Begin, Muster, RankGone, RankReady
-from warren.live.transport import Link, executor_address
+from warren.live.transport.messages import Assign
+from warren.live.transport.ring_messages import Begin, Muster, RankGone, RankReady
+from warren.live.transport.sockets import Link, executor_address
 
 
 def rank(device: Stage, life: int) -> Peer:

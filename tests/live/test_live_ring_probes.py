@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from warren.live.net.measuring import GOODPUT
-from warren.live.net.places import Place
-from warren.live.net.standing import one_standing
-from warren.live.net.testbed import make, remove
-from warren.live.rings.probing import ProbedRing, Prober, bed_places, local_places
+from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places, local_places
+from warren.live.testbed.lifecycle import make, remove
+from warren.live.testbed.link_test import GOODPUT
+from warren.live.testbed.namespaces import Place
+from warren.live.testbed.status import one_standing
 from warren.model.errors import EngineError
 from warren.model.testbed import Bed, BedHost
 
@@ -27,7 +27,7 @@ LINK_BPS = 100_000_000
 MESSAGE = 600_000
 VICTIM = """
 import sys
-from warren.live.rings.probing import ProbedRing, Prober, local_places
+from warren.live.measure.ring_rounds import ProbedRing, Prober, local_places
 with Prober(local_places(2)) as prober:
     print(prober._process.pid, flush=True)
     prober.run([ProbedRing(hosts=(0, 1, 1), message_bytes=4000)] * 2, 10**9)

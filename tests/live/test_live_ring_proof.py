@@ -20,14 +20,14 @@ import torch
 from live_worlds import drive, job, of, world
 from ring_outsider import Outsider, port_of
 
-from warren.live.controller import LivePort
-from warren.live.plain import train
+from warren.live.control.local_engine import LivePort
+from warren.live.control.ring_gangs import Gangs
+from warren.live.oracle.plain import train
+from warren.live.process.specs import RankRole
 from warren.live.rings.allreduce import Ring, RingBroken
-from warren.live.rings.gangs import Gangs
-from warren.live.rings.proof import Proofs, new_secret
-from warren.live.roles import RankRole
+from warren.live.rings.rank_proof import Proofs, new_secret
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
 from warren.model.plan import Assignment
 

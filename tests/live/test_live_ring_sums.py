@@ -16,8 +16,8 @@ from live_worlds import job
 from torch import Tensor, nn
 
 from warren.live.rings.allreduce import Ring, ring_sum
-from warren.live.rings.means import RingMeans
-from warren.live.training.layout import Layout
+from warren.live.rings.gradient_mean import RingMeans
+from warren.live.training.tensor_layout import Layout
 from warren.model.errors import SpecError
 
 _LIMIT_S = 30.0

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from live_worlds import APPS, accepted, drive, ended, job, of, session, world
 
-from warren.live.controller import LivePort
-from warren.live.plain import PlainResult, train
-from warren.live.roles import ExecutorRole, RankRole
+from warren.live.control.local_engine import LivePort
+from warren.live.oracle.plain import PlainResult, train
+from warren.live.process.specs import ExecutorRole, RankRole
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
 from warren.model.events import (
     AnyEvent,
     CompDone,

@@ -15,11 +15,11 @@ import pytest
 import warren
 from warren.cli.api import Result
 from warren.cli.files import read
-from warren.live.calibrate import processor
-from warren.live.plain import train as plain_loop
+from warren.live.measure.machine import processor
+from warren.live.oracle.plain import train as plain_loop
 from warren.live.training import numerics
-from warren.live.training.load import build_app
-from warren.profile.table import BATCHES
+from warren.live.training.app.app_loader import build_app
+from warren.profile.published import BATCHES
 from warren.workload.load import run_from_dict
 
 pytestmark = pytest.mark.live

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from live_worlds import job, world
 
-from warren.live import base, check, fleet, measure, scratch
-from warren.live.controller import LivePort
-from warren.live.rings import probing
-from warren.live.scratch import Scratch
+from warren.live.control import engine as base
+from warren.live.control.local_engine import LivePort
+from warren.live.measure import ring_rounds as probing
+from warren.live.measure import task_times as measure
+from warren.live.oracle import determinism_check as check
+from warren.live.process import process_pool as fleet
+from warren.live.process import scratch
+from warren.live.process.scratch import Scratch
 
 pytestmark = pytest.mark.live
 

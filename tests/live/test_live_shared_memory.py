@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
-from warren.live.handout import Handout, Standing
-from warren.live.intake import Intake
-from warren.live.server_messages import Pull, State
-from warren.live.training.arena import Arena
-from warren.live.training.memory import SHARED_FROM_BYTES
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
-from warren.live.training.windows import Windows
-from warren.live.transport import Hub, Link, Poller
-from warren.live.wire import Spot
+from warren.live.server.state_sender import Handout, Standing
+from warren.live.server.update_reader import Intake
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES
+from warren.live.training.memory.windows import Windows
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
+from warren.live.transport.message import Spot
+from warren.live.transport.server_messages import Pull, State
+from warren.live.transport.sockets import Hub, Link, Poller
 from warren.model.job import Job
 
 pytestmark = pytest.mark.live

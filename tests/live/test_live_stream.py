@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.live import stream as stream_module
-from warren.live.messages import Release, Warm
-from warren.live.stream import COPY_BELOW_BYTES, READ_BYTES, BadFrame, Stream
-from warren.live.transport import Hub, Link, Poller
+from warren.live.transport import frames as stream_module
+from warren.live.transport.frames import COPY_BELOW_BYTES, READ_BYTES, BadFrame, Stream
+from warren.live.transport.messages import Release, Warm
+from warren.live.transport.sockets import Hub, Link, Poller
 
 SIZES = st.sampled_from([0, 1, 7, 300, READ_BYTES - 20, READ_BYTES, READ_BYTES + 1, 700_000])
 FRAMES = st.lists(st.tuples(st.integers(1, 300), st.lists(SIZES, max_size=4)), max_size=12)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from warren.live.net import leftovers
-from warren.live.net.measuring import GOODPUT, measure
-from warren.live.net.names import NAMESPACES, namespace, namespaces
-from warren.live.net.quota import homes
-from warren.live.net.record import FOLDER
-from warren.live.net.standing import standing
-from warren.live.net.testbed import make, remove
+from warren.live.testbed import orphans as leftovers
+from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.lifecycle import make, remove
+from warren.live.testbed.link_test import GOODPUT, measure
+from warren.live.testbed.names import NAMESPACES, namespace, namespaces
+from warren.live.testbed.records import FOLDER
+from warren.live.testbed.status import standing
 from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed, BedHost
 

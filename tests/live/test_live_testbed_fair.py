@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.live.net.fair import FLOWS, fair_lines, unit_bytes
-from warren.live.net.plan import batches
+from warren.live.testbed.fair_queue import FLOWS, fair_lines, unit_bytes
+from warren.live.testbed.setup_commands import batches
 from warren.model.testbed import Bed, BedHost
 
 RATE = 200_000_000

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.live.net import record
-from warren.live.net.iproute import check_usable
-from warren.live.net.measuring import GOODPUT, Measured, expected_bps, plan_flows
-from warren.live.net.names import hosts_text, namespace, namespaces, owner, port
-from warren.live.net.plan import batches
-from warren.live.net.quota import homes
-from warren.live.net.record import Record, Records
+from warren.live.testbed import records as record
+from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.iproute import check_usable
+from warren.live.testbed.link_test import GOODPUT, Measured, expected_bps, plan_flows
+from warren.live.testbed.names import hosts_text, namespace, namespaces, owner, port
+from warren.live.testbed.records import Record, Records
+from warren.live.testbed.setup_commands import batches
 from warren.model.errors import SpecError
 from warren.model.testbed import QUEUES, Bed, BedHost, Queue
 

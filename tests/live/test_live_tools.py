@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from live_worlds import job, world
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.live.check import check_jobs
-from warren.live.controller import LivePort
-from warren.live.measure import measure
-from warren.live.roles import TrainerRole
+from warren.live.control.local_engine import LivePort
+from warren.live.measure.task_times import measure
+from warren.live.oracle.determinism_check import check_jobs
+from warren.live.process.specs import TrainerRole
 from warren.model.job import Evaluate
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 
 pytestmark = pytest.mark.live
 PLANTED = Path(__file__).parents[2] / "experiments" / "spine" / "nondeterministic.py"

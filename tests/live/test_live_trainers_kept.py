@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from live_worlds import drive, ended, job, of, shuffled, virtual, world
 
-from warren.live.controller import LivePort
-from warren.live.crew import Crew
-from warren.live.free_memory import scarce
-from warren.live.messages import AnyMessage, Release
-from warren.live.pads import Pads
-from warren.live.plain import train
-from warren.live.roles import ExecutorRole, TrainerRole
+from warren.live.control.devices import Crew
+from warren.live.control.local_engine import LivePort
+from warren.live.emulated_times import Pads
+from warren.live.oracle.plain import train
+from warren.live.process.free_memory import scarce
+from warren.live.process.specs import ExecutorRole, TrainerRole
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
+from warren.live.transport.messages import AnyMessage, Release
 from warren.model.events import ParamsSaved
 from warren.model.plan import Assignment
 
@@ -64,7 +64,7 @@ class World:
 
 
 def test_a_trainer_stays_while_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: False)
+    monkeypatch.setattr("warren.live.process.free_memory.scarce", lambda: False)
     one = World()
     one.need(0, 1, 2, 0, 1, 2)
     assert (one.forked, one.told) == ([0, 1, 2], [])
@@ -74,9 +74,9 @@ def test_where_memory_is_scarce_the_trainers_used_longest_ago_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = World()
-    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: False)
+    monkeypatch.setattr("warren.live.process.free_memory.scarce", lambda: False)
     one.need(0, 1, 2, 3, 0)
-    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: True)
+    monkeypatch.setattr("warren.live.process.free_memory.scarce", lambda: True)
     one.queued = [1]
     one.need(4)
     assert one.told == [Release(2), Release(3)]  # job 1 has work, job 0 was used last
@@ -86,7 +86,7 @@ def test_where_memory_is_scarce_the_trainers_used_longest_ago_go(
 def test_one_that_was_let_go_comes_again_only_where_it_has_work(
     monkeypatch: pytest.MonkeyPatch, work: bool
 ) -> None:
-    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: True)
+    monkeypatch.setattr("warren.live.process.free_memory.scarce", lambda: True)
     one = World()
     one.need(0, 1)
     assert one.told == [Release(0)]
@@ -116,7 +116,7 @@ def test_memory_is_scarce_when_an_eighth_is_left_of_the_machine_or_of_its_limit(
 def test_trainers_that_come_and_go_all_the_time_give_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.live.free_memory.scarce", lambda: True)
+    monkeypatch.setattr("warren.live.process.free_memory.scarce", lambda: True)
     jobs = [job(index, rounds=3, scale=2) for index in range(3)]
     run, costs = world(tmp_path, jobs, 1)
     with LivePort(run, costs, tmp_path / "out") as port:

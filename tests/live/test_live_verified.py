@@ -9,12 +9,12 @@ import pytest
 from device_world import stage
 from live_worlds import drive, ended, job, of, shuffled, world
 
-from warren.live.controller import LivePort
-from warren.live.lanes import Work
-from warren.live.messages import RunTask, TaskComputed, Verified
-from warren.live.server_messages import Push, Pushed
-from warren.live.verifying import Verifier
-from warren.live.wire import Spot
+from warren.live.control.local_engine import LivePort
+from warren.live.device.lanes import Work
+from warren.live.device.verification import Verifier
+from warren.live.transport.message import Spot
+from warren.live.transport.messages import RunTask, TaskComputed, Verified
+from warren.live.transport.server_messages import Push, Pushed
 from warren.model.events import JobFailed
 from warren.model.plan import Assignment
 from warren.model.verified import FIRST, is_drawn

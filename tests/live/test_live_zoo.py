@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from live_worlds import drive, job, of, virtual
 
-from warren.live.controller import LivePort
-from warren.live.plain import train
+from warren.live.control.local_engine import LivePort
+from warren.live.oracle.plain import train
 from warren.live.training import numerics
-from warren.live.training.load import build_app
+from warren.live.training.app.app_loader import build_app
 from warren.model.events import JobFailed, ParamsSaved
 from warren.model.job import Evaluate, Job
 from warren.model.plan import Assignment

@@ -12,8 +12,8 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 from training_bench import MixedApp, a_job, mixed_job, whole
 
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
 
 
 class Noisy(Dataset[Tensor]):

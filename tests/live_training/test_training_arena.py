@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warren.live.training.arena import Arena
-from warren.live.wire import Spot
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.transport.message import Spot
 
 pytestmark = pytest.mark.live
 
 OTHER = """
 import sys
-from warren.live.training.arena import Arena
-from warren.live.wire import Spot
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.transport.message import Spot
 arena = Arena.open(Spot(sys.argv[1], int(sys.argv[2]), 100, 2, 0))
 slot = arena.slot(1)
 print(bytes(slot[:5]).decode(), flush=True)
@@ -31,7 +31,7 @@ sys.stdin.read()
 """
 CREATOR = """
 import sys
-from warren.live.training.arena import Arena
+from warren.live.training.memory.shared_arena import Arena
 arena = Arena.create(1 << 20, 4)
 arena.slot(0)[:4] = b"here"
 spot = arena.spot(0)

@@ -12,11 +12,11 @@ from torch import nn
 from training_bench import Points, a_job, whole
 
 from warren.apps.protocol import TorchApp
-from warren.live.plain import train
-from warren.live.training.built import build
-from warren.live.training.kept_values import content, keep, now, put_back
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.oracle.plain import train
+from warren.live.training.app.app_calls import build
+from warren.live.training.isolation.kept_values import content, keep, now, put_back
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
 from warren.model.job import Evaluate
 
 

@@ -8,8 +8,8 @@ from safetensors.torch import load
 from torch.optim import SGD, Adam, AdamW, RMSprop, lr_scheduler
 from training_bench import Points, a_job, drive, serve
 
-from warren.live.training.layout import digest
-from warren.live.training.store import ParameterStore
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.tensor_layout import digest
 from warren.model.errors import WarrenError
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from training_bench import Points, a_job, drive, drive_split
 
-from warren.live.plain import train
-from warren.live.training.checkpoints import (
+from warren.live.oracle.plain import train
+from warren.live.training.checkpoints.files import (
     latest_round,
     load_parts,
     prune,
@@ -24,7 +24,7 @@ from warren.live.training.checkpoints import (
     save_part,
     write_whole,
 )
-from warren.live.training.store import ParameterStore
+from warren.live.training.parameter_store import ParameterStore
 from warren.model.errors import WarrenError
 
 

@@ -8,9 +8,9 @@ from torch import nn
 from training_bench import MixedApp, Points, a_job, mixed_job, serve, serve_split
 
 from warren.apps.protocol import TorchApp, make_app
-from warren.live.plain import train
-from warren.live.training.clipping import factor_of, square_of
-from warren.live.training.contract import check_job
+from warren.live.oracle.plain import train
+from warren.live.training.app.app_contract import check_job
+from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.model.errors import SpecError
 
 

@@ -13,10 +13,10 @@ from torch.optim import LBFGS, SGD, Adam, lr_scheduler
 from torch.utils.data import IterableDataset, TensorDataset
 from training_bench import Points, a_job, serve
 
-from warren.live.measure import alone
-from warren.live.plain import train
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.measure.task_times import alone
+from warren.live.oracle.plain import train
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
 from warren.model.errors import SpecError
 from warren.model.job import Evaluate, Job, Stop
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from warren.live.training.memory import copy_all
+from warren.live.training.memory.shared_memory import copy_all
 
 
 def _sources() -> dict[str, Tensor]:

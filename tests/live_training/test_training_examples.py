@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from training_bench import APPS, drive, serve
 
-from warren.live.plain import train
-from warren.live.training.load import build_app
-from warren.live.training.store import ParameterStore
+from warren.live.oracle.plain import train
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.parameter_store import ParameterStore
 from warren.model.job import Evaluate, Job
 
 pytest.importorskip("sklearn", reason="scikit-learn (extra: examples) is not installed")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from training_bench import APPS, a_job
 
-from warren.live.training.load import build_app, load_app
+from warren.live.training.app.app_loader import build_app, load_app
 from warren.model.errors import SpecError
 
 GOOD = "from warren.apps.protocol import TorchApp\nclass A(TorchApp):\n    x: int = 1\n"

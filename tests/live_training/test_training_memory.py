@@ -15,15 +15,15 @@ from safetensors.torch import load
 from torch import Tensor, nn
 from training_bench import OPTIMIZERS, MixedApp, Points, a_job, drive, mixed_job, serve, whole
 
-from warren.live.plain import train
-from warren.live.stream import Stream
-from warren.live.training.archive import Archive, unpack
-from warren.live.training.blocks import ranges_of, static_owners
-from warren.live.training.combine import Means
-from warren.live.training.layout import Layout, flat_of
-from warren.live.training.memory import Frames, Place, StatePool, fresh
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.oracle.plain import train
+from warren.live.training.block_ownership import ranges_of, static_owners
+from warren.live.training.checkpoints.archive import Archive, unpack
+from warren.live.training.gradient_sum import Means
+from warren.live.training.memory.shared_memory import Frames, Place, StatePool, fresh
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import Layout, flat_of
+from warren.live.transport.frames import Stream
 from warren.model.errors import WarrenError
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from training_bench import Points, a_job
 
-from warren.live.plain import train
-from warren.live.preload import ALWAYS, MENTIONED
+from warren.live.oracle.plain import train
+from warren.live.process.preload import ALWAYS, MENTIONED
 from warren.live.training.numerics import PINNED_ENV, clean_environment, numerics_class, pin
 from warren.live.training.seeding import reseed, seed_dataset, seed_model
 
@@ -20,7 +20,7 @@ PROGRAM = """
 from warren.live.training.numerics import numerics_class, pin
 pin()
 from training_bench import Points, a_job
-from warren.live.plain import train
+from warren.live.oracle.plain import train
 print(numerics_class())
 print(train(Points(), a_job()).digest)
 """

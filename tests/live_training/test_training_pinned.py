@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from warren.live.training import load
-from warren.live.training.imports import SourceReader
-from warren.live.training.load import load_app
-from warren.live.training.neighbours import AppFinder
-from warren.live.training.pins import INDEX, load_pins, pin_files, save_pins
+from warren.live.training.app import app_loader as load
+from warren.live.training.app.app_imports import SourceReader
+from warren.live.training.app.app_loader import load_app
+from warren.live.training.app.pinned_files import INDEX, load_pins, pin_files, save_pins
+from warren.live.training.app.pinned_modules import AppFinder
 from warren.model.errors import SpecError
 from warren.model.source import AppSource
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from warren.cli.commands.inputs import run_of
-from warren.live.plain import train
-from warren.live.training.load import build_app
+from warren.live.oracle.plain import train
+from warren.live.training.app.app_loader import build_app
 
 pytest.importorskip("sklearn", reason="scikit-learn (extra: examples) is not installed")
 

@@ -12,11 +12,11 @@ from torch.nn import functional
 from training_bench import Points, a_job, serve, whole
 
 from warren.apps.protocol import TorchApp
-from warren.live.plain import train
-from warren.live.training.layout import tensors
-from warren.live.training.result import TaskResult
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.oracle.plain import train
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_result import TaskResult
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import tensors
 from warren.model.errors import SpecError
 from warren.model.job import Evaluate, Stop
 

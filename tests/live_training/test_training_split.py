@@ -24,10 +24,10 @@ from training_bench import (
     serve_split,
 )
 
-from warren.live.plain import train
-from warren.live.training.blocks import ranges_of, static_owners, views_in
-from warren.live.training.layout import Entry, Layout
-from warren.live.training.store import ParameterStore
+from warren.live.oracle.plain import train
+from warren.live.training.block_ownership import ranges_of, static_owners, views_in
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.tensor_layout import Entry, Layout
 from warren.model.errors import SpecError
 from warren.model.job import Stop
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.live.training.stream import SampleStream
+from warren.live.training.data_order import SampleStream
 
 ITEMS = st.integers(1, 40)
 SEEDS = st.integers(0, 2**63)

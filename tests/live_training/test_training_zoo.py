@@ -10,9 +10,9 @@ from training_bench import whole
 from zoo_bench import ENGINES, fresh, run, same_numbers, zoo_job
 from zoo_table import BUILT, ONE_SERVER, SAME, TABLE, TASK, Kind, rows
 
-from warren.live.plain import train
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.oracle.plain import train
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_runner import TaskRunner
 from warren.model.errors import SpecError
 from warren.model.job import Stop
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 from warren.apps.protocol import TorchApp
-from warren.live.training.result import RoundOutcome
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_result import RoundOutcome
+from warren.live.training.task_runner import TaskRunner
 from warren.model.job import Evaluate, Job
 
 APPS = Path(__file__).resolve().parents[2] / "examples" / "apps"

@@ -16,14 +16,14 @@ from typing import Any
 from training_bench import gather, step_all, whole
 
 from warren.apps.protocol import TorchApp
-from warren.live.plain import train
-from warren.live.rings.means import RingMeans
-from warren.live.training.layout import flat_of, raw
-from warren.live.training.load import build_app
+from warren.live.oracle.plain import train
+from warren.live.rings.gradient_mean import RingMeans
+from warren.live.training.app.app_loader import build_app
 from warren.live.training.numerics import pin
-from warren.live.training.result import RoundOutcome, TaskResult
-from warren.live.training.runner import TaskRunner
-from warren.live.training.store import ParameterStore
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_result import RoundOutcome, TaskResult
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import flat_of, raw
 from warren.model.job import Evaluate, Job
 
 ZOO = Path(__file__).with_name("zoo")

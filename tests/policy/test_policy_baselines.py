@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable
@@ -19,9 +19,9 @@ from warren.model.errors import SpecError
 from warren.model.events import JobArrived
 from warren.model.run import Grain, Run, Truth
 from warren.model.units import NS_PER_S
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve.exact import Tiny, least_weighted_jct
+from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from warren.core.history import read_history
 from warren.core.journal import Step, decode
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.policy.place.bidding import new_market
-from warren.policy.place.registry import place_policy
+from warren.policy.place.gittins.type_market import new_market
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -11,16 +11,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.core.state import State
-from warren.core.waiting import reason
+from warren.core.wait_reasons import reason
 from warren.model.costs import CostTable
 from warren.model.decision import Decision, Reason
 from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
 from warren.model.view import View
-from warren.policy.place.registry import POLICIES, place_policy
+from warren.policy.registry import POLICIES, place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

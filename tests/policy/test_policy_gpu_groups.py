@@ -7,7 +7,7 @@ import pytest
 
 from warren.model.costs import CostTable
 from warren.model.units import NEVER_NS
-from warren.policy.place.gpu_groups import gpu_groups, grouping_text, members, usual_groups
+from warren.policy.place.hlas.gpu_groups import gpu_groups, grouping_text, members, usual_groups
 
 TYPE_D = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2])
 

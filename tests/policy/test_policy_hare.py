@@ -14,8 +14,8 @@ from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.run import Grain, Run
 from warren.model.units import NS_PER_S
-from warren.policy.place.hare_planner import Planner
-from warren.policy.place.registry import place_policy
+from warren.policy.place.hare.planner import Planner
+from warren.policy.registry import place_policy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -12,9 +12,9 @@ import pytest
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.run import Run
-from warren.policy.place import hare_published
-from warren.policy.place.registry import place_policy
-from warren.solve.hare_standin import stand_in_middles
+from warren.policy.place.hare import published as hare_published
+from warren.policy.registry import place_policy
+from warren.solve.relaxation.hare_wspt import stand_in_middles
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -15,10 +15,10 @@ from warren.core.state import State
 from warren.model.run import Grain
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.hare_planner import Planner
-from warren.policy.place.hare_problem import finish_ns_of, gangs_of, instance_of
-from warren.solve.preferences import Preferences, nearby, plain_srtf
-from warren.solve.remaining import by_remaining
+from warren.policy.place.hare.planner import Planner
+from warren.policy.place.hare.problem import finish_ns_of, gangs_of, instance_of
+from warren.solve.lists.dispatch_options import Preferences, nearby, plain_srtf
+from warren.solve.lists.shortest_remaining import by_remaining
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -15,7 +15,7 @@ from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.events import JobArrived, RoundsDone
 from warren.model.run import Grain, Run, Truth
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -15,8 +15,8 @@ from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.progress import Progress
 from warren.model.run import Grain, Losses, Run, Truth
-from warren.policy.place import hlas_l, hlas_p
-from warren.policy.place.registry import place_policy
+from warren.policy.place.hlas import hlas_l, hlas_p
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

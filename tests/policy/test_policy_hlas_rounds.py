@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.history import History
+from warren.core.journal_reader import History
 from warren.model.costs import CostTable
 from warren.model.run import Grain, Run
 

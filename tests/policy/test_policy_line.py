@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.policy.place.line import Line, entries, put, take
-from warren.policy.place.queues import Queues, geometric, parse_queues
+from warren.policy.common.persistent_heap import Line, entries, put, take
+from warren.policy.place.hlas.feedback_queues import Queues, geometric, parse_queues
 
 ENTRIES = st.lists(st.tuples(st.floats(0, 9).map(round).map(float), st.integers(0, 50)))
 S = 10**9

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.past import NO_PAST, Past
-from warren.policy.place.foresight import ahead_of, guess, is_due
-from warren.policy.place.kinds import kinds_by_name, similar
-from warren.policy.place.notes import Notes
-from warren.policy.place.records import MOST, records_of
+from warren.policy.common.job_history import MOST, records_of
+from warren.policy.common.job_kinds import kinds_by_name, similar
+from warren.policy.common.persistent_map import Notes
+from warren.policy.place.hlas.predicted_rounds import ahead_of, guess, is_due
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

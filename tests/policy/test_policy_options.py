@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from warren.model.errors import SpecError
-from warren.policy.place.registry import build, place_policy
+from warren.policy.registry import build, place_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

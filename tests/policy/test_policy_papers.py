@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable, IntArray
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
-from warren.policy.place.estimate import round_ns_J
-from warren.policy.place.registry import place_policy
+from warren.policy.common.round_times import round_ns_J
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve.exact import Tiny, least_weighted_jct
+from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.core.history import read_history
 from warren.core.journal import Step, decode
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.place.kinds import ENOUGH, kinds_by_code, like
-from warren.policy.place.queues import Queues, by_past
-from warren.policy.place.records import MOST, Records, records_of
-from warren.policy.place.registry import place_policy
+from warren.policy.common.job_history import MOST, Records, records_of
+from warren.policy.common.job_kinds import ENOUGH, kinds_by_code, like
+from warren.policy.place.hlas.feedback_queues import Queues, by_past
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from warren.core.rules import check_assignment
+from warren.core.scheduling_rules import check_assignment
 from warren.core.state import State
 from warren.model.events import JobArrived
 from warren.model.plan import ENDLESS, Assignment
-from warren.policy.place.registry import place_policy
+from warren.policy.registry import place_policy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

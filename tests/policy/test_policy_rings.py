@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
-from warren.cost.ring_run import with_rings
+from warren.cost.run_rings import with_rings
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.policy.place.registry import place_policy
-from warren.profile.costs import cost_table
-from warren.sim.copies import sim_port
+from warren.policy.registry import place_policy
+from warren.profile.cost_table import cost_table
+from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))

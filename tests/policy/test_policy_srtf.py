@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable
@@ -17,10 +17,10 @@ from warren.model.decision import Decision
 from warren.model.run import Grain, Run
 from warren.model.units import NS_PER_S
 from warren.model.view import View
-from warren.policy.place.estimate import gang_round_ns, no_faster
-from warren.policy.place.registry import place_policy
-from warren.policy.place.srtf import Memory, Srtf
+from warren.policy.common.round_times import gang_round_ns, no_faster
+from warren.policy.place.hare.srtf import Memory, Srtf
 from warren.policy.protocol import AnyPolicy
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

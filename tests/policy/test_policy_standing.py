@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.policy.place.standing import Spot, Standing
+from warren.policy.place.hlas.waiting_jobs import Spot, Standing
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 9)), max_size=40)
 

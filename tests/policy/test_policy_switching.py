@@ -14,9 +14,9 @@ from warren.cli.bounds import columns_of
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.units import NS_PER_S
-from warren.policy.place.registry import place_policy
-from warren.sim.compiled import run_plan
-from warren.solve.bounds import lower_bounds
+from warren.policy.registry import place_policy
+from warren.sim.plan_runner import run_plan
+from warren.solve.bounds.lower_bounds import lower_bounds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -10,9 +10,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _tiny
 
-from warren.policy.place.registry import POLICIES
-from warren.solve.bounds import lower_bounds
-from warren.solve.exact import Tiny, least_makespan
+from warren.policy.registry import POLICIES
+from warren.solve.bounds.exhaustive import Tiny, least_makespan
+from warren.solve.bounds.lower_bounds import lower_bounds
 
 CLOSE = 1e-9
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.events import (
@@ -22,8 +22,8 @@ from warren.model.events import (
     TasksDone,
 )
 from warren.model.run import Grain, Run
-from warren.policy.place.line import Line, entries
-from warren.policy.place.registry import place_policy
+from warren.policy.common.persistent_heap import Line, entries
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import worlds
 
-from warren.core.history import History, read_history
 from warren.core.journal import Step, decode
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.decision import Decision
@@ -20,9 +20,9 @@ from warren.model.past import NO_PAST, Past
 from warren.model.progress import NO_PROGRESS, Progress
 from warren.model.run import Grain, Run
 from warren.model.view import View
-from warren.policy.place.registry import place_policy
-from warren.sim.copies import sim_port
+from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
+from warren.sim.speculation import sim_port
 
 S = 10**9
 STOP = Stop(metric="loss", falls_to=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warren.predict.curve import FloatArray
-from warren.predict.families import FAMILIES, FAR, rises
+from warren.predict.curve_families import FAMILIES, FAR, rises
 
 FIRST, LAST = 3.0, 250.0
 X = np.linspace(FIRST, 2000.0, 60)

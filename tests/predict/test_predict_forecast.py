@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from warren.predict.curve import FloatArray, curve_of
-from warren.predict.departure import Departure, departed
+from warren.predict.family_error import Departure, departed
 from warren.predict.forecast import Settings, forecast
-from warren.predict.sampling import Posterior
+from warren.predict.mcmc import Posterior
 
 STEPS = np.arange(1.0, 101.0)
 FAITHFUL = replace(Settings(), departure=Departure(0.0, 0.0, 0.0))

@@ -13,16 +13,16 @@ from scipy.optimize import least_squares
 from warren.model.job import Job, Stop
 from warren.model.progress import NO_PROGRESS, FloatArray, Progress
 from warren.model.run import Losses
+from warren.predict.local_trend import noise_of, shortfall
 from warren.predict.optimus import _smoothed, fit
-from warren.predict.rounds import (
+from warren.predict.remaining_rounds import (
     CAUTION,
     Caution,
     optimus_rounds,
     sure_rounds,
     trend_rounds,
 )
-from warren.predict.short import noise_of, shortfall
-from warren.sim.losses import HiddenCurves
+from warren.sim.hidden_curves import HiddenCurves
 
 
 def progress(rounds: FloatArray, values: FloatArray) -> Progress:

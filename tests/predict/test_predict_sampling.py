@@ -8,9 +8,9 @@ from scipy.optimize import nnls
 from scipy.special import gammaln
 
 from warren.predict.curve import FloatArray
-from warren.predict.families import FAMILIES, Family, rises
+from warren.predict.curve_families import FAMILIES, Family, rises
 from warren.predict.likelihood import Points, likeliest, shapes_of, trusted
-from warren.predict.sampling import Prior, sampled
+from warren.predict.mcmc import Prior, sampled
 
 Z = np.linspace(0.05, 1.0, 20)
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from warren.profile.averages import blank
+from warren.profile.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.measured import PROCESSOR, TaskKind
-from warren.profile.rows import EndedJob, LiveRun, Profile
 
 KIND = TaskKind(
     app="a.py:A", source_sha256="s", params="{}", batch=8, sync="ps", numerics="n", machine="m"

@@ -15,7 +15,7 @@ from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
-from warren.profile.costs import cost_table, kind_key, measured_key, missing, past_of
+from warren.profile.cost_table import cost_table, kind_key, measured_key, missing, past_of
 
 MINE = ProfileRow(
     model="mine",

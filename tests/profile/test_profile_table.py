@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warren.model.cluster import REFERENCE_NIC_BPS
-from warren.profile.table import BATCHES, DEVICE_TYPES, TABLE
+from warren.profile.published import BATCHES, DEVICE_TYPES, TABLE
 
 TABLE_3_MS = {
     "vgg19": 149.4, "resnet50": 52.9, "inception-v3": 169.6, "bert-base": 440.1,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from warren.core.history import History
 from warren.core.journal import Header
+from warren.core.journal_reader import History
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Network
 from warren.model.costs import CostTable
 from warren.model.events import ParamsSaved, RoundsDone, TasksDone

@@ -10,7 +10,7 @@ from report_files import edit_csv, edit_summary, files_of
 from report_world import S, cluster_of, costs_of, record_of
 
 from warren.model.timeline import Timeline
-from warren.report.check import check
+from warren.report.checks.check import check
 
 WORLDS = [
     {"world": "simulation", "network": "constant"},

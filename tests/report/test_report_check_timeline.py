@@ -8,9 +8,9 @@ import pytest
 from report_files import double, drop, edit_summary, edit_timeline, files_of
 from report_world import MS, S, record_of
 
-from warren.core.history import History
+from warren.core.journal_reader import History
 from warren.model.timeline import Timeline
-from warren.report.check import check
+from warren.report.checks.check import check
 
 
 def last_of_job(c, job):

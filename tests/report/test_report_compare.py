@@ -8,11 +8,11 @@ import pytest
 from report_world import record_of
 
 from warren.model.events import ParamsSaved
-from warren.report.agree import agreement_line, same_params
 from warren.report.compare import compare, comparison_lines, error_line, jct_errors, means
 from warren.report.metrics import summary
 from warren.report.page.page import page
 from warren.report.page.seeds import by_group, seeds_chart
+from warren.report.same_params import agreement_line, same_params
 
 
 def late(record, share):

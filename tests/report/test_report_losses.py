@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.cluster import Emulate
 from warren.model.job import Checkpoint
 from warren.model.run import Grain
-from warren.policy.place.registry import place_policy
-from warren.report.check import check
+from warren.policy.registry import place_policy
+from warren.report.checks.check import check
 from warren.report.losses import loss_sentence
 from warren.report.metrics import summary
 from warren.report.page.page import page

@@ -10,7 +10,7 @@ import pytest
 from report_world import record_of, with_bound
 
 from warren.report.metrics import job_rows, summary, summary_text
-from warren.report.overran import needed_time_scale
+from warren.report.overruns import needed_time_scale
 
 CONTRACT = [
     "run", "scheduler", "grain", "jobs", "finished", "failed", "tasks", "weighted_jct_s",

@@ -12,13 +12,13 @@ import pytest
 from report_files import edit_csv, edit_summary, edit_timeline, files_of
 
 from warren.cli.export import load_costs
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
-from warren.policy.place.registry import place_policy
-from warren.report.check import check
+from warren.policy.registry import place_policy
+from warren.report.checks.check import check
 from warren.report.record import Record
 from warren.sim.port import SimPort
 

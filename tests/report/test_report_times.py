@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from report_world import MS, S, cluster_of
 
-from warren.core.history import History
 from warren.core.journal import Header
+from warren.core.journal_reader import History
 from warren.model.costs import CostTable
 from warren.model.events import RoundsDone, TasksDone
 from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.report.record import Record
-from warren.report.times import TaskTimes, task_times
+from warren.report.task_times import TaskTimes, task_times
 
 
 def record(done: list[TasksDone], rounds: list[RoundsDone]) -> Record:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.report.wording import count, duration, number, percent, seconds, time_unit
+from warren.report.number_text import count, duration, number, percent, seconds, time_unit
 
 
 @pytest.mark.parametrize(

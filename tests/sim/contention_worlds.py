@@ -14,7 +14,7 @@ from sim_worlds import (
 from warren.model.events import AnyEvent, TasksDone
 from warren.model.overheads import Overheads
 from warren.model.plan import Assignment
-from warren.sim.contention import ContendedPort
+from warren.sim.shared_cpu import ContendedPort
 
 MS = 10**6
 FULL = Overheads(cores=2, dispatch_ns=MS, task_cpu_ns=5 * MS, slowdown=1.5)

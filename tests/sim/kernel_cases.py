@@ -14,13 +14,13 @@ from test_solve_group_rounds import by_kernel, random_case
 from test_solve_rules import random_instance
 
 from warren.model.timeline import PlanOutcome, Timeline
-from warren.sim.compiled import run_plan
-from warren.solve.algorithm1 import algorithm1
-from warren.solve.branch import new_branch, search
-from warren.solve.dispatch import dispatch
-from warren.solve.guided import guided
-from warren.solve.insertion import insertion
-from warren.solve.task_search import walked
+from warren.sim.plan_runner import run_plan
+from warren.solve.bounds.branch_and_bound import new_branch, search
+from warren.solve.lists.earliest_completion import dispatch
+from warren.solve.lists.hare_algorithm1 import algorithm1
+from warren.solve.lists.serial_insertion import insertion
+from warren.solve.lists.task_search import walked
+from warren.solve.lists.type_queues import guided
 
 
 def answers(seed: int) -> Iterator[Any]:

@@ -22,7 +22,8 @@ def test_kernels_answer_the_same_where_the_interpreter_checks_every_index(
     The same answers say that both took the same way through the same source.
     """
     code = (
-        f"import sys; sys.path[:0] = {FOLDERS}; import kernel_cases, warren.solve.pool as pool; "
+        f"import sys; sys.path[:0] = {FOLDERS}; import kernel_cases; "
+        "import warren.solve.common.pool as pool; "
         f"assert type(pool.rebuild).__name__ == 'function'; print(kernel_cases.digest({SEEDS}))"
     )
     done = subprocess.run(

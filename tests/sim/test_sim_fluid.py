@@ -12,8 +12,8 @@ from sim_worlds import Planned, World, plan_of
 from test_sim_rings import MB, Rows, S, ends_s, gang
 
 from warren.core.loop import Core
-from warren.cost.fluid import fluid_round_s_J
-from warren.cost.ring_run import (
+from warren.cost.max_min import fluid_round_s_J
+from warren.cost.run_rings import (
     fluid_network,
     least_fluid_exchange_s_J,
     ring_exchanges,
@@ -21,9 +21,9 @@ from warren.cost.ring_run import (
 )
 from warren.model.cluster import Network
 from warren.model.run import Run, Truth
-from warren.sim.copies import sim_port
-from warren.sim.flows import Pool
-from warren.sim.fluid import FluidPort
+from warren.sim.network.flows import Pool
+from warren.sim.network.max_min import FluidPort
+from warren.sim.speculation import sim_port
 
 
 def test_a_ring_alone_takes_computation_latency_and_its_bytes_over_its_slowest_card() -> None:

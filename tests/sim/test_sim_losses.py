@@ -14,7 +14,7 @@ from sim_worlds import assignments_of, outcome_of, random_plan, random_world, ru
 from warren.model.events import RoundsDone
 from warren.model.job import Evaluate, Job, Stop
 from warren.model.run import Losses
-from warren.sim.losses import HiddenCurve, HiddenCurves
+from warren.sim.hidden_curves import HiddenCurve, HiddenCurves
 
 STOPS = st.one_of(
     st.builds(Stop, metric=st.just("loss"), falls_to=st.floats(-5, 100)),

@@ -9,7 +9,7 @@ import pytest
 from sim_worlds import assignments_of, outcome_of, random_plan, random_world, run_events
 
 from warren.model.timeline import PlanOutcome, Timeline
-from warren.sim.compiled import run_plan
+from warren.sim.plan_runner import run_plan
 from warren.sim.port import SimPort
 
 

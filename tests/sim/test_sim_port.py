@@ -21,7 +21,7 @@ from warren.model.events import RANK, CompDone, JobArrived, RoundsDone, TasksDon
 from warren.model.job import Workload
 from warren.model.plan import Assignment
 from warren.model.run import Scheduler
-from warren.sim.compiled import run_plan
+from warren.sim.plan_runner import run_plan
 from warren.sim.port import SimPort
 
 

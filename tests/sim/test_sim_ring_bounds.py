@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warren.cli.bounds import lower_bound
-from warren.core.history import History, read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.cost.simulated import simulated_costs
 from warren.model.run import Run
-from warren.policy.place.registry import RINGS, place_policy
-from warren.profile.costs import cost_table
-from warren.sim.copies import sim_port
+from warren.policy.registry import RINGS, place_policy
+from warren.profile.cost_table import cost_table
+from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))

@@ -11,9 +11,9 @@ from sim_worlds import World
 from test_sim_rings import Rows, S, ends_s, gang, world
 
 from warren.cost.ring import bandwidth_J
-from warren.cost.ring_run import host_of_D, ring_exchanges, ring_network
+from warren.cost.run_rings import host_of_D, ring_exchanges, ring_network
 from warren.model.costs import CostTable
-from warren.solve.ring_times import Gangs, links, ring_times
+from warren.solve.rings.timing import Gangs, links, ring_times
 
 
 def kernel_ends_s(one: World, rows: Rows) -> list[float]:

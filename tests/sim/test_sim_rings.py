@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from sim_worlds import Planned, World, plan_of
 
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.ring import RingNetwork
-from warren.cost.ring_run import least_exchange_s_J, ring_exchanges, ring_network, with_rings
+from warren.cost.run_rings import least_exchange_s_J, ring_exchanges, ring_network, with_rings
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Network
 from warren.model.costs import CostTable
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler, Truth
-from warren.sim.copies import sim_port
-from warren.sim.rings import RingPort
+from warren.sim.network.ring_gangs import RingPort
+from warren.sim.speculation import sim_port
 
 S = 10**9
 MB = 10**6

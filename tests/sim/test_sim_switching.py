@@ -24,7 +24,7 @@ from warren.model.plan import Plan
 from warren.model.run import Scheduler
 from warren.model.switching import Switching
 from warren.model.timeline import Timeline
-from warren.sim.compiled import run_plan
+from warren.sim.plan_runner import run_plan
 from warren.sim.port import SimPort
 
 

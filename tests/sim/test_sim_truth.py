@@ -14,7 +14,7 @@ from warren.model.job import Workload
 from warren.model.run import Run, Truth
 from warren.model.units import NEVER_NS
 from warren.sim import truth
-from warren.solve import noise
+from warren.solve.common import random as noise
 
 
 def run_with(hidden: Truth) -> Run:

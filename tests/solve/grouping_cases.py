@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warren.solve.grouping import (
+from warren.solve.gpu_groups.problem import (
     Grouping,
     Problem,
     relative_speeds,

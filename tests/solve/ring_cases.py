@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from warren.solve.ring_choice import Ways
-from warren.solve.ring_times import Gangs, Links, links, ring_times
+from warren.solve.rings.device_choice import Ways
+from warren.solve.rings.timing import Gangs, Links, links, ring_times
 
 
 @dataclass

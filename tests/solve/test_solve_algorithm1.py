@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_solve_dispatch import random_problem
 
-from warren.solve.algorithm1 import AVAILABLE, COMPLETION, FASTEST, algorithm1
-from warren.solve.dispatch import Problem
+from warren.solve.lists.earliest_completion import Problem
+from warren.solve.lists.hare_algorithm1 import AVAILABLE, COMPLETION, FASTEST, algorithm1
 
 
 def sequence(problem: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:

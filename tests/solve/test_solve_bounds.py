@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from warren.solve import area
-from warren.solve.bound_jobs import bound_jobs
-from warren.solve.bounds import lower_bounds
-from warren.solve.dispatch import Problem, dispatch
-from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
-from warren.solve.mean_busy import mean_busy_delays
-from warren.solve.rounds import least_round_ns
+from warren.solve.bounds import machine_load as area
+from warren.solve.bounds.columns import bound_jobs
+from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.bounds.lower_bounds import lower_bounds
+from warren.solve.bounds.mean_busy import mean_busy_delays
+from warren.solve.common.round_time import least_round_ns
+from warren.solve.lists.earliest_completion import Problem, dispatch
 
 
 def instance(rng: random.Random) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ring_cases import Case, Dispatched, best_plan_ns, drawn
 
-from warren.solve.ring_choice import Ways
-from warren.solve.ring_dispatch import Desk, dispatch_rings, new_desk
-from warren.solve.ring_search import Goal, braid
-from warren.solve.ring_times import ring_times
-from warren.solve.ring_ways import alone, lines, ways_to_try
+from warren.solve.rings.device_choice import Ways
+from warren.solve.rings.dispatch import Desk, dispatch_rings, new_desk
+from warren.solve.rings.order_search import Goal, braid
+from warren.solve.rings.timing import ring_times
+from warren.solve.rings.ways import alone, lines, ways_to_try
 
 
 @dataclass

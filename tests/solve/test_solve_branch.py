@@ -9,9 +9,9 @@ import numpy as np
 from test_solve_bounds import instance as random_columns
 from test_solve_rules import finish_of
 
-from warren.solve.branch import Branch, best_rows, new_branch, search
-from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
-from warren.solve.instance import Instance
+from warren.solve.bounds.branch_and_bound import Branch, best_rows, new_branch, search
+from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.common.instance import Instance
 
 
 def begun(columns: dict[str, Any], *, makespan: bool) -> Branch:

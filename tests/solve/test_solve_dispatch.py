@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from warren.solve.dispatch import Problem, dispatch
-from warren.solve.execute import OK, Tables, execute
-from warren.solve.units import Rows
+from warren.solve.lists.earliest_completion import Problem, dispatch
+from warren.solve.lists.execute_plan import OK, Tables, execute
+from warren.solve.lists.plan_units import Rows
 
 Row = tuple[int, int, int, int, int]
 

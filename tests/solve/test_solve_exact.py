@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
+from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
 
 
 def tiny(seed: int) -> Tiny:

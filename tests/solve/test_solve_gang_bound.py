@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ring_cases import Case, best_plan_ns, drawn
 
-from warren.solve.bounds import lower_bounds
-from warren.solve.gang_bound import _volumes
-from warren.solve.ring_ways import alone
+from warren.solve.bounds.gang_packing import _volumes
+from warren.solve.bounds.lower_bounds import lower_bounds
+from warren.solve.rings.ways import alone
 
 S = 10**9
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.solve.gittins import least_effort
+from warren.solve.assignment.gittins_index import least_effort
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warren.solve.group_rounds import Desk, Jobs, Rules
-from warren.solve.group_walk import Waiting, serve
+from warren.solve.gpu_groups.round_dispatch import Desk, Jobs, Rules
+from warren.solve.gpu_groups.waiting_walk import Waiting, serve
 
 NOW = 100
 FAR = 2**40

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from grouping_cases import lists, mixed, optimum
 
-from warren.solve.grouped import grouped
-from warren.solve.grouping import (
+from warren.solve.gpu_groups.local_search import Search, constructions
+from warren.solve.gpu_groups.problem import (
     Floats,
     Problem,
     Reduced,
@@ -19,7 +19,7 @@ from warren.solve.grouping import (
     speeds,
     spread,
 )
-from warren.solve.grouping_search import Search, constructions
+from warren.solve.gpu_groups.solve import grouped
 
 FIG_9_S = np.array([[3.0, 3.0, 1.8, 1.8], [1.0, 2.0, 2.5, 1.0]])
 """Seconds of a task of jobs A and B on GPUs 1 to 4."""

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from warren.solve import grouping_exact
-from warren.solve.grouped import grouped
-from warren.solve.grouping import (
+from warren.solve.gpu_groups import branch_and_bound as grouping_exact
+from warren.solve.gpu_groups.bound import least_spread, patterns
+from warren.solve.gpu_groups.branch_and_bound import exact
+from warren.solve.gpu_groups.local_search import constructions
+from warren.solve.gpu_groups.problem import (
     Floats,
     Ints,
     Problem,
@@ -21,9 +23,7 @@ from warren.solve.grouping import (
     reduced,
     spread,
 )
-from warren.solve.grouping_bound import least_spread, patterns
-from warren.solve.grouping_exact import exact
-from warren.solve.grouping_search import constructions
+from warren.solve.gpu_groups.solve import grouped
 
 
 def test_no_partition_of_a_few_gpus_is_better() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from warren.solve import kernel
+from warren.solve.common import compile as kernel
 
 NOT_NEEDED = ("numba.np.arraymath", "numba.cpython.unicode", "numpy.ma", "scipy")
 PROGRAM = f"""
 import sys
 import numpy as np
-from warren.solve.mean_busy import mean_busy_delays
+from warren.solve.bounds.mean_busy import mean_busy_delays
 
 delay_J = mean_busy_delays(np.array([0, 10**9]), np.ones(2), np.array([3.0, 1.0]))
 assert np.allclose(delay_J, [6.5 / 3, 0.5]), delay_J
@@ -32,7 +32,7 @@ def test_machine_code_on_disk_needs_nothing_of_the_compiler() -> None:
 
 
 KERNELS = """
-from warren.solve.kernel import kernel
+from warren.solve.common.compile import kernel
 
 @kernel
 def inner(value):
@@ -61,7 +61,7 @@ def test_a_kernel_from_disk_is_linked_with_one_that_is_compiled(tmp_path: Path, 
 
 NAMED = """
 from typing import Any, NamedTuple
-from warren.solve.kernel import kernel
+from warren.solve.common.compile import kernel
 
 class {name}(NamedTuple):
     value: Any
@@ -86,7 +86,7 @@ def test_machine_code_of_a_version_with_other_names_is_made_again(tmp_path: Path
 
 
 INNER = """
-from warren.solve.kernel import kernel
+from warren.solve.common.compile import kernel
 
 @kernel
 def inner(value):
@@ -94,7 +94,7 @@ def inner(value):
 """
 OUTER = """
 from warren.solve.inner import inner
-from warren.solve.kernel import kernel
+from warren.solve.common.compile import kernel
 
 @kernel
 def outer(value):
@@ -104,10 +104,10 @@ def outer(value):
 
 def test_a_change_in_a_file_that_a_kernel_calls_into_is_seen(tmp_path: Path) -> None:
     solve = tmp_path / "warren" / "solve"
-    solve.mkdir(parents=True)
-    for init in (solve.parent, solve):
+    (solve / "common").mkdir(parents=True)
+    for init in (solve.parent, solve, solve / "common"):
         (init / "__init__.py").write_text("")
-    (solve / "kernel.py").write_text(Path(kernel.__file__).read_text())
+    (solve / "common" / "compile.py").write_text(Path(kernel.__file__).read_text())
     (solve / "outer.py").write_text(OUTER)
     found = []
     for more in (1, 1, 20):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from warren.solve.market import NONE, Floats, better_prices, matched
+from warren.solve.assignment.dual_prices import NONE, Floats, better_prices, matched
 
 
 def drawn(seed: int) -> tuple[Floats, Floats, Floats]:

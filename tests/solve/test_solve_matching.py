@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from warren.solve.matching import Floats, Ints, Matching, least_total_completion
+from warren.solve.assignment.bipartite import Floats, Ints, Matching, least_total_completion
 
 Instance = tuple[Floats, Ints, Floats]
 

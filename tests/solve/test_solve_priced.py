@@ -10,11 +10,11 @@ import pytest
 from test_solve_bounds import instance, one_machine
 from test_solve_dispatch import random_problem
 
-from warren.solve.bound_jobs import bound_jobs
-from warren.solve.dispatch import dispatch
-from warren.solve.exact import Tiny, least_weighted_jct
-from warren.solve.priced import Priced, new_scratch, respond
-from warren.solve.prices import CELLS, best_prices, to_price
+from warren.solve.bounds.columns import bound_jobs
+from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
+from warren.solve.bounds.lagrangian import Priced, new_scratch, respond
+from warren.solve.bounds.subgradient import CELLS, best_prices, to_price
+from warren.solve.lists.earliest_completion import dispatch
 
 COLUMNS = ("arrival_ns_J", "scale_J", "rounds_J", "comp_ns_JT", "sync_ns_JT", "fits_JT", "type_D")
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from test_solve_dispatch import run_of
 
-from warren.solve.bounds import lower_bounds
-from warren.solve.dispatch import Problem
-from warren.solve.fluid import flow
-from warren.solve.guided import guided
-from warren.solve.insertion import insertion
-from warren.solve.instance import Instance
-from warren.solve.pool import usable
-from warren.solve.search import RuleSearch
-from warren.solve.shares import Rule, others_at_half
+from warren.solve.bounds.lower_bounds import lower_bounds
+from warren.solve.common.instance import Instance
+from warren.solve.common.pool import usable
+from warren.solve.lists.earliest_completion import Problem
+from warren.solve.lists.serial_insertion import insertion
+from warren.solve.lists.type_queues import guided
+from warren.solve.relaxation.divisible_devices import Rule, others_at_half
+from warren.solve.relaxation.flow_time import flow
+from warren.solve.relaxation.rule_search import RuleSearch
 
 
 def random_instance(seed: int, stretch: int = 1) -> tuple[Instance, Rule]:

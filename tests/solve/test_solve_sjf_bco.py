@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren.solve.ring_packing import FEW_SERVERS, FIRST, LEAST_BUSY, USED_SERVERS, Rings, pack
-from warren.solve.ring_times import Gangs, Links, links, ring_times
-from warren.solve.sjf_bco import Schedule, Search, kappas, sjf_bco
+from warren.solve.rings.packing import FEW_SERVERS, FIRST, LEAST_BUSY, USED_SERVERS, Rings, pack
+from warren.solve.rings.sjf_bco import Schedule, Search, kappas, sjf_bco
+from warren.solve.rings.timing import Gangs, Links, links, ring_times
 
 S = 10**9
 RULES = (LEAST_BUSY, USED_SERVERS, FIRST, FEW_SERVERS)

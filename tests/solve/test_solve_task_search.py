@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_solve_rules import random_instance
 
-from warren.solve.exact import Tiny, least_makespan, least_weighted_jct
-from warren.solve.instance import Instance
-from warren.solve.task_search import Order, order_of, rows_of, walk_tasks, walked
+from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.common.instance import Instance
+from warren.solve.lists.task_search import Order, order_of, rows_of, walk_tasks, walked
 
 
 def instance_of(seed: int, most: int = 8) -> Instance:

@@ -8,7 +8,7 @@ import pytest
 from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
-from warren.profile.table import TABLE
+from warren.profile.published import TABLE
 from warren.workload.load import load_cluster, load_run, run_from_dict
 
 

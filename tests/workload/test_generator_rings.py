@@ -10,12 +10,12 @@ import pytest
 from workload_files import reader
 
 from warren.cost.ring import most_round_s_J
-from warren.cost.ring_run import devices_S, ring_exchanges, ring_network
+from warren.cost.run_rings import devices_S, ring_exchanges, ring_network
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.profile.costs import cost_table
-from warren.workload.dump import dump_run
+from warren.profile.cost_table import cost_table
 from warren.workload.load import load_cluster, load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 MIX = Path(__file__).parents[2] / "experiments" / "sjf-bco" / "mix.yaml"
 

@@ -9,9 +9,9 @@ from workload_files import reader
 
 from warren.model.job import Evaluate, Job, Stop
 from warren.model.run import Run
-from warren.profile.table import TABLE
-from warren.workload.dump import dump_run
+from warren.profile.published import TABLE
 from warren.workload.load import load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 
 def mix(jobs: int = 200, **options: object) -> Run:

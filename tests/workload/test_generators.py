@@ -16,11 +16,11 @@ from workload_files import reader
 from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.profile.costs import cost_table
-from warren.profile.table import TABLE
-from warren.workload.dump import dump_run
-from warren.workload.generators.shapes import parts_of
+from warren.profile.cost_table import cost_table
+from warren.profile.published import TABLE
+from warren.workload.generators.cluster_shapes import parts_of
 from warren.workload.load import load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 CV = ("vgg19", "resnet50", "inception-v3")
 NLP = ("bert-base", "transformer")

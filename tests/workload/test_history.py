@@ -12,11 +12,11 @@ from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.profile.table import TABLE
+from warren.profile.published import TABLE
 from warren.report.tables import JOB_COLUMNS, LIVE_COLUMNS
-from warren.workload.dump import dump_run
 from warren.workload.jobs_csv import COLUMNS, RESULTS
 from warren.workload.load import load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 CLUSTER = {"hosts": [{"name": "v", "devices": {"V100": 2}}]}
 MIX = {"generate": "hare-mix", "jobs": 8}

@@ -16,13 +16,13 @@ from workload_files import reader
 
 from warren.model.errors import SpecError
 from warren.model.job import Job
-from warren.profile.costs import cost_table
-from warren.workload.dump import dump_profiles
+from warren.profile.cost_table import cost_table
 from warren.workload.load import run_from_dict
+from warren.workload.specs.write import dump_profiles
 from warren.workload.traces.convert import jobs_csv
-from warren.workload.traces.reading import Rows, read_rows, read_trace
+from warren.workload.traces.read_trace import Rows, read_rows, read_trace
 from warren.workload.traces.registry import TRACES, detected
-from warren.workload.traces.request import Trace, TraceRequest
+from warren.workload.traces.rows import Trace, TraceRequest
 
 NS = 10**9
 KNOWN = [name for name in TRACES if name != "table"]

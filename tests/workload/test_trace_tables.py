@@ -14,8 +14,8 @@ from warren.model.errors import SpecError
 from warren.workload.load import run_from_dict
 from warren.workload.traces.any_table import UNITS, mapping_problem, time_cell_ns
 from warren.workload.traces.proposal import propose
-from warren.workload.traces.reading import read_rows, read_trace
-from warren.workload.traces.request import TraceRequest
+from warren.workload.traces.read_trace import read_rows, read_trace
+from warren.workload.traces.rows import TraceRequest
 
 NS = 10**9
 SACCT = """\

@@ -11,8 +11,8 @@ from workload_files import reader
 
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
-from warren.workload.dump import dump_run
 from warren.workload.load import load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 NAMES = st.text("ABCxyz019._-", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
 PRINTABLE = st.characters(exclude_categories=["C", "Z"], include_characters=" ")

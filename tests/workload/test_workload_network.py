@@ -9,8 +9,8 @@ import pytest
 from warren.cli.files import read
 from warren.model.cluster import Cluster, Network
 from warren.model.errors import SpecError
-from warren.workload.dump import dump_run
 from warren.workload.load import load_cluster, load_run
+from warren.workload.specs.write import dump_run
 
 HOSTS = "hosts: [{name: h, devices: {V100: 2}}]\n"
 MEASURED = "model: contention\nxi1: 0.5\nxi2: 2 ms\nalpha: 0.1\nouter: 190 Mbit\ninner: 5 Gbps\n"

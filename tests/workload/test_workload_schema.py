@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.model.errors import SpecError
-from warren.workload.schema import json_schema
+from warren.workload.specs.json_schema import json_schema
 from warren.workload.traces.registry import TRACES
 
 

@@ -15,8 +15,8 @@ import yaml
 from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
-from warren.workload.dump import dump_run
 from warren.workload.load import load_cluster, load_jobs, load_run, run_from_dict
+from warren.workload.specs.write import dump_run
 
 MUTATIONS: Final = 2_000
 BLOCKS: Final = 10

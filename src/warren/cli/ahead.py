@@ -70,7 +70,7 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
 @cache
 def _load() -> None:
     """Load what solves, with all that it loads when it is first used."""
-    from warren.solve.bounds import lower_bounds
+    from warren.solve.bounds.lower_bounds import lower_bounds
 
     lower_bounds(**_SMALL)
 

@@ -67,8 +67,8 @@ class JobResult:
         SpecError
             If it has no checkpoint; a job that finished has its parameters instead.
         """
-        from warren.live.training.archive import unpack
-        from warren.live.training.checkpoints import latest_round, load_parts
+        from warren.live.training.checkpoints.archive import unpack
+        from warren.live.training.checkpoints.files import latest_round, load_parts
 
         path = self.folder / "checkpoints" / self.name
         rounds = latest_round(path) if path.is_dir() else 0
@@ -218,7 +218,7 @@ def _pandas() -> Any:
 
 
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
-    from warren.profile.table import TABLE
+    from warren.profile.published import TABLE
     from warren.workload.load import load_run, run_from_dict
 
     past = recorded if history else recorded_elsewhere

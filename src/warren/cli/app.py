@@ -88,7 +88,7 @@ def simulate(
     json_: Json = False,
 ) -> None:
     """Predict a run in virtual time."""
-    from warren.cli.commands.runs import simulate_command
+    from warren.cli.commands.run import simulate_command
 
     simulate_command(run_file, place, out, set_ or [], dry_run, events, check, json_)
 
@@ -139,7 +139,7 @@ def run(
     Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran. With
     --resume it goes on from there, as it does when it was killed: each job from its checkpoint.
     """
-    from warren.cli.commands.runs import run_command
+    from warren.cli.commands.run import run_command
 
     run_command(
         run_file, place, out, set_ or [], dry_run, check, json_, resume, not no_history, app_
@@ -197,7 +197,7 @@ def compare(
     live run "jct_errors": one entry a simulation of it, with every job's error, and
     "same_params": one entry another live run of the same jobs, and which have the same bits.
     """
-    from warren.cli.commands.comparing import Asked, compare_command
+    from warren.cli.commands.compare import Asked, compare_command
 
     asked = Asked(
         place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [], processes=jobs,
@@ -218,7 +218,7 @@ def report(
 
     Also for a run that was cut off: its journal holds all that was done.
     """
-    from warren.cli.commands.reporting import report_command
+    from warren.cli.commands.report import report_command
 
     report_command(folder, check, json_)
 
@@ -241,7 +241,7 @@ def check(
     The same tasks run twice in two processes; if their results differ, the tensor is named. Where
     the app fails, its traceback is shown.
     """
-    from warren.cli.commands.checking import check_command
+    from warren.cli.commands.check import check_command
 
     check_command(file, job, json_)
 
@@ -263,7 +263,7 @@ def policies(
     json_: Json = False,
 ) -> None:
     """List the policies and where they come from."""
-    from warren.cli.commands.listing import policies_command
+    from warren.cli.commands.policies import policies_command
 
     policies_command(name, explain, json_)
 
@@ -276,7 +276,7 @@ def schema(
     ] = False,
 ) -> None:
     """Print the JSON Schema of a file, with or without --json."""
-    from warren.cli.commands.listing import schema_command
+    from warren.cli.commands.policies import schema_command
 
     schema_command(kind)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.cli.files import read
-from warren.live.training.imports import SourceReader
+from warren.live.training.app.app_imports import SourceReader
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run

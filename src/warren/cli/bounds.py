@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from warren.core.history import History
+from warren.core.journal_reader import History
 from warren.model.costs import CostTable, IntArray
 from warren.model.run import Run
 from warren.report.record import LIVE, Bound
@@ -74,7 +74,7 @@ def packed(columns: dict[str, Any]) -> Columns:
 @lru_cache(maxsize=32)
 def bound_of(columns: Columns) -> Bound:
     """The bound of these columns; ``compare`` asks for the same ones once for each policy."""
-    from warren.solve.bounds import lower_bounds
+    from warren.solve.bounds.lower_bounds import lower_bounds
 
     arrays: dict[str, Any] = {
         name: np.frombuffer(content, dtype=np.dtype(kind)).reshape(shape)

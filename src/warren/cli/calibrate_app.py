@@ -67,8 +67,8 @@ def calibrate(
     of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes
     four to five minutes; nothing else should use the machine meanwhile.
     """
-    from warren.cli.commands.calibrating import calibrate_command, only_rings
-    from warren.cli.commands.calibrating_rings import Asked, calibrate_rings_command
+    from warren.cli.commands.calibrate import calibrate_command, only_rings
+    from warren.cli.commands.calibrate_rings import Asked, calibrate_rings_command
 
     if rings:
         others = {"--jobs": jobs, "--tasks": tasks, "--set": set_, "--pin": pin}

@@ -11,8 +11,8 @@ from typing import Final
 
 from warren import apps
 from warren.cli.phases import Phase, Sample, run_phases
-from warren.live import calibrate as machine
-from warren.live.scratch import Scratch
+from warren.live.measure import machine
+from warren.live.process.scratch import Scratch
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
 from warren.model.events import TasksDone
 from warren.model.job import Checkpoint, Job, Workload

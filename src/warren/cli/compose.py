@@ -17,7 +17,7 @@ from warren.cli.output import OutputDir
 from warren.cli.pinned import text_files
 from warren.cli.policies import Timed, choose
 from warren.cli.signals import attentive, held
-from warren.core.history import read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core, Observer
 from warren.model.costs import CostTable, ProfileRow
 from warren.model.errors import JournalError, WarrenError
@@ -26,8 +26,8 @@ from warren.model.run import Run
 from warren.report.record import LIVE, Record
 
 if TYPE_CHECKING:
-    from warren.live.controller import LivePort
-    from warren.live.plain_port import PlainPort
+    from warren.live.control.local_engine import LivePort
+    from warren.live.control.plain_engine import PlainPort
     from warren.policy.protocol import AnyPolicy
 
 SIMULATED: Final = "sim"
@@ -123,8 +123,8 @@ class _Parts:
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
     from warren.cost.simulated import simulated_costs
-    from warren.profile.costs import cost_table, past_of
-    from warren.sim.copies import sim_port
+    from warren.profile.cost_table import cost_table, past_of
+    from warren.sim.speculation import sim_port
 
     begin, options = perf_counter(), options or Options()
     costs = simulated_costs(run, cost_table(run, _measured(run, options)))
@@ -141,7 +141,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
         begin=begin,
     )
     if policy.offline:  # a plan needs it; now, so that the other process has it too
-        import_module("warren.solve.kernel")
+        import_module("warren.solve.common.compile")
     with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
         parts.execute()
         record = parts.record(solve)
@@ -167,8 +167,8 @@ def run_live(
     InfeasibleDecision
         If the policy breaks a rule, or decides otherwise than it did.
     """
-    from warren.cost.ring_run import with_rings
-    from warren.profile.costs import cost_table, past_of
+    from warren.cost.run_rings import with_rings
+    from warren.profile.cost_table import cost_table, past_of
 
     begin, options = perf_counter(), options or Options()
     costs = cost_table(run, _live_rows(run, options)) if cut_off is None else cut_off.costs
@@ -219,8 +219,8 @@ def _catch_up(parts: _Parts, cut_off: CutOff, out: OutputDir) -> int:
 
 
 def _live_port(run: Run, costs: CostTable, out: OutputDir) -> LivePort | PlainPort:
-    from warren.live.controller import LivePort
-    from warren.live.plain_port import PlainPort
+    from warren.live.control.local_engine import LivePort
+    from warren.live.control.plain_engine import PlainPort
 
     if run.cluster.engine == "plain":
         return PlainPort(run, out.path)
@@ -264,7 +264,7 @@ def _export_what_ran(parts: _Parts, out: OutputDir) -> None:
 
 def _live_policy(run: Run) -> AnyPolicy:
     if run.cluster.engine == "plain":
-        from warren.policy.place.registry import place_policy
+        from warren.policy.registry import place_policy
 
         return place_policy("plain")
     return choose(run)
@@ -279,7 +279,7 @@ def _live_rows(run: Run, options: Options) -> Mapping[str, ProfileRow]:
 
 
 def _measured(run: Run, options: Options, *, live: bool = False) -> Mapping[str, ProfileRow]:
-    from warren.profile.costs import missing
+    from warren.profile.cost_table import missing
 
     if not missing(run):
         return {}

@@ -1,7 +1,7 @@
 """The history database: one SQLite file whose transactions are on the disk once acknowledged.
 
-What its rows mean is in ``warren.profile.rows``. A process may be killed at any moment: what was
-acknowledged is there afterwards, and nothing is there by halves.
+What its rows mean is in ``warren.profile.history_rows``. A process may be killed at any moment:
+what was acknowledged is there afterwards, and nothing is there by halves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from warren.cli.files import refused
 from warren.model.errors import SpecError
-from warren.profile.rows import (
+from warren.profile.history_rows import (
     APPLICATION_ID,
     DDL,
     VERSION,
@@ -120,7 +120,7 @@ class Database:
         return self._all(EndedJob, "ended_at, run, position")
 
     def put(self, rows: Iterable[Profile | LiveRun | EndedJob]) -> None:
-        """Write rows as ``warren.profile.rows.upsert`` says; within a transaction."""
+        """Write rows as ``warren.profile.history_rows.upsert`` says; within a transaction."""
         with self._told():
             for row in rows:
                 values = [getattr(row, name) for name in type(row).__slots__]

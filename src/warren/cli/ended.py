@@ -11,10 +11,10 @@ from typing import Any
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
-from warren.profile.rows import EndedJob, LiveRun
+from warren.profile.history_rows import EndedJob, LiveRun
 from warren.report.metrics import rounds_run
 from warren.report.record import Record
-from warren.report.times import TaskTimes
+from warren.report.task_times import TaskTimes
 
 Times = Mapping[int, Sequence[TaskTimes]]
 """By job, what its tasks took; nothing where they were padded."""
@@ -68,7 +68,7 @@ def ended_jobs(
 
 def trained_bytes(folder: Path, job: Job) -> int:
     """Of the parameters that a finished job left; 0 where there are none."""
-    from warren.live.measure import model_bytes
+    from warren.live.measure.task_times import model_bytes
 
     try:
         return model_bytes(str(folder), job)

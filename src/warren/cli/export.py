@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from warren.cli.bounds import lower_bound
-from warren.core.history import History, read_history
 from warren.core.journal import Header
+from warren.core.journal_reader import History, read_history
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
@@ -21,7 +21,7 @@ from warren.report.record import Record
 def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:
     """What a journal needs beside it to be read: written first, in case the run is cut off."""
     from warren.report.tables import devices_csv, profile_csv
-    from warren.workload.dump import dump_run
+    from warren.workload.specs.write import dump_run
 
     record = Record(run=run, history=_nothing_yet(run), costs=costs)
     return {
@@ -53,7 +53,7 @@ def result_files(record: Record) -> dict[str, bytes | str]:
     from warren.report.parquet import timeline_parquet
     from warren.report.tables import devices_csv, jobs_csv, profile_csv
     from warren.report.trace import chrome_trace
-    from warren.workload.dump import dump_run
+    from warren.workload.specs.write import dump_run
 
     return {
         "run.yaml": dump_run(record.run),

@@ -1,4 +1,7 @@
-"""A place policy in a file of the user's. What it answers is checked in ``warren.core.answers``."""
+"""A place policy in a file of the user's.
+
+What it answers is checked in ``warren.core.decision_checks``.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from typing import Any, Final
 from warren.cli.ending import one_line
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
-from warren.policy.place.registry import build
 from warren.policy.protocol import AnyPolicy
+from warren.policy.registry import build
 
 _DATA: Final[Mapping[str, type]] = {
     "name": str, "source": str, "offline": bool, "needs_rounds": bool, "triggers": frozenset,

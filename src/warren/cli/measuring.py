@@ -20,9 +20,9 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import as_measured, blank, with_measured
-from warren.profile.costs import measured_key, missing
+from warren.profile.cost_table import measured_key, missing
+from warren.profile.history_rows import Profile
 from warren.profile.measured import PROCESSOR, Measured, TaskKind, measured_row, task_kind
-from warren.profile.rows import Profile
 
 TASKS: Final = 3
 _NOTHING_S: Final = 1e-9
@@ -144,7 +144,7 @@ def measure_jobs(
     run: Run, jobs: Sequence[Job], tasks: int, why: str
 ) -> tuple[dict[int, Measured], Mapping[int, str]]:
     """By job index, what tasks of these jobs take on this machine, and why those that fail do."""
-    from warren.live.measure import measure
+    from warren.live.measure.task_times import measure
 
     count = "three" if tasks == TASKS else str(tasks)
     say(f"measuring {count} tasks of {_names(jobs)}{why}")
@@ -169,7 +169,7 @@ def failed_while_measured(run: Run, job: Job, reason: str, alike: int = 0) -> Pr
 
 
 def _kinds(run: Run, jobs: Sequence[Job], path: Path | None) -> dict[int, TaskKind]:
-    from warren.live.calibrate import processor
+    from warren.live.measure.machine import processor
 
     numerics, machine = known_numerics(path), processor()  # as in the processes that train
     assert run.sources is not None

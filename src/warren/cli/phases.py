@@ -17,10 +17,10 @@ from typing import ClassVar, Final, NamedTuple
 from warren.cli.output import OutputDir
 from warren.core.loop import Core
 from warren.core.state import State
-from warren.live.calibrate import ProcessorTimes, processor_times
-from warren.live.controller import LivePort
-from warren.live.measure import nothing_costs
-from warren.live.warming import WARM_LIMIT
+from warren.live.control.local_engine import LivePort
+from warren.live.control.startup import WARM_LIMIT
+from warren.live.measure.machine import ProcessorTimes, processor_times
+from warren.live.measure.task_times import nothing_costs
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import EngineError
 from warren.model.events import (

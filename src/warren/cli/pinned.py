@@ -13,9 +13,9 @@ from typing import Final
 from warren.cli.apps import app_path, with_apps
 from warren.cli.commands.inputs import say, some_of
 from warren.cli.files import read, refused
-from warren.core.history import History
-from warren.live.training.imports import SourceReader
-from warren.live.training.pins import APPS, INDEX, load_pins, pin_files
+from warren.core.journal_reader import History
+from warren.live.training.app.app_imports import SourceReader
+from warren.live.training.app.pinned_files import APPS, INDEX, load_pins, pin_files
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run

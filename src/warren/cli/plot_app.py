@@ -39,7 +39,7 @@ def cdf(
     out: Out,
 ) -> None:
     """Draw the share of jobs by completion time, a line a run."""
-    from warren.cli.commands.plotting import cdf_command
+    from warren.cli.commands.plot import cdf_command
 
     cdf_command(folders, out)
 
@@ -47,7 +47,7 @@ def cdf(
 @plot_app.command(epilog=examples("warren plot gantt sim-hare --out gantt.pdf"))
 def gantt(folder: Folder, out: Out) -> None:
     """Draw which job computes where and when."""
-    from warren.cli.commands.plotting import gantt_command
+    from warren.cli.commands.plot import gantt_command
 
     gantt_command(folder, out)
 
@@ -55,6 +55,6 @@ def gantt(folder: Folder, out: Out) -> None:
 @plot_app.command(epilog=examples("warren plot use sim-hare --out use.svg"))
 def use(folder: Folder, out: Out) -> None:
     """Draw how busy the devices of each type are."""
-    from warren.cli.commands.plotting import use_command
+    from warren.cli.commands.plot import use_command
 
     use_command(folder, out)

@@ -12,8 +12,8 @@ from warren.model.decision import Decision
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.model.view import View
-from warren.policy.place.registry import RINGS, place_policy
 from warren.policy.protocol import AnyPolicy
+from warren.policy.registry import RINGS, place_policy
 
 
 def choose(run: Run) -> AnyPolicy:

@@ -67,7 +67,7 @@ def predict(
     Accuracy or loss: whether better is higher or lower is told from the curve. Steps may be of any
     unit. With probability 80 % the value measured at that step lies between low and high.
     """
-    from warren.cli.commands.predicting import Asked, predict_command
+    from warren.cli.commands.predict import Asked, predict_command
 
     asked = Asked(curve_file, at, observe, target, columns, pattern, plot, seed)
     predict_command(asked, json_)

@@ -90,7 +90,7 @@ def measure(
     numerics and machine. A job without an app is skipped; one that fails is told, with exit code 1.
     Device types that this machine lacks need `emulate` in the cluster.
     """
-    from warren.cli.commands.profiling import measure_command
+    from warren.cli.commands.profile import measure_command
 
     measure_command(job_file, cluster, job or [], tasks, db, json_)
 
@@ -98,7 +98,7 @@ def measure(
 @profile_app.command("list", epilog=examples("warren profile list", "warren profile list --json"))
 def list_(db: Db = None, json_: Json = False) -> None:
     """List what was measured, the latest first."""
-    from warren.cli.commands.profiling import list_command
+    from warren.cli.commands.profile import list_command
 
     list_command(db, json_)
 
@@ -106,7 +106,7 @@ def list_(db: Db = None, json_: Json = False) -> None:
 @profile_app.command(epilog=examples("warren profile show 3f9a2c"))
 def show(key: Key, db: Db = None, json_: Json = False) -> None:
     """Show all that is known under a key."""
-    from warren.cli.commands.profiling import show_command
+    from warren.cli.commands.profile import show_command
 
     show_command(key, db, json_)
 
@@ -114,7 +114,7 @@ def show(key: Key, db: Db = None, json_: Json = False) -> None:
 @profile_app.command(epilog=examples("warren profile forget 3f9a2c"))
 def forget(key: Key, db: Db = None, json_: Json = False) -> None:
     """Remove what is known under a key, so that it is measured again."""
-    from warren.cli.commands.profiling import forget_command
+    from warren.cli.commands.profile import forget_command
 
     forget_command(key, db, json_)
 
@@ -152,6 +152,6 @@ def export(
     With --jobs, write the finished jobs of live runs as a jobs file, and beside it their costs,
     FILE.profiles.yaml.
     """
-    from warren.cli.commands.profiling import Export, export_command
+    from warren.cli.commands.profile import Export, export_command
 
     export_command(Export(out, cluster, averages, jobs), db, json_)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warren.workload.traces.request import Trace
+    from warren.workload.traces.rows import Trace
 
 
 def recorded(path: str, types: Sequence[str]) -> Trace:
@@ -27,7 +27,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
     from warren.cli.files import refused
     from warren.model.errors import Problem, SpecError
     from warren.profile.history import snapshot
-    from warren.workload.traces.request import Trace
+    from warren.workload.traces.rows import Trace
 
     try:
         file = Path(path) if path else default_file()
@@ -53,7 +53,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
 def recorded_elsewhere(path: str, types: Sequence[str]) -> Trace:
     """As ``recorded``, but the user's own database is left alone: it holds nothing."""
     from warren.cli.commands.inputs import say_once
-    from warren.workload.traces.request import Trace
+    from warren.workload.traces.rows import Trace
 
     if path:
         return recorded(path, types)

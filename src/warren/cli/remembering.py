@@ -18,14 +18,14 @@ from warren.cli.files import read_dir
 from warren.cli.output import OutputDir
 from warren.cli.signals import held
 from warren.core.journal import MAGIC, Step, frames
-from warren.live.training.imports import sources_of
+from warren.live.training.app.app_imports import sources_of
 from warren.model.events import JobCancelled, JobFailed, TasksDone
 from warren.model.run import Run
 from warren.profile.averages import Took, blank, with_taken
+from warren.profile.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.measured import PROCESSOR, TaskKind, task_kind
-from warren.profile.rows import EndedJob, LiveRun, Profile
 from warren.report.record import Record
-from warren.report.times import TaskTimes, task_times
+from warren.report.task_times import TaskTimes, task_times
 
 _TELLING: Final = (TasksDone, JobFailed, JobCancelled)
 
@@ -132,7 +132,7 @@ def _averages(
 
 
 def _kinds(record: Record, sources: Mapping[str, str]) -> dict[int, TaskKind]:
-    from warren.live.calibrate import processor
+    from warren.live.measure.machine import processor
 
     numerics, machine = record.history.header.numerics, processor()
     return {

@@ -27,6 +27,6 @@ def reproduce(
     The program under experiments/ runs as it is, its rows stand beside the committed ones, and
     nothing in the checkout changes. Exit code 1 if a row differs; real times are not compared.
     """
-    from warren.cli.commands.reproducing import reproduce_command
+    from warren.cli.commands.reproduce import reproduce_command
 
     reproduce_command(name, checkout, json_)

@@ -11,7 +11,7 @@ import numpy as np
 
 from warren.cost.ring import FloatArray, RingJobs
 from warren.cost.ring_fit import RingPoints
-from warren.live.rings.probing import ProbedRing, Prober
+from warren.live.measure.ring_rounds import ProbedRing, Prober
 
 MOST: Final = 8
 """Rings at once."""

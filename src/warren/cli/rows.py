@@ -10,15 +10,15 @@ from typing import Final
 
 from warren.cli.measuring import failed_while_measured
 from warren.cli.phases import Phase, PhaseFailed, Sample, run_phases
-from warren.live.measure import alone, model_bytes
-from warren.live.scratch import Scratch
+from warren.live.measure.task_times import alone, model_bytes
+from warren.live.process.scratch import Scratch
 from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
 from warren.model.events import TasksDone
 from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
-from warren.profile.costs import measured_key
+from warren.profile.cost_table import measured_key
 
 PASSES_MIN: Final = 3
 PASSES_MAX: Final = 9

@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 from warren.cli.commands.inputs import named_after, say
 from warren.cli.compose import Options, simulate
-from warren.cli.lines import simulation_view
+from warren.cli.views.progress_lines import simulation_view
 from warren.model.errors import EngineError, Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
@@ -51,7 +51,7 @@ def _shown(path: str, run: Run) -> Record:
 
 def _begin(parent: int) -> None:
     """A process of the pool: the command hears Ctrl-C and ends it."""
-    from warren.live.processes import die_with_parent
+    from warren.live.process.linux import die_with_parent
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -11,8 +11,8 @@ from warren.cli.policies import choose
 from warren.model.costs import IntArray
 from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
-from warren.policy.place.holding import HOLDERS
-from warren.profile.costs import cost_table, missing
+from warren.policy.common.gang_holding import HOLDERS
+from warren.profile.cost_table import cost_table, missing
 from warren.report.record import Record
 from warren.workload.grain import parse_grain
 

@@ -107,7 +107,7 @@ def exec_(
 
     It sees the host's network and names alone; files, users and processes are the machine's.
     """
-    from warren.live.net.inside import become
+    from warren.live.testbed.exec import become
     from warren.model.testbed import checked_name
 
     become(checked_name(name), host, command)

@@ -9,7 +9,7 @@ import typer
 from warren.cli.options import Json, examples
 
 if TYPE_CHECKING:
-    from warren.cli.commands.tracing import Asked
+    from warren.cli.commands.trace import Asked
 
 _SMALL: Final = "examples/traces/bursts.csv"
 _ROUND: Final = "60 s"
@@ -108,7 +108,7 @@ def inspect(
     the jobs it lists, reads or generates; a run time is then that on its fastest devices. Of a
     table that Warren does not know it proposes what the columns mean, and reads it so.
     """
-    from warren.cli.commands.tracing import inspect_command
+    from warren.cli.commands.trace import inspect_command
 
     table = (columns, units, separator)
     asked = _asked(file, format_, throughputs, types, limit, gpus_max, leave_out, table)
@@ -162,7 +162,7 @@ def convert(
     A published list of machines (openb's nodes, Tiresias's cluster_spec) becomes a cluster file.
     Files of these names are written anew.
     """
-    from warren.cli.commands.tracing import convert_command
+    from warren.cli.commands.trace import convert_command
 
     table = (columns, units, separator)
     asked = _asked(
@@ -183,7 +183,7 @@ def _asked(
     gang: bool = False,
     round_: str = _ROUND,
 ) -> Asked:
-    from warren.cli.commands.tracing import Asked
+    from warren.cli.commands.trace import Asked
 
     return Asked(
         file=file,

@@ -11,10 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.core.answers import ask, check_policy, plain_decision
-from warren.core.columns import is_blind
-from warren.core.copies import Copier
-from warren.core.feeder import Feeder
+from warren.core.decision_checks import ask, check_policy, plain_decision
 from warren.core.journal import (
     MAGIC,
     CopyStep,
@@ -25,9 +22,10 @@ from warren.core.journal import (
     opening,
     plan_run,
 )
-from warren.core.plans import plan_assignments, refuse_cycle
+from warren.core.plan_assignments import plan_assignments, refuse_cycle
+from warren.core.plan_feeder import Feeder
 from warren.core.ports import Port
-from warren.core.rules import (
+from warren.core.scheduling_rules import (
     check_assignment,
     check_copy,
     check_invariants,
@@ -35,6 +33,8 @@ from warren.core.rules import (
     check_stretches,
 )
 from warren.core.state import State
+from warren.core.stragglers import Copier
+from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision
 from warren.model.errors import InfeasibleDecision

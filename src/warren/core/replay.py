@@ -12,7 +12,7 @@ from warren.core.journal import (
     decode,
     plan_outcome,
 )
-from warren.core.rules import check_copy
+from warren.core.scheduling_rules import check_copy
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warren.core.groups import containing
 from warren.core.journal import (
     MAGIC,
     Header,
@@ -23,6 +22,7 @@ from warren.core.journal import (
     frames,
 )
 from warren.core.loop import Core
+from warren.core.outstanding import containing
 from warren.core.ports import Restart
 from warren.core.state import State
 from warren.model.errors import InfeasibleDecision, JournalError

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.core.columns import Shown
-from warren.core.groups import Group, containing, is_of
+from warren.core.outstanding import Group, containing, is_of
 from warren.core.phase import Phase
-from warren.core.races import Races
+from warren.core.speculative_runs import Races
+from warren.core.view_columns import Shown
 from warren.model.costs import CostTable
 from warren.model.decision import Reason
 from warren.model.errors import InvalidTransition

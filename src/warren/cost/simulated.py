@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warren.cost.ring_run import with_rings
-from warren.cost.switch import with_switching
+from warren.cost.run_rings import with_rings
+from warren.cost.switching import with_switching
 from warren.model.costs import CostTable
 from warren.model.run import Run
 

@@ -57,7 +57,8 @@ class Network:
     the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
     of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
     ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts, in place of what
-    hosts state; None: what hosts state. ``fluid`` (``warren.cost.fluid``) has these and ``xi2_s``.
+    hosts state; None: what hosts state. ``fluid`` (``warren.cost.max_min``) has these and
+    ``xi2_s``.
     """
 
     model: NetworkModel = "constant"

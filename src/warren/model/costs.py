@@ -47,8 +47,8 @@ class CostTable:
     parameters where they are known, else 0; None: of none. ``overhead_ns_JT``: processor time of
     Warren's own processes beside a task, -1 where it was not measured; None: nowhere.
     ``switch_ns_JT``: what a device spends before a task of the job if its last task was another
-    job's (``warren.cost.switch``); None: nothing. ``turn_ns_JT``: how much longer such a task of a
-    live run computes, as it was measured; None: that was not. ``build_ns_JT``: processor time of
+    job's (``warren.cost.switching``); None: nothing. ``turn_ns_JT``: how much longer such a task of
+    a live run computes, as it was measured; None: that was not. ``build_ns_JT``: processor time of
     a process of the job before its first task; None: not known.
     """
 

@@ -1,6 +1,6 @@
 """How far jobs have come, as far as anybody can tell: what their ``stop`` rule's metric has been.
 
-A view carries the core's own values behind read-only flags; see ``warren.core.observed``.
+A view carries the core's own values behind read-only flags; see ``warren.core.metric_history``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SCHEMES: Final = ("default", "pipeswitch", "hare")
-"""The ways to switch that ``warren.cost.switch`` has a closed form for."""
+"""The ways to switch that ``warren.cost.switching`` has a closed form for."""
 PCIE3_X16_BYTES_PER_S: Final = 15.75e9
 """Hare (HPDC'22) 7.1: between main memory and every device of its testbed."""
 

@@ -3,7 +3,7 @@
 What
     HLAS-P predicts a few more rounds, conservatively, in three steps: what the loss curve promises;
     then what jobs of its kind ran beyond the round it has come to; then how it stands in its
-    search. The first is ``warren.predict.rounds.sure_rounds``, the others are here.
+    search. The first is ``warren.predict.remaining_rounds.sure_rounds``, the others are here.
 Source
     HLAS (TCC'24), section V-A and Fig. 13.
 Differs

@@ -1,8 +1,8 @@
 """What a curve will have come to at a later step: mean, interval, chance to reach a target.
 
-The posterior of `warren.predict.sampling` says which sums of families agree with what was seen. It
+The posterior of `warren.predict.mcmc` says which sums of families agree with what was seen. It
 knows nothing of what is in no family: learning rates that are cut, schedules that end, overfitting.
-`warren.predict.departure` adds that, and the noise of a single evaluation comes on top.
+`warren.predict.family_error` adds that, and the noise of a single evaluation comes on top.
 
 *Differs.* JPAS predicts with the mean of the sampled curves alone (12).
 """
@@ -24,9 +24,9 @@ from warren.predict.curve import (
     noise_of,
     shift_of,
 )
-from warren.predict.departure import Departure, departed, normal_quantiles
+from warren.predict.family_error import Departure, departed, normal_quantiles
 from warren.predict.likelihood import Points, trusted
-from warren.predict.sampling import Posterior, Prior, sampled
+from warren.predict.mcmc import Posterior, Prior, sampled
 
 LOW: Final = 0.1
 HIGH: Final = 0.9

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from warren.predict.curve import FloatArray
-from warren.predict.families import FAMILIES, Family, rises
+from warren.predict.curve_families import FAMILIES, Family, rises
 
 _LEAST: Final = 1e-12
 _TRUSTED: Final = 3.0

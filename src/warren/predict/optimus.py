@@ -21,7 +21,7 @@ import numpy as np
 
 from warren.model.progress import FloatArray
 from warren.predict.curve import binned
-from warren.predict.short import Shortfall
+from warren.predict.local_trend import Shortfall
 
 _GRID: Final = 33
 _FINER: Final = 6

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
+from warren.profile.history_rows import Profile
 from warren.profile.measured import Measured, TaskKind
-from warren.profile.rows import Profile
 
 ALPHA: Final = 0.1
 """How much a single task counts in a moving average: the last 22 tasks make up 90 % of it."""

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, cast
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.model.units import seconds_to_ns
-from warren.profile.costs import kind_key
+from warren.profile.cost_table import kind_key
+from warren.profile.history_rows import EndedJob, Profile
 from warren.profile.measured import PROCESSOR
-from warren.profile.rows import EndedJob, Profile
 
 FINISHED: Final = "finished"
 _NAME_CHARS: Final = 80
@@ -97,8 +97,8 @@ class Exported:
 def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported:
     """Rows for ``profiles`` of a run, in real seconds by device type.
 
-    A row is named after its kind of tasks (``warren.profile.costs.kind_key``), whatever jobs it
-    was measured for, so that all jobs of the kind are priced by it. A name does not say how an
+    A row is named after its kind of tasks (``warren.profile.cost_table.kind_key``), whatever jobs
+    it was measured for, so that all jobs of the kind are priced by it. A name does not say how an
     app's file read, nor which machine and numerics class it was: of kinds that differ in these
     alone the one that was updated last has the name, and earlier ones, which are spare, have the
     beginning of their key after it. ``averages``: the moving averages, where there are some, in

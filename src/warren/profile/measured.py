@@ -15,7 +15,7 @@ from typing import Final
 
 from warren.model.costs import ProfileRow
 from warren.model.job import Job
-from warren.profile.costs import measured_key, params_text
+from warren.profile.cost_table import measured_key, params_text
 
 PROCESSOR: Final = "CPU"
 """The device type of everything this version measures: whatever a run calls its devices."""

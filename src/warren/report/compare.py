@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from warren.report.metrics import rounds_run, summary
+from warren.report.number_text import count, number, percent
 from warren.report.record import Record
 from warren.report.seeds import mean_rows
-from warren.report.wording import count, number, percent
 
 COLUMNS: Final = (
     ("run", "run"), ("place", "place"), ("world", "world"), ("finished", "finished"),

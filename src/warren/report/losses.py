@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from warren.model.units import ns_to_seconds
+from warren.report.number_text import count
 from warren.report.record import Record
-from warren.report.wording import count
 
 
 def loss_values(record: Record) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from warren.model.costs import IntArray
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.losses import copy_values, loss_values
+from warren.report.number_text import count
 from warren.report.record import Bound, Record
 from warren.report.switches import switch_values
-from warren.report.wording import count
 
 STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")
 _MEASURED: Final = ("decide_s", "wall_s", "overruns")

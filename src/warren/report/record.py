@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warren.core.history import History
+from warren.core.journal_reader import History
 from warren.model.costs import CostTable
 from warren.model.run import Run
 

@@ -15,7 +15,7 @@ a task computes more slowly when the other cores compute too. For b devices at w
 
 Handing over was part of T^s when the job ran alone, so it is taken out there: with cores to spare a
 job alone takes T^c + T^s as measured. The rest of x is not: what o takes from tasks on a full
-machine comes on top of a barrier's latency. ``warren.sim.contention`` counts b. What this leaves
+machine comes on top of a barrier's latency. ``warren.sim.shared_cpu`` counts b. What this leaves
 out stands in docs/decisions/0010.
 """
 

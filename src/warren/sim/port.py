@@ -4,7 +4,7 @@ A device runs its queue strictly first in, first out. Once a task starts, everyt
 known: its COMP end, its synchronisation end and, when it is the last of its round to start, the
 barrier. So nothing is kept but the events that will be emitted. A stretch runs its first round that
 way, since its devices may become free at different times; the rounds after it are all alike and are
-taken in one step. Where a task's time depends on what else runs, see ``warren.sim.contention``.
+taken in one step. Where a task's time depends on what else runs, see ``warren.sim.shared_cpu``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from warren.model.events import AnyEvent, CompDone, JobArrived, RoundsDone, Task
 from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
-from warren.sim.coming import Coming
-from warren.sim.lanes import Lanes, check_simulable
-from warren.sim.losses import HiddenCurves
+from warren.sim.event_queue import Coming
+from warren.sim.hidden_curves import HiddenCurves
+from warren.sim.task_durations import Lanes, check_simulable
 
 Part = tuple[Assignment, int, int]
 """A stretch on one device: its assignment, its start, its COMP time in the first round."""
@@ -37,7 +37,7 @@ class SimPort:
     Raises
     ------
     SpecError
-        See ``warren.sim.lanes.check_simulable``.
+        See ``warren.sim.task_durations.check_simulable``.
     """
 
     __slots__ = (
@@ -111,7 +111,7 @@ class SimPort:
                 self._start_or_wait(assignment)
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """See ``warren.sim.copies``; a run without ``copies_after`` pays nothing for it."""
+        """See ``warren.sim.speculation``; a run without ``copies_after`` pays nothing for it."""
         raise AssertionError("this run has no copies")
 
     def wake_at(self, time_ns: int) -> None:
@@ -145,8 +145,8 @@ class SimPort:
         return batch
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
-        """Run a whole plan in compiled code; see ``warren.sim.compiled.run_plan``."""
-        from warren.sim.compiled import run_plan  # numba loads only when a plan is run
+        """Run a whole plan in compiled code; see ``warren.sim.plan_runner.run_plan``."""
+        from warren.sim.plan_runner import run_plan  # numba loads only when a plan is run
 
         return run_plan(plan, self._run, self._costs)
 

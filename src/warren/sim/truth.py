@@ -5,7 +5,7 @@ is wrong, and by a factor for (job, round, shard), which is the same on every de
 are parts per million, drawn by a counter: a hash of what they belong to, never a generator whose
 state depends on the order of drawing. Only integers are used, so every machine agrees to the bit.
 
-``warren.solve.noise`` holds the compiled twin of these functions; a test demands equality.
+``warren.solve.common.random`` holds the compiled twin of these functions; a test demands equality.
 """
 
 from __future__ import annotations

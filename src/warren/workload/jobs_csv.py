@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.document import Document, Place
 from warren.workload.text import decoded, shown
+from warren.workload.yaml_document import Document, Place
 
 COLUMNS: Final[Mapping[str, str]] = {
     "job": "name",

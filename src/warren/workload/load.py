@@ -15,14 +15,14 @@ from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
-from warren.workload.build_jobs import JobContext, sort_jobs
-from warren.workload.build_overheads import Nearby
-from warren.workload.document import Document, parse_document, parse_value
-from warren.workload.given import Recorded
+from warren.workload.given_jobs import Recorded
+from warren.workload.jobs_file import cluster_of, documents, is_run, jobs_of
 from warren.workload.overrides import split_keys
-from warren.workload.parts import cluster_of, documents, is_run, jobs_of
-from warren.workload.resolve import Resolver
+from warren.workload.run_file import Resolver
+from warren.workload.specs.job_build import JobContext, sort_jobs
+from warren.workload.specs.overheads_build import Nearby
 from warren.workload.text import Reader, dotted, fetch, plain
+from warren.workload.yaml_document import Document, parse_document, parse_value
 
 __all__ = ["Reader", "describes_run", "load_cluster", "load_jobs", "load_run", "run_from_dict"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from warren.model.errors import Problem
-from warren.workload.document import Document
 from warren.workload.text import dotted
+from warren.workload.yaml_document import Document
 
 _ELSEWHERE: Final = ("cluster", "profiles")
 """Fields of a run file whose content may stand in a file of its own."""

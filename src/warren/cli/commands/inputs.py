@@ -29,7 +29,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
     SpecError
         All that is wrong with the file or the options.
     """
-    from warren.profile.table import TABLE
+    from warren.profile.published import TABLE
     from warren.workload.load import load_run
 
     values: dict[str, str] = {}
@@ -54,7 +54,7 @@ def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
     SpecError
         All that is wrong with the file, or that there is no such job.
     """
-    from warren.profile.table import BATCHES
+    from warren.profile.published import BATCHES
     from warren.workload.load import load_jobs
 
     return chosen(load_jobs(path, read, batches=BATCHES).jobs, names, path)

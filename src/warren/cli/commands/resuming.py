@@ -8,7 +8,7 @@ from typing import Any
 
 from warren.cli.apps import check_apps
 from warren.cli.commands.inputs import named_after, say
-from warren.cli.commands.runs import finish, say_what_is_left
+from warren.cli.commands.run import finish, say_what_is_left
 from warren.cli.compose import CutOff, Options, run_live
 from warren.cli.export import (
     load_costs,
@@ -21,8 +21,8 @@ from warren.cli.files import read_dir, refused
 from warren.cli.output import OldDir
 from warren.cli.pinned import PINNED, check_choice, kept_apps, unfinished, with_kept_apps
 from warren.cli.remembering import remembered
-from warren.core.history import History
 from warren.core.journal import MAGIC, Step, decode, frames
+from warren.core.journal_reader import History
 from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
@@ -67,7 +67,7 @@ def resume(
     SpecError
         If it is not the folder of a live run, or its files do not belong together.
     """
-    from warren.live.pads import check_jitter
+    from warren.live.emulated_times import check_jitter
 
     files = read_dir(path)
     run = load_folders_run(path, files)
@@ -89,7 +89,7 @@ def resume(
         run = check_apps(run, unfinished(run, history))
         check_jitter(run)
         if watch:
-            from warren.cli.screen import live_view
+            from warren.cli.views.progress import live_view
 
             attend = live_view(run, path, history)
         cut_off = CutOff(journal=files["journal"], costs=costs)

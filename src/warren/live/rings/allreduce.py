@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from warren.live.rings.proof import PROOF_BYTES, Proofs
+from warren.live.rings.rank_proof import PROOF_BYTES, Proofs
 
 BLOCK_BYTES: Final = 1 << 24
 """What is summed by one call; a block's bytes are held twice meanwhile."""
@@ -44,7 +44,7 @@ class Ring:
     limit_s
         How long one sum may take.
     secret
-        What the ranks of this ring know and nobody else: ``warren.live.rings.proof``.
+        What the ranks of this ring know and nobody else: ``warren.live.rings.rank_proof``.
 
     Raises
     ------

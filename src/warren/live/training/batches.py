@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from warren.live.training.contract import length, of_tensors
-from warren.live.training.stream import SampleStream
+from warren.live.training.app.app_contract import length, of_tensors
+from warren.live.training.data_order import SampleStream
 from warren.model.job import Job
 
 

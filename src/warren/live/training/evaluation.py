@@ -9,13 +9,13 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from warren.live.training.built import Built
-from warren.live.training.contract import checked_metrics, refuse
-from warren.live.training.kept_values import GENERATORS, Kept, content
-from warren.live.training.layout import tensors
-from warren.live.training.outside import Outside
+from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_contract import checked_metrics, refuse
+from warren.live.training.isolation.kept_values import GENERATORS, Kept, content
+from warren.live.training.isolation.outside_state import Outside
+from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.seeding import generator_states, seed_otherwise, set_generator_states
-from warren.live.training.task_rules import TaskRules
+from warren.live.training.tensor_layout import tensors
 from warren.model.job import Job
 
 _COUNTING: Final = (bool, int, float, complex, *GENERATORS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from warren.live.training.layout import tensors
+from warren.live.training.tensor_layout import tensors
 
 
 class Places:

@@ -11,24 +11,24 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
-from warren.live.stream import Buffer
-from warren.live.training.blocks import Ranges, ranges_of, static_owners, views_in
-from warren.live.training.built import build
-from warren.live.training.clipping import factor_of, square_of
-from warren.live.training.combine import Means
-from warren.live.training.contract import (
+from warren.live.training.app.app_calls import build
+from warren.live.training.app.app_contract import (
     check_split,
     refuse,
     tensorwise,
 )
+from warren.live.training.block_ownership import Ranges, ranges_of, static_owners, views_in
 from warren.live.training.evaluation import Evaluation
-from warren.live.training.layout import Entry, Layout, tensors
-from warren.live.training.memory import SHARED_FROM_BYTES, StatePool
+from warren.live.training.gradient_clipping import factor_of, square_of
+from warren.live.training.gradient_sum import Means
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.places import Places
-from warren.live.training.result import TaskResult
-from warren.live.training.runner import TaskRunner
 from warren.live.training.seeding import BARRIER, reseed
-from warren.live.wire import Spot
+from warren.live.training.task_result import TaskResult
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import Entry, Layout, tensors
+from warren.live.transport.frames import Buffer
+from warren.live.transport.message import Spot
 from warren.model.job import Job
 
 _LARGE_BYTES: Final = 1 << 16

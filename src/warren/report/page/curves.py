@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.job import metric_column
+from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
     WIDTH,
@@ -24,7 +25,6 @@ from warren.report.page.svg import (
     time_ticks,
 )
 from warren.report.record import Record
-from warren.report.wording import duration
 
 _HEIGHT: Final = 190
 _MOST_POINTS: Final = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from warren.report.number_text import NOTHING, count, duration, number, percent, seconds
 from warren.report.page.svg import escape
-from warren.report.wording import NOTHING, count, duration, number, percent, seconds
 
 _SHORT: Final = 11
 """Characters that a tile has room for in large type."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from warren.report.number_text import NOTHING, number
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import escape
-from warren.report.wording import NOTHING, number
 
 MOST_ROWS: Final = 1_500
 _COLUMNS: Final[tuple[tuple[str, str], ...]] = (

@@ -10,6 +10,7 @@ from typing import Any, Final
 from warren.report.compare import compare, jct_errors
 from warren.report.losses import loss_sentence
 from warren.report.metrics import job_rows, summary
+from warren.report.number_text import duration, number
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
 from warren.report.page.gantt import MOST_DEVICES, MOST_NAMED, gantt
@@ -23,7 +24,6 @@ from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, prediction
 from warren.report.record import Record
 from warren.report.slices import span_ns
-from warren.report.wording import duration, number
 
 MOST_RUNS: Final = 8
 """Runs up to this number are shown in full beside their comparison."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from warren.report.wording import number, time_unit
+from warren.report.number_text import number, time_unit
 
 WIDTH: Final = 1000
 """Every chart is this many units wide and stretched to the page; heights are CSS pixels."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from warren.workload.generators.shapes import parts_of
+from warren.workload.generators.cluster_shapes import parts_of
 
 _SHARE: Final = 25.0
 

@@ -26,12 +26,12 @@ from warren.workload.generators.draws import (
     whole_cluster_s,
     window_s,
 )
-from warren.workload.generators.ground import Ground
-from warren.workload.schema_workload import GavelMixSpec
+from warren.workload.generators.inputs import Ground
+from warren.workload.specs.workload import GavelMixSpec
 from warren.workload.traces.gavel import batch_of
-from warren.workload.traces.reading import jobs_of
+from warren.workload.traces.read_trace import jobs_of
 from warren.workload.traces.registry import trace_format
-from warren.workload.traces.request import Row, Trace, TraceRequest
+from warren.workload.traces.rows import Row, Trace, TraceRequest
 from warren.workload.traces.throughputs import Throughputs, prices, read_throughputs
 
 REFERENCE: Final = "v100"

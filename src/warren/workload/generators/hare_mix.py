@@ -36,7 +36,6 @@ from typing import Final
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Evaluate, Job, Stop
-from warren.workload.build_jobs import job_seed
 from warren.workload.generators.domains import places
 from warren.workload.generators.draws import (
     arrivals_ns,
@@ -48,11 +47,12 @@ from warren.workload.generators.draws import (
     whole_cluster_s,
     window_s,
 )
-from warren.workload.generators.ground import Ground
+from warren.workload.generators.inputs import Ground
 from warren.workload.generators.recurring import Kind, factors, kinds, turns
 from warren.workload.generators.searches import searches
-from warren.workload.schema_workload import HareMixSpec
-from warren.workload.traces.request import Trace
+from warren.workload.specs.job_build import job_seed
+from warren.workload.specs.workload import HareMixSpec
+from warren.workload.traces.rows import Trace
 
 _WEIGHTS: Final = 4
 TARGET: Final = Stop(metric="loss", falls_to=0.1)

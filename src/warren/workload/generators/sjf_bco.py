@@ -27,12 +27,12 @@ from warren.model.cluster import REFERENCE_NIC_BPS
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
-from warren.workload.build_jobs import job_seed
+from warren.workload.generators.cluster_shapes import parts_of
 from warren.workload.generators.draws import arrivals_ns, shuffled, uniform, window_s
-from warren.workload.generators.ground import Ground
-from warren.workload.generators.shapes import parts_of
-from warren.workload.schema_workload import SjfBcoSpec
-from warren.workload.traces.request import Trace
+from warren.workload.generators.inputs import Ground
+from warren.workload.specs.job_build import job_seed
+from warren.workload.specs.workload import SjfBcoSpec
+from warren.workload.traces.rows import Trace
 
 GPUS: Final = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
 """How many of 160 jobs have so many."""

@@ -17,9 +17,9 @@ from math import ceil
 from typing import Final
 
 from warren.model.units import NEVER_NS, NS_PER_S
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import NO_DURATION, BadRow, NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, rows_of
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, Row, TraceRequest
 
 FIELDS: Final = (
     "name", "submitted", "run", "started", "ended", "gpus", "rounds", "model", "batch", "weight",

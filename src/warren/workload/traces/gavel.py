@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import NO_DURATION, BadRow, NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, run_ns, text_of, tried
+from warren.workload.traces.csv_cells import Cells, run_ns, text_of, tried
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, Row, TraceRequest
 from warren.workload.traces.throughputs import Throughputs, prices, read_throughputs
 
 _FIELDS: Final[Mapping[int, Mapping[str, int]]] = {

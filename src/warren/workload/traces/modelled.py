@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from warren.model.errors import Problem, SpecError
 from warren.model.units import NS_PER_S
-from warren.workload.traces.request import Row, TraceRequest
+from warren.workload.traces.rows import Row, TraceRequest
 
 
 def modelled(row: Row, request: TraceRequest) -> Row:

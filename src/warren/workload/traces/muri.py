@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
 from warren.workload.traces.stepped import stepped_row
-from warren.workload.traces.table import Cells, rows_of
 
 _NEEDS: Final = (
     "job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size",

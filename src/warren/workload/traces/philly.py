@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, rows_of
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import NoJob, Row, TraceRequest
 
 _NEEDS: Final = ("timestamp", "duration", "num_gpus", "cluster")
 

@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, since_1970_ns, text_of, tried
+from warren.workload.traces.csv_cells import Cells, since_1970_ns, text_of, tried
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
 
 _UNKNOWN: Final = frozenset({"", "None"})
 

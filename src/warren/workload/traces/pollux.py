@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import BadRow, NoJob, Row, TraceRequest
-from warren.workload.traces.table import Cells, rows_of
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
 
 _NEEDS: Final = ("name", "time", "application", "num_replicas", "batch_size")
 _EPOCHS_ITEMS: Final[Mapping[str, tuple[int, int]]] = {

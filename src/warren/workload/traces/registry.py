@@ -7,21 +7,21 @@ from importlib import import_module
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.clusters import is_cluster
-from warren.workload.traces.format import Format, Head, head_of
+from warren.workload.traces.formats import Format, Head, head_of
+from warren.workload.traces.machine_lists import is_cluster
 
 TRACES: Final[Mapping[str, str]] = {
     "philly": "warren.workload.traces.philly",
     "philly-json": "warren.workload.traces.philly_json",
     "helios": "warren.workload.traces.helios",
-    "pai": "warren.workload.traces.pai",
-    "openb": "warren.workload.traces.openb",
+    "pai": "warren.workload.traces.alibaba_pai",
+    "openb": "warren.workload.traces.alibaba_openb",
     "gavel": "warren.workload.traces.gavel",
     "pollux": "warren.workload.traces.pollux",
     "muri": "warren.workload.traces.muri",
     "tiresias": "warren.workload.traces.tiresias",
     "elasticflow": "warren.workload.traces.elasticflow",
-    "warren": "warren.workload.traces.own",
+    "warren": "warren.workload.traces.warren_csv",
     "table": "warren.workload.traces.any_table",
 }
 

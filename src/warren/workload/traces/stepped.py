@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warren.workload.traces.request import NO_DURATION, BadRow, Row
-from warren.workload.traces.table import Cells, run_ns
+from warren.workload.traces.csv_cells import Cells, run_ns
+from warren.workload.traces.rows import NO_DURATION, BadRow, Row
 
 
 def stepped_row(

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.units import NS_PER_S
-from warren.workload.traces.reading import Rows
-from warren.workload.traces.request import Row
+from warren.workload.traces.read_trace import Rows
+from warren.workload.traces.rows import Row
 from warren.workload.traces.unused import FIRST
 
 FloatArray = npt.NDArray[np.float64]

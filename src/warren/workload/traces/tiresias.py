@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from warren.workload.traces.format import Format
-from warren.workload.traces.request import NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.formats import Format
+from warren.workload.traces.rows import NoJob, Row, TraceRequest
 from warren.workload.traces.stepped import duration_over_steps
-from warren.workload.traces.table import Cells, rows_of
 
 _NEEDS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from warren.workload.text import shown
-from warren.workload.traces.request import NoJob
+from warren.workload.traces.rows import NoJob
 
 FIRST: Final = 10
 """So many of a reason's lines are shown."""

@@ -1,0 +1,114 @@
+"""``warren calibrate``: what this machine takes beside the tasks, and what tasks take on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from warren.cli.apps import check_apps
+from warren.cli.commands.inputs import (
+    answer,
+    answers_alone,
+    named_after,
+    print_json,
+    run_of,
+    say,
+)
+from warren.cli.files import write_atomic
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.run import Run
+
+_BUSY: Final = 0.2
+
+
+@answers_alone()
+def calibrate_command(
+    local: bool,
+    jobs: str | None,
+    tasks: int,
+    overrides: Sequence[str],
+    pin: bool,
+    out: str | None,
+    json_: bool,
+) -> None:
+    """Measure this machine, or the jobs of a run on it, and write a file of it."""
+    if not local:
+        message = "is missing; allowed: --local, or --rings --testbed NAME"
+        raise SpecError(Problem(file="calibrate", field="--local", message=message))
+    if jobs is None and overrides:
+        raise SpecError(Problem(file="calibrate", field="--set", message="needs --jobs RUN.yaml"))
+    text = _constants(pin=pin) if jobs is None else _rows(jobs, tasks, overrides, pin=pin)
+    if out is not None:
+        write_atomic(Path(out), text)
+        say(f"written: {out}")
+    if json_:
+        print_json(_plain(text))
+    elif out is None:
+        answer(text.rstrip("\n"))
+
+
+def only_rings(given: Mapping[str, object]) -> None:
+    """Refuse options that are of --rings alone."""
+    for option, value in given.items():
+        if value:
+            message = "needs --rings"
+            raise SpecError(Problem(file="calibrate", field=option, message=message))
+
+
+def _constants(*, pin: bool) -> str:
+    from warren.cli.calibrating import calibrate
+    from warren.profile.overheads import overheads_yaml
+
+    share = _busy_share()
+    say("calibrating the live engine of this machine; other work on it spoils the figures")
+    found = calibrate(pin=pin, progress=lambda at, of: say(f"repeat {at} of {of}"))
+    facts = {**found.facts, "busy_before": round(share, 2)}
+    return overheads_yaml(found.found, found.cores, facts)
+
+
+def _rows(path: str, tasks: int, overrides: Sequence[str], *, pin: bool) -> str:
+    from warren.cli.rows import fresh_rows
+    from warren.live.measure.machine import processor
+    from warren.workload.specs.write import dump_profiles
+
+    run = run_of(path, None, overrides)
+    if pin:
+        cluster = replace(run.cluster, local=replace(run.cluster.local, pin=True))
+        run = replace(run, cluster=cluster)
+    with named_after(path, run):
+        chosen = _unpriced(run)
+        busy = f"{100 * _busy_share():.0f} % busy with other work before"
+        pinned = ", pinned" if run.cluster.local.pin else ""
+        say(f"measuring {tasks} tasks of {', '.join(job.name for job in chosen)}")
+        rows = fresh_rows(run, chosen, tasks, f"{processor()}{pinned}, {busy}")
+    return dump_profiles(rows, "Made by `warren calibrate --local --jobs`, in cluster seconds.")
+
+
+def _unpriced(run: Run) -> list[Job]:
+    from warren.profile.cost_table import unpriced
+
+    jobs = [job for job in run.workload.jobs if unpriced(job)]
+    if not jobs:
+        message = "nothing to measure: no job has an app without model and cost"
+        raise SpecError(Problem(file=run.name, field="workload.jobs", message=message))
+    check_apps(replace(run, workload=replace(run.workload, jobs=tuple(jobs))))
+    return jobs
+
+
+def _busy_share() -> float:
+    """Share of the machine that other work takes; a remark where it is too much."""
+    from warren.live.measure.machine import busy_share
+
+    share = busy_share()
+    if share > _BUSY:
+        say(f"this machine is {100 * share:.0f} % busy with other work; times will come out long")
+    return share
+
+
+def _plain(text: str) -> Any:
+    import yaml
+
+    return yaml.safe_load(text)

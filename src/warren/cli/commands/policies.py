@@ -1,0 +1,111 @@
+"""``warren policies`` and ``warren schema``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Final
+
+from warren.cli.commands.inputs import answer, answers_alone, print_json
+from warren.cli.files import read
+from warren.cli.foreign import foreign, is_foreign
+from warren.model.errors import Problem, SpecError
+from warren.policy.protocol import AnyPolicy
+from warren.policy.registry import POLICIES, place_policy
+
+KINDS: Final = ("job", "cluster", "run", "testbed")
+
+
+@answers_alone()
+def policies_command(name: str | None, explain: str | None, json_: bool) -> None:
+    """List all policies, print one policy's text, or what it makes of a cluster."""
+    if explain is not None:
+        _explain(name, explain, json_)
+        return
+    if name is not None:
+        _show_one(name, json_)
+        return
+    rows = [_row(one, place_policy(one)) for one in sorted(POLICIES)]
+    if json_:
+        print_json(rows)
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        answer(f"{row['name']:{width}}  {row['kind']:7}  {row['what']}")
+        answer(f"{'':{width}}  {'':7}  source: {row['source']}")
+
+
+def _show_one(name: str, json_: bool) -> None:
+    policy = _policy(name)
+    text = _text(policy)
+    if json_:
+        print_json({**_row(name, policy), "text": text})
+    else:
+        answer(text)
+
+
+def _explain(name: str | None, path: str, json_: bool) -> None:
+    """A policy that prepares something for a cluster says it by its own ``explain_cluster``:
+    of the cluster and the costs of every shipped model there, a text."""
+    if name is None:
+        raise SpecError(Problem(file="--explain", message="needs the NAME of a policy"))
+    policy = _policy(name)
+    explain_cluster = getattr(policy, "explain_cluster", None)
+    if explain_cluster is None:
+        message = f"{name} prepares nothing for a cluster; leave out --explain"
+        raise SpecError(Problem(file="--explain", message=message))
+    from warren.profile.cost_table import model_costs
+    from warren.profile.published import DEVICE_TYPES, TABLE
+    from warren.workload.load import load_cluster
+
+    cluster = load_cluster(path, read)
+    costs = model_costs(cluster, tuple(TABLE.values()))
+    names = enumerate(cluster.type_names)
+    idle = [name for column, name in names if not costs.fits_JT[:, column].any()]
+    if idle:
+        allowed = ", ".join(DEVICE_TYPES)
+        message = f"no shipped model runs on {', '.join(idle)}; there are times for: {allowed}"
+        raise SpecError(Problem(file=path, field="device_types", message=message))
+    try:
+        text = explain_cluster(cluster, costs)
+    except ValueError as error:
+        raise SpecError(Problem(file=path, message=f"{name}: {error}")) from None
+    if json_:
+        print_json({"name": name, "cluster": path, "text": text})
+    else:
+        answer(text)
+
+
+def _policy(name: str) -> AnyPolicy:
+    if is_foreign(name):
+        return foreign(name, {})
+    if name not in POLICIES:
+        message = f"unknown policy {name!r}; allowed: {', '.join(sorted(POLICIES))}, FILE.py:Class"
+        raise SpecError(Problem(file="policies", message=message))
+    return place_policy(name)
+
+
+def _text(policy: AnyPolicy) -> str:
+    return inspect.getdoc(sys.modules[type(policy).__module__]) or inspect.getdoc(policy) or ""
+
+
+def _row(name: str, policy: AnyPolicy) -> dict[str, str]:
+    what = _text(policy).partition("\n\n")[0]
+    return {
+        "name": name,
+        "question": "place",
+        "kind": "offline" if policy.offline else "online",
+        "what": " ".join(what.split()).rstrip("."),
+        "source": policy.source,
+    }
+
+
+@answers_alone()
+def schema_command(kind: str) -> None:
+    """Print a JSON Schema."""
+    if kind not in KINDS:
+        message = f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}"
+        raise SpecError(Problem(file="schema", message=message))
+    from warren.workload.specs.json_schema import json_schema
+
+    print_json(json_schema(kind))

@@ -1,0 +1,53 @@
+"""``warren report``: write a run's files again from its journal, or check them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from warren.cli.commands.inputs import answer, answers_alone, print_json, say
+from warren.cli.export import load_record, result_files
+from warren.cli.files import read_dir, write_atomic
+from warren.cli.signals import held
+
+
+@answers_alone()
+def report_command(folder: str, check: bool, json_: bool) -> None:
+    """Check a folder from its files alone, or make its tables and page again."""
+    files = read_dir(folder)
+    if check:
+        _check(folder, files, json_)
+        return
+    record = load_record(folder, files)
+    written = result_files(record)
+    with held():
+        for name, content in written.items():
+            write_atomic(Path(folder) / name, content)
+    if json_:
+        from warren.report.metrics import summary
+
+        print_json(summary(record))
+    else:
+        answer(f"{folder}: wrote {', '.join(written)}")
+        say(f"report: {folder}/report.html")
+
+
+def _check(folder: str, files: dict[str, bytes], json_: bool) -> None:
+    from warren.report.checks.check import check
+
+    faults = [str(fault) for fault in check(files)]
+    if json_:
+        print_json({"dir": folder, "faults": faults})
+    else:
+        for fault in faults:
+            answer(f"{folder}: {fault}")
+        answer(f"{folder}: {_count(faults)}")
+    if faults:
+        raise typer.Exit(1)
+
+
+def _count(faults: list[str]) -> str:
+    if not faults:
+        return "every check holds"
+    return "1 fault" if len(faults) == 1 else f"{len(faults)} faults"

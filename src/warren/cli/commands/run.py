@@ -1,0 +1,195 @@
+"""``warren simulate`` and ``warren run``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from warren.cli.apps import check_apps
+from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
+from warren.cli.compose import Options, run_live, simulate
+from warren.cli.device_types import check_device_types
+from warren.cli.output import OldDir, OutputDir, check_free, default_dir
+from warren.cli.views.progress_lines import simulation_view
+from warren.model.errors import Problem, SpecError
+from warren.model.run import Run
+from warren.report.number_text import count
+from warren.report.record import Record
+
+
+@answers_alone()
+def simulate_command(
+    run_file: str,
+    place: str | None,
+    out: str | None,
+    overrides: Sequence[str],
+    dry_run: bool,
+    events: bool,
+    check: bool,
+    json_: bool,
+) -> None:
+    """Simulate one run file."""
+    run = run_of(run_file, place, overrides)
+    _say_size(run, events=events)
+    if dry_run:
+        with named_after(run_file, run):
+            _show_resolved(run, out, json_)
+        return
+    view = simulation_view(run)
+    options = Options(compiled=not events, check=check, attend=view, ahead=True)
+    with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
+        record = simulate(run, folder, options)
+    finish(record, out, json_)
+
+
+@answers_alone()
+def run_command(
+    run_file: str | None,
+    place: str | None,
+    out: str | None,
+    overrides: Sequence[str],
+    dry_run: bool,
+    check: bool,
+    json_: bool,
+    resume: str | None,
+    history: bool,
+    app: str | None,
+) -> None:
+    """Train one run file for real, or go on with a run that was cut off."""
+    if resume is not None:
+        from warren.cli.commands.resuming import resume_command
+
+        given: dict[str, Any] = {
+            "RUN.yaml": run_file,
+            "--place": place,
+            "--out": out,
+            "--set": overrides,
+        }
+        given["--dry-run"] = dry_run
+        resume_command(resume, given, check, json_, history, app or "pinned")
+        return
+    if app is not None:
+        raise SpecError(Problem(file="run", field="--app", message="goes with --resume DIR"))
+    if run_file is None:
+        message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
+        raise SpecError(Problem(file="run", message=message))
+    from warren.live.emulated_times import check_jitter
+
+    run = run_of(run_file, place, overrides, history=history)
+    _say_size(run, events=True)
+    with named_after(run_file, run):
+        run = check_apps(run)
+        check_jitter(run)
+        check_device_types(run.cluster, run.name, "cluster.hosts")
+        if dry_run:
+            _show_resolved(run, out, json_)
+            return
+        if run.cluster.engine != "plain":
+            _check_plan(run)
+    from warren.cli.remembering import remembered
+    from warren.cli.views.progress import live_view
+
+    path = out or default_dir(run)
+    folder = OutputDir(path, durable=True)
+    try:
+        with named_after(run_file, run), folder, remembered(run, folder, wanted=history):
+            _say_start(run)
+            options = Options(check=check, attend=live_view(run, path), history=history)
+            record = run_live(run, folder, options)
+    except BaseException as error:
+        say_what_is_left(folder, error)
+        raise
+    finish(record, path, json_)
+
+
+def _say_size(run: Run, *, events: bool = False) -> None:
+    from warren.cli.size import size_note
+
+    note = size_note(run, events=events)
+    if note:
+        say(note)
+
+
+def _say_start(run: Run) -> None:
+    """A first line at once: a plan and the libraries of devices may take long."""
+    jobs, devices = count(len(run.workload.jobs), "job"), count(len(run.cluster.devices), "device")
+    say(f"{run.name}: planning {jobs}, starting {devices}")
+
+
+def say_what_is_left(folder: OutputDir, error: BaseException) -> None:
+    """After a live run that did not come to its end: what is in its folder, and the way on."""
+    path, going_on = folder.path, isinstance(folder, OldDir)
+    way = f"`warren run --resume {shlex.quote(str(path))}` goes on"
+    if folder.whole:
+        say(f"cut off; the journal and the tables of what ran are in {path}; {way}")
+    elif folder.kept:
+        say(f"cut off; the journal of what ran is in {path}; {way}, `warren report` makes the rest")
+    elif isinstance(error, KeyboardInterrupt):
+        left = "nothing was changed" if going_on else "no folder was made"
+        say(f"stopped before anything ran; {left}")
+
+
+def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
+    """Check costs, policy and folder too, then print the run as the folder would hold it."""
+    import yaml
+
+    from warren.workload.specs.write import dump_run
+
+    _check_plan(run)
+    if out:
+        check_free(Path(out))
+    text = dump_run(run)
+    if json_:
+        print_json(yaml.safe_load(text))
+    else:
+        answer(text.rstrip("\n"))
+
+
+def _check_plan(run: Run) -> None:
+    """Refuse a policy or costs that are wrong, before anything is said or made."""
+    from warren.cli.policies import choose
+    from warren.profile.cost_table import cost_table, missing, past_of
+
+    choose(run)
+    past_of(run)
+    if not missing(run):
+        cost_table(run)
+
+
+def finish(record: Record, out: str | None, json_: bool) -> None:
+    """Print the summary; exit code 1 if a job did not finish."""
+    from warren.cli.size import fine_note
+    from warren.cli.views.summary_text import OVERRUN_SHARE, summary_lines
+    from warren.report.metrics import summary
+    from warren.report.overruns import needed_time_scale
+
+    values = summary(record)
+    if json_:
+        print_json(values)
+    else:
+        scale = needed_time_scale(record, OVERRUN_SHARE)
+        for line in summary_lines(values, _notes(record.run), scale):
+            answer(line)
+    if note := fine_note(record):
+        say(note)
+    if out:
+        say(f"report: {out}/report.html")
+    failed = _not_finished(values)
+    if failed:
+        say(f"{failed} of {values['jobs']} jobs did not finish; see {out or 'the summary'}")
+        raise typer.Exit(1)
+
+
+def _notes(run: Run) -> tuple[str, ...]:
+    """What readers remarked on the jobs, and on those that ended before."""
+    past = () if run.history is None else run.history.notes
+    return (*run.workload.notes, *(f"history: {note}" for note in past))
+
+
+def _not_finished(values: dict[str, Any]) -> int:
+    return int(values["jobs"]) - int(values["finished"])

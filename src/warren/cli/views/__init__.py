@@ -1,0 +1,1 @@
+"""What a command shows: text, progress, pictures."""

@@ -1,0 +1,180 @@
+"""What a person sees while a run goes on: a live table on a terminal, plain lines elsewhere.
+
+The observers here are called at every step of the core, so they look at the clock and little
+else unless it is time to draw.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from warren.cli.compose import Attend, simulate
+from warren.cli.views.job_progress import JobProgress
+from warren.cli.views.live_table import LiveTable
+from warren.cli.views.progress_lines import LINES_S, tasks_of
+from warren.core.journal_reader import History
+from warren.core.loop import Core, Observer
+from warren.core.phase import Phase
+from warren.core.state import State
+from warren.model.errors import WarrenError
+from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
+from warren.model.run import Run
+from warren.model.units import ns_to_seconds
+from warren.report.number_text import count
+
+REFRESH_S: Final = 0.2
+_SELDOM: Final = 0.1
+"""Lines come this share of the time passed apart: the log of a long run stays short."""
+_MOST_S: Final = 60.0
+_JOBS: Final = 10
+"""So many jobs have a line each."""
+MOST_TASKS: Final = 20_000
+"""Up to so many tasks, a live run is simulated first to predict when its jobs will end."""
+
+
+def progress(run: Run) -> Attend:
+    """A spinner while a plan is made, then a bar over tasks; on standard error."""
+
+    @contextmanager
+    def attend(core: Core) -> Iterator[Observer]:
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[jobs]}"),
+            TimeElapsedColumn(),
+        )
+        total = tasks_of(run)
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(f"simulating {core.policy.name}", total=None, jobs="planning")
+            due = monotonic()
+
+            def observe(state: State, _: tuple[AnyEvent, ...]) -> None:
+                nonlocal due
+                if monotonic() < due:
+                    return
+                due = monotonic() + REFRESH_S
+                done = int(np.sum(state.round_J * state.scale_J))
+                jobs = f"{int(state.done_J.sum())}/{len(run.workload.jobs)} jobs"
+                bar.update(task, completed=done, total=total, jobs=jobs)
+
+            yield observe
+
+    return attend
+
+
+def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
+    """A live table on a terminal; elsewhere a line when a job ends, and now and then one a job.
+
+    ``past`` is what had happened when a run that goes on was cut off.
+    """
+    is_terminal = sys.stderr.isatty()
+    far = JobProgress(run, predicted_ends(run))
+    for event in past.rounds if past else ():
+        far.note(event)
+
+    def attend(core: Core) -> AbstractContextManager[Observer]:
+        jobs = count(len(run.workload.jobs), "job")
+        devices = count(len(run.cluster.devices), "device")
+        what = f"training {jobs} on {devices} under {core.policy.name}"
+        _err(f"{what} into {folder}; times are cluster seconds")
+        if not is_terminal:
+            return _watch_lines(run, core, far)
+        return _watch_table(run, LiveTable(run, core, far), far)
+
+    return attend
+
+
+def predicted_ends(run: Run) -> dict[int, int]:
+    """When each job will end by a simulation of the run, where that is a matter of a second."""
+    from warren.profile.cost_table import missing
+
+    jobs = run.workload.jobs
+    tasks = sum((job.rounds or MOST_TASKS) * job.scale for job in jobs)
+    if tasks >= MOST_TASKS or missing(run) or run.cluster.engine == "plain":
+        return {}
+    try:
+        end_ns_J = simulate(run).history.finish_ns_J
+    except WarrenError:
+        return {}  # what cannot be simulated can still be trained
+    return {job: int(end_ns) for job, end_ns in enumerate(end_ns_J) if end_ns >= 0}
+
+
+@contextmanager
+def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Observer]:
+    due = monotonic()
+    console = Console(stderr=True)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+            nonlocal due
+            for event in events:
+                if type(event) is RoundsDone:
+                    far.note(event)
+                elif type(event) is JobFailed or type(event) is JobCancelled:
+                    console.print(_end_line(run, event), markup=False, highlight=False)
+            if monotonic() < due:
+                return
+            due = monotonic() + REFRESH_S
+            live.update(table.draw(console.width, console.height), refresh=True)
+
+        yield observe
+
+
+@contextmanager
+def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
+    begin = monotonic()
+    due = begin + LINES_S
+    ends = RoundsDone, JobFailed, JobCancelled
+
+    def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+        nonlocal due
+        for event in events:
+            if type(event) is RoundsDone:
+                far.note(event)
+            if type(event) in ends and (line := _end_line(run, event)):
+                _err(line)
+        now = monotonic()
+        if now < due:
+            return
+        due = now + min(max((now - begin) * _SELDOM, LINES_S), _MOST_S)
+        done, total = int(state.done_J.sum()), len(run.workload.jobs)
+        busy = int(np.count_nonzero(state.queued_D))
+        now_s, devices = ns_to_seconds(state.now_ns), len(run.cluster.devices)
+        _err(f"{now_s:9.1f} s  {done}/{total} jobs ended, {busy} of {devices} devices busy")
+        active = np.flatnonzero(state.phase_J == Phase.ACTIVE).tolist()
+        for job in active[:_JOBS]:
+            _err(f"{'':11}  {far.line(state, job)}")
+        if len(active) > _JOBS:
+            _err(f"{'':11}  and {len(active) - _JOBS} more")
+
+    yield observe
+
+
+def _err(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _end_line(run: Run, event: AnyEvent) -> str:
+    """One line for the end of a job; empty for any other event."""
+    now_s = ns_to_seconds(event.time_ns)
+    if isinstance(event, RoundsDone) and event.finished:
+        job = run.workload.jobs[event.job]
+        loss = "" if event.loss is None else f", loss {event.loss:.4g}"
+        return (
+            f"{now_s:9.1f} s  {job.name} finished after {event.round + event.rounds} rounds{loss}"
+        )
+    if isinstance(event, JobFailed):
+        return f"{now_s:9.1f} s  {run.workload.jobs[event.job].name} FAILED: {event.reason}"
+    if isinstance(event, JobCancelled):
+        return f"{now_s:9.1f} s  {run.workload.jobs[event.job].name} was cancelled"
+    return ""

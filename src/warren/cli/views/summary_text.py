@@ -1,0 +1,64 @@
+"""A summary in sentences, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from warren.report.losses import loss_sentence
+from warren.report.number_text import count, duration, percent, seconds
+
+OVERRUN_SHARE: Final = 0.05
+"""Overruns above this share of the tasks are told."""
+
+
+def summary_lines(
+    values: Mapping[str, Any], notes: Sequence[str] = (), time_scale: float | None = None
+) -> list[str]:
+    """What a run's ``summary.json`` says, in a few lines; ``notes`` come first.
+
+    ``time_scale`` is one at which nearly all tasks would have kept their emulated time.
+    """
+    lines = [*notes]
+    lines.append(
+        f"{values['run']}: {values['scheduler']['place']}, grain {values['grain']}: "
+        f"{values['finished']:,}/{values['jobs']:,} jobs finished, {count(values['tasks'], 'task')}"
+    )
+    if values["mean_jct_s"] is not None:
+        lines.append(
+            f"mean JCT {duration(values['mean_jct_s'])}, p95 {duration(values['p95_jct_s'])}, "
+            f"makespan {duration(values['makespan_s'])}, sum of weighted JCTs "
+            f"{seconds(values['weighted_jct_s'])}, utilisation {percent(values['utilization'])} "
+            "(cluster time)"
+        )
+    gap = (values.get("gap") or {}).get("weighted_jct")
+    if gap is not None:
+        lines.append(
+            f"the sum of weighted JCTs is at most {percent(gap)} above the best any schedule can do"
+        )
+    elif reason := values.get("gap_reason") or values.get("lower_bound_reason"):
+        lines.append(f"no lower bound: {reason}")
+    if "switches" in values:
+        took = f"{duration(values['switching_s'])} of device time"
+        lines.append(f"devices went to another job {count(values['switches'], 'time')}: {took}")
+    lines += _overruns(values, time_scale)
+    if losses := loss_sentence(values):
+        lines.append(losses)
+    if values["decide_s"] is not None and values["wall_s"] is not None:
+        lines.append(
+            f"decided in {duration(values['decide_s'])}, {duration(values['wall_s'])} in all "
+            "(real time)"
+        )
+    return lines
+
+
+def _overruns(values: Mapping[str, Any], time_scale: float | None) -> list[str]:
+    """A warning where so many tasks outlasted their pad that the times say little."""
+    overruns, tasks = int(values.get("overruns") or 0), int(values["tasks"])
+    if overruns <= OVERRUN_SHARE * tasks:
+        return []
+    way = "" if time_scale is None else f": `--set cluster.emulate.time_scale={time_scale:g}`"
+    return [
+        f"{overruns:,} of {tasks:,} tasks took longer than their emulated time, so this machine is "
+        f"too slow for these times; raise emulate.time_scale{way}"
+    ]

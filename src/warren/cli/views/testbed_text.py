@@ -1,0 +1,108 @@
+"""A testbed as a table, as JSON, and what is shown while its links are measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from warren.live.testbed.link_test import GOODPUT, Flows, Measured
+from warren.live.testbed.names import namespace
+from warren.live.testbed.status import Standing
+from warren.model.testbed import Bed
+
+
+def whole(one: Standing, found: Sequence[Measured] | None) -> dict[str, Any]:
+    """A testbed for ``--json``; ``measured`` is there if it was."""
+    value: dict[str, Any] = {"name": one.name, "faults": list(one.faults)}
+    if one.record is None:
+        return value
+    bed = one.record.bed
+    value |= {"subnet": bed.subnet, "queue": bed.queue, "hosts": _hosts(bed, one.processes_H)}
+    if found is not None:
+        value["measured"] = [
+            {
+                "flows": [[bed.hosts[a].name, bed.hosts[b].name] for a, b in row.flows.flows],
+                "fills": [[bed.hosts[host].name, way] for host, way in row.flows.fills],
+                "expected_bps": round(row.expected_bps),
+                "goodput_bps": round(row.goodput_bps),
+                "ok": row.ok,
+            }
+            for row in found
+        ]
+    return value
+
+
+def _hosts(bed: Bed, processes_H: Sequence[int]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": host.name,
+            "address": bed.address(i),
+            "link_bps": host.link_bps,
+            "cpus": host.cpus,
+            "namespace": namespace(bed.name, i),
+            "processes": processes_H[i],
+        }
+        for i, host in enumerate(bed.hosts)
+    ]
+
+
+def hosts_lines(one: Standing) -> list[str]:
+    """The hosts of a testbed with a record as an aligned table."""
+    assert one.record is not None
+    bed = one.record.bed
+    rows = [("host", "address", "link", "cpus", "processes", "namespace")]
+    for host in _hosts(bed, one.processes_H):
+        cpus = "all" if host["cpus"] is None else f"{host['cpus']:g}"
+        link, runs = _rate(host["link_bps"]), str(host["processes"])
+        rows.append((host["name"], host["address"], link, cpus, runs, host["namespace"]))
+    return [
+        f"{bed.name}: {len(bed.hosts)} hosts in {bed.subnet}, queue {bed.queue}",
+        *_aligned(rows),
+    ]
+
+
+def measured_lines(bed: Bed, found: Sequence[Measured]) -> list[str]:
+    """What was measured as an aligned table."""
+    rows = [("fills", "flows", "expected", "measured", "off by", "")]
+    for one in found:
+        names = [host.name for host in bed.hosts]
+        whose = sorted(one.flows.fills, key=lambda fill: fill[1], reverse=True)  # out before in
+        fills = ", ".join(f"{names[host]} {way}" for host, way in whose)
+        off = 100 * (one.goodput_bps / one.expected_bps - 1)
+        rates = (_rate(one.expected_bps), _rate(one.goodput_bps), f"{off:+.1f} %")
+        rows.append((fills, _flows(bed, one.flows), *rates, "" if one.ok else "OFF"))
+    return [f"goodput of TCP, expected: {100 * GOODPUT:.1f} % of the link's rate", *_aligned(rows)]
+
+
+def _flows(bed: Bed, flows: Flows) -> str:
+    return ", ".join(f"{bed.hosts[a].name} -> {bed.hosts[b].name}" for a, b in flows.flows)
+
+
+def _rate(rate_bps: float) -> str:
+    return f"{rate_bps / 1e6:.4g} Mbit/s" if rate_bps < 1e9 else f"{rate_bps / 1e9:.4g} Gbit/s"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+@contextmanager
+def measured_view(bed: Bed) -> Iterator[Callable[[int, int, Measured], None]]:
+    """A bar on a terminal; elsewhere a line a measurement. Both on standard error."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, last: print(
+            f"  measured {done} of {total}: {_flows(bed, last.flows)}", file=sys.stderr, flush=True
+        )
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"measuring {bed.name}", total=None)
+        yield lambda done, total, _: bar.update(task, completed=done, total=total)

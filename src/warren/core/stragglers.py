@@ -1,0 +1,87 @@
+"""Stragglers: which task that is late is started once more, and where.
+
+A task is *late* when it has been under way for ``copies_after`` times its expected T^c + T^s on
+its device. It is under way while it is on COMP, and while only a run that has lost keeps it from
+there. How long it will still take is not known; it is expected to take as long again as it has so
+far. So a copy is expected to help on a device where the task's T^c + T^s is no more than that. The
+quickest such device with nothing to do before the task's barrier takes it; each task once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warren.core.scheduling_rules import may_take
+from warren.core.speculative_runs import task_of
+from warren.core.state import State
+from warren.model.plan import Assignment
+
+
+class Copier:
+    """Knows since when each device has its task under way; asked after every step.
+
+    ``after`` is the run's ``copies_after``. Assignments of several tasks are never copied.
+    """
+
+    def __init__(self, after: float, state: State) -> None:
+        self._after = after
+        self._spans: list[list[int]] = (state.costs.comp_ns_JT + state.costs.sync_ns_JT).tolist()
+        self._fits: list[list[bool]] = state.costs.fits_JT.tolist()
+        self._type_D: list[int] = state.type_D.tolist()
+        self._heads: list[Assignment | None] = [None for _ in self._type_D]
+        self._since_D = [0 for _ in self._type_D]
+        self._wake_ns = -1
+
+    def look(self, state: State) -> tuple[tuple[Assignment, ...], int | None]:
+        """What to copy now, and when to look again if nothing happens until then."""
+        self._note_begun(state)
+        now_ns, copies = state.now_ns, list[Assignment]()
+        soonest_ns: int | None = None
+        taken: set[int] = set()
+        for late_ns, device, first in sorted(self._alone(state)):
+            chances = [one for one in self._chances(state, first, late_ns) if one[-1] not in taken]
+            ready = [one[1:] for one in chances if one[0] <= now_ns]
+            if ready:
+                *_, device = min(ready)
+                taken.add(device)
+                copies.append(Assignment(device, first.job, first.round, 1, first.shards))
+            elif chances:
+                at_ns = min(chances)[0]
+                soonest_ns = at_ns if soonest_ns is None else min(at_ns, soonest_ns)
+        return tuple(copies), self._wake(now_ns, soonest_ns)
+
+    def _wake(self, now_ns: int, soonest_ns: int | None) -> int | None:
+        """One wake-up at a time, unless an earlier one is needed."""
+        if soonest_ns is None or now_ns < self._wake_ns <= soonest_ns:
+            return None
+        self._wake_ns = soonest_ns
+        return soonest_ns
+
+    def _note_begun(self, state: State) -> None:
+        """A task is under way when it is first on its device and its barrier has passed."""
+        for device, queue in enumerate(state.queues):
+            head = state.races.head(queue)
+            if head is not None and not (
+                state.round_J[head.job] == head.round and state.arrived_J[head.job]
+            ):
+                head = None
+            if head is not self._heads[device]:
+                self._heads[device], self._since_D[device] = head, state.now_ns
+
+    def _alone(self, state: State) -> Iterator[tuple[int, int, Assignment]]:
+        """Tasks under way that have no copy: when each is late, and its device."""
+        for device, head in enumerate(self._heads):
+            task = None if head is None else task_of(head)
+            if head is not None and task is not None and task not in state.races.pairs:
+                span_ns = self._spans[head.job][self._type_D[device]]
+                yield self._since_D[device] + int(self._after * span_ns), device, head
+
+    def _chances(
+        self, state: State, first: Assignment, late_ns: int
+    ) -> Iterator[tuple[int, int, bool, int]]:
+        """From when on a copy helps, its time, whether it goes before others, and the device."""
+        for device, kind in enumerate(self._type_D):
+            if self._fits[first.job][kind] and may_take(state, device, first):
+                span_ns = self._spans[first.job][kind]
+                helps_ns = max(late_ns, self._since_D[first.device] + span_ns)
+                yield helps_ns, span_ns, bool(state.queues[device]), device

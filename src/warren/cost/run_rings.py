@@ -1,0 +1,131 @@
+"""Rings of a run: the network that its cluster file states, and what an exchange takes at least."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, isfinite
+
+import numpy as np
+
+from warren.cost.max_min import FluidNetwork
+from warren.cost.ring import FloatArray, RingJobs, RingNetwork, round_at_s_J
+from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
+from warren.model.costs import CostTable, IntArray
+from warren.model.job import Job
+from warren.model.run import Run
+from warren.model.units import NS_PER_S, seconds_to_ns
+
+
+def ring_network(cluster: Cluster) -> RingNetwork:
+    """What (6)-(8) count with: b^e of the slowest NIC, b^i of the slowest host, one of each.
+
+    A host that states no ``nic`` has the usual 25 Gbps; one that states no ``intra`` exchanges in
+    no time. Measured rates of the network, where there are such, take the place of both.
+    """
+    network = cluster.network
+    nic_bps = min(host.nic_bps or REFERENCE_NIC_BPS for host in cluster.hosts)
+    intra_bps = min(host.intra_bps or inf for host in cluster.hosts)
+    return RingNetwork(
+        inner_bytes_per_s=(network.inner_bps or intra_bps) / 8,
+        outer_bytes_per_s=(network.outer_bps or nic_bps) / 8,
+        xi1=network.xi1,
+        xi2_s=network.xi2_s,
+        alpha=network.alpha,
+        reading=network.reading,
+    )
+
+
+def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
+    """The rings among these jobs as (8) has them, a row each, without compute time."""
+    sizes = costs.model_bytes_J
+    rows = [job.index for job in jobs]
+    bytes_J = np.zeros(len(rows)) if sizes is None else sizes[rows].astype(np.float64)
+    return RingJobs(
+        model_bytes_J=bytes_J,
+        workers_J=np.array([job.scale for job in jobs], dtype=np.int64),
+        comp_s_J=np.zeros(len(rows)),
+    )
+
+
+def fluid_network(cluster: Cluster) -> FluidNetwork:
+    """The links that ``network: fluid`` shares, each host's own; what is not stated: as above."""
+    hosts, network = cluster.hosts, cluster.network
+    outer_bps_S = [network.outer_bps or one.nic_bps or REFERENCE_NIC_BPS for one in hosts]
+    inner_bps_S = [network.inner_bps or one.intra_bps or inf for one in hosts]
+    return FluidNetwork(
+        nic_bytes_per_s_S=np.array(outer_bps_S) / 8,
+        inner_bytes_per_s_S=np.array(inner_bps_S) / 8,
+        xi2_s=network.xi2_s,
+    )
+
+
+def with_rings(run: Run, costs: CostTable) -> CostTable:
+    """Costs with the T^s of each ring where rings share links: alone, at its best place.
+
+    No placement exchanges faster, whatever else runs, so bounds that count T^s hold. A ring larger
+    than the cluster keeps its T^s: it will be refused when it is to be placed.
+    """
+    rings = [job for job in run.workload.jobs if job.sync == "ring"]
+    if not rings or not run.cluster.network.slows_rings:
+        return costs
+    fluid = run.cluster.network.model == "fluid"
+    least = least_fluid_exchange_s_J if fluid else least_exchange_s_J
+    least_s_J = least(run.cluster, ring_exchanges(rings, costs))
+    sync_ns_JT = costs.sync_ns_JT.copy()
+    for job, least_s in zip(rings, least_s_J.tolist(), strict=True):
+        fits_T = costs.fits_JT[job.index]
+        if isfinite(least_s):
+            sync_ns_JT[job.index, fits_T] = seconds_to_ns(least_s)
+    return replace(costs, sync_ns_JT=sync_ns_JT)
+
+
+def least_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
+    """(8) without compute time of each ring alone, on one host if one is large enough for it, else
+    on as few as will do; infinite for a ring that is larger than the cluster."""
+    network, held = ring_network(cluster), devices_S(cluster)
+    on_one_s_J = round_at_s_J(
+        network, rings, np.zeros_like(rings.workers_J), np.ones_like(rings.workers_J)
+    )
+    room = np.cumsum(np.sort(held)[::-1])
+    hosts_J = np.maximum(2, np.searchsorted(room, rings.workers_J) + 1)
+    on_more_s_J = round_at_s_J(network, rings, np.ones_like(rings.workers_J), hosts_J)
+    most = int(held.max(initial=0))
+    spread_s_J = np.where(
+        (rings.workers_J > 1) & (rings.workers_J <= int(held.sum())) & (len(held) > 1),
+        on_more_s_J,
+        inf,
+    )
+    return np.where(rings.workers_J <= most, np.minimum(on_one_s_J, spread_s_J), spread_s_J)
+
+
+def least_fluid_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
+    """The same over the links of ``fluid``: for each rate of a card, as few hosts as will do of
+    those that have it. 2 ns less, since the simulator rounds the parts of an exchange, not it."""
+    network, held = fluid_network(cluster), devices_S(cluster)
+    sent_J, workers_J = rings.sent_bytes_J, rings.workers_J
+    large_JS = (workers_J[:, None] <= held) & (held > 0)
+    inner_J = np.where(large_JS, network.inner_bytes_per_s_S, 0).max(axis=1, initial=0)
+    least_s_J = np.full(len(workers_J), inf)
+    np.divide(sent_J, inner_J, out=least_s_J, where=inner_J > 0)
+    least_s_J += network.xi2_s
+    for rate in np.unique(network.nic_bytes_per_s_S):
+        room = np.cumsum(np.sort(held[(network.nic_bytes_per_s_S >= rate) & (held > 0)])[::-1])
+        fits_J = (workers_J > 1) & (workers_J <= room.max(initial=0)) & (len(room) > 1)
+        hosts_J = np.maximum(2, np.searchsorted(room, workers_J) + 1)
+        spread_s_J = network.xi2_s * hosts_J + sent_J / rate
+        least_s_J = np.where(fits_J, np.minimum(least_s_J, spread_s_J), least_s_J)
+    return np.maximum(0.0, least_s_J - 2 / NS_PER_S)
+
+
+def devices_S(cluster: Cluster) -> IntArray:
+    """O_s: devices of each host, in the order of the hosts."""
+    held = Counter(device.host for device in cluster.devices)
+    return np.array([held[host.name] for host in cluster.hosts], dtype=np.int64)
+
+
+def host_of_D(cluster: Cluster) -> IntArray:
+    """The position of each device's host."""
+    place = {host.name: position for position, host in enumerate(cluster.hosts)}
+    return np.array([place[device.host] for device in cluster.devices], dtype=np.int64)

@@ -1,0 +1,228 @@
+"""The controller's side of devices: an executor each, and trainers, one a device and job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from warren.live.control.ledger import Ledger
+from warren.live.control.run_context import Hands
+from warren.live.emulated_times import Pads
+from warren.live.process import free_memory
+from warren.live.process.pinning import core_of
+from warren.live.process.specs import ExecutorRole, TrainerRole
+from warren.live.transport.messages import AnyMessage, Drop, Moved, Release, TrainerGone, Verify
+from warren.model.errors import EngineError
+from warren.model.job import Job
+
+_LOSSES: Final = 20
+"""Executors of one device that may end, beside three a job."""
+_VERIFIERS: Final = 3
+"""Of one job, that may be lost; then none of its tasks is computed again."""
+_STAY: Final = 100
+_RELEASED_AT_ONCE: Final = 2
+"""Trainers that go where memory is scarce and another is to come: more than come."""
+
+
+class Crew:
+    """Starts, replaces and talks to executors and trainers.
+
+    A trainer stays when its job has no task on its device: the next task there begins at once.
+    Where memory is ``scarce``, the one that was used longest ago goes.
+    """
+
+    def __init__(self, hands: Hands, pads: Pads, ledger: Ledger) -> None:
+        self._hands, self._pads, self._ledger = hands, pads, ledger
+        self._lives = [0] * len(hands.devices)
+        self._peers: dict[int, bytes] = {}
+        self._trainers: dict[tuple[int, int], int] = {}
+        self._released: set[tuple[int, int]] = set()
+        self._losses: Counter[int] = Counter()
+        self._lost: Counter[tuple[int, int]] = Counter()
+        self._verifiers: dict[int, tuple[int, int]] = {}
+        self._lost_verifiers: Counter[int] = Counter()
+        self._stays: Counter[int] = Counter()
+        self._early: dict[int, int] = {}  # of jobs to come, where a second trainer is wanted
+        devices = range(len(hands.devices))
+        self._cores = [core_of(device) if hands.local.pin else None for device in devices]
+
+    def start(self) -> None:
+        """An executor for each device."""
+        for device in range(len(self._lives)):
+            self._fork(device)
+
+    def ready(self, device: int, life: int, peer: bytes) -> bool:
+        """A device's executor is up; False if that is old news of one that was lost."""
+        if life != self._lives[device]:
+            return False
+        self._peers[device] = peer
+        return True
+
+    def life(self, device: int) -> int:
+        """How many executors the device had before this one."""
+        return self._lives[device]
+
+    def core(self, device: int) -> int | None:
+        """The core that the device runs on; None: any."""
+        return self._cores[device]
+
+    def tell(self, device: int, message: AnyMessage) -> None:
+        """To a device's executor; one that is not up will be told all that counts when it is."""
+        if device in self._peers:
+            self._hands.hub.send(self._peers[device], message)
+
+    def drop(self, job: int, *, ended: bool) -> None:
+        """Free what a job holds on all devices."""
+        for device in self._peers:
+            self.tell(device, Drop(job, ended))
+
+    def move(self, job: int, era: int) -> None:
+        """A job that has not arrived keeps its places in queues, and has servers of this era."""
+        for device in self._peers:
+            self.tell(device, Moved(job, era, self._hands.run.scheduler.servers))
+
+    def need_trainer(self, device: int, job: Job) -> None:
+        """Start the trainer of a job on a device unless it is there."""
+        key, hands = (device, job.index), self._hands
+        ticket = self._trainers.pop(key, None)
+        if ticket is not None:
+            self._trainers[key] = ticket  # the last one used is the last in order
+            return
+        self._make_room()
+        self._trainers[key] = hands.fleet.fork(self._role(device, job))
+
+    def need_verifier(self, device: int, job: Job) -> None:
+        """Start what computes some of a job's tasks again, where it has tasks, unless it is there.
+
+        It stays where it is as long as the job has tasks there, and for ``_STAY`` assignments. It
+        comes when the job has arrived: before, it would take the cores from those that have.
+        """
+        if not self._hands.run.verify:
+            return
+        # Who arrives at time zero has it with his first tasks, which may be assigned before.
+        if job.arrival_ns and not self._ledger.arrived(job.index):
+            self._early.setdefault(job.index, device)
+            return
+        if job.index not in self._verifiers:
+            if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
+                ticket = self._hands.fleet.fork(self._role(device, job, verifies=True))
+                self._verifiers[job.index] = device, ticket
+                self.tell(device, Verify(job.index))
+                self._stays[job.index] = _STAY
+            return
+        at, ticket = self._verifiers[job.index]
+        self._stays[job.index] -= 1
+        if at != device and self._stays[job.index] < 0 and not self._wanted(at, job.index):
+            self._stays[job.index] = _STAY
+            self._lost_verifiers[job.index] -= 1
+            self._hands.fleet.kill(ticket)
+
+    def arrived(self, job: int) -> None:
+        """Start what waits for the arrival of its job."""
+        device = self._early.pop(job, None)
+        if device is not None and not self._ledger.ended(job):
+            self.need_verifier(device, self._hands.jobs[job])
+
+    def end_trainer(self, device: int, job: int) -> None:
+        """Kill one that does not end by itself; that it has ended will be told as always."""
+        if (device, job) in self._trainers:
+            self._hands.fleet.kill(self._trainers[device, job])
+
+    def trainer_ended(self, role: TrainerRole, pid: int, how: str) -> bool:
+        """Note that a trainer is gone; tells whether its job needs another here."""
+        device, job = role.device, role.job.index
+        if role.verifies:
+            self.tell(device, TrainerGone(job, pid, how, True))
+            self._verifiers.pop(job, None)
+            self._lost_verifiers[job] += 1
+            return False
+        key = device, job
+        del self._trainers[key]
+        self.tell(device, TrainerGone(job, pid, how))
+        if key in self._released:
+            self._released.discard(key)
+            return self._wanted(device, job)
+        self._lost[key] += 1
+        return True
+
+    def losses(self, device: int, job: int) -> int:
+        """Count trainers of a job that have ended on a device without being told to."""
+        return self._lost[device, job]
+
+    @staticmethod
+    def scarce() -> bool:
+        """Tell whether there is too little memory left for another process."""
+        return free_memory.scarce()
+
+    def _make_room(self) -> None:
+        """Where memory is scarce, let trainers go that have no task: the least recently used."""
+        if not self.scarce():
+            return
+        idle = [key for key in self._trainers if key not in self._released]
+        for device, job in [key for key in idle if not self._wanted(*key)][:_RELEASED_AT_ONCE]:
+            self._released.add((device, job))
+            self.tell(device, Release(job))
+
+    def _wanted(self, device: int, job: int) -> bool:
+        return any(one.job == job for _, one in self._ledger.unfinished(device))
+
+    def executor_ended(self, device: int, how: str) -> None:
+        """An executor is gone: its trainers go too, and a new one comes.
+
+        Raises
+        ------
+        EngineError
+            If executors of this device keep ending.
+        """
+        self._peers.pop(device, None)
+        for key in [key for key in self._trainers if key[0] == device]:
+            self._hands.fleet.end(self._trainers.pop(key))
+            self._released.discard(key)
+        for job, (at, ticket) in list(self._verifiers.items()):
+            if at == device:
+                self._hands.fleet.end(ticket)
+                del self._verifiers[job]
+        self._losses[device] += 1
+        if self._losses[device] > _LOSSES + 3 * len(self._hands.jobs):
+            name = self._hands.devices[device].name
+            raise EngineError(f"executors of device {name} keep ending: {how}")
+        self._lives[device] += 1
+        self._fork(device)
+
+    def all_ended(self, how: str) -> None:
+        """All processes are gone, their zygote first."""
+        self._trainers.clear()
+        self._released.clear()
+        self._verifiers.clear()
+        for device in range(len(self._lives)):
+            self.executor_ended(device, how)
+
+    def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
+        hands = self._hands
+        return TrainerRole(
+            device=device,
+            folder=str(hands.folder),
+            base=hands.run.base,
+            job=job,
+            log=hands.outputs.log(job.index),
+            life=self._lives[device],
+            tmp=hands.tmp(job.index),
+            rehearse=hands.rehearse,
+            verifies=verifies,
+            core=self._cores[device],
+            memory=hands.memory,
+        )
+
+    def _fork(self, device: int) -> None:
+        hands = self._hands
+        role = ExecutorRole(
+            device=device,
+            life=self._lives[device],
+            folder=str(hands.folder),
+            log=str(hands.outputs.run_log),
+            pads=self._pads.table(hands.run.cluster.type_of_device[device]),
+            look_ahead=hands.local.look_ahead,
+            verify=hands.run.verify,
+            core=self._cores[device],
+        )
+        hands.fleet.fork(role)

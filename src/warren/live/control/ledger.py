@@ -1,0 +1,291 @@
+"""What the processes report, made into the core's events: in causal order, times never back.
+
+Reports come over several sockets, so a barrier's may overtake a task's. Each report waits here
+until what it follows from is known; then it becomes events. An event's time never goes back; the
+stamps inside it are those of the place where things happened. A barrier's report says of each of
+its tasks when it ran, so nothing is missing when the device that ran one is lost before it could
+say so itself; what is told twice counts once. Pure: no socket, no clock, so that tests can play
+any order of reports and losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warren.live.clock import ClusterClock
+from warren.live.control.book import Book, place_of
+from warren.live.control.event_queue import Agenda
+from warren.live.control.ledger_entries import Entry
+from warren.live.transport.message import Stamp
+from warren.live.transport.messages import CompEnded
+from warren.live.transport.server_messages import RoundReport
+from warren.model.events import (
+    CompDone,
+    JobFailed,
+    ParamsSaved,
+    RolledBack,
+    RoundsDone,
+    TaskDropped,
+    TasksLost,
+)
+from warren.model.job import Job
+from warren.model.plan import Assignment
+
+Report = CompEnded | RoundReport
+
+
+class Ledger(Book):
+    """Assignments under way, and what is known of each job."""
+
+    def __init__(self, jobs: Sequence[Job], devices: int, agenda: Agenda) -> None:
+        super().__init__(jobs, devices, agenda)
+        self._numerics = ""
+        self._held: list[Report] = []
+        self._finished: list[int] = []
+        self._beaten: list[tuple[int, int]] = []
+
+    def begin(self, clock: ClusterClock, numerics: str) -> None:
+        """Time zero has come."""
+        self._clock, self._numerics = clock, numerics
+
+    def copied(self, copy: Assignment) -> int | None:
+        """A task starts once more, first of what its device has not begun; gives its number.
+
+        None if it is done, or its job gone, and the core is only yet to hear of it.
+        """
+        job = copy.job
+        passed_ns = self._agenda.passes_ns(job, copy.round)
+        if passed_ns is not None:
+            self._agenda.insert(TaskDropped(passed_ns, *place_of(copy), 0))
+            return None
+        if self._progress[job].ended or self._agenda.returning(job):
+            return None
+        seq = self.assigned(copy)
+        self._entries[seq].copy = True
+        self._queues[copy.device].rotate(1)
+        return seq
+
+    def not_on_comp(self, seq: int, host_ns: int) -> list[int]:
+        """A beaten task is not on COMP. Gives the jobs that end by it."""
+        entry = self._entries.get(seq)
+        if entry is not None and entry.beaten:
+            self._drop_beaten(seq, self.cluster_ns(host_ns), 0)
+        return self._try_all()
+
+    def pop_beaten(self) -> list[tuple[int, int]]:
+        """Device and number of tasks that have been done elsewhere since this was asked last."""
+        beaten, self._beaten = self._beaten, []
+        return beaten
+
+    def report(self, report: Report) -> list[int]:
+        """A process reports; it may have to wait for others. Gives the jobs that end by it."""
+        self._held.append(report)
+        return self._try_all()
+
+    def fail(self, job: int, reason: str, host_ns: int) -> list[int]:
+        """The job cannot go on; what is known of it comes first. Gives others that end by it."""
+        at_ns = self._agenda.after_known(job, self.cluster_ns(host_ns))
+        self._agenda.cancel_arrival(job)
+        self._progress[job].ended = True
+        self._forget(job)
+        self._forget_beaten(job)
+        self._agenda.push(JobFailed(at_ns, job, reason))
+        self._leave_queues()
+        return self._try_all()
+
+    def tasks_lost(self, one: Assignment, reason: str, host_ns: int) -> None:
+        """Tasks of a job that has arrived went down with a process; they will run again."""
+        if not self._progress[one.job].ended and self._agenda.arrived(one.job):
+            at_ns = self._agenda.after_known(one.job, self.cluster_ns(host_ns))
+            event = TasksLost(at_ns, one.job, one.round, one.shards, one.device, reason)
+            self._agenda.push(event)
+
+    def roll_back(self, job: int, round_no: int, reason: str, now_ns: int) -> list[int]:
+        """The job begins a new era at a checkpoint; reports of the old one count no more.
+
+        ``now_ns`` is cluster time. The core need not know of a job that has not arrived: what it
+        has in queues stays there. Gives jobs that end by it: their reports waited behind its tasks.
+        """
+        progress = self._progress[job]
+        if not self._agenda.arrived(job):
+            progress.era += 1
+            return []
+        at_ns = self._agenda.after_known(job, now_ns)
+        kept = tuple(past.row(at_ns) for past in progress.cut_at(round_no))
+        self._forget(job)
+        self._forget_beaten(job)
+        progress.begin_again(round_no, at_ns)
+        self._agenda.push(RolledBack(at_ns, job, round_no, reason, kept))
+        self._leave_queues()
+        return self._try_all()
+
+    # What can be asked.
+
+    def stuck(self) -> bool:
+        """Whether nothing can happen any more without a further assignment."""
+        if all(one.ended for one in self._progress):
+            return self._agenda.settled
+        if self._held or not self._agenda.empty or any(e.known for e in self._entries.values()):
+            return False
+        return not any(queue and self._can_run(self._entries[queue[0]]) for queue in self._queues)
+
+    # Inside.
+
+    def _try_all(self) -> list[int]:
+        """Apply what waits as far as it is ready; gives the jobs that end by it."""
+        self._finished = []
+        while any(self._try(one) for one in tuple(self._held) if one in self._held):
+            pass
+        return self._finished
+
+    def _try(self, report: Report) -> bool:
+        """Apply a held report if it is ready or concerns nobody any more."""
+        match report:
+            case CompEnded(seq=seq, round=round_no, shard=shard):
+                entry = self._entries.get(seq)
+                if entry is not None and entry.beaten:
+                    self._held.remove(report)
+                    end_ns = self._clock.cluster_ns(report.end_ns)
+                    busy_ns = max(0, end_ns - self._clock.cluster_ns(report.start_ns))
+                    self._drop_beaten(seq, end_ns, busy_ns)
+                    return True
+                progress = None if entry is None else self._progress[entry.assignment.job]
+                if entry is None or progress is None or progress.passed > round_no:
+                    self._held.remove(report)
+                    return False
+                if round_no > progress.passed:
+                    return False
+                stamp = Stamp(shard, report.start_ns, report.end_ns, 0)
+                self._left_comp(entry, round_no, stamp)
+                self._leave_queue(entry.assignment.device)
+            case RoundReport(job=job):
+                progress = self._progress[job]
+                if progress.ended or report.era != progress.era:
+                    self._held.remove(report)
+                    return False
+                if progress.passed != report.round or not self._complete(report):
+                    return False
+                self._round_ended(report)
+        if report in self._held:
+            self._held.remove(report)
+        return True
+
+    def _complete(self, report: RoundReport) -> bool:
+        """Take what the report says of its tasks; whether their devices are through with them."""
+        stamps = {stamp.shard: stamp for stamp in report.stamps}
+        concerned, beaten = self._runs(report.job, report.round, stamps)
+        if sum(len(entry.assignment.shards) for entry in concerned) < len(stamps):
+            return False
+        self._set_aside(report.job, beaten)
+        for entry in concerned:
+            for shard in entry.assignment.shards:
+                self._left_comp(entry, report.round, stamps[shard])
+        for device in {entry.assignment.device for entry in concerned}:
+            self._leave_queue(device)
+        return all(self._through(entry, report.round) for entry in concerned)
+
+    def _leave_queues(self) -> None:
+        """A job is gone: others may have come to the head, and be through already."""
+        for device in range(len(self._queues)):
+            self._leave_queue(device)
+
+    def _leave_queue(self, device: int) -> None:
+        """Assignments leave a device's queue in its order, each when all its tasks have run."""
+        queue = self._queues[device]
+        while queue and not (entry := self._entries[queue[0]]).comp_left:
+            queue.popleft()
+            entry.queued = False
+            one = entry.assignment
+            what = (one.job, one.round, one.rounds, one.shards, device)
+            self._agenda.push(CompDone(entry.left_ns, *what))
+
+    def _round_ended(self, report: RoundReport) -> None:
+        progress = self._progress[report.job]
+        synced_ns = 0
+        stamps = {stamp.shard: stamp for stamp in report.stamps}
+        winners, beaten = self._runs(report.job, report.round, stamps)
+        for entry in winners:
+            ends = [self._clock.cluster_ns(stamps[s].end_ns) for s in entry.assignment.shards]
+            entry.synced(report.round, max(ends))
+            synced_ns = max(synced_ns, entry.sync_end_ns)
+            if entry.assignment.rounds > 1:
+                progress.pasts.append(entry.past(report.round))
+        at_ns = max(self._clock.cluster_ns(report.at_ns), synced_ns)
+        metrics = tuple(sorted((report.metrics or {}).items()))
+        progress.passed, progress.barrier_ns = report.round + 1, at_ns
+        progress.saved(report.saved)
+        # A checkpoint of the beginning of a round is whole before that round's barrier passes.
+        saved = progress.cut_at(report.round) if report.saved == report.round else ()
+        cut = tuple(past.row(at_ns) for past in saved)
+        for seq in beaten:
+            self._seqs_of[report.job].remove(seq)
+        self._push_done(report.job, finished=report.finished)
+        what = (report.job, report.round, 1, report.finished, report.loss, metrics)
+        at_ns = self._agenda.push(RoundsDone(at_ns, *what, at_ns, cut))
+        for seq in beaten:
+            self._drop_beaten(seq, at_ns, self._entries[seq].busy_ns)
+        if report.finished:
+            progress.ended = True
+            self._forget(report.job)
+            self._finished.append(report.job)
+            self._agenda.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
+            self._leave_queues()
+
+    def _set_aside(self, job: int, beaten: list[int]) -> None:
+        """These runs were beaten; of those that have not left COMP their devices will tell more.
+
+        What ran behind them may have to wait for that: they may not have begun at all.
+        """
+        for seq in beaten:
+            entry = self._entries[seq]
+            if entry.queued:
+                entry.beaten = True
+                self._seqs_of[job].remove(seq)
+                self._beaten.append((entry.assignment.device, seq))
+
+    def _drop_beaten(self, seq: int, at_ns: int, busy_ns: int) -> None:
+        entry = self._entries.pop(seq)
+        one = entry.assignment
+        self._agenda.push(TaskDropped(at_ns, *place_of(one), busy_ns))
+        if entry.queued:
+            self._queues[one.device].remove(seq)
+            self._leave_queue(one.device)
+
+    def _forget_beaten(self, job: int) -> None:
+        for queue in self._queues:
+            for seq in [s for s in queue if self._entries[s].beaten]:
+                if self._entries[seq].assignment.job == job:
+                    del self._entries[seq]
+                    queue.remove(seq)
+
+    def _push_done(self, job: int, *, finished: bool) -> None:
+        """Assignments whose rounds are over are done; one that a stop rule cuts short too."""
+        passed = self._progress[job].passed
+        for seq in list(self._seqs_of[job]):
+            entry = self._entries[seq]
+            one = entry.assignment
+            rounds = passed - one.round
+            if rounds < 1 or (rounds < one.rounds and not finished):
+                continue
+            if entry.queued:
+                what = (job, one.round, rounds, one.shards, one.device)
+                self._agenda.push(CompDone(entry.left_ns, *what))
+            self._agenda.push(entry.past(passed - 1).row(entry.sync_end_ns))
+            self._remove(seq, entry)
+
+    def _remove(self, seq: int, entry: Entry) -> None:
+        del self._entries[seq]
+        self._seqs_of[entry.assignment.job].remove(seq)
+        if entry.queued:
+            self._queues[entry.assignment.device].remove(seq)
+
+    def _forget(self, job: int) -> None:
+        for seq in list(self._seqs_of[job]):
+            self._remove(seq, self._entries[seq])
+        self._held = [one for one in self._held if self._concerned(one) != job]
+
+    def _concerned(self, report: Report) -> int | None:
+        if isinstance(report, RoundReport):
+            return report.job
+        entry = self._entries.get(report.seq)
+        return None if entry is None or entry.beaten else entry.assignment.job

@@ -1,0 +1,300 @@
+"""The live world behind the core's port: processes, sockets and the clock of a run.
+
+Synchronous on purpose: the core's one loop asks for events, and only then is anything read. Stamps
+are taken where things happen, so a slow decision delays nothing but the decision. What happens when
+a process is lost is in ``recovery``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from warren.core.ports import Restart
+from warren.live.clock import ClusterClock
+from warren.live.control.devices import Crew
+from warren.live.control.engine import BasePort
+from warren.live.control.keepers import Keepers
+from warren.live.control.ledger import Ledger
+from warren.live.control.recovery import Recovery
+from warren.live.control.ring_gangs import Gangs
+from warren.live.control.run_context import Hands
+from warren.live.control.servers import Servers
+from warren.live.control.startup import WARM_LIMIT, Warming
+from warren.live.emulated_times import Pads
+from warren.live.process.process_pool import ZygoteLost
+from warren.live.process.specs import Exited, Role
+from warren.live.transport.messages import (
+    Assign,
+    Beaten,
+    CannotWrite,
+    CompEnded,
+    ExecutorReady,
+    JobBroke,
+    NotOnComp,
+    TaskLost,
+    TaskStuck,
+    Verified,
+    Warmed,
+)
+from warren.live.transport.ring_messages import GangBroke, GangReady, HandedOver
+from warren.live.transport.server_messages import RoundReport, ServerReady
+from warren.model.costs import CostTable
+from warren.model.errors import EngineError
+from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone
+from warren.model.job import Job
+from warren.model.plan import Assignment
+from warren.model.run import Run
+
+
+class LivePort(BasePort):
+    """Trains the jobs of a run with the ``local`` engine. Use as a context manager."""
+
+    def __init__(
+        self, run: Run, costs: CostTable, out_dir: Path | str,
+        *, warm_limit: int = WARM_LIMIT, rehearse: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(run, out_dir)
+        self._pads = Pads(run, costs)
+        self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
+        self._rehearse = rehearse or run.cluster.emulate is not None
+        self._warm = len(self._jobs) * len(self._devices) <= warm_limit
+        self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
+        self.verified_ns: list[int] = []  # how long each task took that was computed again
+
+    def start(self) -> None:
+        """Bring up all processes and let trainers build their apps; time zero comes later.
+
+        Raises
+        ------
+        EngineError
+            If a process of Warren's own does not come up.
+        SpecError
+            If the run that is to go on computes in another numerics class.
+        """
+        super().start()
+        assert self._folder is not None
+        hands = Hands(
+            run=self._run,
+            folder=self._folder,
+            hub=self._hub,
+            outputs=self._outputs,
+            fleet=self._fleet,
+            memory=self._memory,
+            rehearse=self._rehearse,
+        )
+        self._crew = Crew(hands, self._pads, self._ledger)
+        self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
+        self._gangs = Gangs(hands, self._pads, self._crew, self._ledger, self._opens_ns)
+        self._keepers = Keepers(self._jobs, self._servers, self._gangs)
+        self._recovery = Recovery(hands, self._ledger, self._crew, self._keepers)
+        if self._restart is not None:
+            self._go_on(self._restart)
+        self._warming = Warming(hands, self._ledger, self._crew, self._servers)
+        self._crew.start()
+        self._wait_for_all()
+        if self._warm:
+            self._warming.begin()
+            self._wait_for_all()
+
+    def measured(self) -> dict[str, float]:
+        """Give what the summary says beside the journal: overruns, and tasks computed again."""
+        return {
+            "overruns": float(self.overruns.total()),
+            "verified_tasks": float(len(self.verified_ns)),
+            "verify_s": sum(self.verified_ns) / 1e9,
+        }
+
+    def submit(self, assignments: tuple[Assignment, ...]) -> None:
+        """Append to the queues of executors; what belongs to an ended job is dropped.
+
+        So is what was decided before the core hears that a job goes back: then it assigns again.
+        """
+        for one in assignments:
+            if not self._ledger.ended(one.job) and not self._agenda.returning(one.job):
+                self._assign(self._ledger.assigned(one), one, self._decided_ns())
+
+    def copy(self, copies: tuple[Assignment, ...]) -> None:
+        """Start tasks once more, each before what its executor has not begun."""
+        for one in copies:
+            if (seq := self._ledger.copied(one)) is not None:
+                self._assign(seq, one, self._decided_ns())
+
+    def _go_on(self, restart: Restart) -> None:
+        arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}
+        over = {job for job, yes in enumerate(restart.ended_J) if yes}
+        self._agenda.resume(restart.now_ns, arrived | over, restart.wakes_ns)
+        for job in over:
+            self._ledger.over(job)
+            if Path(self._outputs.params(job)).exists():
+                self._outputs.drop_checkpoints(job)
+        for job in sorted(arrived - over):
+            round_no = self._keepers.go_back(job, restart.rounds_J[job])
+            self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
+
+    def _begin(self) -> ClusterClock:
+        clock = super()._begin()
+        self._ledger.begin(clock, self.numerics)
+        self._servers.open_all()
+        return clock
+
+    def _wait_for_all(self) -> None:
+        while not self._warming.over:
+            self._hear(None)
+
+    # What others say.
+
+    def _hear(self, timeout_ms: int | None) -> None:
+        super()._hear(timeout_ms)
+        self._advance()
+        self._gangs.go_on()
+
+    def _understand(self, peer: bytes, message: object) -> None:
+        match message:
+            case CompEnded() | RoundReport():
+                self._report(message)
+            case NotOnComp(seq=seq):
+                self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
+            case TaskLost():
+                self._recovery.task_lost(message, self._host_ns())
+            case TaskStuck(device=device, job=job, reason=reason):
+                self._fail(job, reason)
+                self._crew.end_trainer(device, job)
+            case JobBroke(job=job, reason=reason):
+                self._fail(job, reason)
+            case CannotWrite(errno=errno, strerror=strerror, path=path):
+                raise OSError(errno, strerror, path)
+            case ExecutorReady(device=device, life=life):
+                if self._crew.ready(device, life, peer):
+                    self._warming.here(device)
+                    self._tell_again(device)
+            case ServerReady(job=job):
+                if self._servers.ready(peer, message):
+                    self._warming.here(("servers", job))
+                    self._servers.open(self._jobs[job])
+            case Verified(took_ns=took_ns):
+                self.verified_ns.append(took_ns)
+            case Warmed():
+                self._warming.here(message)
+            case GangReady():
+                self._gangs.ready(peer, message)
+            case HandedOver():
+                self._gangs.handed_over(message)
+            case GangBroke():
+                self._recovery.gang_broke(message, self._host_ns())
+            case _:
+                raise EngineError(f"unexpected message {message}")
+        self._end_jobs()
+
+    def _report(self, report: CompEnded | RoundReport) -> None:
+        if isinstance(report, RoundReport):
+            self.overruns[report.job] += report.overruns
+        elif report.overrun and (job := self._ledger.job_of(report.seq)) is not None:
+            self.overruns[job] += 1
+        self._all_over(self._ledger.report(report))
+        if isinstance(report, RoundReport):
+            self._recovery.saved(report)
+
+    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        self._recovery.ended(role, exited, self._host_ns())
+        self._end_jobs()
+        self._warming.forget_ended()
+        self._need_all()
+
+    def _all_lost(self, error: ZygoteLost) -> None:
+        self._end_fleet()
+        self._start_another(error)
+        self._recovery.all_lost(self._fleet, self._host_ns(), str(error))
+        self._end_jobs()
+        self._need_all()
+
+    def _start_another(self, error: ZygoteLost) -> None:
+        """A zygote for the one that was lost; it may be lost too while it starts."""
+        self._recovery.check_zygotes(error)
+        try:
+            self._start_fleet()
+        except ZygoteLost as again:
+            self._fleet.close(last=False)
+            self._start_another(again)
+
+    def _end_jobs(self) -> None:
+        self._all_over(self._recovery.pop_over())
+
+    def _fail(self, job: int, reason: str) -> None:
+        self._recovery.fail(job, reason, self._host_ns())
+
+    def _all_over(self, jobs: list[int]) -> None:
+        """Free what these jobs hold, places in queues and servers, but for beaten tasks on COMP."""
+        for device, seq in self._ledger.pop_beaten():
+            self._crew.tell(device, Beaten(seq))
+        for job in jobs:
+            self._warming.here(("servers", job))
+            self._crew.drop(job, ended=True)
+            self._keepers.end(job)
+
+    def _need_all(self) -> None:
+        """Whatever was lost and is still needed comes back."""
+        for job in self._jobs:
+            known = self._servers.known(job.index)
+            if known and not self._ledger.ended(job.index):
+                self._servers.need(job, self._ledger.era(job.index))
+
+    def _tell_again(self, device: int) -> None:
+        """An executor is up: it gets what the device has to do, if there was one before it."""
+        self._warming.again(device)
+        decided_ns = self._host_ns()
+        for seq, one in list(self._ledger.unfinished(device)):
+            self._assign(seq, one, decided_ns)
+        for seq in self._ledger.beaten_on(device):
+            self._crew.tell(device, Beaten(seq))
+
+    def _stuck(self) -> bool:
+        return self._ledger.stuck()
+
+    def _journalled(self) -> None:
+        self._recovery.journalled()
+
+    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
+        super()._hand_out(events)
+        for event in events:
+            if isinstance(event, JobArrived):
+                self._crew.arrived(event.job)
+            elif isinstance(event, RolledBack):
+                self._outputs.drop_metrics(event.job, event.round)
+            elif isinstance(event, RoundsDone):
+                self._recovery.handed_out(event)
+
+    # What others are told.
+
+    def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
+        job, era = self._jobs[one.job], self._ledger.era(one.job)
+        if job.sync == "ring":
+            self._gangs.assigned(one)
+        else:
+            self._servers.need(job, era)
+            self._crew.need_trainer(one.device, job)
+            self._crew.need_verifier(one.device, job)
+        assign = Assign(
+            seq=seq,
+            job=one.job,
+            round=one.round,
+            rounds=one.rounds,
+            shards=one.shards,
+            decided_ns=decided_ns,
+            era=era,
+            parts=self._run.scheduler.servers,
+            limit_ns=job.task_limit_ns,
+            copy=self._ledger.is_copy(seq),
+            ring=job.sync == "ring",
+        )
+        self._crew.tell(one.device, assign)
+
+    def _decided_ns(self) -> int:
+        return 0 if self._clock is None else self._clock.host_ns(self._agenda.last_ns)
+
+    def _opens_ns(self, job: Job) -> int | None:
+        return None if self._clock is None else self._clock.host_ns(job.arrival_ns)
+
+    def _host_ns(self) -> int:
+        return 0 if self._clock is None else time.monotonic_ns()

@@ -1,0 +1,119 @@
+"""``engine: plain`` behind the core's port: jobs one after another, each in a process of its own.
+
+It takes one assignment a job, its whole run on device 0, in arrival order, and answers it with
+one CompDone, TasksDone and RoundsDone of real duration.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from warren.core.ports import Restart
+from warren.live.control.engine import BasePort
+from warren.live.process.host_placement import ALONE, Homes
+from warren.live.process.specs import Exited, PlainRole, Role
+from warren.live.process.time_limit import OVER_LOG, over_log
+from warren.live.transport.messages import JobBroke, PlainDone
+from warren.model.errors import EngineError
+from warren.model.events import CompDone, JobFailed, ParamsSaved, RolledBack, RoundsDone, TasksDone
+from warren.model.plan import Assignment
+
+
+class PlainPort(BasePort):
+    """Trains the jobs of a run with the ``plain`` engine."""
+
+    _queue: deque[Assignment]
+    _running: Assignment | None = None
+    _ticket = 0
+
+    def start(self) -> None:
+        """Bring up the zygote."""
+        self._queue = deque()
+        super().start()
+
+    def _homes_now(self) -> Homes:
+        return ALONE
+
+    def resume(self, restart: Restart) -> None:
+        """Before ``start``: go on with a run that was cut off; jobs that had begun begin again."""
+        super().resume(restart)
+        rows = list(zip(restart.arrived_J, restart.ended_J, strict=True))
+        come = [job for job, (arrived, ended) in enumerate(rows) if arrived or ended]
+        self._agenda.resume(restart.now_ns, come, restart.wakes_ns)
+        for job, (arrived, ended) in enumerate(rows):
+            if arrived and not ended:
+                self._agenda.push(RolledBack(restart.now_ns, job, 0, "the run was cut off"))
+
+    def submit(self, assignments: tuple[Assignment, ...]) -> None:
+        """Append whole runs of jobs."""
+        for one in assignments:
+            if one.round != 0 or len(one.shards) != self._jobs[one.job].scale:
+                raise EngineError("the plain engine takes whole jobs only")
+            self._queue.append(one)
+
+    def _hear(self, timeout_ms: int | None) -> None:
+        super()._hear(timeout_ms)
+        if self._running is None and self._queue and self._clock is not None:
+            arrival_ns = self._jobs[self._queue[0].job].arrival_ns
+            if self._now_ns() >= arrival_ns:
+                self._fork(self._queue.popleft())
+
+    def _fork(self, one: Assignment) -> None:
+        self._running = one
+        job = self._jobs[one.job]
+        role = PlainRole(
+            folder=str(self._folder),
+            base=self._run.base,
+            job=job,
+            log=self._outputs.log(job.index),
+            params=self._outputs.params(job.index),
+            tmp=str(Path(str(self._folder)) / "user"),
+        )
+        self._ticket = self._fleet.fork(role)
+
+    def _understand(self, peer: bytes, message: object) -> None:
+        match message:
+            case PlainDone():
+                self._done(message)
+            case JobBroke(job=job, reason=reason):
+                self._broke(job, reason)
+            case _:
+                raise EngineError(f"unexpected message {message}")
+
+    def _done(self, done: PlainDone) -> None:
+        one, clock = self._running, self._clock
+        assert one is not None
+        assert clock is not None
+        arrival_ns = self._jobs[one.job].arrival_ns
+        start_ns = max(clock.cluster_ns(done.start_ns), arrival_ns, self._agenda.last_ns)
+        end_ns = max(clock.cluster_ns(done.end_ns), start_ns + 1)
+        task = (one.job, one.round, done.rounds, one.shards, one.device)
+        self._agenda.push(CompDone(end_ns, *task))
+        self._agenda.push(TasksDone(end_ns, *task, start_ns, end_ns, end_ns - start_ns))
+        metrics = dict(done.metrics)
+        for number, loss in enumerate(done.losses[:-1]):
+            # The plain loop has no clock: every row carries the time of the end.
+            values = metrics.get(number + 1, {})
+            self._outputs.add_metrics(one.job, number, end_ns, loss, values)
+        last = tuple(sorted(metrics.get(done.rounds, {}).items()))
+        self._agenda.push(RoundsDone(end_ns, one.job, 0, done.rounds, True, done.losses[-1], last))
+        self._agenda.push(ParamsSaved(end_ns, one.job, done.sha256, self.numerics))
+        self._over()
+
+    def _broke(self, job: int, reason: str) -> None:
+        self._agenda.push(JobFailed(self._agenda.after_known(job, self._now_ns()), job, reason))
+        self._over()
+
+    def _over(self) -> None:
+        self._running = None
+        self._fleet.end(self._ticket)
+
+    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        if ticket == self._ticket and isinstance(role, PlainRole):
+            how = over_log(exited.how) if exited.how.startswith(OVER_LOG) else ""
+            said = f"its process {how}" if how else f"its process ended: {exited.how or 'left'}"
+            self._broke(role.job.index, said)
+
+    def _stuck(self) -> bool:
+        return self._running is None and not self._queue and self._agenda.empty

@@ -1,0 +1,195 @@
+"""What the controller does when a process is lost, or a job cannot go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.live.control.devices import Crew
+from warren.live.control.keepers import Keepers
+from warren.live.control.ledger import Ledger
+from warren.live.control.run_context import Hands
+from warren.live.control.strikes import FROM_OUTSIDE, RING_BROKE, Strikes
+from warren.live.process.process_pool import Fleet, ZygoteLost
+from warren.live.process.specs import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
+from warren.live.process.time_limit import (
+    OUT_OF_TIME,
+    OVER_LOG,
+    OVER_MEMORY,
+    UNHEARD,
+    out_of_time,
+    over_log,
+    over_memory,
+)
+from warren.live.transport.messages import BUILDING, IDLE, TaskLost
+from warren.live.transport.ring_messages import GangBroke, RankGone
+from warren.live.transport.server_messages import RoundReport
+from warren.model.events import RoundsDone
+from warren.model.plan import Assignment
+
+_TRAINERS: Final = 20
+"""Trainers of one job on one device that may be lost, whatever they were doing."""
+_ZYGOTES: Final = 5
+"""Zygotes of one run that may be lost."""
+
+
+class Recovery:
+    """Starts again what was lost, counts what it costs, and fails the job that is the cause."""
+
+    def __init__(self, hands: Hands, ledger: Ledger, crew: Crew, keepers: Keepers) -> None:
+        self._hands, self._ledger = hands, ledger
+        self._crew, self._keepers = crew, keepers
+        self._strikes = Strikes(ledger.passed)
+        self._over: list[int] = []
+        self._zygotes = 0
+        self._saved: dict[int, int] = {}
+        self._kept: dict[int, int] = {}
+        self._told: list[RoundsDone] = []
+
+    def ended(self, role: Role, exited: Exited, host_ns: int) -> None:
+        """A process has ended without being told to.
+
+        Raises
+        ------
+        EngineError
+            If processes of one kind keep ending.
+        """
+        how = exited.how or "left"
+        match role:
+            case TrainerRole(device=device, job=job):
+                needed = self._crew.trainer_ended(role, exited.pid, how)
+                if self._crew.losses(device, job.index) > _TRAINERS:
+                    self.fail(job.index, f"its trainers keep ending, the last: {how}", host_ns)
+                elif needed and not self._ledger.ended(job.index):
+                    self._crew.need_trainer(device, job)
+            case ServerRole(job=job, era=era):
+                if self._keepers.era(job.index) == era:
+                    self._keeper_lost(job.index, "its server", how, host_ns)
+            case RankRole(job=job, life=life, rank=rank, device=device):
+                self._crew.tell(device, RankGone(job.index, life, self._ledger.passed(job.index)))
+                if self._keepers.gangs.life(job.index) == life:
+                    self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
+            case ExecutorRole(device=device):
+                self._device_lost(device, how, host_ns)
+                self._crew.executor_ended(device, how)
+            case _:
+                pass
+
+    def gang_broke(self, said: GangBroke, host_ns: int) -> None:
+        """A rank has lost the others, and none of them has ended."""
+        if self._keepers.gangs.life(said.job) == said.life:
+            what = f"its ring ({said.how})"
+            self._keeper_lost(said.job, what, RING_BROKE, host_ns)
+
+    def task_lost(self, lost: TaskLost, host_ns: int) -> None:
+        """A trainer went down with a task, or while it built a job's app."""
+        if self._ledger.ended(lost.job):
+            return
+        what, where = (lost.round, lost.shard), f"task {lost.shard} of round {lost.round}"
+        if lost.round < 0:
+            what = lost.round, lost.device
+            where = "building its app" if lost.round == BUILDING else "between its tasks"
+        if lost.how in (OUT_OF_TIME, UNHEARD):
+            limit_ns = self._hands.jobs[lost.job].task_limit_ns
+            self.fail(lost.job, f"{where} {out_of_time(lost.how, limit_ns)}", host_ns)
+        elif lost.how.startswith(OVER_MEMORY):
+            self.fail(lost.job, f"{where}: its process {over_memory(lost.how)}", host_ns)
+        elif lost.how.startswith(OVER_LOG):
+            self.fail(lost.job, f"{where}: its process {over_log(lost.how)}", host_ns)
+        elif lost.round == IDLE and lost.how in FROM_OUTSIDE:
+            return  # it cost nothing, and was not the job's doing
+        elif self._strikes.out(lost.job, what, lost.how):
+            self.fail(
+                lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
+            )
+        elif lost.round >= 0:
+            one = Assignment(lost.device, lost.job, lost.round, 1, (lost.shard,))
+            self._ledger.tasks_lost(one, f"its trainer ended: {lost.how}", host_ns)
+
+    def all_lost(self, fleet: Fleet, host_ns: int, reason: str) -> None:
+        """The zygote took everything with it; ``fleet`` has a new one."""
+        for job in self._hands.jobs:  # first: tickets of its servers are those of the old fleet
+            if self._keepers.era(job.index) is not None:
+                self._go_back(job.index, reason, host_ns)
+        self._hands.fleet = fleet
+        for device in range(len(self._hands.devices)):
+            self._device_lost(device, reason, host_ns)
+        self._crew.all_ended(reason)
+
+    def check_zygotes(self, error: ZygoteLost) -> None:
+        """Give up when zygotes keep ending."""
+        self._zygotes += 1
+        if self._zygotes > _ZYGOTES:
+            raise error
+
+    def fail(self, job: int, reason: str, host_ns: int) -> None:
+        """The job cannot go on."""
+        if not self._ledger.ended(job):
+            self._over += [job, *self._ledger.fail(job, reason, host_ns)]
+
+    def pop_over(self) -> list[int]:
+        """Jobs that have ended since this was asked last."""
+        over, self._over = self._over, []
+        return over
+
+    # Checkpoints that are not needed any more.
+
+    def saved(self, report: RoundReport) -> None:
+        """A server says which checkpoint is its newest."""
+        if self._ledger.passed(report.job) > report.saved > self._saved.get(report.job, 0):
+            self._saved[report.job] = report.saved
+
+    def handed_out(self, event: RoundsDone) -> None:
+        """The core has been told, and will have journalled it when it asks for more."""
+        self._told.append(event)
+
+    def journalled(self) -> None:
+        """What was handed out is in the journal: checkpoints before it are not needed."""
+        told, self._told = self._told, []
+        for event in told:
+            job, saved = event.job, self._saved.get(event.job, 0)
+            if event.finished:
+                self._hands.outputs.drop_checkpoints(job)
+            # A run goes back behind its last barrier if that is inside a stretch (core.resume).
+            elif event.round >= saved > self._kept.get(job, 0):
+                self._kept[job] = saved
+                self._keepers.kept(job, saved)
+
+    # Inside.
+
+    def _device_lost(self, device: int, how: str, host_ns: int) -> None:
+        reason = f"the executor of its device ended: {how}"
+        for job in self._keepers.gangs.on(device):
+            self._go_back(job, reason, host_ns)
+        for one in list(self._ledger.under_way(device)):
+            self._ledger.tasks_lost(one, reason, host_ns)
+
+    def _keeper_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
+        if self._ledger.ended(job):
+            return
+        if how in (OUT_OF_TIME, UNHEARD):
+            limit_ns = self._hands.jobs[job].task_limit_ns
+            ring = self._hands.jobs[job].sync == "ring"
+            what = "round" if ring else "the barrier of round"
+            told = f"{what} {self._ledger.passed(job)} {out_of_time(how, limit_ns)}"
+            self.fail(job, told, host_ns)
+        elif how.startswith(OVER_MEMORY):
+            self.fail(job, f"{who} {over_memory(how)}", host_ns)
+        elif how.startswith(OVER_LOG):
+            self.fail(job, f"{who} {over_log(how)}", host_ns)
+        elif self._strikes.out(job, (), how):
+            self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
+        else:
+            self._go_back(job, f"{who} ended: {how}", host_ns)
+
+    def _go_back(self, job: int, reason: str, host_ns: int) -> None:
+        if self._ledger.ended(job):
+            return
+        arrived, now_ns = self._ledger.arrived(job), self._ledger.cluster_ns(host_ns)
+        if arrived:
+            self._crew.drop(job, ended=False)
+        round_no = self._keepers.go_back(job, self._ledger.passed(job))
+        self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
+        if not arrived and self._hands.jobs[job].sync == "ps":
+            self._crew.move(job, self._ledger.era(job))
+        self._saved.pop(job, None)
+        self._kept.pop(job, None)

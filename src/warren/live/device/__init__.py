@@ -1,0 +1,1 @@
+"""One device: its executor, its lanes, and the trainers that run user code."""

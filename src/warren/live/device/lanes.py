@@ -1,0 +1,247 @@
+"""The two lanes of a device: what is on them and when it may leave. No sockets, no clock.
+
+A task is on COMP from the moment its trainer has it until the trainer has answered and, when
+emulating, its pad T^c has passed. Then it is on COMM: the pads T^s of a device follow each other
+there, overlapping the next COMP, and a task leaves when its own has passed and its server has
+its update.
+
+An emulated device keeps the times its pads give, not those at which messages came or its
+supervisor woke up: a task starts when lane, barrier and decision allowed it and synchronises for
+T^s. What decisions, messages and the barrier really take comes out of the next COMP's pad; where
+it does not fit, that task is an overrun.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from warren.live.emulated_times import PadTable
+from warren.live.transport.message import Spot
+from warren.live.transport.messages import Assign
+
+_GRACE_NS: Final = 5_000_000_000
+"""A trainer ends itself at its limit and says where it was; this much later it is ended."""
+
+Key = tuple[int, int]
+"""(job, round): what a state belongs to."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """One task on a device. Zero times mean: not yet.
+
+    ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
+    that its update is there; ``state`` and ``slot``: where in shared memory its state and its
+    update lie. ``copy``: it is under way elsewhere; ``beaten``: it was done elsewhere, and only its
+    COMP goes on to its end.
+    ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of ``life``.
+    """
+
+    seq: int
+    job: int
+    round: int
+    shard: int
+    comp_pad_ns: int
+    sync_pad_ns: int
+    decided_ns: int = 0
+    limit_ns: int = 0
+    trainer_pid: int = 0
+    began_ns: int = 0
+    start_ns: int = 0
+    result_ns: int = 0
+    sync_due_ns: int = 0
+    unacknowledged: int = 1
+    acknowledged_ns: int = 0
+    slot: int = -1
+    state: Spot | None = None
+    dropped: bool = False
+    copy: bool = False
+    beaten: bool = False
+    ring: bool = False
+    rounds: int = 1
+    life: int = 0
+
+    def again(self) -> Work:
+        """The same task, as if it had not been begun."""
+        return replace(
+            self,
+            trainer_pid=0,
+            began_ns=0,
+            start_ns=0,
+            result_ns=0,
+            slot=-1,
+            state=None,
+            dropped=False,
+        )
+
+    @property
+    def key(self) -> Key:
+        """The state it needs."""
+        return self.job, self.round
+
+    @property
+    def unpadded(self) -> bool:
+        """Not emulated: its push is its commit."""
+        return self.comp_pad_ns == 0 and self.sync_pad_ns == 0
+
+    @property
+    def comp_due_ns(self) -> int | None:
+        """When it may leave COMP; None while its trainer computes."""
+        return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
+
+    @property
+    def due_ns(self) -> int | None:
+        """When to look at it: it may leave COMP then, or is late. A rank says when it is done."""
+        if self.ring:
+            return None
+        due_ns = self.comp_due_ns
+        return self.late_ns if due_ns is None else due_ns
+
+    @property
+    def late_ns(self) -> int:
+        """When its trainer ought to have ended itself."""
+        return self.began_ns + self.limit_ns + _GRACE_NS
+
+    @property
+    def sync_end_ns(self) -> int:
+        """When its synchronisation ended, for a task that has left COMM."""
+        return max(self.sync_due_ns, self.acknowledged_ns) if self.unpadded else self.sync_due_ns
+
+    @property
+    def overrun(self) -> bool:
+        """Whether it took longer than its pad."""
+        return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
+
+
+def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
+    """The tasks of an assignment in the order they run; those of a rank as one."""
+    if assign.ring:
+        yield Work(
+            seq=assign.seq,
+            job=assign.job,
+            round=assign.round,
+            shard=assign.shards[0],
+            comp_pad_ns=0,
+            sync_pad_ns=0,
+            decided_ns=assign.decided_ns,
+            ring=True,
+            rounds=assign.rounds,
+        )
+        return
+    for round_no in range(assign.round, assign.round + assign.rounds):
+        for shard in assign.shards:
+            comp_pad_ns, sync_pad_ns = pads.pads(assign.job, round_no, shard)
+            yield Work(
+                seq=assign.seq,
+                job=assign.job,
+                round=round_no,
+                shard=shard,
+                comp_pad_ns=comp_pad_ns,
+                sync_pad_ns=sync_pad_ns,
+                decided_ns=assign.decided_ns,
+                limit_ns=assign.limit_ns,
+                copy=assign.copy,
+            )
+
+
+class Queue:
+    """Assignments of one device, strictly first in, first out, as tasks.
+
+    A stretch of a million rounds stays one entry: tasks are made when their turn is near.
+    """
+
+    def __init__(self, pads: PadTable) -> None:
+        self._pads = pads
+        self._waiting: deque[Assign] = deque()
+        self._head: Iterator[Work] = iter(())
+        self._head_job = -1
+        self._next: deque[Work] = deque()
+
+    def append(self, assign: Assign) -> None:
+        """Put it at the end."""
+        self._waiting.append(assign)
+
+    def ahead(self, count: int) -> list[Work]:
+        """The next tasks, at most ``count``, the head first; they stay in the queue."""
+        while len(self._next) < count:
+            work = next(self._head, None)
+            if work is not None:
+                self._next.append(work)
+            elif self._waiting:
+                self._head_job = self._waiting[0].job
+                self._head = expand(self._waiting.popleft(), self._pads)
+            else:
+                break
+        return list(islice(self._next, count))
+
+    def put_first(self, assign: Assign) -> None:
+        """Put a copy before all others."""
+        for work in expand(assign, self._pads):
+            self._next.appendleft(work)
+
+    def remove(self, seq: int) -> None:
+        """Forget an assignment of one task."""
+        self._waiting = deque(one for one in self._waiting if one.seq != seq)
+        self._next = deque(work for work in self._next if work.seq != seq)
+
+    def pop(self) -> Work:
+        """Take the head, which ``ahead`` has shown."""
+        return self._next.popleft()
+
+    def put_back(self, work: Work) -> None:
+        """A task that was taken runs again before all others."""
+        self._next.appendleft(work)
+
+    def drop(self, job: int) -> None:
+        """Forget all tasks of a job."""
+        self._waiting = deque(one for one in self._waiting if one.job != job)
+        self._next = deque(work for work in self._next if work.job != job)
+        if self._head_job == job:
+            self._head = iter(())
+
+
+class CommLane:
+    """Tasks whose synchronisation has not ended."""
+
+    def __init__(self) -> None:
+        self._works: list[Work] = []
+        self._free_ns = 0
+
+    def enter(self, work: Work, comp_end_ns: int) -> None:
+        """A task leaves COMP: its pad begins when those before it on the lane have ended."""
+        work.sync_due_ns = comp_end_ns
+        if not work.beaten:
+            self._free_ns = max(self._free_ns, comp_end_ns) + work.sync_pad_ns
+            work.sync_due_ns = self._free_ns
+        self._works.append(work)
+
+    def beaten(self, seq: int) -> None:
+        """A task was done elsewhere; the lane stays taken for the time its pad was given."""
+        for work in self._works:
+            work.beaten = work.beaten or work.seq == seq
+
+    def find(self, key: Key, shard: int) -> Work | None:
+        """The task of this name, if it is here."""
+        for work in self._works:
+            if work.key == key and work.shard == shard:
+                return work
+        return None
+
+    def leave(self, now_ns: int) -> list[Work]:
+        """The tasks whose synchronisation has ended, in lane order; they are here no more."""
+        ended = [w for w in self._works if w.acknowledged_ns and w.sync_due_ns <= now_ns]
+        if ended:
+            self._works = [work for work in self._works if work not in ended]
+        return ended
+
+    def due_ns(self) -> int | None:
+        """When the next one may leave, if nothing but time is missing."""
+        return min((w.sync_due_ns for w in self._works if w.acknowledged_ns), default=None)
+
+    def drop(self, job: int) -> None:
+        """Forget a job; the lane stays taken for the time its pads were given."""
+        self._works = [work for work in self._works if work.job != job]

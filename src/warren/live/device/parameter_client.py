@@ -1,0 +1,283 @@
+"""An executor's side of the job servers: states ahead of their tasks, updates back.
+
+Bytes lie in memory that the device's trainers share (``Arena``): two places for states, so that
+the next can come while one is in use, and two for updates, so that one can be on its way while
+the next is computed. A task that finds no place waits; that is the credit of the tensors' flow.
+A state that lies whole in the memory of its only server is read there and takes no place. With a
+server on another host no memory is shared: bytes are sent, whatever their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from warren.live.device.lanes import Key
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES
+from warren.live.training.memory.windows import Windows
+from warren.live.transport.host_identity import NOWHERE, Seat
+from warren.live.transport.message import Spot, Stamp
+from warren.live.transport.messages import AnyMessage
+from warren.live.transport.server_messages import Over, Passed, Pull, Push, Pushed, State, Taken
+from warren.live.transport.sockets import Link, Poller, link_to_server
+
+AHEAD_BYTES: Final = 1 << 30
+"""States that are fetched before their turn take at most this much, the very next one apart."""
+STATES: Final = (0, 1)
+UPDATES: Final = (2, 3)
+SLOTS: Final = len(STATES) + len(UPDATES)
+"""The slots of an arena."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What one server owns of a state; ``lent``: it lies in the server's memory."""
+
+    part: int
+    ranges: Sequence[tuple[int, int]]
+    buffers: Sequence[memoryview]
+    lent: bool
+
+
+@dataclass(slots=True)
+class Parcel:
+    """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one.
+
+    ``spot``: where trainers read it in its server's memory instead, until it is let go of.
+    ``missing``: servers whose blocks are not here. A server may send them twice, when they were
+    asked for, let go of, and asked for again. ``have``: of each server but the first, the
+    updates it has.
+    """
+
+    missing: set[int]
+    slot: int = -1
+    passed_ns: int | None = None
+    over: bool = False
+    done: tuple[Stamp, ...] = ()
+    have: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    frames: list[Frame] = field(default_factory=list)
+    spot: Spot | None = None
+
+    @property
+    def placed(self) -> bool:
+        """Whether trainers can read it."""
+        return self.slot >= 0 or self.spot is not None
+
+    def done_before(self, shard: int) -> Stamp | None:
+        """When a task ran that need not run again: whoever ran it was lost, after it was done."""
+        stamps = [stamp for stamp in self.done if stamp.shard == shard]
+        safe = stamps and all(shard in have for have in self.have.values())
+        return stamps[0] if safe else None
+
+
+@dataclass(slots=True)
+class Source:
+    """The servers of a job in its present era, and the memory its states and updates pass."""
+
+    era: int
+    links: list[Link]
+    parcels: dict[int, Parcel] = field(default_factory=dict)
+    ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    total_bytes: int = 0
+    updates: set[int] = field(default_factory=lambda: set(UPDATES))
+    windows: Windows = field(default_factory=lambda: Windows(read_only=True, relay=True))
+
+    def let_go(self, round_no: int, frames: Iterable[Frame]) -> None:
+        """Tell servers what is not needed any more where it lies."""
+        for frame in frames:
+            if frame.lent:
+                self.links[frame.part].send(Taken(round_no))
+
+
+class Supply:
+    """Connections to servers; states that are here or asked for."""
+
+    def __init__(self, poller: Poller, folder: str, device: int, seat: Seat = NOWHERE) -> None:
+        self._poller, self._folder = poller, folder
+        self._device, self._seat = device, seat
+        self._sources: dict[int, Source] = {}
+        self._arenas: dict[int, Arena] = {}
+        self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
+
+    def meet(self, job: int, era: int, parts: int) -> None:
+        """The job's servers, as the controller names them."""
+        known = self._sources.get(job)
+        if known is not None and known.era == era:
+            return
+        if known is not None:
+            self.drop(job, ended=False)
+        where = self._folder, job, era
+        source = Source(era, [link_to_server(*where, part, self._seat) for part in range(parts)])
+        for link in source.links:
+            self._poller.register(link)
+        self._sources[job] = source
+
+    def move(self, job: int, era: int, parts: int) -> None:
+        """The job's servers are others now; nothing is under way with the old ones."""
+        if job in self._sources:
+            self.meet(job, era, parts)
+
+    def want(self, keys: Collection[Key], reading: Set[Key]) -> None:
+        """Ask for the states of ``keys``, the most urgent first; let go of all others.
+
+        Those of ``reading`` stay: they are in use.
+        """
+        left_bytes = AHEAD_BYTES
+        wanted = set(reading)
+        for job, round_no in keys:
+            source = self._sources[job]
+            left_bytes -= source.total_bytes if wanted - reading else 0
+            if left_bytes < 0:
+                break
+            wanted.add((job, round_no))
+            if round_no not in source.parcels:
+                source.parcels[round_no] = Parcel(set(range(len(source.links))))
+                for link in source.links:
+                    link.send(Pull(round_no, self._device))
+        for job, source in self._sources.items():
+            for round_no in [r for r in source.parcels if (job, r) not in wanted]:
+                source.let_go(round_no, source.parcels.pop(round_no).frames)
+
+    def ready(self, key: Key) -> Parcel | None:
+        """The state of a task, once it has its place and its barrier has passed."""
+        source = self._sources[key[0]]
+        parcel = source.parcels.get(key[1])
+        if parcel is None or parcel.over:
+            return parcel
+        if parcel.missing or parcel.passed_ns is None:
+            return None
+        if not parcel.placed:
+            self._place(*key, parcel)
+        return parcel if parcel.placed else None
+
+    def spots(self, job: int, state: Parcel, slot: int) -> tuple[Spot, Spot]:
+        """Where a trainer finds a state that is ready, and the place for its update."""
+        arena = self._arenas[job]
+        return state.spot or arena.spot(state.slot), arena.spot(slot)
+
+    def lend(self, job: int) -> int | None:
+        """A place for an update, if one is free."""
+        updates = self._sources[job].updates
+        return updates.pop() if updates else None
+
+    def take_back(self, job: int, slot: int) -> None:
+        """The update has reached its servers, or is not wanted."""
+        if slot >= 0 and (source := self._sources.get(job)) is not None:
+            source.updates.add(slot)
+
+    def push(self, job: int, push: Push, slot: int) -> int:
+        """Send an update with the next ``flush``, to each server its blocks.
+
+        Gives how many will acknowledge it.
+        """
+        source, arena = self._sources[job], self._arenas[job]
+        update = arena.slot(slot)
+        shared = source.total_bytes >= SHARED_FROM_BYTES
+        lying = msgspec.structs.replace(push, spot=arena.spot(slot)) if shared else push
+        for part, link in enumerate(source.links):
+            if shared and not link.far:
+                self._outbox.append((link, lying, []))
+            else:
+                pieces = [update[begin:end] for begin, end in source.ranges[part]]
+                self._outbox.append((link, push, pieces))
+        return len(source.links)
+
+    def flush(self) -> None:
+        """Send what was pushed: after the next task has its trainer, for servers take the core."""
+        for link, push, pieces in self._outbox:
+            link.send(push, *pieces)
+        self._outbox.clear()
+
+    def send(self, job: int, message: AnyMessage) -> None:
+        """To the job's first server."""
+        self._sources[job].links[0].send(message)
+
+    def hear(self, ready: Container[object]) -> Iterator[tuple[int, Pushed]]:
+        """Take what the servers sent; acknowledgements are the caller's."""
+        for job, source in self._sources.items():
+            for part, link in enumerate(source.links):
+                for message, buffers in link.drain() if link in ready else ():
+                    if isinstance(message, Pushed):
+                        yield job, message
+                    else:
+                        self._arrived(job, part, message, buffers)
+
+    def drop(self, job: int, *, ended: bool) -> None:
+        """Let go of the job's servers and, when it will not come again, of its memory."""
+        self.flush()
+        if (source := self._sources.pop(job, None)) is not None:
+            for link in source.links:
+                self._poller.unregister(link)
+                link.close()
+            source.windows.close()
+        if ended and (arena := self._arenas.pop(job, None)) is not None:
+            arena.close()
+
+    def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
+        assert isinstance(message, State | Passed | Over)
+        parcel = self._sources[job].parcels.get(message.round)
+        match message:
+            case State():
+                self._state(job, part, message, buffers)
+            case Passed(at_ns=at_ns) if parcel is not None:
+                parcel.passed_ns = at_ns
+            case Over() if parcel is not None:
+                parcel.over = True
+
+    def _state(self, job: int, part: int, state: State, buffers: list[memoryview]) -> None:
+        """Blocks have come; those that are let go of, or here already, are not needed."""
+        source = self._sources[job]
+        parcel = source.parcels.get(state.round)
+        frame = self._frame(source, part, state, buffers)
+        if frame is None:
+            return  # their server is gone; others will come
+        if parcel is None:
+            source.let_go(state.round, [frame])
+            return
+        source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
+        if job not in self._arenas:
+            self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
+        if part in parcel.missing:
+            parcel.missing.discard(part)
+            parcel.frames.append(frame)
+            if state.spot is not None and len(source.links) == 1:
+                parcel.spot = source.windows.relayed(state.spot)
+        else:
+            source.let_go(state.round, [frame])
+        if part:
+            parcel.have[part] = state.have
+        else:
+            parcel.done = state.done
+        if state.passed_ns is not None:
+            parcel.passed_ns = state.passed_ns
+        if not parcel.missing and not parcel.placed:
+            self._place(job, state.round, parcel)
+
+    def _frame(
+        self, source: Source, part: int, state: State, buffers: list[memoryview]
+    ) -> Frame | None:
+        if state.spot is None:
+            return Frame(part, state.ranges, buffers, lent=False)
+        whole = source.windows.look(state.spot)
+        if whole is None:
+            return None
+        return Frame(part, state.ranges, [whole[begin:end] for begin, end in state.ranges], True)
+
+    def _place(self, job: int, round_no: int, parcel: Parcel) -> None:
+        """Copy a state to where trainers can read it, if there is room."""
+        source = self._sources[job]
+        taken = {other.slot for other in source.parcels.values()}
+        free = [slot for slot in STATES if slot not in taken]
+        if not free:
+            return
+        parcel.slot = free[0]
+        memory = self._arenas[job].slot(parcel.slot)
+        for frame in parcel.frames:
+            for (begin, end), buffer in zip(frame.ranges, frame.buffers, strict=True):
+                memory[begin:end] = buffer
+        source.let_go(round_no, parcel.frames)
+        parcel.frames.clear()

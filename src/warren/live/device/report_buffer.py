@@ -1,0 +1,68 @@
+"""What an executor has to tell the controller, and when: not while a barrier needs the cores.
+
+The controller decides and journals for longer than a small model's barrier takes, and where there
+are few cores it takes the one that a trainer is about to wake up on. A device whose next task waits
+for that barrier tells of the last one a moment after the next has begun, or a little later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from warren.live.device.lanes import Work
+from warren.live.transport.messages import AnyMessage, CompEnded
+from warren.live.transport.sockets import Link
+
+HELD_NS: Final = 3_000_000
+"""News waits at most so long: a policy may have an answer for another device."""
+SETTLED_NS: Final = 1_000_000
+"""This long after its beginning a task has the core that it needs."""
+
+
+def settled(work: Work) -> bool:
+    """Whether others may wake up without taking a core from a task that has just begun."""
+    return not work.unpadded or time.monotonic_ns() >= work.began_ns + SETTLED_NS
+
+
+class News:
+    """Messages to the controller, in order."""
+
+    def __init__(self, control: Link) -> None:
+        self._control = control
+        self._waiting: list[AnyMessage] = []
+        self._held_ns = 0
+        self.due_ns: int | None = None
+        """When what was held back has to go; None: nothing is."""
+
+    def add(self, message: AnyMessage) -> None:
+        """To be told at the end of this turn."""
+        self._waiting.append(message)
+
+    def tell(self, comp: Work | None, ahead: Sequence[Work]) -> None:
+        """Send all, unless the device had better not: ended tasks alone can wait.
+
+        Parameters
+        ----------
+        comp, ahead
+            The task that computes, and the head of the queue.
+        """
+        if not self._waiting:
+            return
+        now_ns = time.monotonic_ns()
+        if self.due_ns is None:
+            self._held_ns = now_ns
+        due_ns = now_ns
+        if all(isinstance(message, CompEnded) for message in self._waiting):
+            if comp is None and any(head.unpadded for head in ahead):
+                due_ns = self._held_ns + HELD_NS
+            elif comp is not None and comp.unpadded:
+                due_ns = min(self._held_ns + HELD_NS, comp.began_ns + SETTLED_NS)
+        if now_ns < due_ns:
+            self.due_ns = due_ns
+            return
+        for message in self._waiting:
+            self._control.send(message)
+        self._waiting.clear()
+        self.due_ns = None

@@ -1,0 +1,118 @@
+"""The process that computes the tasks of one job on one device; it knows nothing of schedules."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from contextlib import suppress
+
+from warren.live.process.linux import (
+    direct_output,
+    known_as,
+    own_temporary_folder,
+    pin_to_core,
+    set_name,
+)
+from warren.live.process.specs import Role, TrainerRole
+from warren.live.process.time_limit import Alarm
+from warren.live.training import numerics
+from warren.live.training.app.app_contract import refuse
+from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.memory.windows import Windows
+from warren.live.training.task_result import nondeterministic
+from warren.live.training.task_runner import TaskRunner
+from warren.live.transport.messages import (
+    Leave,
+    Prepared,
+    RunTask,
+    TaskComputed,
+    TaskRaised,
+    TrainerReady,
+)
+from warren.live.transport.sockets import Link, Poller, executor_address
+
+
+def main(role: Role, lifeline: int) -> None:
+    """Serve one job's tasks on one device until the zygote is gone."""
+    assert isinstance(role, TrainerRole)
+    set_name(f"warren-{'again' if role.verifies else 'train'}-{role.device}")
+    pin_to_core(role.core)
+    own_temporary_folder(role.tmp)
+    direct_output(role.log)
+    Trainer(role, lifeline).serve()
+
+
+class Trainer:
+    """Builds the job's app once, and shares memory with its executor."""
+
+    def __init__(self, role: TrainerRole, lifeline: int) -> None:
+        self._role, self._lifeline, self._job = role, lifeline, role.job
+        self._link = Link(executor_address(role.folder, role.device, role.life))
+        self._runner: TaskRunner | None = None
+        self._states, self._updates = Windows(read_only=True), Windows()
+        self._alarm = Alarm()
+
+    def serve(self) -> None:
+        """Build the app, then do what comes, until told to leave or the lifeline is closed."""
+        poller = Poller()
+        for source in (self._link, self._lifeline):
+            poller.register(source)
+        self._link.send(TrainerReady(self._job.index, known_as(), self._role.verifies))
+        self._guarded(None)
+        while True:
+            if self._lifeline in poller.poll():
+                return
+            for message, _ in self._link.drain():
+                match message:
+                    case Leave():
+                        return
+                    case RunTask():
+                        self._guarded(message)
+                    case _:
+                        raise ValueError(f"an executor does not send {message}")
+
+    def _guarded(self, task: RunTask | None) -> None:
+        """Compute a task, or build the app where there is none, and say what came of it."""
+        job = self._job.index
+        try:
+            with self._alarm.within(self._job.task_limit_ns):
+                runner = self._built()
+                answer = Prepared(job) if task is None else self._compute(runner, task)
+            self._link.send(answer)
+        except BaseException as error:  # user code may raise anything, SystemExit too
+            where = "" if task is None else f" in round {task.round}, task {task.shard}"
+            print(f"device {self._role.device}{where}:", file=sys.stderr)
+            traceback.print_exc()
+            sys.stderr.flush()
+            self._runner = None
+            again = "" if task is None or not task.expected else ", computed again"
+            self._link.send(TaskRaised(job, f"app failed{where}{again}: {one_line(error)}"))
+        numerics.pin()  # user code may set what it likes
+        if task is not None and task.then is not None:
+            self._expect(*task.then)
+
+    def _expect(self, round_no: int, shard: int) -> None:
+        """While servers take the last result: what the next task needs beside its state."""
+        if self._runner is not None:
+            with suppress(Exception):  # the task itself will meet it again, and say so
+                self._runner.expect(round_no, shard)
+
+    def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
+        state = self._states.view(task.state)
+        update = None if task.update is None else self._updates.view(task.update)
+        result = runner.run(state, task.round, task.shard, update)
+        if task.expected not in (b"", result.marks):
+            what = task.round, task.shard, task.expected, result.marks
+            raise refuse(self._job, "", nondeterministic(runner.layout, *what))
+        return TaskComputed(
+            task.job, task.round, task.shard, result.loss, result.present, result.marks
+        )
+
+    def _built(self) -> TaskRunner:
+        if self._runner is None:
+            self._runner = TaskRunner(build_app(self._job, self._role.base), self._job)
+            if self._role.rehearse:
+                self._runner.warm()
+            numerics.pin()
+        return self._runner

@@ -1,0 +1,1 @@
+"""What tasks, rounds of rings and this machine take."""

@@ -1,1 +1,0 @@
-"""Networks of this machine: hosts as namespaces behind shaped links."""

@@ -1,0 +1,132 @@
+"""``warren check JOB``: is the app deterministic? The same tasks in two fresh processes.
+
+The second one computes them in another order, after tasks of other rounds, and goes on from a
+checkpoint in the middle, as a run may that is scheduled otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from warren.live.process.preload import libraries
+from warren.live.process.process_pool import Fleet
+from warren.live.process.scratch import Scratch
+from warren.live.process.specs import ProbeRole
+from warren.live.training.app.app_imports import sources_of
+from warren.live.training.app.pinned_files import APPS, save_pins
+from warren.model.job import Evaluate, Job
+
+_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """``same``: both processes gave the same bits. Else ``where`` and ``tensor`` name the first
+    difference. ``error`` is what the app raised, if it did, and ``traceback`` the way there from
+    its own code on. ``tasks`` were compared.
+    """
+
+    job: str
+    same: bool
+    tasks: int
+    where: str = ""
+    tensor: str = ""
+    error: str = ""
+    traceback: str = ""
+    numerics: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The result in one line."""
+        if self.error:
+            return f"{self.job}: the app failed: {self.error}"
+        if self.same:
+            tasks = f"{self.tasks} tasks gave the same bits in two processes"
+            return f"{self.job}: {tasks}, the second in another order, from a checkpoint"
+        tensor = f" in tensor {self.tensor!r}" if self.tensor else ""
+        return f"{self.job}: the app is not deterministic: {self.where} differs{tensor}"
+
+
+def check_job(job: Job, base: str, rounds: int = _ROUNDS) -> CheckReport:
+    """Compute the first ``rounds`` rounds of a job twice and compare every result on the way."""
+    return check_jobs([job], base, rounds)[0]
+
+
+def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[CheckReport]:
+    """``check_job`` for several jobs, each in two processes of its own.
+
+    Raises
+    ------
+    EngineError
+        If the processes cannot be started.
+    """
+    with Scratch() as folder:
+        sources = sources_of(jobs, base)
+        save_pins(folder / APPS, sources)
+        fleet = Fleet(folder, folder / "log", libraries(sources))
+        try:
+            numerics = fleet.await_zygote().numerics
+            pairs = [
+                [
+                    _probe(fleet, job, (base, rounds), folder / f"{at}{disturbed}", disturbed)
+                    for disturbed in (False, True)
+                ]
+                for at, job in enumerate(jobs)
+            ]
+        finally:
+            fleet.close(last=False)
+    reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
+    return [replace(report, numerics=numerics) for report in reports]
+
+
+def _probe(fleet: Fleet, job: Job, where: tuple[str, int], result: Path, disturbed: bool) -> bytes:
+    """Run one process to its end; gives what it wrote."""
+    base, rounds = where
+    evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
+    job, log = replace(job, checkpoint=None, evaluate=evaluate), str(result.with_suffix(".log"))
+    role = ProbeRole(base, job, log, str(result), rounds, disturbed)
+    ticket = fleet.fork(role)
+    while True:
+        for ended, _, exited in fleet.hear():
+            if ended == ticket:
+                if result.exists():
+                    return result.read_bytes()
+                head = json.dumps({"error": f"its process ended: {exited.how}"}).encode()
+                return len(head).to_bytes(8, "little") + head
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
+
+
+def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
+    (head_a, a), (head_b, b) = _split(one), _split(other)
+    for head in (head_a, head_b):
+        if error := head.get("error"):
+            way = head.get("traceback", "")
+            return CheckReport(job=job.name, same=False, tasks=0, error=error, traceback=way)
+    tasks = sum(label.startswith("task") for label in head_a["labels"])
+    if head_a["fingerprint"] != head_b["fingerprint"]:
+        return CheckReport(job=job.name, same=False, tasks=tasks, where="the model's shape")
+    where, tensor = _first_difference(head_a, head_b, a, b)
+    return CheckReport(job=job.name, same=not where, tasks=tasks, where=where, tensor=tensor)
+
+
+def _first_difference(
+    head_a: dict[str, Any], head_b: dict[str, Any], a: memoryview, b: memoryview
+) -> tuple[str, str]:
+    size = head_a["bytes"]
+    for index, label in enumerate(head_a["labels"]):
+        at = index * size
+        for name, offset, nbytes in head_a["tensors"]:
+            place = slice(at + offset, at + offset + nbytes)
+            if a[place] != b[place]:
+                return label, name
+        if head_a["hashes"][index] != head_b["hashes"][index]:
+            return f"the loss or a metric of {label}", ""
+    return ("the final state", "") if head_a["digest"] != head_b["digest"] else ("", "")

@@ -1,0 +1,98 @@
+"""``engine: plain``: what a job computes, as one loop. Every other engine must equal it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+
+import torch
+from torch import Tensor
+
+from warren.apps.protocol import TorchApp
+from warren.live.oracle.plain_means import in_ring_order, in_shard_order
+from warren.live.training import numerics
+from warren.live.training.app.app_calls import build
+from warren.live.training.app.app_contract import check_converges, check_job, checked_loss, ends
+from warren.live.training.batches import Batches
+from warren.live.training.evaluation import Evaluation
+from warren.live.training.gradient_clipping import factor_of, square_of
+from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.seeding import reseed
+from warren.live.training.tensor_layout import digest, tensors
+from warren.model.job import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainResult:
+    """The trained state, the mean loss of each round, and metrics by rounds done."""
+
+    state_dict: Mapping[str, Tensor]
+    losses: tuple[float, ...]
+    metrics: Mapping[int, Mapping[str, float]]
+    digest: str
+    rounds: int
+
+
+def train(app: TorchApp, job: Job) -> PlainResult:
+    """Train a job from beginning to end in this process."""
+    check_job(app, job)
+    built = build(app, job)
+    model, optimizer, schedule = built.model, built.optimizer, built.schedule
+    batches = Batches(built.dataset, job)
+    rules = TaskRules(built, job)
+    evaluation = Evaluation(built, job, rules)
+    every = job.evaluate.every if job.evaluate else 1 if job.stop else None
+    combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
+    losses: list[float] = []
+    metrics: dict[int, Mapping[str, float]] = {}
+    for r in count():
+        before = {name: value.detach().clone() for name, value in tensors(model).items()}
+        round_losses, gradients, buffers = [], [], []
+
+        for k in range(job.scale):  # a task: always from the state of the round's beginning
+            for _ in rules.passes():  # a second time where the app may keep what it should not
+                model.train()
+                model.zero_grad()
+                _put(model, before)
+                rules.begin()
+                reseed(job.seed, r, k)
+                loss = checked_loss(app.loss(model, batches.of(r, k)), job)
+                loss.backward()  # type: ignore[no-untyped-call]
+                rules.end(loss, before.values())
+                numerics.pin()  # user code may set what it likes
+            round_losses.append(loss.item())
+            gradients.append({name: p.grad for name, p in model.named_parameters()})
+            buffers.append({name: buffer.clone() for name, buffer in model.named_buffers()})
+
+        # The barrier: combine in shard order, step once, evaluate if due.
+        losses.append(sum(round_losses) / job.scale)
+        check_converges(losses[-1], r, job)
+        means, means_of_buffers = combine(gradients, buffers)
+        _put(model, means_of_buffers)
+        factor = app.clip_norm and factor_of(map(square_of, means.values()), app.clip_norm)
+        for name, parameter in model.named_parameters():
+            mean = means[name]
+            parameter.grad = mean if mean is None or factor is None else mean * factor
+        reseed(job.seed, r, -1)
+        optimizer.step()
+        if schedule:
+            schedule.step()
+        done = r + 1
+        if every and (done % every == 0 or done == job.rounds):
+            metrics[done] = evaluation.of(model)
+        numerics.pin()
+        stopped = done in metrics and ends(app, job, metrics[done])
+        if stopped or done == job.rounds:
+            break
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    return PlainResult(
+        state_dict=state, losses=tuple(losses), metrics=metrics, digest=digest(state), rounds=done
+    )
+
+
+@torch.no_grad()
+def _put(model: torch.nn.Module, values: Mapping[str, Tensor]) -> None:
+    found = tensors(model)
+    for name, value in values.items():
+        found[name].copy_(value)

@@ -1,0 +1,54 @@
+"""A child that trains one job with the plain loop, for ``engine: plain``."""
+
+from __future__ import annotations
+
+import faulthandler
+import time
+import traceback
+
+from safetensors.torch import save
+
+from warren.live.oracle.plain import train
+from warren.live.process.linux import direct_output, own_temporary_folder, set_name, wait_for_end
+from warren.live.process.specs import PlainRole, Role
+from warren.live.training import numerics
+from warren.live.training.app.app_errors import one_line
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.checkpoints.files import write_whole
+from warren.live.transport.messages import JobBroke, PlainDone
+from warren.live.transport.sockets import Link, controller_address
+
+
+def main(role: Role, lifeline: int) -> None:
+    """Train the job, save its parameters, tell the controller."""
+    assert isinstance(role, PlainRole)
+    set_name(f"warren-plain-{role.job.index}")
+    direct_output(role.log)
+    own_temporary_folder(role.tmp)
+    faulthandler.enable()
+    control = Link(controller_address(role.folder))
+    try:
+        control.send(_train(role))
+    except BaseException as error:  # user code may raise anything, SystemExit too
+        traceback.print_exc()
+        control.send(JobBroke(role.job.index, f"app failed: {one_line(error)}"))
+    wait_for_end(lifeline)
+
+
+def _train(role: PlainRole) -> PlainDone:
+    start_ns = time.monotonic_ns()
+    app = build_app(role.job, role.base)
+    numerics.pin()  # the app's module may have set what it likes
+    result = train(app, role.job)
+    end_ns = time.monotonic_ns()
+    state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}
+    write_whole(role.params, save(state))
+    return PlainDone(
+        job=role.job.index,
+        rounds=result.rounds,
+        losses=list(result.losses),
+        metrics=[(done, dict(values)) for done, values in result.metrics.items()],
+        start_ns=start_ns,
+        end_ns=end_ns,
+        sha256=result.digest,
+    )

@@ -1,0 +1,1 @@
+"""Processes: started, limited, watched, ended."""

@@ -1,0 +1,68 @@
+"""Which host each process of a run is on: all on this machine, or spread over a testbed's hosts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from warren.live.process.specs import Role, ServerRole
+from warren.live.testbed.namespaces import HERE, Place, places
+from warren.live.transport.host_identity import TOKEN_BYTES, Seat, home_of_server
+from warren.model.cluster import Cluster
+
+AnyRole = TypeVar("AnyRole", bound=Role)
+
+
+class Homes:
+    """Places of the hosts of a cluster, in its order, and on which of them a role is at home."""
+
+    def __init__(self, places_H: Sequence[Place], host_of_device: Sequence[int] = ()) -> None:
+        self.places_H = tuple(places_H)
+        self._host_of_device = tuple(host_of_device)
+        self._token = secrets.token_bytes(TOKEN_BYTES)
+
+    def of(self, role: Role) -> int:
+        """A role with a device lives on the device's host; servers go round all hosts."""
+        if len(self.places_H) == 1:
+            return 0
+        device: int | None = getattr(role, "device", None)
+        if device is not None:
+            return self._host_of_device[device]
+        if isinstance(role, ServerRole):
+            return home_of_server(role.job.index, role.part, len(self.places_H))
+        return 0
+
+    def seated(self, role: AnyRole) -> AnyRole:
+        """The role as its process gets it: if it has a ``seat``, it is told where that is."""
+        if len(self.places_H) == 1 or not hasattr(role, "seat"):
+            return role
+        host = self.of(role)
+        seat = Seat(host, len(self.places_H), self.places_H[host].address, self._token)
+        return msgspec.structs.replace(role, seat=seat)
+
+    @property
+    def quotas(self) -> tuple[str, ...]:
+        """The cgroups that limit processors of hosts."""
+        return tuple(place.cgroup for place in self.places_H if place.cgroup)
+
+
+ALONE: Final = Homes((HERE,))
+"""One host, which is this machine."""
+
+
+def homes_of(cluster: Cluster) -> Homes:
+    """Of a cluster whose file may name a testbed.
+
+    Raises
+    ------
+    SpecError
+        If that testbed is not up, or lacks a host of the cluster.
+    """
+    if cluster.local.testbed is None:
+        return ALONE
+    names = [host.name for host in cluster.hosts]
+    of_device = [names.index(device.host) for device in cluster.devices]
+    return Homes(places(cluster.local.testbed, names), of_device)

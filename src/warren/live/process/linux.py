@@ -1,0 +1,201 @@
+"""What Linux offers so that no process outlives the run that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+from warren.live.process.cleanup_guard import marked
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
+_PR_SET_TIMERSLACK: Final = 29
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_SPIN_BELOW_NS: Final = 60_000
+_LATER: Final = 10
+"""How much nicer a process is that ends: a tenth of the weight of one that computes."""
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_known_as = 0
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int | bytes) -> None:
+    if _LIBC.prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+
+def die_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
+    """Let the kernel send ``signum`` when the parent ends; leave at once if it has already."""
+    _prctl(_PR_SET_PDEATHSIG, signum)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Whatever descends from this process and loses its parent becomes its child."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def wake_precisely() -> None:
+    """Timers of this process fire within microseconds instead of the usual 50."""
+    _prctl(_PR_SET_TIMERSLACK, 1)
+
+
+def pin_to_core(core: int | None) -> None:
+    """Run on this core alone from now on; None: wherever the system likes."""
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+
+
+def own_temporary_folder(path: str) -> None:
+    """What user code calls temporary goes here from now on; only this user may look."""
+    Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = path
+    tempfile.tempdir = None
+
+
+def wait_for_end(lifeline: int) -> None:
+    """Stay, so that what was sent is delivered, until the controller ends this process."""
+    select.select([lifeline], [], [])
+
+
+def set_name(name: str) -> None:
+    """The name ``ps`` and ``top`` show; 15 bytes of it."""
+    _prctl(_PR_SET_NAME, name.encode()[:15])
+
+
+def sleep_until(at_ns: int) -> None:
+    """Sleep to a time of the monotonic clock, the last microseconds awake."""
+    while (left := at_ns - time.monotonic_ns()) > 0:
+        if left > _SPIN_BELOW_NS:
+            time.sleep((left - _SPIN_BELOW_NS) / 1e9)
+
+
+def direct_output(path: str) -> None:
+    """Append standard output and error of this process to a file from now on."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+
+
+def children() -> list[int]:
+    """Children of this process, adopted ones included."""
+    me = os.getpid()
+    return [pid for pid, parent in parents().items() if parent == me]
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process of this machine."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = (entry / "stat").read_text()
+                found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    return found
+
+
+def end_all_marked(mark: bytes, timeout_s: float = 3.0) -> None:
+    """Kill every process with this entry; children of others cannot be waited for, so look."""
+    deadline = time.monotonic() + timeout_s
+    while (found := marked(mark)) and time.monotonic() < deadline:
+        for pid in found:
+            kill(pid)
+        time.sleep(0.005)
+
+
+def kill(pid: int, *, group: bool = False) -> None:
+    """SIGKILL to a process, or to a whole group; nothing if it has gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        (os.killpg if group else os.kill)(pid, signal.SIGKILL)
+
+
+def end_all_children(timeout_s: float = 5.0) -> None:
+    """Kill and reap every descendant; those that a dying child leaves come to us and follow."""
+    deadline = time.monotonic() + timeout_s
+    while (found := children()) and time.monotonic() < deadline:
+        for pid in found:
+            kill(pid, group=True)
+            kill(pid)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.001)
+
+
+def fork_below() -> None:
+    """Go on in a child, of which this process is the parent and ends as it does.
+
+    User code may kill its parent: then it has killed nobody's but its own.
+    """
+    me = os.getpid()
+    child = os.fork()
+    if not child:
+        global _known_as
+        _known_as = me
+        die_with_parent(me)
+        return
+    set_name("warren-parent")
+    _, status = os.waitpid(child, 0)
+    os.nice(_LATER)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # the default of SIGKILL cannot be set, nor need be
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(me, -code)
+    os._exit(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End without a word, behind those that compute.
+
+    To give back the memory of a fork takes milliseconds of a core, and all processes of a job end
+    together: at the moment at which the job that waited for its devices begins.
+    """
+    os.nice(_LATER)
+    os._exit(code)
+
+
+def known_as() -> int:
+    """What the zygote calls this process: the id of the parent it was given, if it has one."""
+    return _known_as or os.getpid()
+
+
+def how_it_ended(status: int) -> str:
+    """A wait status in words; empty for a clean end."""
+    return in_words(os.waitstatus_to_exitcode(status))
+
+
+def in_words(code: int) -> str:
+    """An exit code, negative for a signal; empty for a clean end."""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+        return f"killed by signal {-code}"
+    return f"exit status {code}" if code else ""
+
+
+class NoInterrupt:
+    """Signals that end a run wait until the block is over: nothing is left half done.
+
+    A process that is started in the block begins without hearing them, and has to listen itself.
+    """
+
+    def __enter__(self) -> None:
+        self._old = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+    def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._old)

@@ -1,0 +1,268 @@
+"""The controller's hand on processes: one zygote a host, and everything forked from them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from warren.live.process import cleanup_guard as guard
+from warren.live.process.host_placement import ALONE, Homes
+from warren.live.process.linux import end_all_marked, in_words
+from warren.live.process.pipe import Pipe
+from warren.live.process.preload import ALWAYS
+from warren.live.process.specs import (
+    Close,
+    End,
+    Exited,
+    Fork,
+    Forked,
+    Role,
+    ZygoteMessage,
+    ZygoteReady,
+)
+from warren.live.training.numerics import clean_environment
+from warren.model.cluster import LOG_BYTES
+from warren.model.errors import EngineError
+
+
+class ZygoteLost(EngineError):
+    """A zygote has ended, and with it everything that it forked."""
+
+
+_LEAVE_S: Final = 6.0
+"""How long the zygote may take to end everything before it is killed itself."""
+_LINES: Final = 3
+"""Of what a lost zygote printed: of a traceback, where it was and what it was."""
+_CHARS: Final = 500
+
+
+class Fleet:
+    """Processes of a run, by ticket, on the hosts of ``homes``. Closing the pipes ends all of them.
+
+    ``pipes`` lead to the zygotes of the hosts, in their order. The first is the parent of the
+    others.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        log: Path,
+        preload: Sequence[str] = ALWAYS,
+        watch: Guard | None = None,
+        cgroups: str = "",
+        homes: Homes = ALONE,
+        log_bytes: int = LOG_BYTES,
+    ) -> None:
+        self._homes, self._log, self._cgroups = homes, log, cgroups
+        self._roles: dict[int, Role] = {}
+        self._at: dict[int, Pipe] = {}
+        self._pids: dict[int, int] = {}
+        self._tickets = 0
+        self._warm = False
+        self._mark = mark_of(folder)
+        guard_fd = -1 if watch is None else watch.fd
+        # PyTorch makes this folder on import; it goes with the run's own.
+        own = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
+        with ExitStack() as ends:
+            output = ends.enter_context(log.open("ab"))
+            self._log_from = output.tell()
+            pairs = [socket.socketpair() for _ in homes.places_H]
+            self.pipes = tuple(Pipe(mine) for mine, _ in pairs)
+            theirs = [ends.enter_context(end).fileno() for _, end in pairs]
+            hosts = list(zip(theirs, homes.places_H, strict=True))
+            self._zygote = _start_zygote(
+                [
+                    msgspec.json.encode(hosts).decode(),
+                    str(guard_fd),
+                    str(folder),
+                    str(os.getpid()),
+                    str(log_bytes),
+                    *preload,
+                ],
+                clean_environment(os.environ) | self._mark | own,
+                output,
+                [fd for fd in (*theirs, guard_fd) if fd >= 0],
+            )
+
+    @property
+    def session(self) -> int:
+        """The process session all processes of the run are in (unless they leave it)."""
+        return self._zygote.pid
+
+    def pids(self) -> dict[int, Role]:
+        """Living children and what they are; not those that were told to end."""
+        pids = self._pids.items()
+        return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
+
+    def await_zygote(self) -> ZygoteReady:
+        """Wait until all zygotes are warm; what the first says holds for the others too.
+
+        Raises
+        ------
+        EngineError
+            If one ended instead, or if it is not single-threaded and must not fork.
+        """
+        said = [self._receive(pipe) for pipe in self.pipes]
+        for message in said:
+            assert isinstance(message, ZygoteReady)
+            if len(message.threads) != 1:
+                named = ", ".join(sorted(message.threads))
+                raise EngineError(
+                    f"a library that the apps name starts threads when it is loaded, and what has "
+                    f"threads cannot be forked safely; threads: {named}"
+                )
+        self._warm = True
+        assert isinstance(said[0], ZygoteReady)
+        return said[0]
+
+    def fork(self, role: Role) -> int:
+        """Ask for a process on its host; gives its ticket.
+
+        That the zygote is lost, ``hear`` will tell.
+        """
+        self._tickets += 1
+        pipe = self.pipes[self._homes.of(role)]
+        self._roles[self._tickets], self._at[self._tickets] = role, pipe
+        pipe.send(Fork(self._tickets, self._homes.seated(role)))
+        return self._tickets
+
+    def kill(self, ticket: int) -> None:
+        """Kill a process; its exit is reported."""
+        if (pipe := self._at.get(ticket)) is not None:
+            pipe.send(End(ticket))
+
+    def end(self, ticket: int) -> None:
+        """Kill a process; its exit is not reported."""
+        if self._roles.pop(ticket, None) is not None:
+            self.kill(ticket)
+
+    def hear(self, host: int = 0) -> Iterator[tuple[int, Role, Exited]]:
+        """Read one message that is here; yields a process that ended without being told to.
+
+        Raises
+        ------
+        ZygoteLost
+            If the zygote of this host is gone.
+        """
+        match self._receive(self.pipes[host]):
+            case Forked(ticket=ticket, pid=pid):
+                if ticket in self._roles:
+                    self._pids[ticket] = pid
+            case Exited(ticket=ticket) as exited:
+                self._pids.pop(ticket, None)
+                self._at.pop(ticket, None)
+                role = self._roles.pop(ticket, None)
+                if role is not None:
+                    yield ticket, role, exited
+            case _:
+                pass
+
+    def close(self, *, last: bool) -> None:
+        """End every process and wait for it; ``last``: the folder is not needed any more."""
+        for pipe in self.pipes:
+            pipe.send(Close(last))
+            pipe.close()
+        if not self._warm:
+            self._zygote.kill()  # it has no children yet, and loads libraries for seconds
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._zygote.wait(_LEAVE_S)
+        if self._zygote.poll() is None:
+            self._zygote.kill()
+            self._zygote.wait()
+        # Nothing is left, unless the zygote was killed while user code had forked.
+        end_all_marked(_text(self._mark).encode())
+        guard.end_cgroups(self._cgroups)
+
+    def _receive(self, pipe: Pipe) -> ZygoteMessage:
+        message = pipe.receive()
+        if message is None:
+            raise self._lost(pipe)
+        return message
+
+    def _lost(self, pipe: Pipe) -> ZygoteLost:
+        """What happened, whole: the log may be in a folder that goes with what was started."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # another host's ends by itself
+            self._zygote.wait(1.0 if pipe is self.pipes[0] else 0.1)
+        code = self._zygote.returncode
+        how = "that of one host" if code is None else in_words(code) or "exit status 0"
+        when = "ended" if self._warm else "ended while it started"
+        lines = [line.strip() for line in self._printed().splitlines() if line.strip()]
+        last = "; ".join(lines[-_LINES:]) or "nothing"
+        return ZygoteLost(f"the zygote {when} ({how}); it printed last: {last[-_CHARS:]}")
+
+    def _printed(self) -> str:
+        """The end of what has been printed since the zygote was started."""
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
+            file.seek(max(self._log_from, file.seek(0, os.SEEK_END) - _CHARS * _LINES))
+            return file.read().decode(errors="replace")
+        return ""
+
+
+def _start_zygote(
+    arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes], fds: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start the process, in a session of its own, that ``live.zygote`` describes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "warren.live.process.zygote", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=environment,
+        pass_fds=fds,
+        start_new_session=True,
+    )
+
+
+class Guard:
+    """The process that cleans up when controller and zygote are both killed; see ``live.guard``."""
+
+    def __init__(self, folder: Path, cgroups: Sequence[str] = ()) -> None:
+        theirs, self.fd = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    guard.__file__,
+                    str(theirs),
+                    _text(mark_of(folder)),
+                    str(folder),
+                    *cgroups,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                pass_fds=[theirs],
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+
+    def close(self) -> None:
+        """Everything has ended well; it finds nothing and goes."""
+        os.close(self.fd)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEAVE_S)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def mark_of(folder: Path) -> dict[str, str]:
+    """The entry of the environment that all processes of a run have."""
+    return {"WARREN_RUN": folder.name}
+
+
+def _text(entry: dict[str, str]) -> str:
+    return "".join(f"{key}={value}" for key, value in entry.items())

@@ -1,0 +1,177 @@
+"""What a zygote can fork, and what it and its controller say to each other."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from warren.live.emulated_times import PadTable
+from warren.live.process.memory_limit import MemoryLimit
+from warren.live.transport.host_identity import NOWHERE, Seat
+from warren.live.transport.message import Message
+from warren.model.job import Job
+
+
+class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
+    """Fork an executor; ``life`` counts the device's executors before it. ``core``: pin to it."""
+
+    device: int
+    life: int
+    folder: str
+    log: str
+    pads: PadTable
+    look_ahead: int
+    verify: float = 0.0
+    core: int | None = None
+    seat: Seat = NOWHERE
+
+
+class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
+    """Fork the trainer of one job on ``device``.
+
+    ``life`` is that of the device's executor. ``rehearse``: it computes one task when it has built
+    the app, since the first is always slow. ``verifies``: it computes tasks again that another has
+    computed, and says if they differ.
+    """
+
+    device: int
+    folder: str
+    base: str
+    job: Job
+    log: str
+    life: int
+    tmp: str
+    rehearse: bool = False
+    verifies: bool = False
+    core: int | None = None
+    memory: MemoryLimit | None = None
+
+
+class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
+    """Fork server ``part`` of the ``parts`` of a job. ``rehearse``: it evaluates before time zero.
+
+    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
+    """
+
+    folder: str
+    base: str
+    job: Job
+    log: str
+    params: str
+    store: str
+    tmp: str
+    part: int
+    parts: int
+    era: int
+    round: int
+    rehearse: bool = False
+    memory: MemoryLimit | None = None
+    seat: Seat = NOWHERE
+
+
+class RankRole(Message, frozen=True, tag="RankRole", array_like=True):
+    """Fork rank ``rank`` of the ring of a job, for ``device``; see
+    ``warren.live.transport.ring_messages``.
+
+    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
+    counts the job's gangs, ``executor`` is the life of the device's one. Ranks find each other
+    through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of this gang.
+    ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
+    """
+
+    folder: str
+    base: str
+    job: Job
+    log: str
+    params: str
+    store: str
+    tmp: str
+    device: int
+    executor: int
+    rank: int
+    life: int
+    era: int
+    round: int
+    meeting: str
+    interface: str
+    secret: bytes
+    pads: PadTable
+    rehearse: bool = False
+    verify: float = 0.0
+    core: int | None = None
+    memory: MemoryLimit | None = None
+
+
+class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):
+    """Fork a child that trains one job in a plain loop."""
+
+    folder: str
+    base: str
+    job: Job
+    log: str
+    params: str
+    tmp: str
+
+
+class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
+    """Fork a child that computes the first tasks of a job and writes what came to ``result``.
+
+    ``disturbed``: in another order, after other tasks, and with a server that is lost on the way.
+    """
+
+    base: str
+    job: Job
+    log: str
+    result: str
+    rounds: int
+    disturbed: bool = False
+
+
+Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole
+
+
+class Fork(Message, frozen=True, tag="Fork", array_like=True):
+    """Controller to zygote: a child, please; ``ticket`` names it in the answer."""
+
+    ticket: int
+    role: Role
+
+
+class End(Message, frozen=True, tag="End", array_like=True):
+    """Controller to zygote: kill this child."""
+
+    ticket: int
+
+
+class Close(Message, frozen=True, tag="Close", array_like=True):
+    """Controller to zygote: end. ``last``: the run ends too, and its folder goes; else it stays."""
+
+    last: bool
+
+
+class ZygoteReady(Message, frozen=True, tag="ZygoteReady", array_like=True):
+    """Zygote to controller: warm, with threads of these names, in this numerics class."""
+
+    threads: tuple[str, ...]
+    numerics: str
+
+
+class Forked(Message, frozen=True, tag="Forked", array_like=True):
+    """Zygote to controller."""
+
+    ticket: int
+    pid: int
+
+
+class Exited(Message, frozen=True, tag="Exited", array_like=True):
+    """Zygote to controller: a child has ended; ``how`` in words, empty for a clean end."""
+
+    ticket: int
+    pid: int
+    how: str
+
+
+ZygoteMessage: TypeAlias = Fork | End | Close | ZygoteReady | Forked | Exited
+
+ZYGOTE_DECODER: Final = msgspec.msgpack.Decoder(ZygoteMessage)

@@ -1,0 +1,213 @@
+"""A rank's part of a round: its task, the mean over the ring, and the step that all ranks make.
+
+Every rank holds the whole model and optimiser, and makes the same step from the same mean. Rank 0
+evaluates and keeps the checkpoints. As in a device's lanes, an emulated rank keeps the times its
+pads give: the next round begins when the slowest COMP and its T^s are over, or when the bytes have
+really gone round, if that is later.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import torch
+from xxhash import xxh3_64_digest
+
+from warren.live.process.linux import sleep_until
+from warren.live.process.specs import RankRole
+from warren.live.process.time_limit import Alarm
+from warren.live.rings.allreduce import Ring
+from warren.live.rings.gradient_mean import RingMeans
+from warren.live.rings.round_summary import Note, exchanged
+from warren.live.server.checkpoint_schedule import Saver
+from warren.live.training import numerics
+from warren.live.training.app.app_contract import evaluation_due, refuse
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.checkpoints.files import write_whole
+from warren.live.training.memory.shared_memory import fresh
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_hashes import MarkLog, marks_path
+from warren.live.training.task_result import RoundOutcome, TaskResult, nondeterministic
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import flat_of
+from warren.live.transport.message import Stamp
+from warren.live.transport.server_messages import RoundReport
+from warren.model.verified import FIRST, is_taken
+
+_PATIENCE_NS: Final = 60_000_000_000
+"""What a sum may take beyond the longest task that others may be at."""
+
+
+class Member:
+    """One rank of a ring: model, optimiser, task runner, and its place in the ring."""
+
+    def __init__(self, role: RankRole) -> None:
+        self._role, self._job, self._alarm = role, role.job, Alarm()
+        with self._alarm.within(self._job.task_limit_ns):
+            app = build_app(role.job, role.base)
+            numerics.pin()
+            self._runner = TaskRunner(app, role.job)
+            self.store = ParameterStore(app, role.job, runner=self._runner)
+            self.saver = Saver(self.store, role.job, role.store, role.round, 0, 1)
+            if role.rehearse:
+                self._runner.warm()
+                self.store.warm()
+        layout = self.store.layout
+        path = marks_path(role.store, role.rank, role.job.scale)
+        self._marks = MarkLog(path, len(layout.entries))
+        self._marks.load()
+        self.store.known.expected = self._marks.expected
+        self._forgotten = 0
+        self._verified = 0 if role.verify else FIRST
+        self._means, self._update = RingMeans(layout, role.job), fresh(layout.total_bytes)
+        pads_ns = sum(role.pads.constant(role.job.index))
+        limit_ns = 2 * (role.job.task_limit_ns + pads_ns) + _PATIENCE_NS
+        self._ring = Ring(
+            role.rank,
+            role.job.scale,
+            role.meeting,
+            role.interface,
+            limit_s=limit_ns / 1e9,
+            secret=role.secret,
+        )
+
+    def round(self, begin_ns: int) -> RoundReport:
+        """Make the next round, which begins at ``begin_ns``; what there is to tell of it.
+
+        Raises
+        ------
+        RingBroken
+            Another rank is lost.
+        SpecError
+            The app breaks its contract, or gave something else when the task ran before.
+        """
+        role, round_no = self._role, self.store.version
+        comp_ns, sync_ns = role.pads.pads(role.job.index, round_no, role.rank)
+        sleep_until(begin_ns)
+        start_ns = begin_ns if comp_ns else time.monotonic_ns()
+        result = self._task(round_no)
+        ready_ns = time.monotonic_ns()
+        comp_end_ns = max(ready_ns, start_ns + comp_ns)
+        sleep_until(comp_end_ns)
+        self._means.over(self._ring, self._update)
+        own = Note(
+            loss=result.loss,
+            start_ns=start_ns,
+            comp_end_ns=comp_end_ns,
+            end_ns=time.monotonic_ns(),
+            sync_ns=sync_ns,
+            overran=0 < comp_ns < ready_ns - start_ns,
+            saved=self.saver.previous,
+            present=result.present,
+        )
+        notes = exchanged(self._ring, own)
+        if is_taken(role.job.index, round_no, 0, self._verified, role.verify):
+            self._verify(round_no, result.marks)
+        outcome = self._step(notes, result.marks)
+        self._forget_marks(notes[0].saved)
+        at_ns = max(note.end_ns for note in notes)
+        if comp_ns:
+            padded_ns = max(n.comp_end_ns for n in notes) + max(n.sync_ns for n in notes)
+            at_ns = max(at_ns, padded_ns)
+        else:
+            at_ns = max(at_ns, time.monotonic_ns())
+        return self._report(notes, outcome, at_ns)
+
+    def save_if_due(self) -> None:
+        """Rank 0, between rounds: keep a checkpoint as often as the job says."""
+        if not self.store.finished and self.saver.due(self.store.version):
+            self.saver.save(self.store.version)
+
+    def save(self, round_no: int) -> None:
+        """Rank 0: put the state that a round begins with on disk, unless it is there."""
+        if self.saver.last != round_no:
+            self.saver.save(round_no)
+
+    def _task(self, round_no: int) -> TaskResult:
+        (state,), update = self.store.state(), self._update.numpy().data
+        rank = self._role.rank
+        with self._alarm.within(self._job.task_limit_ns):
+            result = self._runner.run(state, round_no, rank, update)
+        numerics.pin()
+        self.store.known.check(round_no, rank, result.marks)
+        self._marks.append(round_no, rank, result.marks)
+        return result
+
+    def _verify(self, round_no: int, marks: bytes) -> None:
+        """Compute the task of the rank before this one again, which has computed one less."""
+        (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
+        self._check_same(xxh3_64_digest(state))
+        known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
+        with self._alarm.within(self._job.task_limit_ns):
+            again = self._runner.run(state, round_no, other)
+        numerics.pin()
+        if again.marks != known:
+            what = round_no, other, known, again.marks
+            raise refuse(self._job, "", nondeterministic(self.store.layout, *what))
+        self._verified += 1
+
+    def _step(self, notes: list[Note], marks: bytes) -> RoundOutcome:
+        """The same on every rank, but for evaluating."""
+        store = self.store
+        loss = sum(note.loss for note in notes) / len(notes)
+        present = bytes(map(max, zip(*(note.present for note in notes), strict=True)))
+        mean = TaskResult(
+            loss=loss, present=present, marks=marks, update=(self._update.numpy().data,)
+        )
+        with self._alarm.within(self._job.task_limit_ns):
+            store.add(0, mean)
+            store.step()
+            store.forget_previous()
+            if self._role.rank == 0:
+                outcome = store.conclude()
+        numerics.pin()  # an optimiser may have set what it likes, on any rank
+        done = store.version
+        over = torch.tensor([done == self._job.rounds], dtype=torch.uint8)
+        if self._role.rank == 0:
+            over[0] = outcome.finished
+        if evaluation_due(self._job, done):
+            self._ring.share(over)
+        if self._role.rank:
+            store.follow(finished=bool(over[0]))
+            outcome = RoundOutcome(round=done - 1, loss=loss, metrics=None, finished=store.finished)
+        return outcome
+
+    def _forget_marks(self, saved: int) -> None:
+        """Rank 0 keeps no older checkpoint than this: tasks before it will not run again."""
+        if saved > self._forgotten:
+            self._marks.forget_before(saved)
+            self._forgotten = saved
+
+    def _report(self, notes: list[Note], outcome: RoundOutcome, at_ns: int) -> RoundReport:
+        role, sha256 = self._role, ""
+        if outcome.finished:
+            sha256 = self.store.digest()
+            self._check_same(bytes.fromhex(sha256))
+            if role.rank == 0:
+                write_whole(role.params, self.store.save())
+        stamps = [
+            Stamp(rank, note.start_ns, note.comp_end_ns, max(note.end_ns, at_ns))
+            for rank, note in enumerate(notes)
+        ]
+        return RoundReport(
+            job=role.job.index,
+            era=role.era,
+            round=outcome.round,
+            loss=outcome.loss,
+            metrics=None if outcome.metrics is None else dict(outcome.metrics),
+            finished=outcome.finished,
+            at_ns=at_ns,
+            stamps=tuple(stamps),
+            saved=self.saver.last,
+            sha256=sha256,
+            overruns=sum(note.overran for note in notes),
+        )
+
+    def _check_same(self, digest: bytes) -> None:
+        """All ranks have the same parameters: an optimiser might have drawn from somewhere else."""
+        own = flat_of(digest).clone()
+        for rank, other in enumerate(self._ring.gather(own)):
+            if not torch.equal(own, other):
+                message = f"is not deterministic: rank {rank} of its ring has other parameters"
+                raise refuse(self._job, "optimizer()", message)

@@ -1,0 +1,158 @@
+"""The process of a rank: waits for its device, then for the others, and makes rounds.
+
+Rank 0 keeps the roll: when every rank's device is free, it lets all begin. That goes over Unix
+sockets, where nothing runs out of time while a device is busy with other jobs.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import traceback
+from typing import Final
+
+from warren.live.process.linux import (
+    direct_output,
+    own_temporary_folder,
+    pin_to_core,
+    set_name,
+    sleep_until,
+    wait_for_end,
+)
+from warren.live.process.specs import RankRole, Role
+from warren.live.rings.allreduce import RingBroken
+from warren.live.rings.rank import Member
+from warren.live.server.process import last_words
+from warren.live.training.app.app_errors import one_line
+from warren.live.transport.messages import AnyMessage
+from warren.live.transport.ring_messages import (
+    Begin,
+    GangBroke,
+    GangReady,
+    Go,
+    HandedOver,
+    HandOver,
+    Here,
+    RankDone,
+    RankReady,
+)
+from warren.live.transport.server_messages import Kept
+from warren.live.transport.sockets import (
+    Hub,
+    Link,
+    Poller,
+    controller_address,
+    executor_address,
+    gang_address,
+)
+
+_MOMENT_S: Final = 1.0
+"""A rank that has lost another waits so long: what happened to that one is to be told first."""
+
+
+def main(role: Role, lifeline: int) -> None:
+    """Be a rank until the zygote is gone."""
+    assert isinstance(role, RankRole)
+    set_name(f"warren-rank-{role.job.index}.{role.rank}")
+    pin_to_core(role.core)
+    direct_output(role.log)
+    own_temporary_folder(role.tmp)
+    control = Link(controller_address(role.folder))
+    try:
+        Rank(role, lifeline, control).serve()
+    except RingBroken as error:
+        print(f"rank {role.rank} of life {role.life}: {error}", file=sys.stderr, flush=True)
+        select.select([lifeline], [], [], _MOMENT_S)
+        control.send(GangBroke(role.job.index, role.life, one_line(error)))
+        wait_for_end(lifeline)
+    except BaseException as error:  # user code may raise anything, SystemExit too
+        traceback.print_exc()
+        control.send(last_words(role, f"rank {role.rank} of its ring", error))
+        wait_for_end(lifeline)
+
+
+class Rank:
+    """Turns messages into rounds."""
+
+    def __init__(self, role: RankRole, lifeline: int, control: Link) -> None:
+        self._role, self._lifeline, self._control = role, lifeline, control
+        address = gang_address(role.folder, role.job.index, role.life)
+        self._hub = None if role.rank else Hub(address)
+        self._first = Link(address) if role.rank else None
+        self._member = Member(role)
+        self._executor = Link(executor_address(role.folder, role.device, role.executor))
+        self._here: dict[int, Here] = {}
+        self._peers: list[bytes] = []
+
+    def serve(self) -> None:
+        """Make the rounds that executors give, until the zygote closes the lifeline."""
+        what = self._role.job.index, self._role.life
+        poller = Poller()
+        others = [one for one in (self._hub, self._first) if one is not None]
+        for source in (self._executor, self._control, self._lifeline, *others):
+            poller.register(source)
+        self._executor.send(RankReady(*what))
+        if self._role.rank == 0:
+            self._control.send(GangReady(*what))
+        while self._lifeline not in poller.poll():
+            for message, _ in self._executor.drain():
+                self._hear(message)
+            for message, _ in self._control.drain():
+                self._hear(message)
+            if self._hub is not None:
+                self._hear_others(self._hub)
+            if self._first is not None:
+                for message, _ in self._first.drain():
+                    self._hear(message)
+
+    def _hear(self, message: AnyMessage) -> None:
+        rank = self._role.rank
+        match message:
+            case Begin(round=round_no, rounds=rounds, at_ns=at_ns):
+                self._arrived(Here(rank, round_no, rounds, at_ns))
+            case Go(rounds=rounds, at_ns=at_ns):
+                self._run(rounds, at_ns)
+            case Kept(round=round_no):
+                self._member.saver.kept = round_no
+            case HandOver(round=round_no):
+                self._member.save(round_no)
+                what = self._role.job.index, self._role.life, round_no
+                self._control.send(HandedOver(*what))
+            case _:
+                raise ValueError(f"nobody sends {message} to a rank")
+
+    def _hear_others(self, hub: Hub) -> None:
+        for peer, message, _ in hub.drain():
+            assert isinstance(message, Here)
+            self._peers.append(peer)
+            self._arrived(message)
+
+    def _arrived(self, here: Here) -> None:
+        """A rank's device is free; when all are, the rounds begin."""
+        if self._first is not None:
+            self._first.send(here)
+            return
+        self._here[here.rank] = here
+        if len(self._here) < self._role.job.scale:
+            return
+        at_ns = max(one.at_ns for one in self._here.values())
+        peers, self._peers = self._peers, []
+        self._here.clear()
+        assert self._hub is not None
+        for peer in peers:
+            self._hub.send(peer, Go(here.round, here.rounds, at_ns))
+        self._run(here.rounds, at_ns)
+
+    def _run(self, rounds: int, at_ns: int) -> None:
+        """Rounds one after another; the device is held to the barrier of the last."""
+        role, member = self._role, self._member
+        for _ in range(rounds):
+            report = member.round(at_ns)
+            at_ns = report.at_ns
+            sleep_until(at_ns)
+            if role.rank == 0:
+                self._control.send(report)
+                member.save_if_due()
+            if report.finished:
+                break
+        self._executor.send(RankDone(role.job.index, role.life, at_ns))

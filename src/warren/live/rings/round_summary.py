@@ -1,0 +1,56 @@
+"""What ranks tell each other of a round beside their gradients: a few bytes, through the ring."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from warren.live.rings.allreduce import Ring
+from warren.live.training.tensor_layout import flat_of, raw
+
+_HEAD: Final = struct.Struct("<dqqqq?q")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A rank's round: loss and mask of its task, and when it was at what (host's monotonic ns).
+
+    ``end_ns``: its part of the mean is there. ``sync_ns`` is its pad T^s; ``overran``: COMP took
+    longer than its pad. ``saved``: the round of the oldest checkpoint that rank 0 may go back to.
+    """
+
+    loss: float
+    start_ns: int
+    comp_end_ns: int
+    end_ns: int
+    sync_ns: int
+    overran: bool
+    saved: int
+    present: bytes
+
+    def packed(self) -> bytes:
+        """As bytes, as many on every rank of a job."""
+        times = self.start_ns, self.comp_end_ns, self.end_ns, self.sync_ns
+        return _HEAD.pack(self.loss, *times, self.overran, self.saved) + self.present
+
+    @staticmethod
+    def unpacked(data: bytes) -> Note:
+        """What was packed."""
+        loss, start_ns, comp_end_ns, end_ns, sync_ns, overran, saved = _HEAD.unpack_from(data)
+        return Note(
+            loss=loss,
+            start_ns=start_ns,
+            comp_end_ns=comp_end_ns,
+            end_ns=end_ns,
+            sync_ns=sync_ns,
+            overran=overran,
+            saved=saved,
+            present=data[_HEAD.size :],
+        )
+
+
+def exchanged(ring: Ring, own: Note) -> list[Note]:
+    """The notes of all ranks, in their order."""
+    found = ring.gather(flat_of(own.packed()).clone())
+    return [Note.unpacked(bytes(raw(one))) for one in found]

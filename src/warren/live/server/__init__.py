@@ -1,0 +1,1 @@
+"""A parameter server: states out, updates in, the barrier, checkpoints."""

@@ -1,0 +1,71 @@
+"""When a server saves its part of a checkpoint, and when a checkpoint is whole."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+from warren.live.training.checkpoints.files import load_parts, prune, publish, save_part
+from warren.live.training.parameter_store import ParameterStore
+from warren.model.job import Job
+
+EVERY_NS: Final = 20_000_000_000
+"""A job that does not say how often is saved once in this time, if that costs little."""
+_SHARE: Final = 50
+"""Saving such a job takes at most one part in so many of its time."""
+
+
+class Saver:
+    """One server's checkpoints. The first server publishes one when all parts are on disk.
+
+    ``last`` and ``previous`` are the rounds of the newest two, ``kept`` one that the controller's
+    journal has reached: older ones are not needed any more. The store goes back to the one of
+    round ``begin``, in ``folder``. A barrier does not pass before the
+    checkpoint at its round's beginning is whole, so that a loss costs at most one interval.
+    """
+
+    def __init__(
+        self, store: ParameterStore, job: Job, folder: str, begin: int, part: int, parts: int
+    ) -> None:
+        self._store, self._folder = store, Path(folder)
+        self._part, self._parts = part, parts
+        self._every = None if job.checkpoint is None else job.checkpoint.every
+        self._not_before_ns = time.monotonic_ns() + EVERY_NS
+        self._missing: set[int] = set()
+        self.previous = self.last = self.kept = begin
+        if begin:
+            store.restore(load_parts(self._folder, begin))
+
+    @property
+    def published(self) -> bool:
+        """Whether no checkpoint is under way."""
+        return not self._missing
+
+    def due(self, round_no: int) -> bool:
+        """Whether the state this round begins with should be saved."""
+        if self._every is not None:
+            return round_no % self._every == 0
+        return time.monotonic_ns() >= self._not_before_ns
+
+    def save(self, round_no: int) -> None:
+        """Put this server's part on disk."""
+        begin_ns = time.monotonic_ns()
+        save_part(self._folder, round_no, self._part, self._store.checkpoint_part())
+        self.previous, self.last = self.last, round_no
+        if self._part == 0:
+            self._missing = set(range(1, self._parts))
+            self._publish()
+        took_ns = time.monotonic_ns() - begin_ns
+        self._not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
+
+    def part_saved(self, part: int, round_no: int) -> None:
+        """Another server's part is on disk."""
+        if round_no == self.last and part in self._missing:
+            self._missing.discard(part)
+            self._publish()
+
+    def _publish(self) -> None:
+        if not self._missing:
+            publish(self._folder, self.last, self._parts)
+            prune(self._folder, self.kept)

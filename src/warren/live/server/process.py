@@ -1,0 +1,40 @@
+"""The process of a parameter server: starts one, and says why when it cannot go on."""
+
+from __future__ import annotations
+
+import traceback
+
+from warren.live.process.linux import direct_output, own_temporary_folder, set_name, wait_for_end
+from warren.live.process.specs import RankRole, Role, ServerRole
+from warren.live.server.server import Server
+from warren.live.training.app.app_errors import one_line
+from warren.live.transport.messages import AnyMessage, CannotWrite, JobBroke
+from warren.live.transport.sockets import Link, controller_address
+from warren.model.errors import SpecError
+
+
+def main(role: Role, lifeline: int) -> None:
+    """Serve one job until the zygote is gone."""
+    assert isinstance(role, ServerRole)
+    set_name(f"warren-serve-{role.job.index}")
+    direct_output(role.log)
+    own_temporary_folder(role.tmp)
+    control = Link(controller_address(role.folder))
+    try:
+        Server(role, lifeline, control).serve()
+    except BaseException as error:  # user code may raise anything, SystemExit too
+        traceback.print_exc()
+        control.send(last_words(role, "its server", error))
+        wait_for_end(lifeline)
+
+
+def last_words(role: ServerRole | RankRole, where: str, error: BaseException) -> AnyMessage:
+    """A job fails by its own doing; a disk that refuses Warren's own files ends the run."""
+    job = role.job.index
+    if isinstance(error, SpecError):
+        return JobBroke(job, one_line(error))
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        path = str(error.filename)
+        if path.startswith((role.store, role.params)):
+            return CannotWrite(error.errno, str(error.strerror), path)
+    return JobBroke(job, f"app failed in {where}: {one_line(error)}")

@@ -1,0 +1,41 @@
+"""What a passed barrier leaves its server to do when trainers have the new state."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from warren.live.device.report_buffer import SETTLED_NS
+from warren.live.training.task_result import RoundOutcome
+from warren.live.transport.message import Stamp
+from warren.live.transport.server_messages import RoundReport
+from warren.live.transport.sockets import Link
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """A barrier that has passed and is not reported yet.
+
+    Where nothing is emulated that comes a moment later, or when the next update is here: on few
+    cores the controller, which hears of it, would take the one that a trainer is to wake up on.
+    """
+
+    job: int
+    era: int
+    outcome: RoundOutcome
+    barrier_ns: int
+    stamps: tuple[Stamp, ...]
+    since_ns: int = field(default_factory=time.monotonic_ns)
+
+    @property
+    def due(self) -> bool:
+        """Whether trainers have had their moment."""
+        return time.monotonic_ns() >= self.since_ns + SETTLED_NS
+
+    def report(self, control: Link, saved: int, sha256: str) -> None:
+        """Tell the controller; ``saved``: the round of the newest checkpoint."""
+        outcome = self.outcome
+        metrics = None if outcome.metrics is None else dict(outcome.metrics)
+        what = self.job, self.era, outcome.round, outcome.loss, metrics
+        ended = outcome.finished, self.barrier_ns, self.stamps, saved, sha256
+        control.send(RoundReport(*what, *ended))

@@ -1,0 +1,298 @@
+"""A parameter server of a job: adds updates, passes barriers, hands out states, saves itself.
+
+The barrier of a round needs all updates and all commits. The step is computed as soon as the
+updates are here and the next state is sent ahead, so that only a short message is left to send
+when the last commit comes. Of several servers each owns some blocks; the first one keeps the
+barrier for all, evaluates, and talks to the controller.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from warren.live.process.specs import ServerRole
+from warren.live.process.time_limit import Alarm
+from warren.live.server.checkpoint_schedule import Saver
+from warren.live.server.global_norm import Clipping
+from warren.live.server.job_start import Opening
+from warren.live.server.peer_servers import Partners
+from warren.live.server.round_report import LeftOver
+from warren.live.server.state_sender import Handout, Standing
+from warren.live.server.update_reader import Intake
+from warren.live.training import numerics
+from warren.live.training.app.app_loader import build_app
+from warren.live.training.checkpoints.files import write_whole
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.training.task_hashes import MarkLog, marks_path
+from warren.live.training.task_result import RoundOutcome, TaskResult
+from warren.live.transport.message import Spot, Stamp
+from warren.live.transport.server_messages import (
+    Commit,
+    Kept,
+    Open,
+    PartDone,
+    PartSaved,
+    Pull,
+    Push,
+    Pushed,
+    ServerReady,
+    Squares,
+    Taken,
+    Turn,
+)
+from warren.live.transport.sockets import Hub, Link, Poller, link_to_server, server_address
+
+
+class Server:
+    """State machine of one job's rounds.
+
+    ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by
+    one while commits are missing. A barrier has the time of its last commit, or of its step when
+    nothing is emulated (``_real``). ``_since_ns`` is when the round in progress began.
+    """
+
+    def __init__(self, role: ServerRole, lifeline: int, control: Link) -> None:
+        self._role, self._lifeline, self._control = role, lifeline, control
+        self._job, self._alarm = role.job, Alarm()
+        with self._alarm.within(self._job.task_limit_ns):
+            app = build_app(role.job, role.base)
+            numerics.pin()
+            part, parts = role.part, role.parts
+            store = ParameterStore(app, role.job, part=part, parts=parts, shared=role.folder)
+            self._store = store
+            self._saver = Saver(store, role.job, role.store, role.round, part, parts)
+            self._marks = MarkLog(marks_path(role.store, part, parts), len(store.layout.entries))
+            self._marks.load()
+            store.known.expected = self._marks.expected
+            if role.rehearse:
+                self._store.warm()
+        address = role.folder, role.job.index, role.era
+        self._hub = Hub(server_address(*address, role.part), role.seat)
+        self._handout = Handout(self._hub, store)
+        self._intake = Intake(store.ranges)
+        self._partners = Partners(self._hub, store, role.parts, role.round)
+        self._first = link_to_server(*address, 0, role.seat) if role.part else None
+        tell = self._partners.tell if self._first is None else self._first.send
+        self._clipping = Clipping(store, role.part, role.parts, tell)
+        self._opening = Opening()
+        self._passed = role.round if role.part else -1
+        self._outcome: RoundOutcome | None = None
+        self._stepped = False
+        self._sha256 = ""
+        self._stamps: dict[int, Stamp] = {}
+        self._taken: list[tuple[bytes, Pushed]] = []
+        self._since_ns = self._barrier_ns = 0
+        self._real = False
+        self._left: LeftOver | None = None
+
+    def serve(self) -> None:
+        """Turn until the zygote closes the lifeline."""
+        poller = Poller()
+        for source in (self._hub, self._control, self._lifeline):
+            poller.register(source)
+        if self._first is not None:
+            self._first.send(PartDone(self._role.part, self._role.round - 1))
+            poller.register(self._first)
+        self._control.send(ServerReady(self._job.index, self._role.era, self._role.part))
+        while True:
+            ready = poller.poll(self._timeout_ms())
+            if self._lifeline in ready:
+                return
+            self._wind_up(late=True)
+            if self._control in ready:
+                self._hear_controller()
+            self._open()
+            if self._hub in ready:
+                self._hear()
+            if self._first is not None and self._first in ready:
+                self._hear_first(self._first)
+            self._step()
+            self._pass_barrier()
+            self._answer_pulls()
+            if self._left is None:
+                self._acknowledge()
+
+    def _timeout_ms(self) -> int | None:
+        if self._left is not None:
+            return 1
+        return None if self._passed >= 0 else self._opening.timeout_ms()
+
+    def _open(self) -> None:
+        since_ns = self._opening.since_ns() if self._partners.all_here else None
+        if self._passed < 0 and since_ns is not None:
+            self._passed, self._since_ns = self._role.round, since_ns
+            self._handout.release(self._passed, since_ns)
+
+    # What others say.
+
+    def _hear_controller(self) -> None:
+        for message, _ in self._control.drain():
+            match message:
+                case Open(at_ns=at_ns):
+                    self._opening.at_ns = at_ns
+                case Kept(round=round_no):
+                    self._saver.kept = round_no
+                case _:
+                    raise ValueError(f"the controller does not send {message}")
+
+    def _hear(self) -> None:
+        """Take everything that is here; updates before pulls, so that rounds end early."""
+        for peer, message, buffers in self._hub.drain():
+            match message:
+                case Pull(round=round_no, device=device):
+                    self._handout.park(peer, round_no, device)
+                case Taken(round=round_no):
+                    self._handout.taken(peer, round_no)
+                case Push():
+                    self._take(peer, message, buffers)
+                case Commit(round=round_no, stamp=stamp):
+                    if round_no == self._passed:
+                        self._commit(stamp)
+                case PartDone():
+                    self._partners.hear(peer, message, buffers)
+                case Squares():
+                    self._clipping.hear(message)
+                case PartSaved(part=part, round=round_no):
+                    self._saver.part_saved(part, round_no)
+                case _:
+                    raise ValueError(f"an executor does not send {message}")
+
+    def _hear_first(self, first: Link) -> None:
+        for message, _ in first.drain():
+            assert isinstance(message, Turn | Squares)
+            if isinstance(message, Squares):
+                self._clipping.hear(message)
+            else:
+                self._turn(message)
+
+    def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
+        store = self._store
+        self._wind_up()
+        if push.round == store.version and not store.finished:
+            pieces = buffers if push.spot is None else self._pieces(push, push.spot)
+            if pieces is None:
+                return
+            result = TaskResult(
+                loss=push.loss, present=push.present, marks=push.marks, update=tuple(pieces)
+            )
+            store.add(push.shard, result)
+            self._marks.append(push.round, push.shard, push.marks)
+        elif push.round == store.version - 1:
+            store.known.check(push.round, push.shard, push.marks)
+        if push.committed and push.round == self._passed:
+            self._real = True
+            self._commit(msgspec.structs.replace(push.stamp, end_ns=time.monotonic_ns()))
+        self._make_step()  # while the last update may still lie where it was computed
+        self._taken.append((peer, Pushed(push.round, push.shard)))
+
+    def _pieces(self, push: Push, spot: Spot) -> list[memoryview] | None:
+        """The last update of a round is used where it lies, unless an emulated COMM lane waits."""
+        store = self._store
+        others = set(store.have(store.version)) | {push.shard}
+        last = len(others) == self._job.scale and store.version == self._passed
+        if last and push.committed and not self._stepped:
+            return self._intake.look(spot)
+        return self._intake.fetch(spot)
+
+    def _acknowledge(self) -> None:
+        """Updates have been taken; whoever waits for the next state has it by now."""
+        for peer, pushed in self._taken:
+            self._hub.send(peer, pushed)
+        self._taken.clear()
+
+    def _commit(self, stamp: Stamp) -> None:
+        """A task is done; of one that ran twice the first result counts."""
+        if stamp.shard not in self._stamps:
+            self._stamps[stamp.shard] = stamp
+            self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
+
+    def _turn(self, turn: Turn) -> None:
+        """Not the first server: a barrier has passed."""
+        self._passed, self._stepped = turn.round, False
+        self._store.forget_previous()
+        numerics.pin()
+        if turn.save:
+            self._saver.save(turn.round)
+            self._marks.forget_before(self._saver.previous)
+            assert self._first is not None
+            self._first.send(PartSaved(self._role.part, turn.round))
+
+    # What follows from it.
+
+    def _step(self) -> None:
+        self._make_step()
+        if self._first is None and self._stepped and self._outcome is None:
+            self._conclude()
+
+    def _make_step(self) -> None:
+        store = self._store
+        if not self._stepped and store.complete and store.version == self._passed:
+            round_no = store.version
+            with self._alarm.within(self._job.task_limit_ns):
+                squares = self._clipping.squares()
+                if squares is None:
+                    return
+                store.step(squares)
+            self._stepped = True
+            if self._first is not None:
+                blocks = store.state() if store.wants_whole else ()
+                self._first.send(PartDone(self._role.part, round_no), *blocks)
+
+    def _conclude(self) -> None:
+        if not self._partners.all_done:
+            return
+        self._partners.take()
+        with self._alarm.within(self._job.task_limit_ns):
+            self._outcome = self._store.conclude()
+            if self._outcome.finished:
+                write_whole(self._role.params, self._store.save())
+                self._sha256 = self._store.digest()
+        if self._real:
+            self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
+
+    def _pass_barrier(self) -> None:
+        outcome = self._outcome
+        if outcome is None or len(self._stamps) < self._job.scale or not self._saver.published:
+            return
+        stamps = tuple(self._stamps.values())
+        self._outcome, self._stepped, self._passed = None, False, self._store.version
+        self._since_ns = self._barrier_ns
+        self._stamps.clear()
+        self._store.forget_previous()
+        what = self._job.index, self._role.era
+        self._left = LeftOver(*what, outcome, self._barrier_ns, stamps)
+        if not outcome.finished:  # what others wait for goes first
+            self._handout.release(self._passed, self._since_ns)
+            if self._answer_pulls() and self._real and self._role.parts == 1:
+                return
+        self._wind_up()
+
+    def _wind_up(self, *, late: bool = False) -> None:
+        """What nobody waits for; ``late``: only if it has been put off for long enough."""
+        left = self._left
+        if left is None or (late and not left.due):
+            return
+        self._left = None
+        self._acknowledge()
+        left.report(self._control, self._saver.last, self._sha256)
+        if not left.outcome.finished:
+            self._begin_round()
+        numerics.pin()  # the app may have set what it likes
+        self._store.seed()
+
+    def _begin_round(self) -> None:
+        save = self._saver.due(self._passed)
+        self._partners.turn(self._passed, save=save)
+        if save:
+            self._saver.save(self._passed)
+            self._marks.forget_before(self._saver.previous)
+
+    def _answer_pulls(self) -> int:
+        first, done = self._first is None, tuple(self._stamps.values())
+        unsure = first and self._stepped and self._outcome is None
+        standing = Standing(
+            first=first, passed=self._passed, since_ns=self._since_ns, unsure=unsure, done=done
+        )
+        return self._handout.answer(standing)

@@ -1,0 +1,105 @@
+"""How a server hands out states: to those who asked, as soon as there is one to hand out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warren.live.training.parameter_store import ParameterStore
+from warren.live.transport.message import Stamp
+from warren.live.transport.server_messages import Over, Passed, State
+from warren.live.transport.sockets import Hub
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a job stands, as one of its servers sees it.
+
+    ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
+    at ``since_ns``. ``unsure``: whether another round follows is not known yet. ``done``: tasks of
+    the round in progress that are done.
+    """
+
+    first: bool
+    passed: int
+    since_ns: int
+    unsure: bool
+    done: tuple[Stamp, ...]
+
+
+class Handout:
+    """Pulls that wait for their state, and peers that have one ahead of its barrier.
+
+    ``_lent``: states that peers read where they lie, by peer and round.
+    """
+
+    def __init__(self, hub: Hub, store: ParameterStore) -> None:
+        self._hub, self._store = hub, store
+        self._parked: list[tuple[bytes, int]] = []
+        self._ahead: list[bytes] = []
+        self._lent: dict[bytes, list[tuple[int, tuple[memoryview, ...]]]] = {}
+        self._peer_of: dict[int, bytes] = {}
+
+    def park(self, peer: bytes, round_no: int, device: int) -> None:
+        """The executor of a device asks for the state that a round begins with."""
+        before = self._peer_of.get(device, peer)
+        if before != peer:  # that executor is gone, and reads no more
+            self._lent.pop(before, None)
+        self._peer_of[device] = peer
+        self._parked.append((peer, round_no))
+
+    def taken(self, peer: bytes, round_no: int) -> None:
+        """A peer does not need a state any more where it lies."""
+        lent = self._lent.get(peer, [])
+        found = next((at for at, (round_, _) in enumerate(lent) if round_ == round_no), None)
+        if found is not None:
+            del lent[found]
+
+    def release(self, passed: int, at_ns: int) -> None:
+        """The barrier has passed: those who have the new state may use it."""
+        for peer in self._ahead:
+            self._hub.send(peer, Passed(passed, at_ns))
+        self._ahead.clear()
+
+    def answer(self, now: Standing) -> int:
+        """Answer those whose state is here, and say how many; the others stay parked."""
+        if not self._parked:
+            return 0
+        parked, self._parked = self._parked, []
+        for peer, wanted in parked:
+            if not self._answer(peer, wanted, now):
+                self._parked.append((peer, wanted))
+        return len(parked) - len(self._parked)
+
+    def _answer(self, peer: bytes, wanted: int, now: Standing) -> bool:
+        """Send the state of a round, or that it is over; False if it is not here yet.
+
+        The state after the last round never is: a policy may have assigned rounds that a stop
+        rule made void.
+        """
+        store = self._store
+        if wanted < now.passed:
+            self._hub.send(peer, Over(wanted))
+        elif wanted == store.version - 1:
+            self._send(peer, wanted, store.previous_state(), now)
+        elif wanted > store.version or store.finished or now.unsure:
+            return False
+        else:
+            self._send(peer, wanted, store.state(), now)
+            if now.first and wanted > now.passed:
+                self._ahead.append(peer)
+        return True
+
+    def _send(
+        self, peer: bytes, round_no: int, blocks: tuple[memoryview, ...], now: Standing
+    ) -> None:
+        store = self._store
+        current = now.first and round_no == now.passed
+        done = now.done if current else ()
+        since_ns = now.since_ns if current else None
+        have = () if now.first else store.have(round_no)
+        spot = None if self._hub.is_far(peer) else store.spot(blocks)
+        header = State(round_no, since_ns, store.total_bytes, store.ranges, done, have, spot)
+        if spot is None:
+            self._hub.send(peer, header, *blocks)
+        elif self._hub.send(peer, header):
+            self._lent.setdefault(peer, []).append((round_no, blocks))

@@ -1,0 +1,49 @@
+"""Updates that lie in an executor's memory, copied into memory of the server that steps by them.
+
+The executor may then use its memory again, long before the round is complete.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from warren.live.training.block_ownership import Ranges
+from warren.live.training.memory.shared_memory import Place
+from warren.live.training.memory.windows import Windows
+from warren.live.training.tensor_layout import ALIGN_BYTES
+from warren.live.transport.message import Spot
+
+
+class Intake:
+    """Takes what a server owns, ``ranges``, out of whole updates.
+
+    As many copies come to be as are held at once; their memory is used again.
+    """
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+        self._windows = Windows()
+        self._places: list[Place] = []
+        padded = (-(-(end - begin) // ALIGN_BYTES) * ALIGN_BYTES for begin, end in ranges)
+        *self._starts, self._total_bytes = accumulate(padded, initial=0)
+
+    def look(self, spot: Spot) -> list[memoryview] | None:
+        """The pieces where they lie, for a step that is made before anybody is told."""
+        update = self._windows.look(spot)
+        return None if update is None else [update[begin:end] for begin, end in self._ranges]
+
+    def fetch(self, spot: Spot) -> list[memoryview] | None:
+        """Copies, one piece a range; None: the executor is gone, and its task will run again."""
+        update = self.look(spot)
+        if update is None:
+            return None
+        place = next((place for place in self._places if place.free), None)
+        if place is None:
+            place = Place(self._total_bytes)
+            self._places.append(place)
+        whole, pieces = place.lend(), []
+        for start, source in zip(self._starts, update, strict=True):
+            piece = whole[start : start + source.nbytes]
+            piece[:] = source
+            pieces.append(piece)
+        return pieces

@@ -1,0 +1,1 @@
+"""Hosts on one machine: network namespaces behind links of a stated rate."""

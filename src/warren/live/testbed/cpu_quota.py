@@ -1,0 +1,82 @@
+"""A host's share of the processors: a cgroup under the cpu controller, of version 1 or 2.
+
+It is made at the top of the controller's tree as it is mounted here, not below the cgroup of
+whoever calls: a testbed outlives that, and in version 2 a cgroup that holds processes has no
+children with a controller. A quota holds for 100 ms at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from warren.live.testbed.iproute import refusal
+
+_PERIOD_US: Final = 100_000
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+def homes(mounts: Path = _MOUNTS) -> list[Path]:
+    """Folders in which a cgroup with a quota may be made; the cpu controller is one or none."""
+    found = []
+    for line in mounts.read_text().splitlines() if mounts.exists() else ():
+        place, _, kind = line.partition(" - ")
+        top = Path(place.split()[4])
+        first = kind.startswith("cgroup ") and "cpu" in kind.split()[2].split(",")
+        if first or (kind.startswith("cgroup2 ") and "cpu" in _controllers(top)):
+            found.append(top)
+    return found
+
+
+def _controllers(top: Path) -> list[str]:
+    try:
+        return (top / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return []
+
+
+def quota_home() -> Path:
+    """Where cgroups of hosts are made.
+
+    Raises
+    ------
+    SpecError
+        If no cpu controller can be used here.
+    """
+    found = next((home for home in homes() if os.access(home, os.W_OK)), None)
+    if found is None:
+        raise refusal(
+            "cpus: no cgroup with a cpu quota can be made here (no writable cgroup v1 with `cpu`, "
+            "and no v2 with `cpu` in its topmost cgroup.subtree_control); leave cpus out"
+        )
+    return found
+
+
+def make_quota(cgroup: Path, cpus: float) -> None:
+    """A cgroup whose processes together get ``cpus`` processors."""
+    cgroup.mkdir(exist_ok=True)
+    quota_us = round(cpus * _PERIOD_US)
+    if (cgroup / "cpu.max").exists():
+        (cgroup / "cpu.max").write_text(f"{quota_us} {_PERIOD_US}")
+    else:
+        (cgroup / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+        (cgroup / "cpu.cfs_quota_us").write_text(str(quota_us))
+
+
+def quota_of(cgroup: Path) -> float | None:
+    """The quota that a cgroup has now, in processors; None where there is none."""
+    try:
+        if (cgroup / "cpu.max").exists():
+            quota, period = (cgroup / "cpu.max").read_text().split()
+        else:
+            quota = (cgroup / "cpu.cfs_quota_us").read_text().strip()
+            period = (cgroup / "cpu.cfs_period_us").read_text()
+        return None if quota in ("max", "-1") else int(quota) / int(period)
+    except OSError:
+        return None
+
+
+def enter(cgroup: Path) -> None:
+    """From now on this process and its children share the quota."""
+    (cgroup / "cgroup.procs").write_text(str(os.getpid()))

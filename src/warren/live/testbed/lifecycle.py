@@ -1,0 +1,125 @@
+"""Making a testbed and removing it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from warren.live.testbed import orphans as leftovers
+from warren.live.testbed.cpu_quota import make_quota, quota_home
+from warren.live.testbed.iproute import check_usable, refusal, run_batch
+from warren.live.testbed.names import hosts_text, namespace, namespaces
+from warren.live.testbed.orphans import Found
+from warren.live.testbed.records import Record, Records
+from warren.live.testbed.setup_commands import batches
+from warren.live.testbed.status import faults
+from warren.model.errors import EngineError, SpecError
+from warren.model.testbed import Bed
+
+
+class Made(NamedTuple):
+    """What ``make`` did. ``repaired``: remains of an earlier attempt went first."""
+
+    changed: bool
+    repaired: bool
+
+
+class Removed(NamedTuple):
+    """What ``remove`` did. ``ended``: so many processes were in the hosts."""
+
+    changed: bool
+    ended: int
+
+
+def make(bed: Bed) -> Made:
+    """Bring a testbed up. One that is up and the same is left as it is.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be made here, or another one of this name is up.
+    EngineError
+        If making it fails; nothing is left then.
+    """
+    check_usable()
+    cgroups = _cgroups(bed)
+    with Records() as records:
+        known, remains = records.read(bed.name), leftovers.found(bed.name)
+        if known is None and remains:
+            raise refusal(f"there are things with the names of {bed.name}; {_down_first(bed)}")
+        if known is not None and known.made and not faults(known):
+            if known.bed != bed:
+                raise refusal(f"{bed.name} is up in another shape; {_down_first(bed)}")
+            return Made(changed=False, repaired=False)
+        if known is not None:
+            leftovers.remove(_all(known, remains), records.lock)
+        paths = tuple(str(path) for path in cgroups.values())
+        record = Record(bed=bed, namespaces=tuple(namespaces(bed)), cgroups=paths)
+        records.write(record)
+        try:
+            _make(bed, cgroups, records.lock)
+            records.write(msgspec.structs.replace(record, made=True))
+        except BaseException:
+            leftovers.remove(_all(record, leftovers.found(bed.name)), records.lock)
+            records.remove(bed.name)
+            raise
+        return Made(changed=True, repaired=known is not None)
+
+
+def _down_first(bed: Bed) -> str:
+    return f"`warren testbed down --name {bed.name}` first"
+
+
+def _cgroups(bed: Bed) -> dict[int, Path]:
+    """By host, the cgroup that limits it; only those that are limited."""
+    limited = [i for i, one in enumerate(bed.hosts) if one.cpus is not None]
+    home = quota_home() if limited else Path()
+    return {i: home / namespace(bed.name, i) for i in limited}
+
+
+def _make(bed: Bed, cgroups: Mapping[int, Path], lock: int) -> None:
+    for batch in batches(bed):
+        run_batch(batch, lock)
+    machine = socket.gethostname()
+    for i, one in enumerate(bed.hosts):
+        leftovers.write_hosts(namespace(bed.name, i), hosts_text(bed, i, machine))
+        if one.cpus is not None:
+            make_quota(cgroups[i], one.cpus)
+
+
+def _all(record: Record, remains: Found) -> Found:
+    """What a record names, and what is found by name."""
+    return Found(
+        tuple(sorted({*record.namespaces, *remains.namespaces})),
+        tuple(sorted({*record.namespaces, *remains.folders})),
+        tuple(sorted({*record.cgroups, *remains.cgroups})),
+    )
+
+
+def remove(name: str) -> Removed:
+    """Take a testbed down: what its record names, and what bears its names.
+
+    Raises
+    ------
+    EngineError
+        If something of it cannot be removed; its record stays then.
+    """
+    check_usable()
+    with Records() as records:
+        what, known = leftovers.found(name), name in records.names()
+        try:
+            record = records.read(name)
+            what = what if record is None else _all(record, what)
+        except SpecError:  # it is damaged; the names must do
+            pass
+        ended = leftovers.remove(what, records.lock) if what else 0
+        left = leftovers.found(name)
+        if left.namespaces or left.cgroups:  # a folder may be kept by files of others
+            what_stays = ", ".join((*left.namespaces, *left.cgroups))
+            raise EngineError(f"testbed: {what_stays} cannot be removed")
+        records.remove(name)
+        return Removed(changed=known or bool(what), ended=ended)

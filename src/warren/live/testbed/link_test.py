@@ -1,0 +1,188 @@
+"""Whether the links of a testbed carry what they are asked to: TCP between its hosts, measured.
+
+Each host sends, and each receives, at its full rate. A host whose rate no single other one has
+sends to (receives from) several at once. Measured is goodput: the bytes that arrive at the
+application. HTB counts Ethernet frames without preamble and check sum, so of a rate R at an MTU of
+1500 there come R * 1448 / 1514: 1500 bytes are 20 of IP, 32 of TCP with time stamps and 1448 of
+data, and 14 of Ethernet are added.
+"""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from warren.live.testbed import link_test_process as meter
+from warren.live.testbed.names import namespace
+from warren.model.errors import EngineError
+from warren.model.testbed import Bed
+
+GOODPUT: Final = 1448 / 1514
+TOLERANCE: Final = 0.1
+"""What a measured rate may be off its expected one; a link of 1 s varies by less than 1 %."""
+_WARM_S: Final = 0.4
+"""TCP has grown to the rate, and what HTB allows at once is used up."""
+_WINDOW_S: Final = 1.0
+_ANSWER_S: Final = 15.0
+_TRIES: Final = 3
+
+
+class Flows(NamedTuple):
+    """Flows (sender, receiver), positions of hosts, that run at once to fill one link.
+
+    ``fills`` says whose: (host, "out") or (host, "in"), one or two of them.
+    """
+
+    flows: tuple[tuple[int, int], ...]
+    fills: tuple[tuple[int, str], ...]
+
+
+class Measured(NamedTuple):
+    """What some flows carried together, bits/s, beside what was to be expected of them."""
+
+    flows: Flows
+    goodput_bps: float
+    expected_bps: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is as expected, within ``TOLERANCE``."""
+        return abs(self.goodput_bps - self.expected_bps) <= TOLERANCE * self.expected_bps
+
+
+def plan_flows(rates_H: Sequence[float]) -> list[Flows]:
+    """Which hosts send to which, so that each host's rate is met once out and once in.
+
+    The partner is the next host round the ring (out) or the one before (in) whose rate is at
+    least as high; where there is none, the fastest others until their rates add up to it.
+    """
+    hosts = range(len(rates_H))
+    fills: dict[tuple[tuple[int, int], ...], list[tuple[int, str]]] = {}
+    for host in hosts:
+        for way, step in (("out", 1), ("in", -1)):
+            ring = [(host + step * k) % len(rates_H) for k in range(1, len(rates_H))]
+            others = _partners(rates_H, host, ring)
+            flows = tuple((host, one) if way == "out" else (one, host) for one in others)
+            fills.setdefault(flows, []).append((host, way))
+    return [Flows(flows, tuple(whose)) for flows, whose in fills.items()]
+
+
+def _partners(rates_H: Sequence[float], host: int, ring: Sequence[int]) -> list[int]:
+    fast = next((one for one in ring if rates_H[one] >= rates_H[host]), None)
+    if fast is not None:
+        return [fast]
+    chosen: list[int] = []
+    for one in sorted(ring, key=lambda one: -rates_H[one]):
+        if sum(rates_H[other] for other in chosen) < rates_H[host]:
+            chosen.append(one)
+    return chosen
+
+
+def expected_bps(rates_H: Sequence[float], flows: Flows) -> float:
+    """Goodput of flows that share one host: its rate, or that of all its partners."""
+    shared, way = flows.fills[0]
+    partners = [b if way == "out" else a for a, b in flows.flows]
+    return GOODPUT * min(rates_H[shared], sum(rates_H[one] for one in partners))
+
+
+def measure(bed: Bed, tell: Callable[[int, int, Measured], None]) -> list[Measured]:
+    """Measure every link of a testbed that is up, one after the other.
+
+    One that is off is measured up to twice more, and the last time counts.
+
+    ``tell`` gets (so many are done, of so many, the last one).
+
+    Raises
+    ------
+    EngineError
+        If two hosts do not reach each other.
+    """
+    rates_H = [float(one.link_bps) for one in bed.hosts]
+    planned = plan_flows(rates_H)
+    found: list[Measured] = []
+    for flows in planned:
+        found.append(_measured(bed, rates_H, flows))
+        tell(len(found), len(planned), found[-1])
+    return found
+
+
+def _measured(bed: Bed, rates_H: Sequence[float], flows: Flows) -> Measured:
+    """What some flows carry; measured again where it is not as expected: machines pause."""
+    for _ in range(_TRIES):
+        goodput_bps = _measured_bps(bed, flows.flows)
+        one = Measured(flows, goodput_bps, expected_bps(rates_H, flows))
+        if one.ok:
+            break
+    return one
+
+
+def _measured_bps(bed: Bed, flows: Sequence[tuple[int, int]]) -> float:
+    with ExitStack() as ends:
+        receivers = []
+        for sender, receiver in flows:
+            end = ends.enter_context(_Meter(bed, receiver, ["receive"]))
+            port = end.answer()
+            ends.enter_context(_Meter(bed, sender, ["send", bed.address(receiver), port]))
+            receivers.append(end)
+        for end in receivers:
+            end.answer()
+        begin_ns = time.monotonic_ns() + round(_WARM_S * 1e9)
+        for end in receivers:
+            end.tell(f"{begin_ns} {begin_ns + round(_WINDOW_S * 1e9)}")
+        counts = [tuple(map(int, end.answer().split())) for end in receivers]
+    return sum(8e9 * count / took_ns for count, took_ns in counts)
+
+
+class _Meter:
+    """A ``meter.py`` in a host, which ends with this block, or with this process."""
+
+    def __init__(self, bed: Bed, host: int, arguments: Sequence[str]) -> None:
+        where = ["ip", "netns", "exec", namespace(bed.name, host)]
+        program = [sys.executable, "-I", "-S", str(Path(meter.__file__)), *arguments]
+        self._host = bed.hosts[host].name
+        self._process = subprocess.Popen(
+            [*where, *program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+
+    def __enter__(self) -> _Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def tell(self, line: str) -> None:
+        """Give it a line; one that has ended is found by its missing answer."""
+        with suppress(BrokenPipeError):
+            if self._process.stdin is not None:
+                self._process.stdin.write(f"{line}\n".encode())
+
+    def answer(self) -> str:
+        """The next line it says.
+
+        Raises
+        ------
+        EngineError
+            If it says nothing for ``_ANSWER_S``.
+        """
+        out = self._process.stdout
+        if out is not None and select.select([out], [], [], _ANSWER_S)[0]:
+            line = out.readline().decode().strip()
+            if line:
+                return line
+        raise EngineError(
+            f"testbed: nothing reaches {self._host} from another host, or it was ended meanwhile"
+        )

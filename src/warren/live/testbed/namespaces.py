@@ -1,0 +1,90 @@
+"""Hosts of a testbed as places for processes: where each is, and how a process gets into it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from warren.live.testbed.iproute import refusal
+from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, namespace
+from warren.live.testbed.records import Record
+from warren.live.testbed.status import one_standing
+
+_NEW_NET: Final = 0x40000000
+_NEW_MOUNTS: Final = 0x00020000
+_BIND: Final = 0x1000
+_SLAVES_BELOW: Final = 0x4000 | 0x80000
+_ETC: Final = Path("/etc")
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """A host: its network namespace, the cgroup of its quota (empty: none) and its address."""
+
+    namespace: str = ""
+    cgroup: str = ""
+    address: str = ""
+
+
+HERE: Final = Place()
+"""This machine as it is."""
+
+
+def places(name: str, hosts: Sequence[str]) -> tuple[Place, ...]:
+    """The hosts of these names in a testbed that is up.
+
+    Raises
+    ------
+    SpecError
+        If it is not up as recorded, lacks one of them, or cannot be used by this process.
+    """
+    record = one_standing(name)
+    for host in hosts:
+        if record.bed.index(host) is None:
+            known = ", ".join(one.name for one in record.bed.hosts)
+            raise refusal(f"{name} has no host {host!r}, which the cluster names; it has: {known}")
+    return tuple(place_of(record, record.bed.index(host) or 0) for host in hosts)
+
+
+def place_of(record: Record, index: int) -> Place:
+    """One host of a testbed."""
+    where = namespace(record.bed.name, index)
+    cgroup = next((one for one in record.cgroups if Path(one).name == where), "")
+    return Place(where, cgroup, record.bed.address(index))
+
+
+def enter_network(place: Place) -> None:
+    """From now on this thread and its children are in a host's network, with its hosts file.
+
+    As ``ip netns exec`` does it, but that ``/sys`` stays: the machine's cgroups are found there.
+
+    Raises
+    ------
+    OSError
+        If the host is not there any more, or this process may not.
+    """
+    if not place.namespace:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(NAMESPACES / place.namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _done(libc.setns(fd, _NEW_NET), place.namespace)
+    finally:
+        os.close(fd)
+    _done(libc.unshare(_NEW_MOUNTS), "mounts")
+    _done(libc.mount(b"none", b"/", None, _SLAVES_BELOW, None), "/")
+    folder = HOSTS_FILES / place.namespace
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (_ETC / file.name).exists():
+            target = os.fsencode(_ETC / file.name)
+            _done(libc.mount(os.fsencode(file), target, None, _BIND, None), file.name)
+
+
+def _done(result: int, what: str) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

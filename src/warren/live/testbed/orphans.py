@@ -1,0 +1,110 @@
+"""What of testbeds is here now, found by its names, and how it goes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from warren.live.process.cleanup_guard import end_cgroup
+from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.iproute import remove_namespaces
+from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, owner
+
+_HOSTS: Final = "hosts"
+_ASKED_S: Final = 1.0
+_KILLED_S: Final = 5.0
+
+
+class Found(NamedTuple):
+    """Names of namespaces and of folders of hosts files, and paths of cgroups."""
+
+    namespaces: tuple[str, ...]
+    folders: tuple[str, ...]
+    cgroups: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+
+def found(name: str | None = None) -> Found:
+    """All that bears the names of a testbed; without a name, of any testbed."""
+    return Found(
+        tuple(_owned(NAMESPACES, name)),
+        tuple(_owned(HOSTS_FILES, name)),
+        tuple(str(home / one) for home in homes() for one in _owned(home, name)),
+    )
+
+
+def _owned(folder: Path, name: str | None) -> list[str]:
+    try:
+        entries = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    owners = {entry: owner(entry) for entry in entries}
+    return [one for one, whose in owners.items() if whose is not None and name in (None, whose)]
+
+
+def remove(what: Found, lock: int) -> int:
+    """Remove these; gives how many processes were ended for it."""
+    ended = end_processes(what.namespaces)
+    remove_namespaces(what.namespaces, lock)
+    for name in what.folders:
+        with contextlib.suppress(OSError):
+            (HOSTS_FILES / name / _HOSTS).unlink(missing_ok=True)
+            (HOSTS_FILES / name).rmdir()  # what others have put there keeps it
+    with contextlib.suppress(OSError):
+        HOSTS_FILES.rmdir()
+    for cgroup in what.cgroups:
+        end_cgroup(cgroup)
+    return ended
+
+
+def write_hosts(name: str, text: str) -> None:
+    """The hosts file of a namespace."""
+    folder = HOSTS_FILES / name
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    (folder / _HOSTS).write_text(text)
+
+
+def processes(namespaces: Sequence[str]) -> list[int]:
+    """Other processes whose network is one of these namespaces."""
+    inside = {mark for name in namespaces if (mark := _mark(NAMESPACES / name)) is not None}
+    if not inside:
+        return []
+    every = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    others = (pid for pid in every if pid != os.getpid())
+    return [pid for pid in others if _mark(Path(f"/proc/{pid}/ns/net")) in inside]
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def end_processes(namespaces: Sequence[str]) -> int:
+    """End what runs in these namespaces: SIGTERM, and a second later SIGKILL; gives how many."""
+    asked = processes(namespaces)
+    _signal(asked, signal.SIGTERM)
+    begin_s = time.monotonic()
+    while left := processes(namespaces):
+        passed_s = time.monotonic() - begin_s
+        if passed_s > _ASKED_S:
+            _signal(left, signal.SIGKILL)
+        if passed_s > _ASKED_S + _KILLED_S:
+            break
+        time.sleep(0.02)
+    return len(asked)
+
+
+def _signal(pids: Sequence[int], signum: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signum)

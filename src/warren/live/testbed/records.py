@@ -1,0 +1,119 @@
+"""What Warren has made or is about to make, one file a testbed, and the lock around it.
+
+The file is written before the first thing is made, so that whoever is killed in between leaves a
+record of all there may be. It is removed last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from warren.live.testbed.iproute import refusal
+from warren.model.testbed import Bed
+
+FOLDER: Final = Path("/run/warren-testbed")
+"""Of the machine, as the names of namespaces are."""
+_PATIENCE_S: Final = 30.0
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One testbed. ``made`` False: whoever was making it has not said that it is done.
+
+    ``namespaces`` also name the folders of hosts files; ``cgroups`` are paths.
+    """
+
+    format: int = 1
+    bed: Bed
+    namespaces: tuple[str, ...]
+    cgroups: tuple[str, ...]
+    made: bool = False
+
+
+class Records:
+    """The folder of records, locked until the context ends; it goes when nothing is in it."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self.folder = folder
+        self.lock = -1
+        """The open file that holds the lock; see ``iproute.run_batch``."""
+
+    def __enter__(self) -> Records:
+        deadline = time.monotonic() + _PATIENCE_S
+        while self.lock < 0:
+            if time.monotonic() > deadline:
+                raise refusal(f"{self.folder} is in use by another command")
+            self.lock = self._locked()
+        return self
+
+    def _locked(self) -> int:
+        """The folder, made and locked; -1 if another has it or it went meanwhile."""
+        try:
+            self.folder.mkdir(mode=0o755, exist_ok=True)
+            fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            if not self.folder.parent.is_dir():
+                raise refusal(f"{self.folder.parent} is not there") from None
+            return -1
+        except OSError as error:
+            raise refusal(f"{self.folder} cannot be made: {error.strerror}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Who had it before may have removed the folder that we have open.
+            if os.fstat(fd).st_ino == self.folder.stat().st_ino:
+                return fd
+        except (BlockingIOError, FileNotFoundError):
+            time.sleep(0.02)
+        os.close(fd)
+        return -1
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # not empty
+            self.folder.rmdir()
+        os.close(self.lock)
+        self.lock = -1
+
+    def names(self) -> list[str]:
+        """Of all testbeds with a record."""
+        return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
+
+    def read(self, name: str) -> Record | None:
+        """The record of a testbed; None if there is none.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be read.
+        """
+        path = self._path(name)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Record)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            down = f"`warren testbed down --name {name}` removes it and all it is about"
+            raise refusal(f"{path} cannot be read: {error}; {down}") from None
+
+    def write(self, record: Record) -> None:
+        """Write beside and rename, so that it is whole at any moment."""
+        path = self._path(record.bed.name)
+        beside = self._beside(record.bed.name)
+        beside.write_bytes(msgspec.json.encode(record) + b"\n")
+        os.replace(beside, path)
+
+    def remove(self, name: str) -> None:
+        """Forget a testbed, and what a killed ``write`` left."""
+        for path in (self._beside(name), self._path(name)):
+            path.unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def _beside(self, name: str) -> Path:
+        return self.folder / f".{name}.part"

@@ -1,0 +1,133 @@
+"""Looking at the testbeds of this machine: whether they are as recorded, and what runs in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from warren.live.testbed import orphans as leftovers
+from warren.live.testbed.cpu_quota import quota_of
+from warren.live.testbed.iproute import answer_of, check_usable, refusal
+from warren.live.testbed.names import (
+    HOSTS_FILES,
+    NAMESPACES,
+    NIC,
+    namespace,
+    namespaces,
+    owner,
+    port,
+    switch,
+)
+from warren.live.testbed.records import Record, Records
+from warren.model.errors import SpecError
+from warren.model.testbed import Bed
+
+_CLASS: Final = re.compile(r"class htb 1:1 .*\brate ([\d.]+)([KMGT]?)bit ")
+_UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_ROUNDED: Final = 0.01
+"""``tc`` prints a rate in a few digits, and the kernel keeps whole bytes."""
+
+
+class Standing(NamedTuple):
+    """A testbed with a record, or remains of one without (``record`` None).
+
+    ``faults`` tell what is not as recorded; ``processes_H`` how many run in each host.
+    """
+
+    name: str
+    record: Record | None
+    faults: tuple[str, ...]
+    processes_H: tuple[int, ...]
+
+
+def standing(name: str | None = None) -> list[Standing]:
+    """All testbeds of this machine and remains of such, or those of one name."""
+    check_usable()
+    with Records() as records:
+        known = [one for one in records.names() if name in (None, one)]
+        found = [_standing(records, one) for one in known]
+    left = {owner(Path(one).name) or "" for part in leftovers.found(name) for one in part}
+    lost = sorted(left - {*known})
+    return found + [Standing(one, None, ("remains without a record",), ()) for one in lost]
+
+
+def one_standing(name: str) -> Record:
+    """The testbed of this name, which is up as recorded.
+
+    Raises
+    ------
+    SpecError
+        If it is not.
+    """
+    every = standing(name)
+    if not every or every[0].record is None:
+        raise refusal(f"{name} is not up; `warren testbed up --name {name}` makes it")
+    if every[0].faults:
+        again = f"`warren testbed down --name {name}` and `up` make it anew"
+        raise refusal(f"{name}: {every[0].faults[0]}; {again}")
+    return every[0].record
+
+
+def _standing(records: Records, name: str) -> Standing:
+    try:
+        record = records.read(name)
+    except SpecError:
+        record = None
+    if record is None:
+        return Standing(name, None, ("its record cannot be read",), ())
+    bed = record.bed
+    inside = (leftovers.processes([namespace(bed.name, i)]) for i in range(len(bed.hosts)))
+    return Standing(bed.name, record, tuple(faults(record)), tuple(map(len, inside)))
+
+
+def faults(record: Record) -> list[str]:
+    """What of a testbed is not as its record says; empty if all is."""
+    if not record.made:
+        return ["its making was cut off"]
+    bed = record.bed
+    missing = [name for name in namespaces(bed) if not (NAMESPACES / name).exists()]
+    if missing:
+        return [f"there is no namespace {name}" for name in missing]
+    at_switch = _rates(switch(bed.name), [port(i) for i in range(len(bed.hosts))])
+    found = []
+    for i, one in enumerate(bed.hosts):
+        where = namespace(bed.name, i)
+        rates = {"out of": _rates(where, [NIC])[0], "into": at_switch[i]}
+        for way, rate_bps in rates.items():
+            if rate_bps is None or abs(rate_bps - one.link_bps) > _ROUNDED * one.link_bps:
+                found.append(f"the rate {way} {one.name} is not {one.link_bps / 1e6:g} Mbit/s")
+        if not _has_address(where, bed.address(i)):
+            found.append(f"{one.name} has not the address {bed.address(i)}")
+        if not (HOSTS_FILES / where / "hosts").exists():
+            found.append(f"{one.name} has no hosts file")
+    return found + list(_wrong_quotas(bed, record.cgroups))
+
+
+def _rates(where: str, devices: list[str]) -> list[float | None]:
+    """What the classes of some devices in a namespace are limited to, bits/s; None: nothing."""
+    shown = (answer_of("tc", ["-n", where, "class", "show", "dev", one]) for one in devices)
+    return [
+        float(match[1]) * _UNITS[match[2]] if (match := _CLASS.search(text)) else None
+        for text in shown
+    ]
+
+
+def _has_address(where: str, address: str) -> bool:
+    text = answer_of("ip", ["-n", where, "-j", "addr", "show", "dev", NIC])
+    links = json.loads(text) if text else []
+    return any(
+        "UP" in link.get("flags", ()) and address == one.get("local")
+        for link in links
+        for one in link.get("addr_info", ())
+    )
+
+
+def _wrong_quotas(bed: Bed, cgroups: tuple[str, ...]) -> Iterator[str]:
+    limited = [one for one in bed.hosts if one.cpus is not None]
+    for one, cgroup in zip(limited, cgroups, strict=True):
+        has = quota_of(Path(cgroup))
+        if has is None or one.cpus is None or abs(has - one.cpus) > _ROUNDED * one.cpus:
+            yield f"{one.name} is not limited to {one.cpus:g} processors"

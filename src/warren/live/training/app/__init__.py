@@ -1,0 +1,1 @@
+"""An app: its pinned text, loaded, and called in one way."""

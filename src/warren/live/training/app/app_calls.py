@@ -1,0 +1,48 @@
+"""What an app gives, called the same way in every engine and every process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.app.app_contract import (
+    build_dataset,
+    build_model,
+    build_optimizer,
+    build_schedule,
+)
+from warren.model.job import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """An app, and what its four methods gave for a job."""
+
+    app: TorchApp
+    model: nn.Module
+    dataset: Any
+    optimizer: Optimizer
+    schedule: LRScheduler | None
+
+
+def build(app: TorchApp, job: Job) -> Built:
+    """Call model, dataset, optimizer and schedule, each right after seeding.
+
+    Trainers, servers and the plain loop all make these calls in this order, and drop what they
+    do not need. So what one method leaves in the app for another is the same wherever it is read.
+
+    Raises
+    ------
+    SpecError
+        The app breaks its contract.
+    """
+    model = build_model(app, job)
+    dataset = build_dataset(app, job)
+    optimizer = build_optimizer(app, job, model)
+    schedule = build_schedule(app, job, optimizer)
+    return Built(app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule)

@@ -1,0 +1,45 @@
+"""What user code raised, as people read it: one line with its place, or the way there."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Final
+
+from warren.live.training.app.user_files import is_users
+from warren.model.errors import SpecError
+
+_CHARS: Final = 500
+
+
+def one_line(error: BaseException) -> str:
+    """Say what was raised, for a reason: ``ValueError: no such file (net.py:31)``.
+
+    The place is the last one in the app's own code, if any. What Warren refuses names the app's
+    file itself. The traceback belongs in the log.
+    """
+    what, text = type(error).__name__, str(error)
+    if isinstance(error, SpecError):
+        return _short(text)
+    own = [at for at in traceback.extract_tb(error.__traceback__) if is_users(at.filename)]
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return _short(f"{what}: {text}" if text else what) + place
+
+
+def way_there(error: BaseException) -> str:
+    """Give the traceback from the app's own code on, as text; without any, nothing.
+
+    Of an app that could not be imported, the way to what its import raised.
+    """
+    if isinstance(error, SpecError) and error.__cause__ is not None:
+        return way_there(error.__cause__)
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((at for at, frame in enumerate(frames) if is_users(frame.filename)), None)
+    if first is None:
+        return ""
+    lines = traceback.StackSummary.from_list(frames[first:]).format()
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip("\n")
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_CHARS]

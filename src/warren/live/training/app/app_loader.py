@@ -1,0 +1,121 @@
+"""User code becomes a class: only trainers, servers and the plain engine ever do this."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import traceback
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from warren.apps.protocol import TorchApp, make_app
+from warren.live.training.app.app_imports import SourceReader
+from warren.live.training.app.pinned_modules import FINDER, pinned_spec
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.source import AppSource, Sources
+
+REGISTERED: Final = ("nmf", "lda", "mlr", "lasso")
+_FORM: Final = 'allowed: "path/file.py:Class"'
+_pinned: Sources | None = None
+"""Of the run that this process belongs to; None: apps are read when they are needed."""
+
+
+def build_app(job: Job, base: str) -> TorchApp:
+    """The app of a job, with the job's parameters; paths are relative to ``base``.
+
+    Raises
+    ------
+    SpecError
+        The app cannot be found or loaded, or a parameter does not fit.
+    """
+    if job.app is None:
+        raise SpecError(
+            _problem(job.name, f"the job has no app, so it can only be simulated; {_FORM}")
+        )
+    return make_app(load_app(job.app, base), job.params, where=job.app)
+
+
+def load_app(app: str, base: str) -> type[TorchApp]:
+    """The class named by ``"path/file.py:Class"``, its file relative to ``base``.
+
+    The text is what was pinned for the run (``use_pinned``), else what is on disk now. The module
+    runs once a process under a name made from its path and text. It may import neighbours in its
+    own folder; inside functions only where no other app shares the process.
+
+    Raises
+    ------
+    SpecError
+        The name has another form, the file or class is missing, or the module fails.
+    """
+    if app in REGISTERED:
+        raise SpecError(_problem(app, f"this registered app is not available yet; {_FORM}"))
+    file, colon, name = app.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        raise SpecError(_problem(app, f"unknown app; {_FORM}"))
+    module = _load_module(app, _source(app, file, base))
+    found = getattr(module, name, None)
+    if not (isinstance(found, type) and issubclass(found, TorchApp)):
+        here = [key for key, value in vars(module).items() if _is_app(value, module)]
+        listed = ", ".join(here) or "none"
+        raise SpecError(_problem(app, f"no TorchApp class {name!r} in it; it has: {listed}"))
+    return found
+
+
+def use_pinned(sources: Sources) -> None:
+    """From now on the apps of this process, and of those that it forks, are these texts."""
+    global _pinned
+    _pinned = sources
+
+
+def _source(app: str, file: str, base: str) -> AppSource:
+    path = Path(base, file)
+    if _pinned is not None:
+        if file not in _pinned:
+            raise SpecError(_problem(app, f"could not be read at the beginning: {path}"))
+        return _pinned[file]
+    try:
+        return SourceReader(base).app(file)
+    except OSError as error:
+        raise SpecError(_problem(app, f"cannot be read: {error.strerror or error}")) from None
+
+
+def _load_module(app: str, source: AppSource) -> ModuleType:
+    path = Path(source.folder, source.main)
+    tag = hashlib.sha256(f"{path}\n{source.sha256}".encode()).hexdigest()[:16]
+    name = f"warren_app_{path.stem}_{tag}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = pinned_spec(source, source.main, name)
+    module = sys.modules[name] = module_from_spec(spec)
+    assert spec.loader is not None
+    try:
+        with FINDER.loading(source):
+            spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        line = _line(error, path)
+        message = f"importing it failed: {type(error).__name__}: {error}"
+        raise SpecError(_problem(app, message, line)) from error
+    return module
+
+
+def _line(error: Exception, path: Path) -> int | None:
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return lines[-1] if lines else None
+
+
+def _is_app(value: object, module: ModuleType) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, TorchApp)
+        and value.__module__ == module.__name__
+    )
+
+
+def _problem(app: str, message: str, line: int | None = None) -> Problem:
+    return Problem(file=app, field="app", line=line, message=message)

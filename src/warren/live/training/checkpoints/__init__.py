@@ -1,0 +1,1 @@
+"""A job's state of one round, as bytes and as files."""

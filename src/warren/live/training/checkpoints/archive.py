@@ -1,0 +1,100 @@
+"""safetensors files made in memory that is used again; the library reads them.
+
+The library's own ``save`` copies everything twice into fresh pages: for 300 MB that took eight
+times as long on the machine it was measured on (0.85 s against 0.11 s), while a job waits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from warren.live.training.memory.shared_memory import Place
+from warren.live.transport.frames import Buffer
+from warren.model.errors import WarrenError
+
+_CODES: Final = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.complex64: "C64",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+_HEAD_BYTES: Final = 8
+_KEY: Final = "warren"
+
+
+class Archive:
+    """Writes one file after another, each in the place of an earlier one if that is free."""
+
+    def __init__(self) -> None:
+        self._place = Place(0)
+
+    @torch.no_grad()
+    def pack(self, found: Mapping[str, Tensor], tree: Any) -> memoryview:
+        """Tensors by name, and a value for JSON, as the bytes of one file.
+
+        Raises
+        ------
+        WarrenError
+            A tensor has a type that the format does not know.
+        """
+        order = sorted(found, key=lambda name: (-found[name].element_size(), name))
+        header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(tree)}}
+        end = 0
+        for name in order:
+            begin, end = end, end + found[name].nbytes
+            header[name] = _described(name, found[name], begin, end)
+        head = json.dumps(header).encode()
+        head += b" " * (-len(head) % _HEAD_BYTES)
+        start = _HEAD_BYTES + len(head)
+        if not self._place.free or self._place.flat.numel() < start + end:
+            self._place = Place(start + end)
+        whole = self._place.lend()
+        whole[:start] = len(head).to_bytes(_HEAD_BYTES, "little") + head
+        data = self._place.flat[start:]
+        for name in order:
+            begin, end = header[name]["data_offsets"]
+            tensor = found[name]
+            data[begin:end].view(tensor.dtype).view(tensor.shape).copy_(tensor)
+        return whole[: start + end]
+
+
+def unpack(data: Buffer) -> tuple[dict[str, Tensor], Any]:
+    """What ``Archive.pack`` was given.
+
+    Raises
+    ------
+    WarrenError
+        These are not the bytes of such a file.
+    """
+    whole = bytes(data)
+    try:
+        found = load(whole)
+        size = int.from_bytes(whole[:_HEAD_BYTES], "little")
+        header = json.loads(whole[_HEAD_BYTES : _HEAD_BYTES + size])
+        return found, json.loads(header["__metadata__"][_KEY])
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise WarrenError(f"not a checkpoint: {error}") from None
+
+
+def _described(name: str, tensor: Tensor, begin: int, end: int) -> Any:
+    if tensor.dtype not in _CODES:
+        raise WarrenError(f"{name} is of {tensor.dtype}, which a checkpoint cannot keep")
+    return {
+        "dtype": _CODES[tensor.dtype],
+        "shape": list(tensor.shape),
+        "data_offsets": [begin, end],
+    }

@@ -1,0 +1,134 @@
+"""A consistent copy of a job at a barrier: safetensors with a JSON header, never pickle.
+
+Each server writes a part: its own tensors and their optimiser state. All parts of a version
+together make a job again, with any number of servers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warren.live.training.app.app_contract import refuse
+from warren.live.training.checkpoints.archive import Archive, unpack
+from warren.live.training.replica import Replica
+from warren.live.training.tensor_layout import tensors
+from warren.live.transport.frames import Buffer
+from warren.model.errors import WarrenError
+
+
+def encode(replica: Replica, archive: Archive, version: int, *, finished: bool) -> memoryview:
+    """The part that a replica owns: model (with buffers that are not persistent), optimiser state
+    and schedule.
+    """
+    owned = {e.name for i, e in enumerate(replica.layout.entries) if i in replica.owned}
+    found = {
+        f"model/{name}": value.detach()
+        for name, value in tensors(replica.model).items()
+        if name in owned
+    }
+    optimizer = replica.optimizer.state_dict()
+    optimizer["state"] = _kept(optimizer["state"], replica)
+    schedule = replica.schedule
+    tree = {
+        "version": version,
+        "finished": finished,
+        "part": replica.part,
+        "parts": replica.parts,
+        "optimizer": _plain(optimizer, "optimizer", found),
+        "schedule": None if schedule is None else _plain(schedule.state_dict(), "schedule", found),
+    }
+    return archive.pack(found, tree)
+
+
+def decode(parts: Sequence[Buffer], replica: Replica) -> tuple[int, bool]:
+    """Put all parts of a checkpoint into a replica of the same job; gives version and finished.
+
+    Raises
+    ------
+    SpecError
+        The parts do not belong together, or are of another model or optimiser.
+    """
+    try:
+        files = [unpack(part) for part in parts]
+        trees = [tree for _, tree in files]
+        versions = {tree["version"] for tree in trees}
+        numbers = sorted((tree["part"], tree["parts"]) for tree in trees)
+        if len(versions) != 1 or numbers != [(part, len(trees)) for part in range(len(trees))]:
+            raise WarrenError("its parts do not belong together, or some are missing")
+        _put_model({name: value for found, _ in files for name, value in found.items()}, replica)
+        _put_optimizer(files, replica)
+    except (WarrenError, ValueError, RuntimeError, KeyError) as error:
+        text = f"the checkpoint does not fit: {error}"
+        raise refuse(replica.job, "", text) from None
+    (version,) = versions
+    return version, any(tree["finished"] for tree in trees)  # only the first part knows
+
+
+@torch.no_grad()
+def _put_model(found: Mapping[str, Tensor], replica: Replica) -> None:
+    names = {f"model/{entry.name}" for entry in replica.layout.entries}
+    if unknown := names ^ {name for name in found if name.startswith("model/")}:
+        raise WarrenError(f"it is of another model: {min(unknown)} is in one of them only")
+    for name, tensor in tensors(replica.model).items():
+        value = found[f"model/{name}"]
+        if (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
+            raise WarrenError(f"it is of another model: model/{name} has another shape or type")
+        tensor.copy_(value)
+    replica.current = frozenset(range(len(replica.owners)))
+
+
+def _put_optimizer(files: Sequence[tuple[dict[str, Tensor], Any]], replica: Replica) -> None:
+    (found, tree), *_ = files
+    whole = _full(tree["optimizer"], found)
+    for others, other in files[1:]:
+        whole["state"] |= _full(other["optimizer"], others)["state"]
+    whole["state"] = _kept(whole["state"], replica)
+    replica.optimizer.load_state_dict(whole)
+    if replica.schedule is not None:
+        replica.schedule.load_state_dict(_full(tree["schedule"], found))
+
+
+def _kept(state: Mapping[Any, Any], replica: Replica) -> dict[Any, Any]:
+    """What this part keeps of an optimiser's state. The first part has what no tensor has."""
+    at = {id(tensor): i for i, tensor in enumerate(tensors(replica.model).values())}
+    groups = replica.optimizer.param_groups
+    order = [at.get(id(parameter)) for group in groups for parameter in group["params"]]
+    owner = {key: 0 if at is None else replica.owners[at] for key, at in enumerate(order)}
+    return {key: value for key, value in state.items() if owner.get(key, 0) == replica.part}
+
+
+def _plain(value: Any, path: str, found: dict[str, Tensor]) -> Any:
+    """JSON for ``value``; its tensors go to ``found`` under their path."""
+    if isinstance(value, Tensor):
+        found[path] = value.detach()
+        return {"tensor": path}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        items = [_plain(item, f"{path}/{index}", found) for index, item in enumerate(value)]
+        return {"tuple" if isinstance(value, tuple) else "list": items}
+    if isinstance(value, dict):
+        pairs = [
+            [_plain(k, path, found), _plain(v, f"{path}/{k}", found)] for k, v in value.items()
+        ]
+        return {"counter" if isinstance(value, Counter) else "dict": pairs}
+    raise WarrenError(f"{path} holds a {type(value).__name__}, which a checkpoint cannot keep")
+
+
+def _full(value: Any, found: Mapping[str, Tensor]) -> Any:
+    """What ``_plain`` was given."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        return found[content]
+    if kind in ("list", "tuple"):
+        items = [_full(item, found) for item in content]
+        return items if kind == "list" else tuple(items)
+    pairs = {_full(key, found): _full(item, found) for key, item in content}
+    return Counter(pairs) if kind == "counter" else pairs

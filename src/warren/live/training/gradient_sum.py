@@ -1,0 +1,93 @@
+"""The sums of a barrier: means over shards, in shard order, straight from what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from warren.live.training.block_ownership import Ranges, views_in
+from warren.live.training.memory.shared_memory import fresh, pieces_of
+from warren.live.training.tensor_layout import ALIGN_BYTES, Entry, Layout, flat_of
+from warren.live.transport.frames import Buffer
+
+_CHUNK_BYTES: Final = 1 << 20
+"""Summed piece by piece, so that a piece stays in the cache until it is divided."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Neighbours of one type that are summed as one: bytes [begin, end) of range ``at``."""
+
+    at: int
+    begin: int
+    end: int
+    dtype: torch.dtype
+
+
+class Means:
+    """Where the means of a part's float tensors lie, and how they get there.
+
+    Sum and quotient of real numbers are rounded once each, so that it does not matter which
+    elements are handled together, nor where in memory they lie. Complex ones go one by one.
+    """
+
+    def __init__(self, layout: Layout, ranges: Ranges) -> None:
+        self._layout, self._ranges = layout, ranges
+        self._runs = float_runs(layout, ranges)
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin new memory and leave the old to whoever holds it."""
+        flat = fresh(self._layout.total_bytes)
+        pieces = [flat[begin:end] for begin, end in self._ranges]
+        self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
+        self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
+
+    def views(self) -> list[tuple[int, Entry, Tensor]]:
+        """Index, entry and mean of each tensor; of integer buffers there is none, but a place."""
+        return self._views
+
+    @torch.no_grad()
+    def compute(self, updates: Sequence[Sequence[Buffer]]) -> None:
+        """Fill ``views`` from updates in shard order, each with one buffer a range."""
+        flats = [[flat_of(buffer) for buffer in update] for update in updates]
+        for run, out in zip(self._runs, self._outs, strict=True):
+            parts = [flat[run.at][run.begin : run.end].view(run.dtype) for flat in flats]
+            if run.dtype.is_complex or out.nbytes <= _CHUNK_BYTES:
+                _mean(out, parts)
+                continue
+            size = _CHUNK_BYTES // out.element_size()
+            for pieces in zip(*(torch.split(part, size) for part in (out, *parts)), strict=True):
+                _mean(pieces[0], pieces[1:])
+
+
+def _mean(out: Tensor, parts: Sequence[Tensor]) -> None:
+    """(p_0 + p_1 + ...) / number of parts, in this order."""
+    if len(parts) == 1:
+        torch.div(parts[0], 1, out=out)
+        return
+    torch.add(parts[0], parts[1], out=out)
+    for part in parts[2:]:
+        out += part
+    out.div_(len(parts))
+
+
+def float_runs(layout: Layout, ranges: Ranges) -> list[Run]:
+    """Owned float tensors, neighbours of one real type together with the padding between."""
+    runs: list[Run] = []
+    for entry in layout.entries:
+        at = next((i for i, (b, e) in enumerate(ranges) if b <= entry.offset < e), None)
+        if entry.kind == "int_buffer" or not entry.nbytes or at is None:
+            continue
+        dtype: torch.dtype = getattr(torch, entry.dtype)
+        begin = entry.offset - ranges[at][0]
+        last = runs[-1] if runs and runs[-1].at == at and not dtype.is_complex else None
+        if last is not None and last.dtype == dtype and begin - last.end < ALIGN_BYTES:
+            last.end = begin + entry.nbytes
+        else:
+            runs.append(Run(at, begin, begin + entry.nbytes, dtype))
+    return runs

@@ -1,0 +1,1 @@
+"""What a task may change, and how anything else is found."""

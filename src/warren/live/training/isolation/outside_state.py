@@ -1,0 +1,180 @@
+"""State that an app keeps outside its model: found, hidden, and refused where it counts.
+
+Tasks of a job run in any order, each in any process, so what one leaves behind may not depend on
+those before it. Where the first tasks of a process leave something, the next one is computed a
+second time with all of that undone. Its result, and what it leaves itself, must be the same. So a
+table made once, or a picture of the last attention, may be kept; a counter, a generator and a
+running mean may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from torch import Tensor
+
+from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_contract import refuse
+from warren.live.training.isolation.kept_values import (
+    GENERATORS,
+    PLAIN,
+    Kept,
+    content,
+    now,
+    put_back,
+    unbind,
+)
+from warren.live.training.isolation.reachable_values import reachable
+from warren.live.training.tensor_layout import tensors
+from warren.model.errors import SpecError
+from warren.model.job import Job
+
+_TASKS: Final = 3
+"""So many tasks of each process are looked at; later ones cost nothing."""
+
+
+class Outside:
+    """What is kept outside a model, since it was built.
+
+    ``copied``: so that what is written in place can be undone as well.
+    """
+
+    def __init__(self, built: Built, *, copied: bool = True) -> None:
+        self._built = built
+        reached = reachable(built, copied=copied)
+        self.first, self._holders = reached.found, reached.holders
+        self._before: Mapping[str, Kept] = {}
+        self._hidden: list[tuple[Kept, Kept | None]] = []
+        self.left: dict[str, Kept] = {}
+
+    def begin(self) -> None:
+        """Look at what is kept now."""
+        self._before = reachable(self._built).found
+
+    def note(self) -> tuple[list[Kept], Mapping[str, Kept]]:
+        """What was replaced, written, added or taken away since ``begin``; and all there is."""
+        found = reachable(self._built).found
+        changed = [found.get(name) or self._before[name] for name in _changed(self._before, found)]
+        for one in changed:
+            if one.name in self.first or id(one.holder) in self._holders:
+                self.left.setdefault(one.name, replace(one, copy=None))
+        self._before = {}
+        return changed, found
+
+    def undo(self) -> None:
+        """Make all that was left what it was when the app was built."""
+        for name in sorted(self.left):
+            if name in self.first:
+                put_back(self.first[name])
+            else:
+                unbind(self.left[name].holder, self.left[name].key)
+
+    def hide(self) -> None:
+        """Undo it until ``show``, for code that runs in another process elsewhere."""
+        self._hidden = [(self.left[name], now(self.left[name])) for name in sorted(self.left)]
+        self.undo()
+
+    def show(self) -> None:
+        """Put back what was hidden."""
+        for kept, then in self._hidden:
+            unbind(kept.holder, kept.key) if then is None else put_back(then)
+        self._hidden = []
+
+    def forget_rest(self) -> None:
+        """Keep what ``hide`` and ``show`` need of what has been left so far, and no more."""
+        self.first = {name: one for name, one in self.first.items() if name in self.left}
+        self.left = {name: replace(one, value=None) for name, one in self.left.items()}
+        self._holders = {}
+
+
+class OutsideTasks:
+    """Watches the first tasks of a process."""
+
+    def __init__(self, built: Built, job: Job) -> None:
+        self._built, self._job = built, job
+        self.kept = Outside(built)
+        self._results: list[tuple[object, dict[str, object]]] = []
+        self._tasks = 0
+        self.watching = True
+
+    def passes(self) -> Iterator[None]:
+        """Yield once for each time that the task at hand is to be computed."""
+        yield
+        if not self.watching:
+            return
+        self._tasks += 1
+        if self._results:
+            self.kept.undo()
+            yield
+            self._compare()
+            self._results.clear()
+        if self._tasks == _TASKS:
+            self.watching = False
+            self.kept.forget_rest()
+
+    def begin(self) -> None:
+        """Look at what is kept, before a task."""
+        self.kept.begin()
+
+    def end(self, loss: Tensor) -> None:
+        """Look again, and note what the task has left.
+
+        Raises
+        ------
+        SpecError
+            It wrote to something that cannot be undone, so that nobody can tell what it does.
+        """
+        earlier = bool(self.kept.left)
+        changed, found = self.kept.note()
+        for one in changed:
+            old = self.kept.first.get(one.name)
+            if old is not None and old.value is one.value and not old.restorable:
+                raise self._refuse(one, "and what a task leaves there may depend on")
+        if earlier:
+            names = {*self.kept.left, *_changed(self.kept.first, found)}
+            contents = {name: content(found[name].value) for name in names if name in found}
+            self._results.append((self._result(loss), contents))
+
+    def _compare(self) -> None:
+        (result, after), (alone, left) = self._results
+        for name in sorted(after.keys() & left.keys()):
+            if after[name] != left[name]:
+                kept = self.kept.left.get(name) or self.kept.first[name]
+                raise self._refuse(kept, "and its value depends on")
+        if result != alone:
+            kept = self.kept.left[min(self.kept.left)]
+            raise self._refuse(kept, "and a task's result depends on it, so on")
+
+    def _result(self, loss: Tensor) -> object:
+        """What the task gives: compared with what it gives when all is undone."""
+        model = self._built.model
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        found = tensors(model)
+        buffers = [found[name] for name, _ in model.named_buffers()]
+        return [content(one) for one in (loss.detach(), *grads, *buffers)]
+
+    def _refuse(self, kept: Kept, why: str) -> SpecError:
+        value, name = kept.value, kept.name
+        method = "dataset()" if name.startswith("dataset") else "loss()"
+        what, way = "changes", "keep it in a buffer of the model"
+        if isinstance(value, GENERATORS):
+            what, way = "draws from", "draw from the global generators, which each task seeds"
+        elif isinstance(value, Tensor | np.ndarray):
+            what = "writes"
+        elif not isinstance(value, PLAIN):
+            way = "keep it in buffers of the model"
+        message = (
+            f"{what} {name!r}, which is no buffer, {why} the tasks that ran before it in its "
+            f"process; {way}, or name it in scratch where no result depends on it"
+        )
+        return refuse(self._job, method, message)
+
+
+def _changed(before: Mapping[str, Kept], after: Mapping[str, Kept]) -> list[str]:
+    gone = [name for name in before if name not in after]
+    return gone + [
+        name for name, kept in after.items() if name not in before or before[name].mark != kept.mark
+    ]

@@ -1,0 +1,223 @@
+"""What user code can keep from one task to the next: all that an app, its model and its data reach.
+
+Looked through are attributes of the app, of the model's modules, of data sets and of objects whose
+classes are the user's own, items of containers, attributes of the user's classes, globals of the
+user's files, and what functions close over. Objects of libraries are not looked into: what is in
+them is their own affair, and could not be put back.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import Dataset
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.app.app_calls import Built
+from warren.live.training.app.user_files import is_users
+from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, Kept, keep
+from warren.live.training.tensor_layout import tensors
+
+_DEPTH: Final = 8
+_MOST: Final = 20_000
+_ITEMS: Final = 1000
+"""Longer containers are data, and are not looked through."""
+_OF_MODULES: Final = frozenset(vars(nn.Module()))
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """``found``: what is kept, by a name such as ``self.rng``, ``model.0.mean``, ``dataset.seen``.
+
+    ``holders``: the dicts, lists, classes and cells that were looked through, by identity.
+    """
+
+    found: dict[str, Kept]
+    holders: dict[int, Any]
+
+
+def reachable(built: Built, *, copied: bool = False) -> Reached:
+    """What is kept now; ``copied``: with what is needed to put it back."""
+    walk = _Walk(built, copied)
+    for path, module in built.model.named_modules():
+        walk.attributes(f"model.{path}" if path else "model", module, depth=0)
+    walk.take("dataset", {}, "dataset", built.dataset, 0)
+    walk.attributes("self", built.app, depth=0)
+    return Reached(walk.found, walk.holders)
+
+
+class _Walk:
+    def __init__(self, built: Built, copied: bool) -> None:
+        self.found: dict[str, Kept] = {}
+        self.holders: dict[int, Any] = {}
+        self._copied = copied
+        self._scratch = built.app.scratch
+        self._seen: set[int] = set()
+        self._folder, self._module = _home(type(built.app))
+        state = tensors(built.model).values()
+        self._trained = {id(module) for module in built.model.modules()}
+        self._memory = {one.untyped_storage().data_ptr() for one in state if one.numel()}
+
+    def attributes(self, name: str, value: Any, depth: int) -> None:
+        """Take an object's own attributes, then those of its class."""
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        own = vars(value)
+        if isinstance(value, nn.Module):
+            own = {key: one for key, one in own.items() if key not in _OF_MODULES}
+            state = () if id(value) in self._trained else (value._parameters, value._buffers)
+            for part in (*state, value._modules):
+                self._items(name, part, part, depth)
+            for hook in (*value._forward_pre_hooks.values(), *value._forward_hooks.values()):
+                self.enter(f"{name}.hook", hook, depth)
+        self._items(name, own, vars(value), depth)
+        for kind in type(value).__mro__:
+            if self._is_users(kind):
+                self._class(kind, depth)
+
+    def enter(self, name: str, value: Any, depth: int) -> None:
+        """Take what is in a value, if it is a container or the user's own."""
+        if isinstance(value, (*PLAIN, *GENERATORS, Tensor)) or depth > _DEPTH:
+            return
+        if isinstance(value, type):
+            self._class(value, depth)
+        elif isinstance(value, ModuleType):
+            if self._is_near(vars(value)):
+                self._globals(vars(value), depth)
+        elif isinstance(value, FunctionType):
+            self._function(name, value, depth)
+        elif isinstance(value, MethodType):
+            self.enter(name, value.__self__, depth)
+        elif isinstance(value, dict | list | tuple | deque):
+            self._container(name, value, depth)
+        elif isinstance(value, functools.partial):
+            self.enter(name, value.func, depth)
+            self._container(name, [*value.args, *value.keywords.values()], depth)
+        elif not isinstance(value, Optimizer | LRScheduler | Enum) and hasattr(value, "__dict__"):
+            own = isinstance(value, nn.Module | Dataset | SimpleNamespace)
+            if own or self._is_users(type(value)):
+                self.attributes(name, value, depth)
+
+    def take(self, name: str, holder: Any, key: Any, value: Any, depth: int) -> None:
+        """Take a value under a key of its holder, and what is in it."""
+        if len(self.found) >= _MOST or name in self.found or self._is_scratch(name):
+            return
+        if isinstance(value, Tensor) and self._is_state(value):
+            return
+        self.found[name] = keep(name, holder, key, value, copied=self._copied)
+        self.enter(name, value, depth + 1)
+
+    def _items(self, name: str, items: Mapping[Any, Any], holder: Any, depth: int) -> None:
+        self.holders[id(holder)] = holder
+        for key in sorted(items, key=str):  # in an order that does not change
+            if not str(key).startswith("__"):
+                self.take(f"{name}.{key}", holder, key, items[key], depth)
+
+    def _container(self, name: str, value: Any, depth: int) -> None:
+        if id(value) in self._seen or len(value) > _ITEMS:
+            return
+        self._seen.add(id(value))
+        self.holders[id(value)] = value
+        pairs: Iterable[tuple[Any, Any]] = enumerate(value)
+        if isinstance(value, dict):
+            pairs = sorted(value.items(), key=lambda pair: str(pair[0]))
+        for key, one in pairs:
+            if isinstance(value, dict) or not isinstance(one, PLAIN):
+                self.take(f"{name}[{key!r}]", value, key, one, depth)
+
+    def _class(self, kind: type, depth: int) -> None:
+        if id(kind) in self._seen or not self._is_users(kind) or issubclass(kind, Enum):
+            return
+        self._seen.add(id(kind))
+        self.holders[id(kind)] = kind
+        for key in sorted(vars(kind)):
+            value = vars(kind)[key]
+            if isinstance(value, FunctionType):
+                self._function(f"{kind.__name__}.{key}", value, depth)
+            elif not key.startswith(("__", "_abc")) and not hasattr(type(value), "__get__"):
+                self.take(f"{kind.__name__}.{key}", kind, key, value, depth)
+
+    def _function(self, name: str, value: FunctionType, depth: int) -> None:
+        """Take what a function of the user's closes over, and the globals of its file."""
+        if id(value) in self._seen or not self._is_near(value.__globals__):
+            return
+        self._seen.add(id(value))
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        for variable, cell in cells if value.__closure__ else ():
+            if variable != "__class__" and _filled(cell):
+                inside = f"{name}.{variable}"
+                self.take(inside, cell, "cell_contents", cell.cell_contents, depth)
+        if own := vars(value):
+            self._items(name, own, own, depth)
+        for one in value.__defaults__ or ():
+            self.enter(name, one, depth)
+        self._globals(value.__globals__, depth)
+
+    def _globals(self, values: dict[str, Any], depth: int) -> None:
+        if id(values) in self._seen:
+            return
+        self._seen.add(id(values))
+        self.holders[id(values)] = values
+        prefix = "" if values.get("__name__") == self._module else f"{values.get('__name__')}."
+        for key in sorted(values):
+            value = values[key]
+            if isinstance(value, type | FunctionType | ModuleType):
+                self.enter(key, value, depth)
+            elif not key.startswith("__"):
+                self.take(f"{prefix}{key}", values, key, value, depth)
+
+    def _is_state(self, tensor: Tensor) -> bool:
+        """Whether it is a parameter or buffer of the model, or a view of one."""
+        strided = tensor.layout is torch.strided and tensor.numel() > 0
+        return strided and tensor.untyped_storage().data_ptr() in self._memory
+
+    def _is_scratch(self, name: str) -> bool:
+        return any(name == one or name.startswith((f"{one}.", f"{one}[")) for one in self._scratch)
+
+    def _is_users(self, kind: type) -> bool:
+        if kind.__module__ == self._module:
+            return True
+        if kind.__module__ in ("builtins", "typing", TorchApp.__module__):
+            return False
+        module = sys.modules.get(kind.__module__)
+        # A file beside the app's is forgotten once it is loaded.
+        return module is None or self._is_near(vars(module))
+
+    def _is_near(self, values: Mapping[str, Any]) -> bool:
+        """Whether these are the globals of the app's file, or of one beside or below it."""
+        if values.get("__name__") == self._module:
+            return True
+        file = values.get("__file__")
+        return isinstance(file, str) and bool(self._folder) and _is_below(self._folder, file)
+
+
+def _filled(cell: Any) -> bool:
+    """Whether a function's cell has anything in it yet."""
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+@functools.cache
+def _is_below(folder: str, file: str) -> bool:
+    return Path(file).is_relative_to(folder) and is_users(file)
+
+
+def _home(app: type[TorchApp]) -> tuple[str, str]:
+    """The folder of an app's file, and the name of its module."""
+    file = getattr(sys.modules.get(app.__module__), "__file__", None)
+    return "" if file is None else str(Path(file).parent), app.__module__

@@ -1,0 +1,170 @@
+"""What a task may change: gradients and buffers. Everything else is refused, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import is_
+from typing import Any, Final, NoReturn
+
+import torch
+from torch import Tensor, nn
+
+from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_contract import refuse
+from warren.live.training.isolation.outside_state import Outside, OutsideTasks
+from warren.live.training.tensor_layout import tensors
+from warren.model.job import Job
+
+_ALL: Final = 3
+_THEN_EVERY: Final = 32
+"""Versions of parameters are compared after every task, their bytes after the first ones and some
+later ones: only a write past autograd (``.data``, a fused step) moves no version."""
+
+
+class TaskRules:
+    """Watches one model while its tasks are computed, one after another::
+
+    for _ in rules.passes():  # once for most tasks
+        ...                   # the state of the round is put in place
+        rules.begin()
+        ...                   # generators, batch, forward and backward
+        rules.end(loss, state)
+    """
+
+    def __init__(self, built: Built, job: Job) -> None:
+        self._model, self._job = built.model, job
+        found = dict(built.model.named_parameters())
+        self._names, self._params = list(found), list(found.values())
+        buffers = dict(built.model.named_buffers())
+        modules = dict(built.model.named_modules())
+        self._at = [(modules[path]._parameters, leaf) for path, leaf in map(_split, self._names)]
+        self._trained = [parameter.requires_grad for parameter in self._params]
+        self._parts = [
+            part
+            for module in modules.values()
+            for part in (module._parameters, module._buffers, module._modules)
+        ]
+        self._sizes = list(map(len, self._parts))
+        self._buffers = [(modules[path]._buffers, leaf) for path, leaf in map(_split, buffers)]
+        self._built = list(buffers.values())
+        self._empty = [
+            (part, leaf) for part in self._parts for leaf, one in part.items() if one is None
+        ]
+        self._known = tensors(built.model)
+        self._versions: list[int] = []
+        self._tasks = 0
+        self._outside = OutsideTasks(built, job)
+        self._app = vars(built.app)
+        steppers = (built.optimizer, built.schedule)
+        self._stepped = {
+            name: value
+            for name, value in self._app.items()
+            if value is not None and any(value is one for one in steppers)
+        }
+        self._unseen = {name: _Unseen(name, job) for name in self._stepped}
+
+    def passes(self) -> Iterator[None]:
+        """Yield once for each time that the task at hand is to be computed (``OutsideTasks``)."""
+        return self._outside.passes()
+
+    @property
+    def kept(self) -> Outside:
+        """What tasks have left outside the model."""
+        return self._outside.kept
+
+    def begin(self) -> None:
+        """Note what there is, now that the state of the round is in place."""
+        if self._outside.watching:
+            self._outside.begin()
+        self._app.update(self._unseen)
+        self._versions = [parameter._version for parameter in self._params]
+
+    def end(self, loss: Tensor, before: Iterable[Tensor]) -> None:
+        """Look at what the task has changed; ``before``: the state it was given, in order.
+
+        Raises
+        ------
+        SpecError
+            It has changed what it may not change; the message names it.
+        """
+        params = self._params
+        same = (
+            [parameter._version for parameter in params] == self._versions
+            and [parameter.requires_grad for parameter in params] == self._trained
+            and list(map(len, self._parts)) == self._sizes
+            and all(map(is_, [place.get(leaf) for place, leaf in self._at], params))
+            and all(place.get(leaf) is None for place, leaf in self._empty)
+            and all(map(_fits, [place.get(leaf) for place, leaf in self._buffers], self._built))
+        )
+        if not same:
+            self._refuse_changed()
+        for name, parameter in zip(self._names, params, strict=True):
+            if parameter.grad is not None and parameter.grad.layout is not torch.strided:
+                raise refuse(self._job, name, "has a sparse gradient; use dense ones, sparse=False")
+        if self._tasks < _ALL or self._tasks % _THEN_EVERY == 0:
+            self._compare(before)
+        self._tasks += 1
+        self._app.update(self._stepped)
+        if self._outside.watching:
+            self._outside.end(loss)
+
+    def _refuse_changed(self) -> NoReturn:
+        now = tensors(self._model)
+        for name in sorted(now.keys() - self._known.keys()):
+            kind = "parameter" if isinstance(now[name], nn.Parameter) else "buffer"
+            raise self._refuse(f"registers {kind} {name!r}; register it in model()")
+        for name in sorted(self._known.keys() - now.keys()):
+            raise self._refuse(f"takes {name!r} away from the model")
+        for name, tensor in now.items():
+            if not _fits(tensor, built := self._known[name]):
+                one, other = (f"{t.dtype} {tuple(t.shape)}" for t in (built, tensor))
+                raise refuse(self._job, name, f"changed from {one} to {other} during a task")
+        for name, parameter, version, trained in zip(
+            self._names, self._params, self._versions, self._trained, strict=True
+        ):
+            if now.get(name) is not parameter:
+                raise self._refuse(f"replaces parameter {name!r}; {_ALLOWED}")
+            if parameter._version != version:
+                raise self._refuse(f"writes parameter {name!r}; {_ALLOWED}")
+            if parameter.requires_grad != trained:
+                message = f"sets requires_grad of parameter {name!r}; set it in model(), for good"
+                raise self._refuse(message)
+        raise self._refuse("adds modules to the model, or takes some away; do so in model()")
+
+    def _compare(self, before: Iterable[Tensor]) -> None:
+        for name, parameter, old in zip(self._names, self._params, before, strict=False):
+            if not torch.equal(_bytes(parameter), _bytes(old)):
+                raise self._refuse(f"writes parameter {name!r}; {_ALLOWED}")
+
+    def _refuse(self, message: str) -> Exception:
+        return refuse(self._job, "loss()", message)
+
+
+_ALLOWED: Final = "a task may change gradients and buffers only, the optimiser steps at the barrier"
+
+
+class _Unseen:
+    """Stands for the app's optimiser or schedule in a task: its own copy of them never steps."""
+
+    def __init__(self, name: str, job: Job) -> None:
+        self.__dict__["_what"] = name, job
+
+    def __getattr__(self, key: str) -> Any:
+        name, job = self.__dict__["_what"]
+        message = f"reads {key!r} of 'self.{name}', which steps at the barrier, where no task runs"
+        raise refuse(job, "loss()", message)
+
+
+def _fits(now: Tensor | None, built: Tensor) -> bool:
+    if now is built:
+        return True
+    return now is not None and (now.shape, now.dtype) == (built.shape, built.dtype)
+
+
+def _split(name: str) -> tuple[str, str]:
+    path, _, leaf = name.rpartition(".")
+    return path, leaf
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)

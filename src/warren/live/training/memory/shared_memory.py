@@ -1,0 +1,176 @@
+"""Memory that is used again, round after round: touching fresh pages costs more than copying."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import increment_version
+
+from warren.live.training.block_ownership import Ranges, views_in
+from warren.live.training.memory.shared_arena import Arena
+from warren.live.training.tensor_layout import Layout, flat_of
+from warren.live.transport.frames import Buffer
+from warren.live.transport.message import Spot
+
+SHARED_FROM_BYTES: Final = 1 << 16
+"""Smaller states are sent: copying them costs less than saying when they are not needed."""
+_LARGE_BYTES: Final = 1 << 17
+"""Larger tensors are copied as bytes; smaller ones in one call of torch's for all of them."""
+_REAL: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
+_TYPES: Final = frozenset({Tensor, nn.Parameter})
+_FRAMES: Final = 4
+"""A device has two places for updates; states lie in two as well, or in a few of their server's."""
+
+
+def fresh(nbytes: int) -> Tensor:
+    """A flat uint8 tensor of zeros that begins a page; pages come when they are first touched."""
+    if not nbytes:
+        return torch.empty(0, dtype=torch.uint8)
+    pages = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError, AttributeError):  # a wish: not every kernel has large pages
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(pages, dtype=torch.uint8)
+
+
+@torch.no_grad()
+def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy each source into its target; large ones as bytes, which takes less to begin."""
+    moved: list[Tensor] = []
+    left: tuple[list[Tensor], list[Tensor]] = [], []
+    for target, source in zip(targets, sources, strict=True):
+        if target.nbytes >= _LARGE_BYTES and _same_bytes(target, source):
+            ctypes.memmove(target.data_ptr(), source.data_ptr(), target.nbytes)
+            moved.append(target)
+        else:
+            left[0].append(target)
+            left[1].append(source)
+    increment_version(moved)  # autograd has to see that they have changed
+    if left[0]:
+        torch._foreach_copy_(*left)
+
+
+def _same_bytes(target: Tensor, source: Tensor) -> bool:
+    """Whether a copy of the bytes gives what a copy of the numbers would."""
+    dtype = target.dtype
+    if dtype not in _REAL or source.dtype != dtype or source.shape != target.shape:
+        return False
+    return _plain(target) and _plain(source)
+
+
+def _plain(one: Tensor) -> bool:
+    return type(one) in _TYPES and one.is_cpu and one.is_contiguous() and not one.is_neg()
+
+
+class Place:
+    """Memory that is lent to readers, and is free again when the last view of it is gone.
+
+    A view keeps its memory, and so do its slices and a message that sends it without copying,
+    until the transport has let go. So nobody has to say when, and nobody can say it too early.
+
+    In the memory of an ``arena``, in its slot 0, other processes can read it too; then somebody has
+    to hold a view for them.
+    """
+
+    def __init__(self, nbytes: int, arena: Arena | None = None) -> None:
+        shared = None if arena is None else torch.frombuffer(arena.slot(0), dtype=torch.uint8)
+        self.flat = fresh(nbytes) if shared is None else shared
+        self.spot = None if arena is None else arena.spot(0)
+        self._lent: weakref.ref[Any] | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody can read it any more."""
+        return self._lent is None or self._lent() is None
+
+    def lent(self, view: memoryview) -> bool:
+        """Whether this is a view of it that it has lent last."""
+        return self._lent is not None and self._lent() is view.obj
+
+    def lend(self) -> memoryview:
+        """All its bytes."""
+        handle = self.flat.numpy()[:]  # an object of its own, which all views keep alive
+        self._lent = weakref.ref(handle)
+        return handle.data
+
+
+class Frame:
+    """A whole state or update at some address: typed views, and the padding between them."""
+
+    def __init__(self, layout: Layout, flat: Tensor) -> None:
+        self.views = list(layout.views(flat).values())
+        ends = [entry.offset + entry.nbytes for entry in layout.entries]
+        begins = [*(entry.offset for entry in layout.entries[1:]), layout.total_bytes]
+        gaps = [(end, begin) for end, begin in zip(ends, begins, strict=True) if end < begin]
+        self.padding = [flat[end:begin] for end, begin in gaps]
+
+
+class Frames:
+    """Frames of the buffers used last. They keep the memory, so an address means one buffer."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._last: dict[int, Frame] = {}
+
+    def at(self, buffer: Buffer) -> Frame:
+        """The frame of a buffer of ``layout.total_bytes`` bytes; it shares its memory."""
+        address = np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0]
+        frame = self._last.pop(address, None) or Frame(self._layout, flat_of(buffer))
+        if len(self._last) >= _FRAMES:
+            del self._last[next(iter(self._last))]
+        self._last[address] = frame
+        return frame
+
+
+class StatePool:
+    """Copies of the owned part of a model that stay as they are while anyone may read them.
+
+    As many places come to be as are held at once. ``shared``: processes of this host can read
+    them; a folder as for ``Arena.create``.
+    """
+
+    def __init__(self, layout: Layout, ranges: Ranges, shared: str | None = None) -> None:
+        self._layout, self._ranges, self._shared = layout, ranges, shared
+        self._places: list[tuple[Place, dict[int, Tensor]]] = []
+
+    def __len__(self) -> int:
+        """How many places there are."""
+        return len(self._places)
+
+    @torch.no_grad()
+    def pack(self, source: Sequence[Tensor]) -> tuple[memoryview, ...]:
+        """The bytes of these tensors, all of the layout, one piece a range; padding is zero."""
+        found = next((pair for pair in self._places if pair[0].free), None)
+        place, views = self._new() if found is None else found
+        if views:
+            copy_all(list(views.values()), [source[at] for at in views])
+        whole = place.lend()
+        return tuple(whole[begin:end] for begin, end in self._ranges)
+
+    def spot(self, packed: Sequence[memoryview]) -> Spot | None:
+        """Where the whole lies of which these are the pieces; None where it is not shared."""
+        for place, _ in self._places if packed else ():
+            if place.lent(packed[0]):
+                return place.spot
+        return None
+
+    def _new(self) -> tuple[Place, dict[int, Tensor]]:
+        size = self._layout.total_bytes
+        arena = None if self._shared is None else Arena.create(size, 1, self._shared)
+        place = Place(size, arena)
+        pieces = pieces_of(place.flat, self._ranges)
+        views = {at: view for at, _, view in views_in(self._layout, self._ranges, pieces)}
+        self._places.append((place, views))
+        return place, views
+
+
+def pieces_of(flat: Tensor, ranges: Ranges) -> Sequence[memoryview]:
+    """The bytes of a flat tensor in these ranges, shared."""
+    return [flat.numpy()[begin:end].data for begin, end in ranges]

@@ -1,0 +1,292 @@
+"""The server's side of a job: combine a round's updates in shard order, step, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from safetensors.torch import save
+from torch import Tensor
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.app.app_contract import check_converges, check_job, ends, evaluation_due
+from warren.live.training.block_ownership import Ranges
+from warren.live.training.checkpoints import state as checkpoint
+from warren.live.training.checkpoints.archive import Archive
+from warren.live.training.known_hashes import KnownMarks
+from warren.live.training.replica import Replica
+from warren.live.training.task_result import MARK_BYTES, RoundOutcome, TaskResult
+from warren.live.training.task_runner import TaskRunner
+from warren.live.training.tensor_layout import digest
+from warren.live.transport.frames import Buffer
+from warren.live.transport.message import Spot
+from warren.model.job import Job
+
+
+class ParameterStore:
+    """Parameters, buffers, optimiser and schedule of one job, or the part that one server owns.
+
+    ``version`` counts steps made, so it is the round whose tasks may be computed next. A round is
+    ``add`` for each task, ``step``, and on part 0 ``conclude``; where ``wants_whole`` after the
+    step, part 0 takes the other parts' blocks in between.
+
+    Parameters
+    ----------
+    part, parts
+        Of ``parts`` servers this is number ``part``. All together give the bits of one.
+    shared
+        Large states are where other processes of this host can read them; a folder as for
+        ``Arena.create``.
+    runner
+        A rank of a ring computes tasks with it. App and model are shared. Others have the same
+        whole store, and of each round its mean as one result.
+
+    Raises
+    ------
+    SpecError
+        The app breaks its contract, or its optimiser cannot be split.
+    """
+
+    def __init__(
+        self,
+        app: TorchApp,
+        job: Job,
+        *,
+        part: int = 0,
+        parts: int = 1,
+        shared: str | None = None,
+        runner: TaskRunner | None = None,
+    ) -> None:
+        check_job(app, job)
+        self._job = job
+        self._tasks = job.scale if runner is None else 1
+        self._replica = Replica(app, job, part, parts, shared, runner)
+        self.layout = self._replica.layout
+        self.ranges: Ranges = self._replica.ranges
+        self.total_bytes = self.layout.total_bytes
+        self.version = 0
+        self.finished = False
+        self.known = KnownMarks(self.layout, job)
+        self._archive = Archive()
+        self._results: dict[int, TaskResult] = {}
+        self._loss: float | None = None
+        self._squares: tuple[float, ...] | None = None
+        self._state: tuple[memoryview, ...] | None = None
+        self._previous: tuple[memoryview, ...] | None = None
+
+    def state(self) -> tuple[memoryview, ...]:
+        """The owned bytes of the current version, one buffer a range; never written again.
+
+        Raises
+        ------
+        ValueError
+            The step has been made and its evaluation has not, which may still change buffers.
+        """
+        self._need_evaluated()
+        if self._state is None:
+            self._state = self._replica.pack()
+        return self._state
+
+    def spot(self, state: tuple[memoryview, ...]) -> Spot | None:
+        """Where other processes find a state as long as it is held; None: it has to be sent."""
+        return self._replica.spot(state)
+
+    def previous_state(self) -> tuple[memoryview, ...]:
+        """The same of the version before the last step, for a task that was lost after it.
+
+        Raises
+        ------
+        ValueError
+            There was no step yet, or ``forget_previous`` was called since.
+        """
+        if self._previous is None:
+            raise ValueError(f"the state before version {self.version} is not kept")
+        return self._previous
+
+    def forget_previous(self) -> None:
+        """All tasks of the last round are safe: its state and marks are not needed again."""
+        self._previous = None
+        self.known.forget_before(self.version)
+
+    def add(self, shard: int, result: TaskResult) -> None:
+        """Take the result of task (version, shard); its buffers must stay as they are until step.
+
+        Raises
+        ------
+        SpecError
+            The same task was computed before with another result.
+        ValueError
+            The result cannot belong to this job's current round.
+        """
+        if self.finished or not 0 <= shard < self._tasks:
+            raise ValueError(f"no task {shard} is awaited in round {self.version}")
+        sizes = [memoryview(buffer).nbytes for buffer in result.update]
+        entries, params = len(self.layout.entries), len(self.layout.params)
+        if (sizes, len(result.present), len(result.marks)) != (
+            [end - begin for begin, end in self.ranges],
+            params,
+            MARK_BYTES * (1 + entries),
+        ):
+            raise ValueError(f"task {shard} of round {self.version} has another layout")
+        self.known.check(self.version, shard, result.marks)
+        self.known.add(self.version, shard, result.marks)
+        self._results.setdefault(shard, result)
+
+    def have(self, round_no: int) -> tuple[int, ...]:
+        """Shards of a round whose result is in; all of them once its step was made."""
+        return tuple(range(self._tasks) if round_no < self.version else self._results)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all tasks of the round are in."""
+        return len(self._results) == self._tasks
+
+    @property
+    def wants_whole(self) -> bool:
+        """Whether this version is evaluated or saved, and so needs every part's blocks."""
+        job = self._job
+        return self.version > 0 and (
+            evaluation_due(job, self.version) or self.version == job.rounds
+        )
+
+    @property
+    def clips(self) -> bool:
+        """Whether a step needs the norm of all gradients."""
+        return self._replica.app.clip_norm is not None
+
+    def combine(self) -> tuple[float, ...]:
+        """Take the means of a complete round; gives the squares that ``step`` needs of all parts.
+
+        They are those of the norms of gradients, of an app that clips; else there are none.
+        """
+        if not self.complete:
+            raise ValueError(f"round {self.version} is not complete")
+        if self._loss is not None:
+            raise ValueError(f"round {self.version - 1} is not concluded")
+        if self._squares is None:
+            self.state()  # as it was before the means of buffers
+            self._squares = self._replica.combine(self._in_order())
+        return self._squares
+
+    def step(self, squares: Sequence[float] | None = None) -> None:
+        """Combine, step the optimiser and the schedule; ``version`` is then one more.
+
+        ``squares``: what ``combine`` gave on all parts, in their order; None: there are no others.
+        """
+        own = self.combine()
+        previous = self.state()
+        loss = sum(result.loss for result in self._in_order()) / self._tasks
+        check_converges(loss, self.version, self._job)
+        self._replica.step(self.version, own if squares is None else squares)
+        self.version += 1
+        self._begin(previous)
+        if self._replica.part == 0:
+            self._loss = loss
+        else:
+            self.finished = self.version == self._job.rounds
+
+    def seed(self) -> None:
+        """Nothing runs here before the next step: set its generators while there is time."""
+        self._replica.seed(self.version)
+
+    def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
+        """Put the blocks of another part, of this version, into the model."""
+        self._replica.take(ranges, buffers)
+
+    def conclude(self) -> RoundOutcome:
+        """Evaluate if due and say what the last step gave. Part 0 only, once after each step.
+
+        Raises
+        ------
+        SpecError
+            What the app evaluates breaks its contract.
+        ValueError
+            There was no step, or blocks of another part are missing.
+        """
+        if self._loss is None:
+            raise ValueError("there is no step to conclude")
+        metrics = None
+        if evaluation_due(self._job, self.version):
+            self._need_whole()
+            metrics = self._replica.evaluate()
+        stopped = metrics is not None and ends(self._replica.app, self._job, metrics)
+        self.finished = self.version == self._job.rounds or stopped
+        loss, self._loss = self._loss, None
+        return RoundOutcome(
+            round=self.version - 1, loss=loss, metrics=metrics, finished=self.finished
+        )
+
+    def follow(self, *, finished: bool) -> None:
+        """Conclude as another rank of the ring has, which evaluates if that is due.
+
+        Raises
+        ------
+        ValueError
+            There was no step.
+        """
+        if self._loss is None:
+            raise ValueError("there is no step to conclude")
+        self.finished, self._loss = finished, None
+
+    def warm(self) -> None:
+        """Evaluate the untrained model and forget it, so that no barrier pays for loading."""
+        if self._job.evaluate is not None or self._job.stop is not None:
+            self._replica.rehearse()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The model's own state_dict, as copies, sorted by name."""
+        self._need_whole()
+        model = self._replica.model
+        return {name: value.clone() for name, value in sorted(model.state_dict().items())}
+
+    def save(self) -> bytes:
+        """The state_dict as a safetensors file."""
+        return save({name: value.contiguous() for name, value in self.state_dict().items()})
+
+    def digest(self) -> str:
+        """``params_sha256``: the hash of the state_dict."""
+        self._need_whole()
+        return digest(self._replica.model.state_dict())
+
+    def checkpoint_part(self) -> memoryview:
+        """What of this part the next round depends on; the round in progress is not in it.
+
+        The bytes stay as they are while anyone has them.
+
+        Raises
+        ------
+        ValueError
+            The step has been made and its evaluation has not.
+        WarrenError
+            The optimiser or the schedule holds what a checkpoint cannot keep.
+        """
+        self._need_evaluated()
+        return checkpoint.encode(self._replica, self._archive, self.version, finished=self.finished)
+
+    def restore(self, parts: Sequence[Buffer]) -> None:
+        """Go back to a checkpoint of the same job, made by any number of servers.
+
+        ``parts`` are all of them, in any order. What was added since is dropped.
+
+        Raises
+        ------
+        SpecError
+            The parts do not belong together, or are of another model or optimiser.
+        """
+        self.version, self.finished = checkpoint.decode(parts, self._replica)
+        self.known.clear()
+        self._begin(None)
+
+    def _in_order(self) -> list[TaskResult]:
+        return [self._results[shard] for shard in range(self._tasks)]
+
+    def _need_evaluated(self) -> None:
+        if self._loss is not None and evaluation_due(self._job, self.version):
+            raise ValueError(f"conclude round {self.version - 1} first, it evaluates")
+
+    def _need_whole(self) -> None:
+        if not self._replica.whole:
+            raise ValueError(f"blocks of other parts of version {self.version} were not taken")
+
+    def _begin(self, previous: tuple[memoryview, ...] | None) -> None:
+        self._previous, self._state, self._loss = previous, None, None
+        self._results, self._squares = {}, None

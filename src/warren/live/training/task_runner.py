@@ -1,0 +1,136 @@
+"""One task on the trainer's side: state in, update out, nothing kept in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warren.apps.protocol import TorchApp
+from warren.live.training.app.app_calls import build
+from warren.live.training.app.app_contract import checked_loss, refuse
+from warren.live.training.batches import Batches
+from warren.live.training.isolation.task_rules import TaskRules
+from warren.live.training.memory.shared_memory import Frame, Frames, copy_all
+from warren.live.training.places import Places
+from warren.live.training.seeding import reseed
+from warren.live.training.task_result import TaskResult, marks_of
+from warren.live.training.tensor_layout import Layout, raw
+from warren.live.transport.frames import Buffer
+from warren.model.job import Job
+
+
+class TaskRunner:
+    """Computes any task of a job, in any order and in any process, with the same result."""
+
+    def __init__(self, app: TorchApp, job: Job) -> None:
+        self._app, self._job = app, job
+        self.built = build(app, job)
+        self._model, self.rules = self.built.model, TaskRules(self.built, job)
+        self._batches = Batches(self.built.dataset, job)
+        self.layout = Layout.of(self._model)
+        self._places = Places(self._model)
+        self._states, self._updates = Frames(self.layout), Frames(self.layout)
+        self._params = len(self.layout.params)
+        self._expected: tuple[tuple[int, int], Any] | None = None
+
+    def expect(self, round_no: int, shard: int) -> None:
+        """Do what this task needs before its state is here: generators, batch.
+
+        Whatever else runs in this process before the task does, ``expect_nothing`` comes first.
+        """
+        self.expect_nothing()
+        reseed(self._job.seed, round_no, shard)
+        batch = self._batches.of(round_no, shard) if self._batches.plain else None
+        self._expected = (round_no, shard), batch
+
+    def expect_nothing(self) -> None:
+        """Generators are not what ``expect`` left, or the task does not come."""
+        self._expected = None
+
+    def run(
+        self, state: Buffer, round_no: int, shard: int, update: Buffer | None = None
+    ) -> TaskResult:
+        """Gradients and buffers of task (round_no, shard) from the state of that round.
+
+        Parameters
+        ----------
+        state
+            ``layout.total_bytes`` bytes, as all parts of a store together give them. Only read.
+        update
+            As many bytes to write the update to, every one of them; new ones if not given.
+        """
+        place = bytearray(self.layout.total_bytes) if update is None else update
+        for buffer in (state, place):
+            if memoryview(buffer).nbytes != self.layout.total_bytes:
+                raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
+        if memoryview(place).readonly:
+            raise ValueError("an update needs memory that may be written")
+        for _ in self.rules.passes():  # a second time where the app may keep what it should not
+            frame = self._states.at(state)
+            self._reset(frame)
+            self.rules.begin()
+            batch = self._batch(round_no, shard)
+            loss = checked_loss(self._app.loss(self._model, batch), self._job)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.rules.end(loss, frame.views)
+        value = float(loss.detach())
+        present = self._collect(self._updates.at(place))
+        whole = memoryview(place)
+        marks = marks_of(self.layout, value, present, whole)
+        return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
+
+    def _batch(self, round_no: int, shard: int) -> Any:
+        """The task's batch, the generators being set for it: its samples may draw from them."""
+        task, batch = self._expected or (None, None)
+        self._expected = None
+        if task != (round_no, shard):
+            reseed(self._job.seed, round_no, shard)
+            batch = None
+        return self._batches.of(round_no, shard) if batch is None else batch
+
+    def warm(self) -> None:
+        """Compute a task and forget it, so that the first real one pays for no loading."""
+        state = raw(self.layout.pack(self._model))
+        self.run(state, 0, 0)
+        self._reset(self._states.at(state))
+        self._states, self._updates = Frames(self.layout), Frames(self.layout)  # not needed again
+
+    @torch.no_grad()
+    def _reset(self, state: Frame) -> None:
+        self._places.put_back_buffers()
+        target: list[Tensor] = []
+        for tensor, entry in zip(self._places.now(), self.layout.entries, strict=True):
+            if tensor is None:
+                raise refuse(self._job, entry.name, "was taken away during a task")
+            tensor.grad = None
+            target.append(tensor)
+        copy_all(target, state.views)
+        self._model.train()
+
+    @torch.no_grad()
+    def _collect(self, update: Frame) -> bytes:
+        """Fill an update; gives its mask."""
+        targets, sources, absent = [], [], []
+        present = bytearray()
+        for at, (value, view) in enumerate(zip(self._places.now(), update.views, strict=True)):
+            source = value
+            if at < self._params:
+                source = None if value is None else value.grad
+                present.append(source is not None)
+            if source is None:
+                absent.append(view)
+                continue
+            if source.shape != view.shape or source.dtype != view.dtype:
+                self._refuse(self.layout.entries[at].name, source, view)
+            targets.append(view)
+            sources.append(source)
+        copy_all(targets, sources)
+        if zeros := absent + update.padding:
+            torch._foreach_zero_(zeros)
+        return bytes(present)
+
+    def _refuse(self, name: str, value: Tensor, view: Tensor) -> None:
+        was, now = f"{view.dtype} {tuple(view.shape)}", f"{value.dtype} {tuple(value.shape)}"
+        raise refuse(self._job, name, f"changed from {was} to {now} during a task")

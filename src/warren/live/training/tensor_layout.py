@@ -1,0 +1,139 @@
+"""The fixed place of every tensor of a model in one flat buffer, and the hash of a state_dict.
+
+Server and trainers build the same layout from the same app, so only raw bytes travel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+import torch
+from torch import Tensor, nn
+
+from warren.live.transport.frames import Buffer
+
+Kind = Literal["param", "float_buffer", "int_buffer"]
+ALIGN_BYTES: Final = 64
+"""Some kernels choose their path by alignment; 64 is what torch's own allocator gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One tensor: where its ``nbytes`` bytes lie, in row-major order whatever its strides."""
+
+    name: str
+    kind: Kind
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """All parameters in the order of the model, then all buffers; each tied tensor once.
+
+    Buffers that are not persistent are carried too, since a forward pass may need what the last
+    one left there; they are no part of the state_dict and so of no digest.
+    """
+
+    entries: tuple[Entry, ...]
+    total_bytes: int
+
+    @staticmethod
+    def of(model: nn.Module) -> Layout:
+        """The layout of a model."""
+        entries, offset = [], 0
+        for name, tensor in tensors(model).items():
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            nbytes = tensor.numel() * tensor.element_size()
+            entry = Entry(
+                name=name,
+                kind=_kind(tensor),
+                dtype=dtype,
+                shape=tuple(tensor.shape),
+                offset=offset,
+                nbytes=nbytes,
+            )
+            entries.append(entry)
+            offset += math.ceil(nbytes / ALIGN_BYTES) * ALIGN_BYTES
+        return Layout(entries=tuple(entries), total_bytes=offset)
+
+    @cached_property
+    def params(self) -> tuple[Entry, ...]:
+        """The entries of kind ``param``; a ``present`` mask has one byte for each of them."""
+        return tuple(entry for entry in self.entries if entry.kind == "param")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash that is equal exactly where two layouts are equal."""
+        rows = [(e.name, e.kind, e.dtype, e.shape, e.offset, e.nbytes) for e in self.entries]
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """Typed views into a flat uint8 tensor of ``total_bytes`` elements, by name."""
+        return {entry.name: view_of(flat, entry, entry.offset) for entry in self.entries}
+
+    def pack(self, model: nn.Module) -> Tensor:
+        """A fresh flat tensor with the state of ``model``; padding bytes are zero."""
+        flat = torch.zeros(self.total_bytes, dtype=torch.uint8)
+        source = tensors(model)
+        for name, view in self.views(flat).items():
+            view.copy_(source[name].detach())
+        return flat
+
+
+def tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters, then buffers, as they are now; a tied one under its first name only."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def view_of(flat: Tensor, entry: Entry, offset: int) -> Tensor:
+    """A typed view of the entry whose bytes begin at ``offset`` of a flat uint8 tensor."""
+    part = flat[offset : offset + entry.nbytes]
+    return part.view(getattr(torch, entry.dtype)).view(entry.shape)
+
+
+def flat_of(source: Buffer) -> Tensor:
+    """A flat uint8 tensor that shares the memory of ``source``, of any alignment.
+
+    torch has no tensors that may only be read and warns of such memory; nothing here writes to
+    what it was given to read.
+    """
+    view = memoryview(source)  # torch keeps this object, and so the memory stays where it is
+    if not view.nbytes:
+        return torch.empty(0, dtype=torch.uint8)
+    if not view.readonly:
+        return torch.frombuffer(view, dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        return torch.frombuffer(view, dtype=torch.uint8)
+
+
+def raw(flat: Tensor) -> memoryview:
+    """The bytes of a flat tensor, shared, kept alive by the view."""
+    return flat.numpy().data
+
+
+def digest(state_dict: Mapping[str, Tensor]) -> str:
+    """SHA-256 over name, dtype, shape and bytes of the sorted state_dict, in hex."""
+    total = hashlib.sha256()
+    for name in sorted(state_dict):
+        tensor = state_dict[name].detach().cpu().contiguous()
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        total.update(json.dumps([name, dtype, list(tensor.shape)]).encode() + b"\n")
+        total.update(raw(tensor.reshape(-1).view(torch.uint8)))
+    return total.hexdigest()
+
+
+def _kind(tensor: Tensor) -> Kind:
+    if isinstance(tensor, nn.Parameter):
+        return "param"
+    return "float_buffer" if tensor.is_floating_point() or tensor.is_complex() else "int_buffer"

@@ -1,0 +1,1 @@
+"""All messages, and the sockets that carry them."""

@@ -1,0 +1,272 @@
+"""What the processes of a run say to each other: small typed headers, buffers beside them.
+
+Times ``*_ns`` are readings of the host's monotonic clock, which all processes of a host share;
+pads are real nanoseconds. One union for all sockets, so that every message is known by its tag.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from warren.live.transport.message import Message, Spot
+from warren.live.transport.ring_messages import (
+    Begin,
+    GangBroke,
+    GangReady,
+    Go,
+    HandedOver,
+    HandOver,
+    Here,
+    Muster,
+    RankDone,
+    RankGone,
+    RankReady,
+)
+from warren.live.transport.server_messages import (
+    Commit,
+    Kept,
+    Open,
+    Over,
+    PartDone,
+    PartSaved,
+    Passed,
+    Pull,
+    Push,
+    Pushed,
+    RoundReport,
+    ServerReady,
+    Squares,
+    State,
+    Taken,
+    Turn,
+)
+
+BUILDING: Final = -1
+IDLE: Final = -2
+
+
+class ExecutorReady(Message, frozen=True, tag="ExecutorReady", array_like=True):
+    """An executor listens; ``life`` is its role's."""
+
+    device: int
+    life: int
+
+
+class Warm(Message, frozen=True, tag="Warm", array_like=True):
+    """Controller to executor: say when the job's trainer has built its app."""
+
+    job: int
+
+
+class Warmed(Message, frozen=True, tag="Warmed", array_like=True):
+    """Executor to controller: the job's trainer is ready, or has failed."""
+
+    device: int
+    job: int
+
+
+class Assign(Message, frozen=True, tag="Assign", array_like=True):
+    """Controller to executor: tasks for the end of the queue.
+
+    ``decided_ns`` is the time of the event that the policy answered. The job's servers are
+    ``parts`` many, and of this ``era`` (a job that is rolled back begins a new one).
+    ``limit_ns``: how long a task may really take. ``copy``: the task is under way elsewhere; it
+    goes before what has not begun here. ``ring``: it is for a rank of the job's gang, which has no
+    servers, and begins when that is mustered.
+    """
+
+    seq: int
+    job: int
+    round: int
+    rounds: int
+    shards: tuple[int, ...]
+    decided_ns: int
+    era: int
+    parts: int
+    limit_ns: int
+    copy: bool = False
+    ring: bool = False
+
+
+class Drop(Message, frozen=True, tag="Drop", array_like=True):
+    """Controller to executor: forget all work of a job; ``ended``: it will not come again."""
+
+    job: int
+    ended: bool
+
+
+class Beaten(Message, frozen=True, tag="Beaten", array_like=True):
+    """Controller to executor: this task has been done elsewhere, its result is not wanted.
+
+    If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``NotOnComp``.
+    """
+
+    seq: int
+
+
+class NotOnComp(Message, frozen=True, tag="NotOnComp", array_like=True):
+    """Executor to controller: a beaten task had not begun, or has left COMP."""
+
+    seq: int
+
+
+class Moved(Message, frozen=True, tag="Moved", array_like=True):
+    """Controller to executor: a job that has not arrived has other servers; see ``Assign``."""
+
+    job: int
+    era: int
+    parts: int
+
+
+class TrainerGone(Message, frozen=True, tag="TrainerGone", array_like=True):
+    """Controller to executor: a trainer of the job has ended, ``how`` says how."""
+
+    job: int
+    pid: int
+    how: str
+    verifies: bool = False
+
+
+class CompEnded(Message, frozen=True, tag="CompEnded", array_like=True):
+    """Executor to controller: one task has left the COMP lane. Shards of ``seq`` come in order."""
+
+    seq: int
+    round: int
+    shard: int
+    start_ns: int
+    end_ns: int
+    overrun: bool
+
+
+class TaskLost(Message, frozen=True, tag="TaskLost", array_like=True):
+    """Executor to controller: its trainer ended, ``how`` says how; the task will run again.
+
+    ``round`` is ``BUILDING`` where the trainer was building its app, ``IDLE`` where it did nothing.
+    """
+
+    device: int
+    job: int
+    round: int
+    shard: int
+    how: str
+
+
+class TaskStuck(Message, frozen=True, tag="TaskStuck", array_like=True):
+    """Executor to controller: the job's trainer has gone past the limit; please end it."""
+
+    device: int
+    job: int
+    reason: str
+
+
+class JobBroke(Message, frozen=True, tag="JobBroke", array_like=True):
+    """The job cannot go on; ``reason`` is one line."""
+
+    job: int
+    reason: str
+
+
+class CannotWrite(Message, frozen=True, tag="CannotWrite", array_like=True):
+    """Server to controller: the disk refuses a checkpoint or the parameters."""
+
+    errno: int
+    strerror: str
+    path: str
+
+
+class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
+    """A trainer is here and begins to build its app; ``pid`` is what the zygote calls it."""
+
+    job: int
+    pid: int
+    verifies: bool = False
+
+
+class Prepared(Message, frozen=True, tag="Prepared", array_like=True):
+    """Trainer to executor: the app is built."""
+
+    job: int
+
+
+class Leave(Message, frozen=True, tag="Leave", array_like=True):
+    """Executor to trainer: end; the job has ended, or the memory is needed by others."""
+
+
+class Release(Message, frozen=True, tag="Release", array_like=True):
+    """Controller to executor: let the job's trainer go unless it has work; another may come."""
+
+    job: int
+
+
+class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
+    """Executor to trainer: the state is at one spot, the update goes to the other.
+
+    ``update`` None: it is not wanted. ``then``: round and shard of the job's task that follows on
+    this device, if that is known. ``expected``: the marks that it gave in another process.
+    """
+
+    job: int
+    round: int
+    shard: int
+    state: Spot
+    update: Spot | None
+    then: tuple[int, int] | None = None
+    expected: bytes = b""
+
+
+class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
+    """Trainer to executor: the update lies in its slot. See ``training.result.TaskResult``."""
+
+    job: int
+    round: int
+    shard: int
+    loss: float
+    present: bytes
+    marks: bytes
+
+
+class Verify(Message, frozen=True, tag="Verify", array_like=True):
+    """Controller to executor: a trainer comes that computes some of the job's tasks again."""
+
+    job: int
+
+
+class Verified(Message, frozen=True, tag="Verified", array_like=True):
+    """Executor to controller: a task was computed again with the same result; it took so long."""
+
+    took_ns: int
+
+
+class TaskRaised(Message, frozen=True, tag="TaskRaised", array_like=True):
+    """Trainer to executor: the app raised; the traceback is in the job's log."""
+
+    job: int
+    reason: str
+
+
+class PlainDone(Message, frozen=True, tag="PlainDone", array_like=True):
+    """A job trained by the plain engine to its end; metrics as (rounds done, values)."""
+
+    job: int
+    rounds: int
+    losses: list[float]
+    metrics: list[tuple[int, dict[str, float]]]
+    start_ns: int
+    end_ns: int
+    sha256: str
+
+
+AnyMessage: TypeAlias = (
+    ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
+    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepared
+    | Leave | Release | Verify | Verified | RunTask | TaskComputed | TaskRaised | Pull | State
+    | Taken | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved | Squares | Turn | Open
+    | Kept | RoundReport | PlainDone | RankReady | GangReady | Muster | Begin | Here | Go
+    | RankDone | RankGone | HandOver | HandedOver | GangBroke
+)  # fmt: skip
+
+
+ENCODER: Final = msgspec.msgpack.Encoder()
+DECODER: Final = msgspec.msgpack.Decoder(AnyMessage)

@@ -1,0 +1,281 @@
+"""Sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
+
+Between the hosts of a testbed tensors go by TCP (``gate``); all else reaches any host by its path.
+``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits for any of
+them. All are for one thread and never wait by themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from warren.live.transport import tcp_listener as gate
+from warren.live.transport.frames import BadFrame, Buffer, Stream
+from warren.live.transport.host_identity import NOWHERE, Seat
+from warren.live.transport.messages import DECODER, ENCODER, AnyMessage
+from warren.live.transport.tcp_listener import Gate
+
+_RETRY_S: Final = 0.005
+"""How often a link looks whether somebody listens by now."""
+_WAITING_PEERS: Final = 4096
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove it; it may be gone already."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def controller_address(folder: str) -> str:
+    """Where the controller listens."""
+    return f"{folder}/c"
+
+
+def executor_address(folder: str, device: int, life: int) -> str:
+    """Where a device's executor listens to its trainers; ``life`` counts its predecessors."""
+    return f"{folder}/e{device}.{life}"
+
+
+def server_address(folder: str, job: int, era: int, part: int) -> str:
+    """Where a server of a job listens; what was meant for one of an earlier era never comes."""
+    return f"{folder}/s{job}.{era}.{part}"
+
+
+def gang_address(folder: str, job: int, life: int) -> str:
+    """Where rank 0 of a gang listens to the others."""
+    return f"{folder}/g{job}.{life}"
+
+
+def link_to_server(folder: str, job: int, era: int, part: int, seat: Seat) -> Link:
+    """From a process at ``seat`` to a server of a job."""
+    address = server_address(folder, job, era, part)
+    return Link(address if seat.near(job, part) else gate.FAR + address, seat.token)
+
+
+class Link:
+    """The connecting side of one connection. What is sent before its hub listens waits for it.
+
+    After the hub's end nothing comes any more, and what is sent is lost: who listens at an
+    address never has a successor there. ``far``: the hub is on another host, with which no memory
+    is shared; it is told the ``token``.
+    """
+
+    def __init__(self, address: str, token: bytes = b"") -> None:
+        self._address, self._token = address, token
+        self.far = address.startswith(gate.FAR)
+        self._stream: Stream | None = None
+        self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
+        self._closed = False
+        self.connect()
+
+    def connect(self) -> bool:
+        """Connect, unless that is done; False: nobody listens yet."""
+        if self._stream is not None or self._closed:
+            return True
+        far = self.far
+        end = gate.dial(self._address.removeprefix(gate.FAR)) if far else _connected(self._address)
+        if end is None:
+            return False
+        self._stream = Stream(end, self._token if far else b"")
+        for header, buffers in self._early:
+            self._stream.send(header, buffers)
+        self._early.clear()
+        return True
+
+    def watch(self, epoll: select.epoll) -> int:
+        """Once connected: let an epoll wake up for it; its number there."""
+        assert self._stream is not None
+        self._stream.watch(epoll)
+        return self._stream.fileno()
+
+    def unwatch(self) -> None:
+        """Wake nobody up any more."""
+        if self._stream is not None:
+            self._stream.unwatch()
+
+    def send(self, message: AnyMessage, *buffers: Buffer) -> None:
+        """Send; a large buffer is not copied and must not be written before it has arrived."""
+        header = ENCODER.encode(message)
+        if not self.connect():
+            self._early.append((header, tuple(map(bytes, buffers))))
+        elif self._stream is not None:
+            self._stream.send(header, buffers)
+
+    def drain(self) -> Iterator[tuple[AnyMessage, list[memoryview]]]:
+        """All messages that are here, each with its buffers."""
+        if self._stream is not None:
+            for header, buffers in self._stream.drain():
+                yield DECODER.decode(header), buffers
+
+    def close(self) -> None:
+        """Close; what was not sent is dropped."""
+        self._closed = True
+        self._early.clear()
+        if self._stream is not None:
+            self._stream.close()
+
+
+def _connected(address: str) -> socket.socket | None:
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    end.setblocking(False)
+    try:
+        end.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+        end.close()
+        return None
+    return end
+
+
+class Hub:
+    """The listening side: many peers, each known by the id its messages came with.
+
+    With a ``seat`` among several hosts it listens to the others too, at the seat's address.
+    """
+
+    def __init__(self, address: str, seat: Seat = NOWHERE) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.setblocking(False)
+        self._listener.bind(address)
+        self._listener.listen(_WAITING_PEERS)
+        self._epoll = select.epoll()
+        self._epoll.register(self._listener.fileno(), select.EPOLLIN)
+        self._ids = count(1)
+        self._streams: dict[bytes, Stream] = {}
+        self._id_of: dict[int, bytes] = {}
+        self._gate = Gate(address, seat, self._epoll) if seat.address else None
+        self._far: dict[bytes, None] = {}
+
+    def fileno(self) -> int:
+        """For polling."""
+        return self._epoll.fileno()
+
+    def is_far(self, peer: bytes) -> bool:
+        """Whether a peer is on another host, with which no memory is shared."""
+        return peer in self._far
+
+    def send(self, peer: bytes, message: AnyMessage, *buffers: Buffer) -> bool:
+        """Send to one peer, see ``Link.send``; False if it is gone."""
+        stream = self._streams.get(peer)
+        if stream is None:
+            return False
+        stream.send(ENCODER.encode(message), buffers)
+        return True
+
+    def drain(self) -> Iterator[tuple[bytes, AnyMessage, list[memoryview]]]:
+        """All messages that are here. A peer that does not keep to the protocol is let go of."""
+        for fd, _ in self._epoll.poll(0):
+            if fd == self._listener.fileno():
+                for new in self._accept():
+                    yield from self._hear(new)
+            elif fd in self._id_of:
+                yield from self._hear(fd)
+            elif self._gate is not None and (end := self._gate.hear(fd)) is not None:
+                new = self._let_in(end)
+                self._far[self._id_of[new]] = None
+                yield from self._hear(new)
+
+    def close(self) -> None:
+        """Close; what was not sent is dropped."""
+        for stream in self._streams.values():
+            stream.close()
+        if self._gate is not None:
+            self._gate.close()
+        self._epoll.close()
+        self._listener.close()
+
+    def _accept(self) -> list[int]:
+        """Let in who has come."""
+        new = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                new.append(self._let_in(self._listener.accept()[0]))
+        return new
+
+    def _let_in(self, end: socket.socket) -> int:
+        peer, stream = next(self._ids).to_bytes(4, "little"), Stream(end)
+        stream.watch(self._epoll)
+        self._streams[peer], self._id_of[stream.fileno()] = stream, peer
+        return stream.fileno()
+
+    def _hear(self, fd: int) -> Iterator[tuple[bytes, AnyMessage, list[memoryview]]]:
+        peer = self._id_of[fd]
+        stream = self._streams[peer]
+        try:
+            for header, buffers in stream.drain():
+                yield peer, DECODER.decode(header), buffers
+        except (BadFrame, msgspec.MsgspecError):
+            stream.close()
+        if stream.closed:
+            del self._streams[peer], self._id_of[fd]
+            self._far.pop(peer, None)
+
+
+Pollable: TypeAlias = Link | Hub | int
+"""What can be waited for; a number is a file descriptor to be read."""
+
+
+class Poller:
+    """Waits for sources, and sees to it that links get connected and what waits gets sent."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._fd_of: dict[Pollable, int] = {}
+        self._source_of: dict[int, Pollable] = {}
+        self._apart: list[Link] = []
+
+    def register(self, source: Pollable) -> None:
+        """Wait for this one too."""
+        if isinstance(source, Link):
+            self._apart.append(source)
+            self._connect()
+            return
+        fd = source if isinstance(source, int) else source.fileno()
+        self._epoll.register(fd, select.EPOLLIN)
+        self._know(source, fd)
+
+    def unregister(self, source: Pollable) -> None:
+        """Do not wait for this one any more; before it is closed."""
+        if isinstance(source, Link) and source in self._apart:
+            self._apart.remove(source)
+            return
+        fd = self._fd_of.pop(source)
+        if self._source_of.get(fd) != source:
+            return  # it has ended, and its number is another's
+        del self._source_of[fd]
+        if isinstance(source, Link):
+            source.unwatch()
+        else:
+            self._epoll.unregister(fd)
+
+    def poll(self, timeout_ms: float | None = None) -> set[Pollable]:
+        """Wait until something can be read, or for so long; what can be read."""
+        until_ns = None if timeout_ms is None else time.monotonic_ns() + round(timeout_ms * 1e6)
+        while True:
+            left_s = None if until_ns is None else max(0, until_ns - time.monotonic_ns()) / 1e9
+            if self._apart:
+                self._connect()
+                left_s = _RETRY_S if left_s is None else min(left_s, _RETRY_S)
+            found = self._epoll.poll(left_s)
+            if found or not (self._apart and (until_ns is None or left_s)):
+                return {self._source_of[fd] for fd, _ in found if fd in self._source_of}
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._epoll.close()
+
+    def _connect(self) -> None:
+        for link in [link for link in self._apart if link.connect()]:
+            self._apart.remove(link)
+            self._know(link, link.watch(self._epoll))
+
+    def _know(self, source: Pollable, fd: int) -> None:
+        self._fd_of[source], self._source_of[fd] = fd, source

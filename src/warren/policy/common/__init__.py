@@ -1,0 +1,1 @@
+"""What policies share: times of rounds, memories that are cheap to change, gangs."""

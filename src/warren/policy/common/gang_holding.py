@@ -1,0 +1,138 @@
+"""Jobs that keep their devices from start to end: what policies without preemption share.
+
+At grain 1 a held job's next task is handed out one ahead, so that a device need not wait for the
+scheduler. At a coarser grain all its rounds are one stretch: the grain says how often a policy may
+change its mind, and these have nothing to change it about. The order of tasks is the same, and so
+is their time. A job that is rolled back keeps its devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from warren.model.costs import BoolArray
+from warren.model.events import JobArrived, RolledBack, RoundsDone
+from warren.model.plan import ENDLESS, Assignment
+from warren.model.view import View
+from warren.policy.common.round_times import shares
+
+HOLDERS: Final = frozenset(
+    {
+        "braid-online",
+        "fifo",
+        "gavel-fifo",
+        "sched-allox",
+        "sched-allox-unit",
+        "sched-homo",
+        "sched-homo-unit",
+    }
+)
+"""The policies that are made of this."""
+AHEAD: Final = 2
+"""Stretches of a job that are handed out at most: the running one and the next."""
+
+
+class Held(NamedTuple):
+    """The devices of a job, the shards of a round on each, and the expected time of a round."""
+
+    devices: tuple[int, ...]
+    shards: tuple[tuple[int, ...], ...]
+    round_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """A value for a policy's memory: who holds what. ``held_D``: devices that somebody holds."""
+
+    by_job: Mapping[int, Held]
+    held_D: BoolArray
+
+    @staticmethod
+    def none(view: View) -> Holdings:
+        """Nobody holds anything."""
+        return Holdings(by_job={}, held_D=np.zeros(len(view.type_D), dtype=np.bool_))
+
+    def names(self, view: View, job: int) -> str:
+        """The devices of a held job, for a sentence."""
+        return ", ".join(view.cluster.devices[device].name for device in self.by_job[job].devices)
+
+
+@dataclass(slots=True)
+class Holder:
+    """One decision in the making: the holdings of the memory, copied where they change."""
+
+    view: View
+    before: Holdings
+    assign: list[Assignment] = field(default_factory=list)
+    held_D: BoolArray = field(init=False)
+    _by_job: Mapping[int, Held] = field(init=False)
+    _own: dict[int, Held] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.held_D, self._by_job = self.before.held_D, self.before.by_job
+
+    def after(self) -> Holdings:
+        """What the next decision begins with."""
+        if self._own is None:
+            return self.before
+        return Holdings(by_job=self._by_job, held_D=self.held_D)
+
+    def release_ended(self) -> bool:
+        """Take the devices back from jobs that have ended; whether there was one."""
+        released = False
+        for event in self.view.changes:
+            if isinstance(event, JobArrived) or (
+                isinstance(event, RoundsDone) and not event.finished
+            ):
+                continue
+            job = getattr(event, "job", -1)
+            if job in self._by_job and self.view.done_J[job]:
+                devices = self._writable().pop(job).devices
+                self.held_D[list(devices)] = False
+                released = True
+        return released
+
+    def go_on(self) -> list[int]:
+        """Hand out what held jobs that passed a barrier or were rolled back do next."""
+        moved = {
+            event.job: None
+            for event in self.view.changes
+            if isinstance(event, RoundsDone | RolledBack) and event.job in self._by_job
+        }
+        for job in moved:
+            self._hand_out(job, self._by_job[job])
+        return list(moved)
+
+    def start(self, job: int, devices: Sequence[int], round_ns: int) -> None:
+        """Give these devices to a job until it ends."""
+        cut = shares(int(self.view.scale_J[job]), len(devices))
+        held = self._writable()[job] = Held(tuple(devices), cut, round_ns)
+        self.held_D[list(devices)] = True
+        self._hand_out(job, held)
+
+    def _writable(self) -> dict[int, Held]:
+        if self._own is None:
+            self._by_job = self._own = dict(self.before.by_job)
+            self.held_D = self.before.held_D.copy()
+        return self._own
+
+    def _hand_out(self, job: int, held: Held) -> None:
+        view = self.view
+        if not view.open_J[job]:
+            return
+        following, passed = int(view.next_round_J[job]), int(view.round_J[job])
+        total = int(view.rounds_J[job])
+        remaining = (total if total >= 0 else ENDLESS) - following
+        whole = view.grain.rounds != 1
+        stretch = remaining if whole else view.grain.rounds_for(held.round_ns, remaining)
+        while remaining > 0 and following - passed < AHEAD * stretch:
+            rounds = min(stretch, remaining)
+            self.assign += [
+                Assignment(device, job, following, rounds, shards)
+                for device, shards in zip(held.devices, held.shards, strict=True)
+            ]
+            following, remaining = following + rounds, remaining - rounds

@@ -1,0 +1,1 @@
+"""An online policy of ours: the Gittins index, and prices of device types."""

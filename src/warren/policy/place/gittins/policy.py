@@ -1,0 +1,236 @@
+"""Gittins: the job with the least expected effort to its end goes first, on the type it bids for.
+
+What
+    How many rounds a job has left is expected from those that ended jobs like it had (``kinds``),
+    given the rounds it has run (``solve.gittins``); times the work of a round on the mean device
+    that is its rank, in which order jobs are taken. Types of device have prices, at which each is
+    asked for by about as many jobs as it has devices for (``bidding``). A job goes to the type that
+    it gains most by: one that is much faster on fast devices than on others pays for them, another
+    leaves them. Tasks take free devices of that type, else of those that are at most ``patience``
+    times as slow; else they wait, though slower ones idle. A job to which no type is worth its
+    price takes what is free. One that is as slow as the slowest of a gang goes before faster ones.
+    What is expected is learned: from the jobs of the past, and from the ends of this run's own.
+Source
+    None for training jobs: Warren's. The index is Gittins's (see ``solve.gittins``). It uses what
+    HLAS and HLAS-P leave unused: which jobs are alike, the whole distribution of their sizes, how
+    much more one job gains by a fast device than another, and single devices instead of groups.
+Differs
+    Of a model that nothing is known of, all ended jobs tell, in rounds; if none is known, a job
+    is expected to need as much again as it has had, which is least attained service. A job is
+    ranked and bids when it takes its place in the line; what ends while it waits counts from its
+    next turn on. At most ``LOOKED_AT`` jobs that find no device are passed over in a decision.
+    Weights count for nothing unless ``weighted`` is set, as for HLAS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.decision import Decision, Reason
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
+from warren.model.plan import ENDLESS, Assignment
+from warren.model.view import View
+from warren.policy.common.job_history import Records, records_of
+from warren.policy.common.job_kinds import kinds_by_code, like
+from warren.policy.common.persistent_heap import Entry, Line, entries, put, take
+from warren.policy.common.round_times import (
+    MAKES_READY,
+    gang_round_ns,
+    may_start,
+    no_faster,
+    shares,
+)
+from warren.policy.place.gittins.type_market import Market, new_market
+from warren.solve.assignment.gittins_index import least_effort
+
+LOOKED_AT: Final = 32
+"""Jobs that find no device, or too few, are passed over up to this many in one decision."""
+_LEAST_WEIGHT: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs."""
+
+    market: Market
+    known: Records
+    line: Line[Entry] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gittins:
+    """See the module's text."""
+
+    patience: float = 1.2
+    """Types at most so many times as slow as the one that is best for a job will do; at least 1."""
+    weighted: bool = False
+    """Whether work counts, and bids are, by the weight of a job."""
+    past: bool = True
+    """Whether ended jobs tell of others; else a job needs as much again as it has had."""
+    prices: bool = True
+    """Whether types have prices; else a job takes what is free."""
+
+    name: ClassVar[str] = "gittins"
+    source: ClassVar[str] = "Warren; Gittins (1979)"
+    offline: ClassVar[bool] = False
+    needs_rounds: ClassVar[bool] = False
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
+        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
+    )
+
+    def __post_init__(self) -> None:
+        if not self.patience >= 1:
+            raise ValueError("patience is 1, or how many times as slow a type may be")
+
+    def initial(self, view: View) -> Memory:
+        """Of this run no job has ended; the past may tell of others."""
+        known = records_of(view.past, kinds_by_code) if self.past else Records(kinds_by_code)
+        return Memory(market=new_market(view), known=known)
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """Learn from jobs that ended, then give free devices to the first of the line."""
+        step = _Step(self, view, memory)
+        step.learn()
+        step.queue_up()
+        step.serve()
+        decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
+        return decision, step.memory
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: why this job is where it is."""
+        if not view.open_J[job]:
+            return "waits for nothing: it has not arrived or has ended"
+        if view.next_round_J[job] > view.round_J[job]:
+            return f"all its tasks of round {view.round_J[job]} are running or queued"
+        left = _left(view, memory.known, job)
+        pressing = self.pressing(view, memory.known, job)
+        here = (_rank(view, memory.market, job, pressing), job)
+        ahead = sum(1 for other in entries(memory.line) if other < here)
+        return (
+            f"has run {view.round_J[job]} rounds and is expected to need some {left:.0f} more; "
+            f"{ahead} jobs have less work left; {self._takes(view, memory, job)}"
+        )
+
+    def _takes(self, view: View, memory: Memory, job: int) -> str:
+        if not self.prices:
+            return "it takes what is free"
+        kind = memory.market.type_of(job)
+        best = "what others leave" if kind is None else view.cluster.types[kind].name
+        return f"it gains most by {best}"
+
+    def pressing(self, view: View, known: Records, job: int) -> float:
+        """Rounds that the job is expected to need still, over its weight where weights count."""
+        left = _left(view, known, job)
+        return left / max(view.weight_J.item(job), _LEAST_WEIGHT) if self.weighted else left
+
+
+def _left(view: View, known: Records, job: int) -> float:
+    """Rounds that the job is expected to need still, at the least effort for an ending."""
+    return least_effort(like(known, view.jobs[job]).sizes, float(view.round_J.item(job)))
+
+
+def _rank(view: View, market: Market, job: int, left: float) -> float:
+    """Work of so many rounds, in ns of the mean device that fits the job."""
+    return left * view.scale_J.item(job) * market.need(view, job).task_ns
+
+
+@dataclass(slots=True)
+class _Step:
+    """One decision in the making. ``shard``: first task not placed yet, of rounds begun here."""
+
+    policy: Gittins
+    view: View
+    memory: Memory
+    assign: list[Assignment] = field(default_factory=list)
+    reasons: dict[int, Reason] = field(default_factory=dict)
+    shard: dict[int, int] = field(default_factory=dict)
+
+    def learn(self) -> None:
+        """Jobs that ended tell how many rounds their kind has."""
+        if not self.policy.past:
+            return
+        known = self.memory.known.learned(self.view)
+        if known is not self.memory.known:
+            memory = self.memory
+            self.memory = Memory(market=memory.market, known=known, line=memory.line)
+
+    def queue_up(self) -> None:
+        """Who may begin a round now stands in the line, and has made a bid."""
+        view, line, market = self.view, self.memory.line, self.memory.market
+        for event in view.changes:
+            if isinstance(event, MAKES_READY) and may_start(view, event.job):
+                left = self.policy.pressing(view, self.memory.known, event.job)
+                line = put(line, (_rank(view, market, event.job, left), event.job))
+                market = market.bid(view, event.job, left) if self.policy.prices else market
+                self.reasons[event.job] = Reason.WAITING_FOR_TURN
+        market = market.priced(view) if self.policy.prices else market
+        if line is not self.memory.line or market is not self.memory.market:
+            self.memory = Memory(market=market, known=self.memory.known, line=line)
+
+    def serve(self) -> None:
+        """The first of the line take the free devices."""
+        idle_D = self.view.queued_D == 0
+        line, kept = self.memory.line, list[Entry]()
+        while line is not None and len(kept) < LOOKED_AT and idle_D.any():
+            entry, line = take(line)
+            job = entry[1]
+            if not may_start(self.view, job) or job in self.shard:
+                continue
+            given = self._give(job, self._free(job, idle_D.nonzero()[0]))
+            idle_D[[one.device for one in given]] = False
+            self.assign += given
+            if given:
+                self.reasons.pop(job, None)
+            placed = self.shard[job] = sum(len(one.shards) for one in given)
+            if placed < self.view.scale_J.item(job) - self.view.next_shard_J.item(job):
+                kept.append(entry)
+        for one in kept:
+            line = put(line, one)
+        memory = self.memory
+        if line is not memory.line:
+            self.memory = Memory(market=memory.market, known=memory.known, line=line)
+
+    def _free(self, job: int, idle: IntArray) -> IntArray:
+        """Those of the idle devices that a job would rather have than wait."""
+        view, market = self.view, self.memory.market
+        best = market.type_of(job) if self.policy.prices else None
+        if best is None:
+            return idle
+        type_N = view.type_D[idle]
+        left = view.scale_J.item(job) - view.next_shard_J.item(job)
+        chosen_N = type_N == best
+        if np.count_nonzero(chosen_N) < min(market.need(view, job).gang, left):
+            chosen_N = np.array(market.usable(job, best, self.policy.patience))[type_N]
+        chosen: IntArray = idle[chosen_N]
+        return chosen
+
+    def _give(self, job: int, free: IntArray) -> list[Assignment]:
+        view = self.view
+        first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
+        scale = view.scale_J.item(job)
+        gang = no_faster(view, job, free, self.memory.market.need(view, job).gang)
+        if not gang:
+            return []
+        round_ns = gang_round_ns(view, job, gang)
+        rounds = 1 if shard else view.grain.rounds_for(round_ns, ENDLESS)
+        if rounds == 1:
+            devices = no_faster(view, job, free, scale - shard)
+            return [
+                Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
+            ]
+        return [
+            Assignment(device, job, first, rounds, shards)
+            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
+        ]

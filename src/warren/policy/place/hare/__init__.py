@@ -1,0 +1,1 @@
+"""Hare and what its paper compares it with."""

@@ -1,0 +1,300 @@
+"""How ``hare`` looks for a schedule: several schedulers, one that counts.
+
+Each is run with the profile's times before it is compared, so the best is never worse for more
+budget: a longer search begins with all of a shorter one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.plan import Plan
+from warren.model.units import NS_PER_S
+from warren.model.view import View
+from warren.policy.common.round_times import paid_rounds_J
+from warren.policy.place.hare.problem import (
+    Floats,
+    finish_ns_of,
+    gangs_of,
+    instance_of,
+    objective_of,
+)
+
+if TYPE_CHECKING:
+    from warren.solve.bounds.branch_and_bound import Branch
+    from warren.solve.lists.dispatch_options import Preferences
+    from warren.solve.relaxation.divisible_devices import Rule
+
+MIN_COST: Final = 1000
+"""What one schedule costs at least, in task placements: making it is never free."""
+LISTED_ROWS: Final = 50_000
+"""Up to this many rows, greedy lists compete with the rules of sharing from the start."""
+LISTED_STRETCHES: Final = 2_000
+"""The same for rows of stretches, which are better dispatched by what is left to do."""
+MOVED_ROWS: Final = 20_000
+"""Up to this many rows, single moves are judged by whole schedules, too."""
+WALKED_ROWS: Final = 500
+"""And up to this many, single tasks are moved."""
+FLOWS_A_SCHEDULE: Final = 20
+"""Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
+row."""
+PATIENCE: Final = 100
+PATIENCE_A_JOB: Final = 20
+"""The search ends after so many trials without a gain, and so many more for each job."""
+START_ALLOWANCE: Final = 10_000_000
+"""What the search for a first rule may take, beyond the budget."""
+NODES_A_TURN: Final = 20_000
+SWITCHES_A_STRETCH: Final = (1, 10, 100)
+"""Where switching between jobs is charged, stretches that last so many switches compete."""
+FLOW, LIST, LEFT = "flow", "list", "left"
+
+
+class Planner:
+    """The best schedule so far of a view's jobs."""
+
+    def __init__(self, view: View, objective: str) -> None:
+        from warren.solve.relaxation.rule_search import RuleSearch
+
+        self.view = view
+        self._makespan = objective == "makespan"
+        self._value_s = objective_of(view, self._makespan)
+        self._random = np.random.default_rng([view.seed, 0x504C])
+        self._plan_for(instance_of(view, self._makespan))
+        self._search = RuleSearch(self._instance, self._value_s, view.seed)
+        self.schedules = 0
+        self.value = np.inf
+        self.finish_ns_J: IntArray = np.full(len(view.jobs), -1, dtype=np.int64)
+        self._best: Any = np.zeros((5, 0), dtype=np.int64)
+        self._way = LIST
+        self._rule: Rule | None = None
+        self._list: tuple[Floats, Floats] | None = None
+        self._preferences: Preferences | None = None
+
+    def start(self) -> None:
+        """The first schedules, whatever the budget."""
+        self._search.start(START_ALLOWANCE)
+        self.try_rule(self._search.rule)
+        if self._rows <= (LISTED_STRETCHES if self._stretched else LISTED_ROWS):
+            for priority_J, step_J in self.orders():
+                self.try_list(priority_J, step_J)
+        elif self._instance.scale_J.max() > np.bincount(self.view.type_D).max(initial=0):
+            # No type has a device for each task of a round: rounds must mix types.
+            self.try_list(*next(self.orders()))
+        if self._stretched:
+            for preferences in self.preferences():
+                self.try_preferences(preferences)
+        self._try_longer_stretches()
+
+    def improve(self, budget: int) -> None:
+        """Go on while the budget lasts."""
+        spent, idle, best = 0, 0, (self.value, self._search.value)
+        patience = PATIENCE + PATIENCE_A_JOB * len(self.view.jobs)
+        turns = self._turns()
+        while spent < budget and idle < patience:
+            cost = next(turns, None)
+            if cost is None:
+                return
+            spent, idle = spent + cost, idle + 1
+            if (self.value, self._search.value) != best:
+                idle, best = 0, (self.value, self._search.value)
+
+    def plan(self) -> Plan:
+        """The best schedule as a plan."""
+        job, first, rounds, shard, device = (np.ascontiguousarray(row) for row in self._best)
+        return Plan(job_R=job, round_R=first, rounds_R=rounds, shard_R=shard, device_R=device)
+
+    def orders(self) -> Iterator[tuple[Floats, Floats]]:
+        """Job orders for lists, as (priority, change of priority per round)."""
+        from warren.solve.relaxation.rule_search import lengths_s
+
+        instance = self._instance
+        work_J, path_J = lengths_s(instance)
+        weight_J = np.maximum(instance.weight_J, 1e-300)
+        still = np.zeros(len(work_J))
+        mix_J = work_J / len(self.view.type_D) + path_J
+        for length_J in (work_J, path_J, mix_J):
+            yield length_J / weight_J, still
+        # Remaining instead of whole length: the closer to its end, the earlier a job comes.
+        for length_J in (path_J, mix_J):
+            yield length_J / weight_J, -length_J / weight_J / np.maximum(self.view.rounds_J, 1)
+        yield self.view.arrival_ns_J.astype(np.float64), still
+
+    def preferences(self) -> Iterator[Preferences]:
+        """How stretches are first dispatched, at the prices of the best rule so far."""
+        from warren.solve.lists.dispatch_options import first_preferences
+
+        price_s_JT, _ = self._prices_s_JT(self._search.rule)
+        return first_preferences(self._instance, gangs_of(self.view), price_s_JT)
+
+    def try_rule(self, rule: Rule) -> int:
+        """A schedule by a rule of sharing; what it cost."""
+        if self._stretched:
+            return self._insert(rule)
+        from warren.solve.lists.type_queues import guided
+
+        rows, _, visits = guided(self._instance, rule)
+        if self._consider(rows):
+            self._way, self._rule = FLOW, rule
+        return _cost(rows, visits)
+
+    def try_preferences(self, preferences: Preferences) -> int:
+        """A schedule of stretches, the least left to do first; what it cost."""
+        from warren.solve.lists.shortest_remaining import by_remaining
+
+        rows, _, looked = by_remaining(self._instance, preferences)
+        if self._consider(rows):
+            self._way, self._preferences = LEFT, preferences
+        return _cost(rows, looked)
+
+    def try_list(self, priority_J: Floats, step_J: Floats) -> int:
+        """A schedule by earliest completion in this order; what it cost."""
+        from warren.solve.lists.earliest_completion import Problem, dispatch
+
+        columns = self._instance._asdict()
+        del columns["weight_J"]
+        problem = Problem(**columns, priority_J=priority_J, priority_step_J=step_J)
+        if self._consider(dispatch(problem)[0]):
+            self._way, self._list = LIST, (priority_J, step_J)
+        return max(MIN_COST, self._rows)
+
+    def _plan_for(self, instance: Any) -> None:
+        """Whatever is tried from here on has stretches of this length."""
+        self._instance = instance
+        self._stretched = bool((instance.stretch_rounds_J > 1).any())
+        rows_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
+        self._rows = int((rows_J * instance.scale_J).sum())
+
+    def _try_longer_stretches(self) -> None:
+        """Where switching is charged, go on with the length that pays best."""
+        best = self._instance
+        for switches in SWITCHES_A_STRETCH if self.view.costs.switch_ns_JT is not None else ():
+            longer_J = np.maximum(best.stretch_rounds_J, paid_rounds_J(self.view, switches))
+            self._plan_for(best._replace(stretch_rounds_J=longer_J))
+            value = self.value
+            self.try_rule(self._search.rule)
+            if self.value < value:
+                best = self._instance
+        self._plan_for(best)
+
+    def _insert(self, rule: Rule) -> int:
+        """Stretches job by job, in the order and at the prices of a rule; what it cost."""
+        from warren.solve.lists.serial_insertion import insertion
+
+        price_s_JT, visits = self._prices_s_JT(rule)
+        order_N = np.argsort(rule.priority_J, kind="stable")
+        rows, _, looked = insertion(self._instance, order_N, price_s_JT)
+        if self._consider(rows):
+            self._way, self._rule = FLOW, rule
+        return _cost(rows, visits + looked)
+
+    def _prices_s_JT(self, rule: Rule) -> tuple[Floats, int]:
+        """What a round on each type costs each job under a rule, half way through the flow, and
+        how many jobs were served to know it."""
+        from warren.solve.relaxation.divisible_devices import others_at_half, prices_s_JT
+        from warren.solve.relaxation.flow_time import flow
+
+        finish_s_J, visits = flow(self._instance, rule, self._search.terms)
+        others_J = others_at_half(self._instance, finish_s_J)
+        prices = prices_s_JT(self._instance, rule, self._search.terms)
+        return others_J[:, None] * prices, visits
+
+    def _turns(self) -> Iterator[int]:
+        """The search, a piece at a time; what each piece cost. Ends when all is known."""
+        branch = self._branch()
+        while branch is not None:
+            from warren.solve.bounds.branch_and_bound import search
+
+            nodes = search(branch, NODES_A_TURN)
+            self._take_from(branch)
+            if nodes < NODES_A_TURN:
+                return
+            yield nodes
+        if self._rows == 0:
+            return
+        for turn in itertools.count(1):
+            rule, before = self._search.rule, self._search.spent
+            piece = turn * self._rows // 2 + FLOWS_A_SCHEDULE * MIN_COST
+            while self._search.spent - before < piece:
+                spent = self._search.spent
+                self._search.step()
+                yield self._search.spent - spent
+            if self._search.rule is not rule:
+                yield self._follow(self._search.rule)
+            if self._rows <= WALKED_ROWS:
+                yield self._walk(turn)
+            moved = 0
+            while self._rows <= MOVED_ROWS and moved < piece:
+                cost = self._move()
+                moved += cost
+                yield cost
+
+    def _follow(self, rule: Rule) -> int:
+        """A schedule by a better rule; where stretches were best dispatched, by its prices."""
+        if self._way != LEFT or self._preferences is None:
+            return self.try_rule(rule)
+        price_s_JT, visits = self._prices_s_JT(rule)
+        return visits // 10 + self.try_preferences(
+            self._preferences._replace(price_s_JT=price_s_JT)
+        )
+
+    def _move(self) -> int:
+        """One move away from the best schedule, made the way that it was made."""
+        from warren.solve.lists.dispatch_options import nearby
+        from warren.solve.relaxation.rule_search import neighbour
+
+        if self._way == LEFT and self._preferences is not None:
+            return self.try_preferences(nearby(self._preferences, self._random))
+        if self._way == FLOW and self._rule is not None:
+            return self.try_rule(neighbour(self._rule, self._random))
+        assert self._list is not None
+        priority_J, step_J = self._list
+        jobs = len(priority_J)
+        ranked = np.argsort(priority_J, kind="stable")
+        moved, place = self._random.integers(0, jobs, size=2)
+        moved_J = np.empty(jobs)
+        moved_J[np.insert(np.delete(ranked, moved), place, ranked[moved])] = np.sort(priority_J)
+        return self.try_list(moved_J, step_J)
+
+    def _walk(self, turn: int) -> int:
+        """Single tasks moved; what it cost."""
+        from warren.solve.lists.task_search import walked
+
+        rows, looked = walked(self._instance, self._best, self._makespan, turn, self._random)
+        self._consider(rows)
+        return max(MIN_COST, looked // 10)
+
+    def _branch(self) -> Branch | None:
+        if self._stretched or self.view.cluster.network.model == "lane":
+            return None
+        if self.view.costs.switch_ns_JT is not None:
+            return None
+        from warren.solve.bounds.branch_and_bound import new_branch
+
+        value = self.value * NS_PER_S * (1 - 1e-12)
+        return new_branch(self._instance, value, makespan=self._makespan)
+
+    def _take_from(self, branch: Branch) -> None:
+        from warren.solve.bounds.branch_and_bound import best_rows
+
+        if branch.best_NX[0, 0] >= 0:
+            self._consider(best_rows(branch))
+
+    def _consider(self, rows: Any) -> bool:
+        """Keep the schedule if it is better than the best."""
+        self.schedules += 1
+        finish_ns_J = finish_ns_of(self.view, rows)
+        value = self._value_s(finish_ns_J / NS_PER_S)
+        if value >= self.value:
+            return False
+        self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
+        return True
+
+
+def _cost(rows: Any, looked: int) -> int:
+    """What a schedule cost, in task placements."""
+    return max(MIN_COST, int(rows.shape[1]) + looked // 10)

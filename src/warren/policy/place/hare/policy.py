@@ -1,0 +1,98 @@
+"""Hare, ours: Hare's relaxed rounds, planned from jobs as liquids down to single tasks.
+
+What
+    Plans all tasks before time starts, in three steps. *Jobs*: a rule (an order of the jobs, and
+    prices of device time) shares the devices among the jobs present, as if both were liquid;
+    local search over such rules takes a millisecond a trial. *Rounds*: dispatch in time gives
+    each round of a job the type that the rule has for it, and a free device the first task in
+    order. Stretches of rounds are inserted, job by job, into what is left of the devices' time,
+    or dispatched in time, the least left to do first; one such schedule is that of ``srtf``.
+    *Tasks*: where there are few, lists of earliest completion compete, moves of jobs are judged by
+    whole schedules, up to 500 tasks are moved one by one (``solve.task_search``), and at most two
+    dozen are searched for the optimum. Each schedule is run
+    with the profile's times before it is compared, so more budget never gives a worse plan.
+Source
+    Hare (HPDC'22), problem Hare_Sched (4)-(8) and the idea of Algorithm 1: relax to jobs, spread
+    over rounds, list.
+Differs
+    The relaxation is not (9), which ``hare-published`` solves, but divisible devices with the
+    rule as its unknown. Line 12 of Algorithm 1 takes the earliest available GPU whatever its
+    speed and reserves it while the task waits for its barrier; here a round uses one type, chosen
+    by what its time is worth to others, and no device waits for a barrier while a task waits for
+    its type. The objective is the sum of w (C - a), which differs from the paper's sum of w C by
+    a constant, or the makespan. The paper leaves switching between jobs out of its model. Where a
+    cluster charges it, schedules are made without it and compared with it, and schedules of longer
+    stretches, which switch less, compete: when a switch costs more than a task they win.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.decision import Decision
+from warren.model.events import Event
+from warren.model.plan import Plan
+from warren.model.view import View
+from warren.policy.place.hare.planner import Planner
+
+OBJECTIVES: Final = ("weighted-jct", "makespan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the search found: planned finish times, and how many schedules it looked at."""
+
+    finish_ns_J: IntArray
+    schedules: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hare:
+    """See the module's text.
+
+    ``budget`` counts task placements (stretches at a coarse grain) spent on improvement; a trial
+    of a rule counts as a thousand, and one more for every ten jobs served in it. 0 keeps the first
+    schedule. ``objective``: ``weighted-jct`` or ``makespan``.
+    """
+
+    budget: int = 1_000_000
+    objective: str = OBJECTIVES[0]
+
+    name: ClassVar[str] = "hare"
+    source: ClassVar[str] = "Hare (HPDC'22) (4)-(8), after Algorithm 1"
+    offline: ClassVar[bool] = True
+    needs_rounds: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, int) or isinstance(self.budget, bool) or self.budget < 0:
+            raise ValueError("budget is a count of task placements, 0 or more")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective is one of {', '.join(OBJECTIVES)}")
+
+    def initial(self, view: View) -> Memory:
+        """Nothing planned."""
+        return Memory(finish_ns_J=np.full(len(view.jobs), -1, dtype=np.int64), schedules=0)
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """The whole plan, once."""
+        if not view.jobs:
+            return Decision(plan=Plan.empty()), memory
+        planner = Planner(view, self.objective)
+        planner.start()
+        planner.improve(self.budget)
+        return Decision(plan=planner.plan()), Memory(
+            finish_ns_J=planner.finish_ns_J, schedules=planner.schedules
+        )
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: where the plan has the job."""
+        finish_s = memory.finish_ns_J[job] / 1e9
+        done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
+        if finish_s < 0:  # a run that goes on has the plan, not what was thought of it
+            return f"{done}; the plan has a place for the others"
+        return f"{done}; the plan ends it at {finish_s:.1f} s"

@@ -1,0 +1,188 @@
+"""Hare as published: Algorithm 1 to the letter, on the relaxation (9).
+
+What
+    Solves Hare_Sched_RL, sorts tasks by the largest middle completion time H, and places them one
+    after another on the earliest available device, whatever its speed.
+Source
+    Hare (HPDC'22), section 5.2, Algorithm 1; relaxation (9).
+Differs
+    (9) is bilinear and goes to CPLEX in the paper; here its integer part is searched and the rest
+    is a linear program (see ``warren.solve.relaxation.hare_lp``). Types that a job does not fit are
+    left out. ``every_subset`` imposes (9) on every subset of a device's tasks, which Lemma 2 needs
+    and the printed (9) does not give. The plan keeps Algorithm 1's order a device, so a device
+    stays reserved for a task that waits for its barrier. Above ``MAX_TASKS`` tasks a stand-in takes
+    the relaxation's place (``warren.solve.relaxation.hare_wspt``), and ``explain`` says so; with
+    ``stand_in`` it always does. Algorithm 1's lines 5-17 stay to the letter. ``idle: fastest`` is
+    another reading of line 12: of the GPUs that are idle when a task may start the fastest for it,
+    not the one that is idle longest. The proof of Theorem 4 speaks of machines with the earliest
+    start time, which all idle ones have alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.model.costs import IntArray
+from warren.model.decision import Decision
+from warren.model.errors import Problem, SpecError
+from warren.model.events import Event
+from warren.model.plan import Plan
+from warren.model.view import View
+from warren.policy.common.round_times import columns
+
+if TYPE_CHECKING:
+    from warren.solve.relaxation.hare_lp import Instance
+
+Floats = npt.NDArray[np.float64]
+MAX_TASKS: Final = 400
+"""Above this one linear program takes too long to search with, and the stand-in is used."""
+LARGEST: Final = 5_000_000
+"""Tasks that a plan may have: it has a row for each, whatever the grain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the relaxation gave, for ``explain``; no programs solved: the stand-in."""
+
+    objective: float = 0.0
+    solves: int = 0
+    exhaustive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarePublished:
+    """See the module's text. ``budget`` counts linear programs."""
+
+    every_subset: bool = False
+    budget: int = 500
+    idle: str = "longest"
+    """Which idle device line 12 takes: the one idle ``longest``, as it is printed, or the
+    ``fastest``."""
+    stand_in: bool = False
+
+    name: ClassVar[str] = "hare-published"
+    source: ClassVar[str] = "Hare (HPDC'22) 5.2, Algorithm 1 on (9)"
+    offline: ClassVar[bool] = True
+    needs_rounds: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[type[Event]]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, int) or isinstance(self.budget, bool) or self.budget < 1:
+            raise ValueError("budget is a count of linear programs, 1 or more")
+        for option in ("every_subset", "stand_in"):
+            if not isinstance(getattr(self, option), bool):
+                raise ValueError(f"{option} is true or false")
+        if self.idle not in ("longest", "fastest"):
+            raise ValueError("idle is longest or fastest")
+
+    def initial(self, view: View) -> Memory:
+        """Nothing solved."""
+        return Memory()
+
+    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+        """The whole plan, once.
+
+        Raises
+        ------
+        SpecError
+            If the instance has more than ``LARGEST`` tasks.
+        """
+        tasks = int((view.rounds_J * view.scale_J).sum())
+        if tasks > LARGEST:
+            message = f"{tasks} tasks; {self.name} takes at most {LARGEST}; use hare"
+            raise SpecError(Problem(file=self.name, field="scheduler.place", message=message))
+        if not tasks:
+            return Decision(plan=Plan.empty()), memory
+        by_stand_in = self.stand_in or tasks > MAX_TASKS
+        table, found = _sequence(view) if by_stand_in else self._relaxed(view)
+        from warren.solve.lists.hare_algorithm1 import AVAILABLE, FASTEST, algorithm1
+
+        job_I, round_I, shard_I = (np.ascontiguousarray(column) for column in table.T)
+        device_I, _, _ = algorithm1(
+            job_I,
+            round_I,
+            view.arrival_ns_J,
+            view.scale_J,
+            view.rounds_J,
+            view.costs.comp_ns_JT,
+            view.costs.sync_ns_JT,
+            view.costs.fits_JT,
+            view.type_D,
+            FASTEST if self.idle == "fastest" else AVAILABLE,
+        )
+        plan = Plan(
+            job_R=job_I,
+            round_R=round_I,
+            rounds_R=np.ones(tasks, dtype=np.int64),
+            shard_R=shard_I,
+            device_R=device_I,
+        )
+        return Decision(plan=plan), found
+
+    def _relaxed(self, view: View) -> tuple[IntArray, Memory]:
+        """Job, round and shard of all tasks in the order of H, from the relaxation."""
+        from warren.solve.relaxation.hare_lp import solve_relaxed
+
+        instance = _instance(view)
+        relaxed = solve_relaxed(instance, every_subset=self.every_subset, budget=self.budget)
+        table = np.array(instance.tasks(), dtype=np.int64)
+        table = table[np.argsort(_in_rounds(relaxed.middle_s_I, table), kind="stable")]
+        return table, Memory(
+            objective=relaxed.objective, solves=relaxed.solves, exhaustive=relaxed.exhaustive
+        )
+
+    def explain(self, view: View, memory: Memory, job: int) -> str:
+        """One sentence: how far the plan has come."""
+        how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
+        done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
+        if self.stand_in or int((view.rounds_J * view.scale_J).sum()) > MAX_TASKS:
+            why = "asked for" if self.stand_in else "many tasks"
+            return f"{done}; planned in the order of a stand-in for the relaxation ({why})"
+        if not memory.solves:  # a run that goes on has the plan, not how it was made
+            return f"{done}; planned in the order of the relaxation"
+        return f"{done}; planned in the order of the relaxation over {how}"
+
+
+def _sequence(view: View) -> tuple[IntArray, Memory]:
+    """Job, round and shard of all tasks in the order of the stand-in's H."""
+    from warren.solve.relaxation.hare_wspt import stand_in_middles
+
+    job_G, round_G, middle_s_G = stand_in_middles(**columns(view))
+    order_G = np.argsort(middle_s_G, kind="stable")
+    scale_G = view.scale_J[job_G[order_G]]
+    group_I = np.repeat(order_G, scale_G)
+    first_I = np.repeat(np.cumsum(scale_G) - scale_G, scale_G)
+    shard_I = np.arange(len(group_I)) - first_I
+    return np.stack([job_G[group_I], round_G[group_I], shard_I], axis=1), Memory()
+
+
+def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
+    """H raised to that of the job's earlier rounds, which the solver's tolerance may exceed."""
+    raised_I = middle_s_I.copy()
+    start_I = np.flatnonzero(np.append(True, np.any(np.diff(table[:, :2], axis=0) != 0, axis=1)))
+    least = 0.0
+    for begin, end in pairwise([*start_I.tolist(), len(table)]):
+        if table[begin, 1] > 0:
+            np.maximum(raised_I[begin:end], least, out=raised_I[begin:end])
+        least = float(raised_I[begin:end].max())
+    return raised_I
+
+
+def _instance(view: View) -> Instance:
+    from warren.solve.relaxation.hare_lp import Instance
+
+    fits_JM = view.costs.fits_JT[:, view.type_D]
+    return Instance(
+        arrival_s_J=view.arrival_ns_J / 1e9,
+        weight_J=view.weight_J.astype(np.float64),
+        scale_J=view.scale_J,
+        rounds_J=view.rounds_J,
+        comp_s_JM=np.where(fits_JM, view.costs.comp_ns_JT[:, view.type_D], 0) / 1e9,
+        sync_s_JM=np.where(fits_JM, view.costs.sync_ns_JT[:, view.type_D], 0) / 1e9,
+        fits_JM=fits_JM,
+    )

@@ -1,0 +1,48 @@
+"""Sched_Homo and Sched_Allox as if each job had one round: what they do not know cannot help them.
+
+What
+    ``sched-homo-unit``, ``sched-allox-unit``: see ``sched_homo`` and ``sched_allox``.
+Source
+    HLAS (TCC'24), section VI-D: "we use a unit job size to disable the job size information".
+Differs
+    A unit size is one round, so jobs still differ in the time of a round, which the profile tells,
+    and in weight; Sched_Allox expects one that runs to end a round later, always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.view import View
+from warren.policy.place.hare.sched_allox import SchedAllox
+from warren.policy.place.hare.sched_homo import SchedHomo, blind_round_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedHomoUnit(SchedHomo):
+    """See the module's text."""
+
+    name: ClassVar[str] = "sched-homo-unit"
+    source: ClassVar[str] = "HLAS (TCC'24) VI-D"
+    needs_rounds: ClassVar[bool] = False
+
+    def rank(self, view: View, job: int, gang: int) -> float:
+        """As if every job had one round."""
+        return gang * blind_round_ns(view, job, gang) / view.weight_J.item(job)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedAlloxUnit(SchedAllox):
+    """See the module's text."""
+
+    name: ClassVar[str] = "sched-allox-unit"
+    source: ClassVar[str] = "HLAS (TCC'24) VI-D"
+    needs_rounds: ClassVar[bool] = False
+
+    def rounds(self, view: View, jobs: IntArray) -> IntArray:
+        """As if every job had one round."""
+        return np.ones_like(jobs)

@@ -1,0 +1,1 @@
+"""HLAS, HLAS-P and what their paper compares them with."""

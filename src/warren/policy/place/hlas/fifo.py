@@ -1,0 +1,34 @@
+"""FIFO: jobs in order of arrival, as gangs on free devices of whatever type, to their ends.
+
+What
+    The first in line takes as many free devices as its scale, drawn blindly, and keeps them; no
+    later job passes it.
+Source
+    HLAS (TCC'24), section VI-D, "FIFO", which the paper does not describe further.
+Differs
+    The paper's in name only. Hare's own description of Gavel_FIFO, which takes the fastest free
+    devices, stands as ``gavel-fifo``; this one is blind to types, as a batch system's is, and takes
+    its devices as ``sched-homo`` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from warren.model.view import View
+from warren.policy.place.hare.sched_homo import SchedHomo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fifo(SchedHomo):
+    """See the module's text."""
+
+    name: ClassVar[str] = "fifo"
+    source: ClassVar[str] = "HLAS (TCC'24) VI-D"
+    needs_rounds: ClassVar[bool] = False
+    first_are: ClassVar[str] = "came earlier"
+
+    def rank(self, view: View, job: int, gang: int) -> float:
+        """All alike: they go by index, which is arrival."""
+        return 0.0

@@ -1,0 +1,81 @@
+"""HLAS-L: HLAS by the rounds that a job has run and those that a fit of its loss expects.
+
+What
+    A job's size is (R^r + R^p) times its mean time of a round; R^p is what the loss fit of Optimus
+    expects it to run still. Sizes set queues as in ``hlas``, in a queue jobs go by arrival.
+Source
+    Hare with HLAS (TCC'24), section VI-D, "HLAS-L"; the fit: Optimus (Peng et al., EuroSys'18).
+Differs
+    The paper names the fit and no more. It is made anew as the job runs, after a quarter more
+    rounds each time; in between R^p is consumed and the size stays, as in ``hlas-p``. A job without
+    a target, of which too little was seen for a fit, or whose fit never comes to its target, counts
+    by what it has run, as in ``hlas``: such a fit shows that it is wrong, no endless job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import ClassVar
+
+from warren.model.view import View
+from warren.policy.common.persistent_map import Notes
+from warren.policy.place.hlas.policy import Hlas
+from warren.policy.place.hlas.predicted_rounds import (
+    Foresight,
+    Guess,
+    Guesses,
+    ahead_of,
+    guess,
+    is_due,
+    ready,
+)
+from warren.predict.conservative import target_of
+from warren.predict.remaining_rounds import optimus_rounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HlasL(Hlas):
+    """See the module's text."""
+
+    name: ClassVar[str] = "hlas-l"
+    source: ClassVar[str] = "HLAS (TCC'24) VI-D; Optimus (EuroSys'18)"
+
+    def foresight(self, view: View) -> Foresight:
+        """Nothing yet."""
+        return Fitted()
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What the latest fits expect."""
+
+    guesses: Guesses = field(default_factory=Notes)
+
+    def after(self, view: View) -> Fitted:
+        """A fit for each job that is ready and due."""
+        guesses = self.guesses
+        for job in ready(view):
+            if is_due(guesses.get(job), view.round_J.item(job)):
+                guesses = guesses.noted(job, _guess(view, job))
+        return self if guesses is self.guesses else Fitted(guesses)
+
+    def ahead(self, view: View, job: int) -> int:
+        """R^p."""
+        return ahead_of(self.guesses, job, view.round_J.item(job))
+
+    def said(self, view: View, job: int) -> str:
+        """The rounds that are left of the latest fit."""
+        made, rounds = self.guesses.get(job), self.ahead(view, job)
+        why = f" (fitted after {made.made})" if made and made.until > made.made else ""
+        return f"is expected to run {rounds} rounds more{why}"
+
+
+def _guess(view: View, job: int) -> Guess:
+    """No history, no standing."""
+    rounds, stop, progress = view.round_J.item(job), view.jobs[job].stop, view.progress.of(job)
+    target = target_of(stop) if stop else None
+    if target is None or not len(progress):
+        return guess(rounds, 0)
+    expected = optimus_rounds(progress, target)
+    return guess(rounds, expected if isfinite(expected) else 0)

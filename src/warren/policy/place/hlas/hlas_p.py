@@ -1,0 +1,136 @@
+"""HLAS-P: HLAS by the rounds that a job has run and those it will almost surely run still.
+
+What
+    A job's size is (R^r + R^p) times its mean time of a round: R^r rounds have run, R^p more are
+    predicted, conservatively, from its loss curve, from similar jobs that have ended and from how
+    it stands in its search. Sizes set queues as in ``hlas``. Inside a queue jobs with R^p > 0 go
+    first, the largest R^p before all, then the others by arrival.
+Source
+    Hare with HLAS (TCC'24), section V, Figs. 12 and 13.
+Differs
+    What is predicted: ``warren.predict.conservative``; how often: ``foresight``; the rest:
+    ``hlas``. Similar is who has the same name but for numbers at its ends, one's own jobs before
+    those of others, else who is of the same user, among jobs that ended before the run or in it
+    (``kinds``). A new prediction is made when the job takes its place in the line, and holds
+    until it is consumed, whoever joins its search.
+    That the largest R^p goes first inside a queue looks like the longest job first, against Fig.
+    12(c), where the jobs of unknown size run before the one that is known to be long. Both hold:
+    that one stands in a later queue, for its size. Among jobs of about the same size, which are in
+    one queue, the largest R^p is the least attained R^r. R^p is compared in rounds, as printed,
+    though rounds of different jobs last differently. A round that is partly placed goes before
+    both parts of its queue, as in ``hlas``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+from warren.model.events import JobArrived
+from warren.model.job import Job
+from warren.model.view import View
+from warren.policy.common.job_history import Records, records_of
+from warren.policy.common.job_kinds import kinds_by_name, similar
+from warren.policy.common.persistent_map import Notes
+from warren.policy.place.hlas.policy import Hlas
+from warren.policy.place.hlas.predicted_rounds import (
+    Foresight,
+    Guess,
+    Guesses,
+    ahead_of,
+    guess,
+    is_due,
+    ready,
+)
+from warren.predict.conservative import averaged, beyond, standing, target_of
+from warren.predict.remaining_rounds import sure_rounds
+
+_OTHERS: Final = 64
+"""So many of a search are looked at, the latest to arrive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HlasP(Hlas):
+    """See the module's text."""
+
+    name: ClassVar[str] = "hlas-p"
+    source: ClassVar[str] = "HLAS (TCC'24) V"
+    by_ahead: ClassVar[bool] = True
+
+    def foresight(self, view: View) -> Foresight:
+        """What the past tells."""
+        return Careful(records=records_of(view.past, kinds_by_name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Careful:
+    """``searches``: jobs of each search that have arrived."""
+
+    records: Records
+    guesses: Guesses = field(default_factory=Notes)
+    searches: Notes[str, tuple[int, ...]] = field(default_factory=Notes)
+
+    def after(self, view: View) -> Careful:
+        """A prediction for each job that is ready and has consumed its latest."""
+        known, guesses = self._learned(view), self.guesses
+        for job in ready(view):
+            made, rounds = guesses.get(job), view.round_J.item(job)
+            if is_due(made, rounds) and not ahead_of(guesses, job, rounds):
+                guesses = guesses.noted(job, known._guess(view, job))
+        return known if guesses is self.guesses else replace(known, guesses=guesses)
+
+    def ahead(self, view: View, job: int) -> int:
+        """R^p."""
+        return ahead_of(self.guesses, job, view.round_J.item(job))
+
+    def said(self, view: View, job: int) -> str:
+        """The rounds that are left of the latest prediction, and where it came from."""
+        made, rounds = self.guesses.get(job), self.ahead(view, job)
+        why = f" (predicted after {made.made}: {made.why})" if made else ""
+        return (
+            f"will run at least {rounds} rounds more{why}" if rounds else f"may end any time{why}"
+        )
+
+    def _learned(self, view: View) -> Careful:
+        """With jobs that have ended, and those that have joined a search."""
+        records, searches = self.records.learned(view), self.searches
+        for event in view.changes:
+            if isinstance(event, JobArrived) and (group := view.jobs[event.job].group):
+                latest = (searches.get(group) or ())[-_OTHERS:]
+                searches = searches.noted(group, (*latest, event.job))
+        if records is self.records and searches is self.searches:
+            return self
+        return replace(self, records=records, searches=searches)
+
+    def _guess(self, view: View, job: int) -> Guess:
+        """Fig. 13: the fit, then history, then the standing in the search."""
+        one, rounds = view.jobs[job], view.round_J.item(job)
+        kind, past_rounds = similar(self.records, one)
+        fit, past = _fit(view, one), beyond(past_rounds, rounds)
+        share = self._standing(view, one)
+        why = ["no curve to fit" if fit is None else f"its curve says {fit}"]
+        if past is not None:
+            why.append(f"{len(past_rounds)} jobs of the same {kind} {past}")
+        if share < 1:
+            why.append(f"{share:.0%} of that, far behind in its search")
+        return guess(rounds, averaged(fit, past) * share, ", ".join(why))
+
+    def _standing(self, view: View, one: Job) -> float:
+        if not one.group or one.stop is None:
+            return 1.0
+        metric, others = one.stop.metric, (self.searches.get(one.group) or ())[-_OTHERS:]
+        seen = [
+            view.progress.of(other)
+            for other in others
+            if other != one.index and (stop := view.jobs[other].stop) and stop.metric == metric
+        ]
+        return standing(one.stop, view.progress.of(one.index), seen)
+
+
+def _fit(view: View, one: Job) -> int | None:
+    """Alpha; None if there is no curve yet."""
+    target = target_of(one.stop) if one.stop else None
+    progress = view.progress.of(one.index)
+    if target is None or not len(progress):
+        return None
+    return sure_rounds(progress, target)

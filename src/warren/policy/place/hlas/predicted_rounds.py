@@ -1,0 +1,87 @@
+"""What HLAS and its kin expect of rounds to come, as a value that a policy remembers.
+
+*Source.* HLAS (TCC'24), section V-B. What is predicted of a job is R_n = R_n^r + R_n^p: the rounds
+it has run and those it will run still. While it runs, R^r grows, R^p is consumed and R stays.
+*Differs.* The paper says when R may change, once R^p is consumed, and not how often. A prediction
+costs time and tells little new a round later: a job gets the next one after a quarter more rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from warren.model.plan import ENDLESS
+from warren.model.view import View
+from warren.policy.common.persistent_map import Notes
+from warren.policy.common.round_times import MAKES_READY, may_start
+
+
+class Foresight(Protocol):
+    """Immutable; ``after`` gives the next."""
+
+    def after(self, view: View) -> Foresight:
+        """What is expected once the view's changes are known."""
+        ...
+
+    def ahead(self, view: View, job: int) -> int:
+        """R^p: predicted rounds that the job has not run yet; 0 if nothing is predicted."""
+        ...
+
+    def said(self, view: View, job: int) -> str:
+        """For a sentence: what is predicted of a job, and why; empty if nothing ever is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """Expects nothing."""
+
+    def after(self, view: View) -> Blind:
+        """The same."""
+        return self
+
+    def ahead(self, view: View, job: int) -> int:
+        """None."""
+        return 0
+
+    def said(self, view: View, job: int) -> str:
+        """Nothing."""
+        return ""
+
+
+class Guess(NamedTuple):
+    """``made``: R^r when it was made. ``until``: R. ``why``: in words, where they are known."""
+
+    made: int
+    until: int
+    why: str = ""
+
+
+Guesses: TypeAlias = Notes[int, Guess]
+"""The latest of each job."""
+
+
+def guess(rounds: int, ahead: float, why: str = "") -> Guess:
+    """After so many rounds, so many more. Not a number counts as none, endless as very many."""
+    whole = int(min(ahead, ENDLESS)) if ahead > 0 else 0
+    return Guess(rounds, rounds + whole, why)
+
+
+def ahead_of(guesses: Guesses, job: int, rounds: int) -> int:
+    """R^p of a job that has run so many rounds."""
+    made = guesses.get(job)
+    return max(0, made.until - rounds) if made else 0
+
+
+def is_due(made: Guess | None, rounds: int) -> bool:
+    """Whether a job has run a quarter more rounds, at least one, since its latest prediction."""
+    return made is None or (rounds > made.made and 4 * rounds >= 5 * made.made)
+
+
+def ready(view: View) -> Iterator[int]:
+    """Jobs whose next round may start since the last decision."""
+    for event in view.changes:
+        if isinstance(event, MAKES_READY) and may_start(view, event.job):
+            yield event.job

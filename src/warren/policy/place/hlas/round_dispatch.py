@@ -1,0 +1,109 @@
+"""One decision of HLAS that gives a group whole rounds: which tasks go to which of its devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.plan import Assignment
+from warren.policy.place.hlas.dispatch import Step
+from warren.policy.place.hlas.waiting_jobs import Spot
+from warren.solve.gpu_groups.round_dispatch import Jobs, Rules
+from warren.solve.gpu_groups.waiting_walk import Waiting, serve
+
+DECLINED: Final = 512
+"""So many jobs may leave idle devices of a group for better ones before nobody else is asked."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RoundStep(Step):
+    """One decision in the making.
+
+    ``by_completion``: a task goes to the device of its group on which it completes first, else to
+    the one that is available first. ``free_ns_D``: when the COMP lane of each device is expected to
+    be free. ``group_of``: where the rounds of ``partly`` have begun.
+    """
+
+    by_completion: bool
+    free_ns_D: IntArray
+    group_of: dict[int, int]
+
+    def serve(self) -> None:
+        """Every group with an idle device takes what it can."""
+        self.group_of = {one.job: self.group_of[one.job] for one in self.partly}
+        queued_D, known = self.view.queued_D, self.groups.known
+        idle = len(queued_D) - int(np.count_nonzero(queued_D))
+        if not idle or not (self.line or self.partly):
+            return
+        known.look(self.view)
+        self.free_ns_D = self.free_ns_D.copy()
+        rows = np.empty((4, idle), np.int64)
+        count = serve(
+            self._waiting(), self._jobs(), known.desk, self._rules(),
+            self._order(), queued_D, self.free_ns_D, rows,
+        )  # fmt: skip
+        self._start(rows[:, :count].T.tolist())
+
+    def _order(self) -> IntArray:
+        """Groups, the fastest first, of those that are as fast the one with most idle devices."""
+        if len(self.groups.devices) == 1:
+            return self.groups.rank_G
+        idle_G = np.bincount(self.groups.group_D, weights=self.view.queued_D == 0)
+        order_G = np.lexsort((-idle_G, self.groups.rank_G))
+        return order_G[idle_G[order_G] > 0]
+
+    def _waiting(self) -> Waiting:
+        """Who may take of a group: of a queue, rounds begun there before others."""
+        job_N = np.array(self.line.jobs)
+        begun = [
+            (one.job, self.group_of[one.job], self.line.first_of(one.queue)) for one in self.partly
+        ]
+        begun_P = np.array(begun, np.int64).reshape(-1, 3)
+        return Waiting(job_N, np.zeros(len(job_N), np.bool_), begun_P)
+
+    def _jobs(self) -> Jobs:
+        view, costs = self.view, self.view.costs
+        return Jobs(
+            view.scale_J,
+            view.next_shard_J,
+            costs.comp_ns_JT,
+            self.groups.known.turn_ns_JT,
+            costs.fits_JT,
+        )
+
+    def _rules(self) -> Rules:
+        grain = self.view.grain
+        in_time = grain.rounds or 0, grain.time_ns or 0
+        return Rules(self.view.now_ns, *in_time, self.by_completion, DECLINED)
+
+    def _start(self, rows: list[list[int]]) -> None:
+        """Hand out tasks as the kernel's rows say; who has started stands in line no more."""
+        gone = list[int]()
+        begun = self.partly.copy()
+        for place, tasks_of in groupby(rows, key=itemgetter(0)):
+            entry = begun[-1 - place] if place < 0 else self.line.spots[place]
+            self._hand_out(entry, [row[1:] for row in tasks_of])
+            if place >= 0:
+                gone.append(place)
+        for place in sorted(gone, reverse=True):
+            self.line.drop(place)
+
+    def _hand_out(self, entry: Spot, tasks_of: list[list[int]]) -> None:
+        """Of a job: (device, tasks, rounds); shards in their order."""
+        view, job = self.view, entry.job
+        first, scale = view.next_round_J.item(job), view.scale_J.item(job)
+        shard = view.next_shard_J.item(job)
+        for device, tasks, rounds in tasks_of:
+            shards = tuple(range(shard, shard + tasks))
+            self.assign.append(Assignment(device, job, first, rounds, shards))
+            shard += tasks
+        if shard < scale and job not in self.group_of:
+            self.partly = sorted([*self.partly, entry])
+            self.group_of[job] = self.groups.group_D.item(self.assign[-1].device)
+        elif shard == scale and self.group_of.pop(job, None) is not None:
+            self.partly = [one for one in self.partly if one.job != job]

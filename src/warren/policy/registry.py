@@ -1,0 +1,151 @@
+"""Every place policy by its published name, imported only when chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Final
+
+from warren.model.errors import Problem, SpecError
+from warren.policy.protocol import AnyPolicy
+
+POLICIES: Final[Mapping[str, str]] = {
+    "braid": "warren.policy.place.rings.order_search:Braid",
+    "braid-online": "warren.policy.place.rings.backfilling:BraidOnline",
+    "fifo": "warren.policy.place.hlas.fifo:Fifo",
+    "first-fit": "warren.policy.place.rings.first_fit:FirstFit",
+    "gavel-fifo": "warren.policy.place.hare.gavel_fifo:GavelFifo",
+    "gittins": "warren.policy.place.gittins.policy:Gittins",
+    "hare": "warren.policy.place.hare.policy:Hare",
+    "hare-published": "warren.policy.place.hare.published:HarePublished",
+    "hlas": "warren.policy.place.hlas.policy:Hlas",
+    "hlas-l": "warren.policy.place.hlas.hlas_l:HlasL",
+    "hlas-p": "warren.policy.place.hlas.hlas_p:HlasP",
+    "hlas-published": "warren.policy.place.hlas.policy:HlasPublished",
+    "las-2d": "warren.policy.place.hlas.las_2d:Las2d",
+    "list-scheduling": "warren.policy.place.rings.list_scheduling:ListScheduling",
+    "plain": "warren.policy.place.serial:Plain",
+    "random": "warren.policy.place.rings.random_gpus:RandomGpus",
+    "sched-allox": "warren.policy.place.hare.sched_allox:SchedAllox",
+    "sched-allox-unit": "warren.policy.place.hare.unit_sizes:SchedAlloxUnit",
+    "sched-homo": "warren.policy.place.hare.sched_homo:SchedHomo",
+    "sched-homo-unit": "warren.policy.place.hare.unit_sizes:SchedHomoUnit",
+    "sjf-bco": "warren.policy.place.rings.sjf_bco:SjfBco",
+    "srtf": "warren.policy.place.hare.srtf:Srtf",
+}
+
+RINGS: Final = frozenset(
+    {
+        "braid",
+        "braid-online",
+        "fifo",
+        "first-fit",
+        "gavel-fifo",
+        "list-scheduling",
+        "random",
+        "sjf-bco",
+    }
+)
+"""Policies that place a ring as a whole, each of its tasks on a device of its own."""
+
+_BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
+    "bool": (bool, "true or false"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": (str, "text"),
+    "None": (type(None), "nothing"),
+}
+
+
+def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyPolicy:
+    """The place policy of this name, with its own options.
+
+    Raises
+    ------
+    SpecError
+        If the name is unknown or the policy does not know an option.
+    """
+    if name not in POLICIES:
+        allowed = ", ".join(sorted(POLICIES))
+        raise SpecError(
+            Problem(
+                file="scheduler",
+                field="place",
+                message=f"unknown policy {name!r}; {_hint(name, POLICIES)}"
+                f"allowed: {allowed}, or FILE.py:Class",
+            )
+        )
+    module, _, attribute = POLICIES[name].partition(":")
+    return build(getattr(import_module(module), attribute), name, options or {})
+
+
+def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> AnyPolicy:
+    """Make a policy from its class and options, refusing options that do not suit it.
+
+    Raises
+    ------
+    SpecError
+        For each option that the class does not know, that is missing, or whose value is not of
+        the plain type (``int``, ``bool``, ``float``, ``str``) that the class states for it.
+    """
+    problems = [
+        Problem(file="policy", field=option, message=message)
+        for option, message in _what_is_wrong(cls, name, options)
+    ]
+    if problems:
+        raise SpecError(problems)
+    try:
+        return cls(**options)
+    except (TypeError, ValueError) as error:
+        message = f"{name} does not accept these options: {error}"
+        raise SpecError(Problem(file="policy", field=", ".join(options), message=message)) from None
+
+
+def _what_is_wrong(
+    cls: type[AnyPolicy], name: str, options: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
+    try:
+        stated = list(signature(cls).parameters.values())
+    except (TypeError, ValueError):
+        return
+    known = {one.name: one for one in stated if one.kind in _BY_NAME}
+    allowed = ", ".join(known) or "none"
+    for option in options:
+        if option not in known and not any(one.kind is one.VAR_KEYWORD for one in stated):
+            message = f"{name} does not accept this option; {_hint(option, known)}"
+            yield option, f"{message}allowed: {allowed}"
+    for option, one in known.items():
+        if option not in options and one.default is one.empty:
+            yield option, f"is required by {name}"
+        elif option in options and not _suits(options[option], one.annotation):
+            value = ascii(options[option])[:60]
+            yield option, f"{name} expects {_told(one.annotation)}, got {value}"
+
+
+def _suits(value: object, annotation: object) -> bool:
+    """Whether a value is what a plain annotation says; any other annotation says nothing here."""
+    parts = _parts(annotation)
+    return not set(parts) <= _TYPES.keys() or any(_is(value, part) for part in parts)
+
+
+def _is(value: object, part: str) -> bool:
+    if isinstance(value, bool):
+        return part == "bool"
+    return isinstance(value, _TYPES[part][0])
+
+
+def _parts(annotation: object) -> list[str]:
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return [part.strip() for part in text.split("|")]
+
+
+def _told(annotation: object) -> str:
+    return " or ".join(_TYPES[part][1] for part in _parts(annotation))
+
+
+def _hint(name: str, allowed: Iterable[str]) -> str:
+    near = get_close_matches(name[:100], list(allowed), n=1)
+    return f"did you mean {near[0]}? " if near else ""

@@ -1,0 +1,280 @@
+"""From profile rows to the cost matrices of a run.
+
+Which row a job uses: its own (``cost``, a trace priced by its reader), else the row of its
+``model`` (the run file's before the shipped one), else what was measured for it: a row of the
+run file's profiles, named after the job or after its kind of tasks, or one measured for this run.
+
+*Assumed.* T^c grows in proportion to the batch: T^c = row's T^c * job's batch / row's batch; a
+row with batch 0 and a row of ``cost`` are taken as they are. T^s, where a row does not state it,
+is 2 * 8 * model_bytes / nic (push and pull once, the sum at the server for free), with the
+slowest NIC among the hosts that hold the type; a host that states none counts as 25 Gbit/s.
+The memory of a row is taken as it is, whatever the batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
+from warren.model.costs import CostTable, ProfileRow
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.past import NO_PAST, Past
+from warren.model.run import Run
+from warren.model.units import NEVER_NS, seconds_to_ns
+from warren.profile.published import TABLE
+
+_NONE: Final[Mapping[str, ProfileRow]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Type:
+    """One device type as costs see it."""
+
+    name: str
+    memory_bytes: int | None
+    nic_bps: float
+
+
+def measured_key(job: Job) -> str:
+    """The name under which ``cost_table`` looks for a job's measured row first."""
+    return f"measured:{job.name}"
+
+
+def kind_key(app: str, batch: int, sync: str, params: str) -> str:
+    """The name under which it looks then: of all jobs whose tasks are alike, by what they say.
+
+    ``app`` is ``FILE:Class``, of which folders do not count; ``params`` as ``params_text`` writes
+    them. No job is named so, since names of jobs hold no colon.
+    """
+    file, _, name = app.rpartition(":")
+    said = f"measured:{posixpath.basename(file)}:{name}, batch {batch}, {sync}"
+    if params == "{}":
+        return said
+    return f"{said}, params {hashlib.sha256(params.encode()).hexdigest()[:8]}"
+
+
+def params_text(job: Job) -> str:
+    """A job's params as canonical JSON."""
+    return json.dumps(job.params, sort_keys=True, separators=(",", ":"))
+
+
+def missing(run: Run) -> tuple[int, ...]:
+    """Jobs that must be measured: they have an app, but neither a model nor a row of costs."""
+    own = {row.model: row for row in run.profiles}
+    return tuple(
+        job.index for job in run.workload.jobs if unpriced(job) and _stated(job, own) is None
+    )
+
+
+def unpriced(job: Job) -> bool:
+    """Whether a job's costs are those of its app, found out by measuring."""
+    return job.app is not None and job.model is None and job.cost is None
+
+
+def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTable:
+    """T^c and T^s of every job on every device type of the cluster, in nanoseconds.
+
+    ``measured`` holds a row for each job of ``missing(run)`` under ``measured_key(job)``: times
+    of one task at the job's own batch.
+
+    Raises
+    ------
+    SpecError
+        If a job has no row, fits no device type, or would take longer than time can count.
+    """
+    return _table(run, run.workload.jobs, measured, "job")
+
+
+def past_of(run: Run) -> Past:
+    """The jobs of the run's history, priced as its own; measured rows are those of its profiles.
+
+    Raises
+    ------
+    SpecError
+        As ``cost_table`` does.
+    """
+    if run.history is None:
+        return NO_PAST
+    jobs = run.history.jobs
+    return Past(jobs=jobs, costs=_table(run, jobs, _NONE, "job of the history"))
+
+
+def _table(
+    run: Run, jobs: Sequence[Job], measured: Mapping[str, ProfileRow], what: str
+) -> CostTable:
+    """``cost_table`` of these jobs, one a row; messages call them ``what``."""
+    types = tuple(_types(run.cluster))
+    rows = {**TABLE, **{row.model: row for row in run.profiles}}
+    own = {row.model: row for row in run.profiles}
+    shape = (len(jobs), len(types))
+    comp_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
+    sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
+    model_bytes_J = np.zeros(shape[0], dtype=np.int64)
+    refused: dict[str, list[Job]] = {}
+    overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
+    turn_ns_JT = np.zeros(shape, dtype=np.int64)
+    build_ns_JT = turn_ns_JT.copy()
+    seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
+    for job in jobs:
+        key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
+        try:
+            if key not in seen:
+                row = _row(job, rows, own, measured)
+                seen[key] = row, list(_prices(job, row, types))
+            row, prices = seen[key]
+            _check_length(job, prices)
+        except ValueError as error:
+            refused.setdefault(str(error), []).append(job)
+            continue
+        model_bytes_J[job.index] = min(row.model_bytes, NEVER_NS)
+        for column, comp_ns, sync_ns in prices:
+            comp_ns_JT[job.index, column] = comp_ns
+            sync_ns_JT[job.index, column] = sync_ns
+            overhead_s = row.overhead_s.get(types[column].name)
+            if overhead_s is not None:
+                overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
+            turn_ns_JT[job.index, column] = seconds_to_ns(row.switch_s.get(types[column].name, 0.0))
+            build_ns_JT[job.index, column] = seconds_to_ns(row.build_s.get(types[column].name, 0.0))
+    if refused:
+        raise SpecError(_told(refused, run.name, what))
+    return CostTable(
+        comp_ns_JT=comp_ns_JT,
+        sync_ns_JT=sync_ns_JT,
+        fits_JT=comp_ns_JT != NEVER_NS,
+        model_bytes_J=model_bytes_J,
+        overhead_ns_JT=overhead_ns_JT,
+        turn_ns_JT=turn_ns_JT,
+        build_ns_JT=build_ns_JT,
+    )
+
+
+def model_costs(cluster: Cluster, rows: Sequence[ProfileRow]) -> CostTable:
+    """T^c and T^s of one task of each row at its own batch; a row may fit no type."""
+    types = tuple(_types(cluster))
+    comp_ns_JT = np.full((len(rows), len(types)), NEVER_NS, dtype=np.int64)
+    sync_ns_JT = comp_ns_JT.copy()
+    for place, row in enumerate(rows):
+        for column, kind in enumerate(types):
+            if _misfit(row, kind) is None:
+                comp_ns_JT[place, column] = max(1, seconds_to_ns(row.comp_s[kind.name]))
+                sync_ns_JT[place, column] = _sync_ns(row, kind)
+    return CostTable(comp_ns_JT=comp_ns_JT, sync_ns_JT=sync_ns_JT, fits_JT=comp_ns_JT != NEVER_NS)
+
+
+def _told(refused: Mapping[str, Sequence[Job]], name: str, what: str) -> Iterator[Problem]:
+    """One line a reason, at the first job that it concerns."""
+    for reason, jobs in refused.items():
+        others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        field = f"{what} {jobs[0].name}{others}"
+        yield Problem(file=jobs[0].source or name, field=field, message=reason)
+
+
+def _types(cluster: Cluster) -> Iterator[_Type]:
+    holders: dict[str, list[str]] = {}
+    for device in cluster.devices:
+        holders.setdefault(device.type, []).append(device.host)
+    nic_bps = {
+        host.name: REFERENCE_NIC_BPS if host.nic_bps is None else host.nic_bps
+        for host in cluster.hosts
+    }
+    for kind in cluster.types:
+        slowest = min((nic_bps[host] for host in holders.get(kind.name, ())), default=None)
+        yield _Type(
+            name=kind.name,
+            memory_bytes=kind.memory_bytes,
+            nic_bps=REFERENCE_NIC_BPS if slowest is None else slowest,
+        )
+
+
+def _row(
+    job: Job,
+    rows: Mapping[str, ProfileRow],
+    own: Mapping[str, ProfileRow],
+    measured: Mapping[str, ProfileRow],
+) -> ProfileRow:
+    if job.cost is not None:
+        return _named("cost", job.cost, own)
+    if job.model is not None:
+        return _named("model", job.model, rows)
+    row = _stated(job, own) or measured.get(measured_key(job))
+    if row is not None and row.batch not in (0, job.batch):
+        raise ValueError(
+            f"profile {row.model} was measured with batch {row.batch}, the job has {job.batch}; "
+            "measure it again"
+        )
+    if row is None:
+        raise ValueError("has no model and was not measured; name a model or measure its app")
+    return row
+
+
+def _stated(job: Job, own: Mapping[str, ProfileRow]) -> ProfileRow | None:
+    """The measured row of the run file: that of the job's name, unless one of its kind fits."""
+    named = own.get(measured_key(job))
+    if job.app is None or (named is not None and named.batch in (0, job.batch)):
+        return named
+    return own.get(kind_key(job.app, job.batch, job.sync, params_text(job)), named)
+
+
+def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
+    if name not in rows:
+        allowed = ", ".join(rows) or "none"
+        raise ValueError(
+            f"{what} {name!r} has no profile row; allowed: {allowed}; `profiles:` adds rows"
+        )
+    return rows[name]
+
+
+def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple[int, int, int]]:
+    """(position of the type, T^c, T^s) for each type that the job fits.
+
+    Raises
+    ------
+    ValueError
+        If it fits none.
+    """
+    any_fits, reasons = False, []
+    for column, kind in enumerate(types):
+        reason = _misfit(row, kind)
+        if reason is not None:
+            reasons.append(reason)
+        else:
+            any_fits = True
+            yield column, _comp_ns(job, row, kind), _sync_ns(row, kind)
+    if not any_fits:
+        raise ValueError(f"fits no device: profile {row.model}: {'; '.join(reasons)}")
+
+
+def _misfit(row: ProfileRow, kind: _Type) -> str | None:
+    """Why no task of this row may run on the type; None: it may."""
+    if kind.name not in row.comp_s:
+        return f"no time on {kind.name} (it has {', '.join(row.comp_s) or 'none'})"
+    if kind.memory_bytes is not None and row.memory_bytes > kind.memory_bytes:
+        needs, has = row.memory_bytes / 1e9, kind.memory_bytes / 1e9
+        return f"needs {needs:g} GB, {kind.name} has {has:g} GB"
+    return None
+
+
+def _comp_ns(job: Job, row: ProfileRow, kind: _Type) -> int:
+    scaled = job.cost is None and job.model is not None and row.batch > 0
+    factor = job.batch / row.batch if scaled else 1.0
+    return max(1, seconds_to_ns(row.comp_s[kind.name] * factor))
+
+
+def _sync_ns(row: ProfileRow, kind: _Type) -> int:
+    stated = row.sync_s.get(kind.name)
+    return seconds_to_ns(2 * 8 * row.model_bytes / kind.nic_bps if stated is None else stated)
+
+
+def _check_length(job: Job, prices: Iterable[tuple[int, int, int]]) -> None:
+    """Refuse a job whose tasks one after another, on its slowest type, overflow the clock."""
+    task_ns = max(comp_ns + sync_ns for _, comp_ns, sync_ns in prices)
+    if (job.rounds or 1) * job.scale * task_ns + job.arrival_ns >= NEVER_NS:
+        raise ValueError("its tasks one after another would take more than 146 years")

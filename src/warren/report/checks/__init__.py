@@ -1,0 +1,1 @@
+"""What must hold in a run's folder, whoever wrote it."""

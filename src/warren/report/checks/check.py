@@ -1,0 +1,46 @@
+"""Does a run folder keep its promises? Found out from its exported files alone.
+
+What is checked: names are known; arrivals are respected; every (round, shard) is done once; no
+round starts before the barrier of the one before; no device runs two COMP steps at once, and with
+network ``lane`` no two synchronisations; jobs ran only where they fit, as long as ``profile.csv``
+says; a device that goes to another job spends what ``profile.csv`` says, where it does;
+``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value.
+
+How exactly: in simulation times agree within 2 ns (and the rounding of a double); with hidden
+noise durations are free. Live a stamp may be off by what its rounding is, ``STAMP_S`` of real time,
+and steps may be longer than their pad, never shorter unless their pads were drawn from jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warren.report.checks.devices import check_devices
+from warren.report.checks.fault import Fault
+from warren.report.checks.jobs import check_jobs, check_summary
+from warren.report.checks.run_folder import load
+from warren.report.checks.switches import check_switches
+from warren.report.checks.tasks import check_tasks
+
+__all__ = ["Fault", "check"]
+
+
+def check(files: Mapping[str, bytes]) -> list[Fault]:
+    """All faults of a run folder; none if it keeps its promises.
+
+    Parameters
+    ----------
+    files
+        File name to content: ``jobs.csv``, ``devices.csv``, ``profile.csv``,
+        ``timeline.parquet`` and ``summary.json``; others are not looked at.
+    """
+    run, faults = load(files)
+    if run is None:
+        return faults
+    return [
+        *check_jobs(run),
+        *check_tasks(run),
+        *check_devices(run),
+        *check_switches(run),
+        *check_summary(run),
+    ]

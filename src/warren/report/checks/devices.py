@@ -1,0 +1,209 @@
+"""Rules on devices: one COMP at a time, the times of the profile, one synchronisation a lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warren.model.costs import BoolArray, IntArray
+from warren.model.units import NEVER_NS
+from warren.report.checks.fault import Fault, listed
+from warren.report.checks.run_folder import Exported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Timeline rows with their costs; axes R. ``fits_R``: the profile has a row for the pair."""
+
+    comp_ns_R: IntArray
+    sync_ns_R: IntArray
+    fits_R: BoolArray
+    span_ns_R: IntArray
+    """From the start of the first COMP to the end of the last."""
+
+
+def check_devices(run: Exported) -> list[Fault]:
+    """All faults of devices and durations."""
+    rows = _rows(run)
+    faults = [
+        *_fits(run, rows),
+        *_order_in_row(run, rows),
+        *_busy(run, rows),
+        *_spans(run, rows),
+        *_sync(run, rows),
+        *_one_comp(run),
+    ]
+    return faults + (_one_sync(run, rows) if run.rules.network == "lane" else [])
+
+
+def _rows(run: Exported) -> Rows:
+    line = run.timeline
+    place = line.job_R, run.type_D[line.device_R]
+    fits_R = run.comp_ns_JT[place] < NEVER_NS
+    return Rows(
+        comp_ns_R=np.where(fits_R, run.comp_ns_JT[place], 0),
+        sync_ns_R=np.where(fits_R, run.sync_ns_JT[place], 0),
+        fits_R=fits_R,
+        span_ns_R=line.comp_end_ns_R - line.start_ns_R,
+    )
+
+
+def _fits(run: Exported, rows: Rows) -> list[Fault]:
+    device_R = run.timeline.device_R
+    return listed(
+        ~rows.fits_R,
+        lambda i: Fault(
+            place=run.row(i),
+            what=f"ran on type {run.devices[device_R[i]]['type']}, which it does not fit",
+            expected="a type that profile.csv has a row for",
+        ),
+    )
+
+
+def _order_in_row(run: Exported, rows: Rows) -> list[Fault]:
+    line, slack_ns = run.timeline, run.rules.slack_ns
+    wrong_R = (rows.span_ns_R < line.busy_ns_R - slack_ns) | (line.busy_ns_R < 0)
+    wrong_R |= line.end_ns_R < line.comp_end_ns_R - slack_ns
+    return listed(
+        wrong_R,
+        lambda i: Fault(
+            place=run.row(i),
+            what=f"start {line.start_ns_R[i] / 1e9} s, COMP end {line.comp_end_ns_R[i] / 1e9} s, "
+            f"end {line.end_ns_R[i] / 1e9} s, busy {line.busy_ns_R[i] / 1e9} s",
+            expected="start + busy <= COMP end <= end",
+        ),
+    )
+
+
+def _busy(run: Exported, rows: Rows) -> list[Fault]:
+    """COMP time is tasks x T^c: exactly in simulation, at least that when padded."""
+    line, rules = run.timeline, run.rules
+    want_ns_R = line.tasks_R * rows.comp_ns_R
+    wrong_R = line.busy_ns_R < want_ns_R - rules.slack_ns
+    if rules.exact:
+        wrong_R = np.abs(line.busy_ns_R - want_ns_R) > rules.slack_ns
+    elif not rules.padded:
+        wrong_R = np.zeros(len(line), dtype=bool)
+    return listed(
+        wrong_R & rows.fits_R,
+        lambda i: Fault(
+            place=run.row(i),
+            what=f"busy for {line.busy_ns_R[i] / 1e9} s",
+            expected=f"{'' if rules.exact else 'at least '}{want_ns_R[i] / 1e9} s by profile.csv",
+        ),
+    )
+
+
+def _spans(run: Exported, rows: Rows) -> list[Fault]:
+    """From start to COMP end: the busy time in one round; a stretch also waits for barriers.
+
+    In a stretch of n rounds a device waits at least for its own synchronisation n - 1 times.
+    """
+    line, rules = run.timeline, run.rules
+    if rules.live:
+        return []
+    waits_R = line.rounds_R - 1
+    least_ns_R = line.busy_ns_R + (waits_R * rows.sync_ns_R if rules.exact else 0)
+    wrong_R = rows.span_ns_R < least_ns_R - rules.slack_ns
+    wrong_R |= (waits_R == 0) & (rows.span_ns_R > least_ns_R + rules.slack_ns)
+    return listed(
+        wrong_R & rows.fits_R,
+        lambda i: Fault(
+            place=run.row(i),
+            what=f"COMP lasts {rows.span_ns_R[i] / 1e9} s",
+            expected=f"{'at least ' if waits_R[i] else ''}{least_ns_R[i] / 1e9} s",
+        ),
+    )
+
+
+def _sync(run: Exported, rows: Rows) -> list[Fault]:
+    """The last synchronisation lasts T^s: exactly with ``constant``, at least that elsewhere."""
+    line, rules = run.timeline, run.rules
+    if not (rules.exact or rules.padded) or rules.network not in ("constant", "lane"):
+        return []
+    took_ns_R = line.end_ns_R - line.comp_end_ns_R
+    wrong_R = took_ns_R < rows.sync_ns_R - rules.slack_ns
+    only = rules.exact and rules.network == "constant"
+    if only:
+        wrong_R |= took_ns_R > rows.sync_ns_R + rules.slack_ns
+    return listed(
+        wrong_R & rows.fits_R,
+        lambda i: Fault(
+            place=run.row(i),
+            what=f"synchronisation took {took_ns_R[i] / 1e9} s",
+            expected=f"{'' if only else 'at least '}{rows.sync_ns_R[i] / 1e9} s by profile.csv",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visits:
+    """A device's stay with one stretch (its rows joined), by device and time; axis V."""
+
+    row_V: IntArray
+    device_V: IntArray
+    start_ns_V: IntArray
+    comp_end_ns_V: IntArray
+    end_ns_V: IntArray
+    tasks_V: IntArray
+
+
+def visits_of(run: Exported, by_end: bool) -> Visits:
+    """Rows that share device and stretch (several rounds) interleave, so they are joined."""
+    line = run.timeline
+    order = np.lexsort((line.round_R, line.job_R, line.device_R))
+    columns = (line.device_R[order], line.job_R[order], line.round_R[order])
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
+    new |= line.rounds_R[order] == 1
+    first = np.flatnonzero(new)
+    if not len(first):
+        none = np.zeros(0, dtype=np.int64)
+        return Visits(**dict.fromkeys(Visits.__slots__, none))
+    joined = {
+        "row_V": order[first],
+        "device_V": columns[0][first],
+        "start_ns_V": np.minimum.reduceat(line.start_ns_R[order], first),
+        "comp_end_ns_V": np.maximum.reduceat(line.comp_end_ns_R[order], first),
+        "end_ns_V": np.maximum.reduceat(line.end_ns_R[order], first),
+        "tasks_V": np.add.reduceat(line.tasks_R[order], first),
+    }
+    time = joined["end_ns_V"] if by_end else joined["start_ns_V"]
+    sort = np.lexsort((joined["comp_end_ns_V"], time, joined["device_V"]))
+    return Visits(**{name: column[sort] for name, column in joined.items()})
+
+
+def _one_comp(run: Exported) -> list[Fault]:
+    visits = visits_of(run, by_end=False)
+    before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
+    before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.comp_end_ns_V[:-1], -NEVER_NS)
+    return listed(
+        visits.start_ns_V < before_ns_V - run.rules.slack_ns,
+        lambda v: Fault(
+            place=run.row(int(visits.row_V[v])),
+            what=f"COMP starts at {visits.start_ns_V[v] / 1e9} s while another COMP is running",
+            expected=f"a start at or after {before_ns_V[v] / 1e9} s",
+        ),
+    )
+
+
+def _one_sync(run: Exported, rows: Rows) -> list[Fault]:
+    """``lane``: all synchronisations of a visit fit between the ends of the last one and its own.
+
+    The lane is served in COMP order, so those of earlier visits have all ended before.
+    """
+    if not (run.rules.exact or run.rules.padded):
+        return []
+    visits = visits_of(run, by_end=True)
+    before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
+    before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.end_ns_V[:-1], -NEVER_NS)
+    need_ns_V = visits.tasks_V * rows.sync_ns_R[visits.row_V]
+    return listed(
+        visits.end_ns_V - before_ns_V < need_ns_V - run.rules.slack_ns,
+        lambda v: Fault(
+            place=run.row(int(visits.row_V[v])),
+            what="its synchronisation overlaps another one on the device's lane",
+            expected=f"an end at or after {(before_ns_V[v] + need_ns_V[v]) / 1e9} s",
+        ),
+    )

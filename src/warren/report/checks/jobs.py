@@ -1,0 +1,173 @@
+"""Rules on ``jobs.csv`` and ``summary.json``: recomputed from the timeline and compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from warren.model.costs import IntArray
+from warren.model.units import NEVER_NS, NS_PER_S
+from warren.report.checks.fault import Fault, listed
+from warren.report.checks.run_folder import NO_TIME, SUMMARY, Exported
+from warren.report.metrics import STATUSES, values_of
+
+TOLERANCE: Final = 1e-9
+"""Relative difference allowed between a number of ``summary.json`` and ours."""
+
+
+def check_jobs(run: Exported) -> list[Fault]:
+    """All faults of ``jobs.csv``."""
+    line = run.timeline
+    first_ns_J = np.full(len(run.jobs), NEVER_NS, dtype=np.int64)
+    last_ns_J = np.full(len(run.jobs), NO_TIME, dtype=np.int64)
+    tasks_J = np.zeros(len(run.jobs), dtype=np.int64)
+    np.minimum.at(first_ns_J, line.job_R, line.start_ns_R)
+    np.maximum.at(last_ns_J, line.job_R, line.end_ns_R)
+    np.add.at(tasks_J, line.job_R, line.tasks_R)
+    return [
+        *_statuses(run),
+        *_starts(run, first_ns_J),
+        *_finishes(run, last_ns_J),
+        *_jcts(run),
+        *_task_sums(run, tasks_J),
+    ]
+
+
+def _statuses(run: Exported) -> list[Fault]:
+    def fault(place: int) -> Fault:
+        row = run.jobs[place]
+        return Fault(
+            place=run.job(place),
+            what=f"status {row['status']} with finish_s {row['finish_s']} and jct_s {row['jct_s']}",
+            expected=f"one of {', '.join(STATUSES)}; both times for finished, none for others",
+        )
+
+    return listed([_status_wrong(row) for row in run.jobs], fault)
+
+
+def _status_wrong(row: Mapping[str, Any]) -> bool:
+    done = row["status"] == "finished"
+    times_fit = (row["finish_s"] is not None) == done and (row["jct_s"] is not None) == done
+    return row["status"] not in STATUSES or not times_fit
+
+
+def _starts(run: Exported, first_ns_J: IntArray) -> list[Fault]:
+    want_ns_J = np.where(first_ns_J == NEVER_NS, NO_TIME, first_ns_J)
+    wrong_J = np.abs(run.start_ns_J - want_ns_J) > run.rules.slack_ns
+    wrong_J |= (run.start_ns_J == NO_TIME) != (want_ns_J == NO_TIME)
+    return listed(wrong_J, lambda j: _differs(run, j, "start_s", want_ns_J[j]))
+
+
+def _finishes(run: Exported, last_ns_J: IntArray) -> list[Fault]:
+    """A finish is the last end of a task; live it may be later, by evaluation in the barrier."""
+    known_J = run.finished_J & (run.finish_ns_J != NO_TIME)
+    late_J = run.finish_ns_J > last_ns_J + run.rules.slack_ns
+    early_J = run.finish_ns_J < last_ns_J - run.rules.slack_ns
+    wrong_J = known_J & (early_J | (late_J & (not run.rules.live)) | (last_ns_J == NO_TIME))
+    return listed(wrong_J, lambda j: _differs(run, j, "finish_s", last_ns_J[j]))
+
+
+def _jcts(run: Exported) -> list[Fault]:
+    want_ns_J = run.finish_ns_J - run.arrival_ns_J
+    known_J = (run.finish_ns_J != NO_TIME) & (run.jct_ns_J != NO_TIME)
+    exact_ns = 2 + 4 * np.finfo(float).eps * np.abs(run.finish_ns_J)
+    wrong_J = known_J & (np.abs(run.jct_ns_J - want_ns_J) > exact_ns)
+    return listed(wrong_J, lambda j: _differs(run, j, "jct_s", want_ns_J[j]))
+
+
+def _differs(run: Exported, job: int, column: str, want_ns: int) -> Fault:
+    want = "empty: nothing ran" if want_ns == NO_TIME else f"{want_ns / NS_PER_S}"
+    return Fault(place=run.job(job), what=f"{column} is {run.jobs[job][column]}", expected=want)
+
+
+def _task_sums(run: Exported, tasks_J: IntArray) -> list[Fault]:
+    want_J = run.scale_J * run.rounds_J
+    return listed(
+        run.finished_J & (tasks_J != want_J),
+        lambda j: Fault(
+            place=run.job(j),
+            what=f"finished with {tasks_J[j]} tasks in the timeline",
+            expected=f"{want_J[j]} = scale x rounds",
+        ),
+    )
+
+
+def check_summary(run: Exported) -> list[Fault]:
+    """All faults of ``summary.json``, the bound and the gap included."""
+    want: dict[str, Any] = {
+        "jobs": len(run.jobs),
+        "devices": len(run.devices),
+        "tasks": int(run.timeline.tasks_R.sum()),
+        **{status: sum(row["status"] == status for row in run.jobs) for status in STATUSES},
+        **_values(run),
+    }
+    faults = [
+        Fault(place=f"{SUMMARY} {key}", what=f"is {run.summary.get(key)}", expected=f"{value}")
+        for key, value in want.items()
+        if not _same(run.summary.get(key), value)
+    ]
+    return faults + _rollbacks(run) + _bound(run)
+
+
+def _rollbacks(run: Exported) -> list[Fault]:
+    """A loss costs a job at most one interval between checkpoints, where it states one."""
+    told = run.summary.get("rolled_back") or []
+    faults = [
+        Fault(
+            place=f"{SUMMARY} rolled_back {place}",
+            what=f"job {one['job']} lost rounds {one['round']} to {one['passed'] - 1}",
+            expected=f"at most {one['checkpoint']} rounds, its checkpoint.every",
+        )
+        for place, one in enumerate(told)
+        if one["checkpoint"] is not None and one["passed"] - one["round"] > one["checkpoint"]
+    ]
+    if (run.summary.get("rollbacks") or 0) != len(told):
+        what = f"is {run.summary.get('rollbacks')}"
+        faults.append(Fault(place=f"{SUMMARY} rollbacks", what=what, expected=f"{len(told)}"))
+    return faults
+
+
+def _values(run: Exported) -> dict[str, float | None]:
+    line, done_J = run.timeline, run.finished_J & (run.finish_ns_J != NO_TIME)
+    arrival_ns, finish_ns = run.arrival_ns_J[done_J], run.finish_ns_J[done_J]
+    makespan_ns = int(finish_ns.max() - arrival_ns.min()) if done_J.any() else 0
+    return values_of(
+        jct_s=(finish_ns - arrival_ns) / NS_PER_S,
+        weight=np.array([row["weight"] for row in run.jobs], dtype=float)[done_J],
+        makespan_s=makespan_ns / NS_PER_S,
+        busy_s=int(line.busy_ns_R[done_J[line.job_R]].sum()) / NS_PER_S,
+        devices=len(run.devices),
+    )
+
+
+def _bound(run: Exported) -> list[Fault]:
+    """Bounds hold for whole schedules only, so they are checked when every job finished."""
+    bounds, gaps = run.summary.get("lower_bound"), run.summary.get("gap")
+    if bounds is None or not run.finished_J.all():
+        return [] if gaps is None else [_gap_fault(gaps, "null without a bound or a finish")]
+    faults: list[Fault] = []
+    for key, gap_key in (("weighted_jct_s", "weighted_jct"), ("makespan_s", "makespan")):
+        bound, value = bounds.get(key), run.summary.get(key)
+        if bound is None or value is None:
+            continue
+        if bound > value * (1.0 + TOLERANCE):
+            place = f"{SUMMARY} lower_bound.{key}"
+            expected = f"at most the schedule's own {value}"
+            faults.append(Fault(place=place, what=f"is {bound}", expected=expected))
+        gap = (gaps or {}).get(gap_key)
+        if bound and not _same(gap, value / bound - 1.0):
+            faults.append(_gap_fault({gap_key: gap}, f"{value / bound - 1.0}"))
+    return faults
+
+
+def _gap_fault(found: object, expected: str) -> Fault:
+    return Fault(place=f"{SUMMARY} gap", what=f"is {found}", expected=expected)
+
+
+def _same(found: object, want: object) -> bool:
+    if isinstance(want, float) and isinstance(found, int | float):
+        return math.isclose(found, want, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return found == want

@@ -1,0 +1,273 @@
+"""A run folder as arrays, read from its exported files alone (never from the journal)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from warren.model.costs import BoolArray, IntArray
+from warren.model.errors import SpecError
+from warren.model.timeline import Timeline
+from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
+from warren.report.checks.fault import SHOWN, Fault
+from warren.report.parquet import TIMELINE, TimelineFile, read_timeline_parquet
+from warren.report.record import LIVE
+from warren.report.tables import (
+    DEVICES,
+    JOBS,
+    PROFILE,
+    SWITCH_COLUMN,
+    read_devices_csv,
+    read_jobs_csv,
+    read_profile_rows,
+)
+
+SUMMARY: Final = "summary.json"
+NO_TIME: Final = -1
+"""Stands for an empty time field."""
+_KEYS: Final = ("world", "network", "time_scale", "noise")
+STAMP_S: Final = 1e-6
+"""Real time that two live stamps may differ by: rounding to and from cluster time."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Which rules hold for this run, and how exactly.
+
+    ``slack_ns`` is what two times may differ by. In simulation it is 2 ns and the rounding of a
+    double; live it is ``STAMP_S`` of real time, in cluster time (all stamps of a run are readings
+    of one host's clock).
+    """
+
+    live: bool
+    exact: bool
+    padded: bool
+    """No task is shorter than its profile times (with measured jitter some are)."""
+    network: str
+    slack_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """Axes: J rows of jobs.csv, D rows of devices.csv, T device types, R timeline rows.
+
+    Times are nanoseconds, ``NO_TIME`` where the field is empty; costs are ``NEVER_NS`` where
+    ``profile.csv`` has no row. Timeline indices point into jobs.csv and devices.csv.
+    """
+
+    summary: Mapping[str, Any]
+    rules: Rules
+    jobs: Sequence[Mapping[str, Any]]
+    devices: Sequence[Mapping[str, Any]]
+    types: tuple[str, ...]
+    type_D: IntArray
+    arrival_ns_J: IntArray
+    start_ns_J: IntArray
+    finish_ns_J: IntArray
+    jct_ns_J: IntArray
+    rounds_J: IntArray
+    scale_J: IntArray
+    finished_J: BoolArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    switch_ns_JT: IntArray | None
+    """None: switching is not charged."""
+    timeline: Timeline
+
+    def row(self, index: int) -> str:
+        """The place of a timeline row, for people."""
+        line = self.timeline
+        return (
+            f"{TIMELINE} row {index} (job {self.jobs[line.job_R[index]]['job']}, "
+            f"round {line.round_R[index]}, shard {line.shard_R[index]}, "
+            f"device {self.devices[line.device_R[index]]['device']})"
+        )
+
+    def job(self, index: int) -> str:
+        """The place of a job, for people."""
+        return f"{JOBS} job {self.jobs[index]['job']}"
+
+
+def load(files: Mapping[str, bytes]) -> tuple[Exported | None, list[Fault]]:
+    """The folder as arrays, or None and why it cannot be read."""
+    faults: list[Fault] = []
+    jobs = _read(files, JOBS, read_jobs_csv, faults)
+    devices = _read(files, DEVICES, read_devices_csv, faults)
+    profile = _read(files, PROFILE, read_profile_rows, faults)
+    table = _read(files, TIMELINE, read_timeline_parquet, faults)
+    summary = _read(files, SUMMARY, _read_summary, faults)
+    if jobs is None or devices is None or profile is None or table is None or summary is None:
+        return None, faults
+    faults += _repeated(JOBS, "job", jobs) + _repeated(DEVICES, "device", devices)
+    faults += _names(jobs, devices, profile, table)
+    if faults:
+        return None, faults
+    try:
+        return _exported(jobs, devices, profile, table, summary), []
+    except ValueError as error:
+        return None, [Fault(place="a time field", what=str(error), expected="seconds")]
+
+
+def _read(
+    files: Mapping[str, bytes], name: str, reader: Callable[[bytes], T], faults: list[Fault]
+) -> T | None:
+    if name not in files:
+        faults.append(Fault(place=name, what="is missing", expected="the file a run writes"))
+        return None
+    try:
+        return reader(files[name])
+    except SpecError as error:
+        for problem in error.problems:
+            faults.append(Fault(place=name, what=str(problem), expected="a table as documented"))
+    except ValueError as error:
+        faults.append(Fault(place=name, what=str(error), expected="a summary as documented"))
+    return None
+
+
+def _read_summary(data: bytes) -> Mapping[str, Any]:
+    summary = json.loads(data)
+    if not isinstance(summary, dict):
+        raise ValueError("is not a JSON object")
+    missing = [key for key in _KEYS if key not in summary]
+    if missing:
+        raise ValueError(f"lacks {', '.join(missing)}")
+    for key in ("noise", "lower_bound", "gap"):
+        values = summary.get(key) or {}
+        if not isinstance(values, dict) or not all(map(_is_number, values.values())):
+            raise ValueError(f"{key} is not a mapping of names to numbers")
+    if not _is_number(summary["time_scale"]):
+        raise ValueError("time_scale is not a number")
+    if not _are_rollbacks(summary.get("rolled_back", [])):
+        raise ValueError("rolled_back is not a list of jobs and rounds")
+    return summary
+
+
+def _are_rollbacks(told: object) -> bool:
+    return isinstance(told, list) and all(
+        isinstance(one, dict)
+        and "job" in one
+        and all(isinstance(one.get(key), int) for key in ("passed", "round"))
+        and isinstance(one.get("checkpoint", ""), int | None)
+        for one in told
+    )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _repeated(file: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Fault]:
+    names = [row[key] for row in rows]
+    if len(set(names)) == len(names):
+        return []
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return [Fault(place=file, what=f"{key} {twice[0]} is listed twice", expected="one row each")]
+
+
+def _names(
+    jobs: Sequence[Mapping[str, Any]],
+    devices: Sequence[Mapping[str, Any]],
+    profile: Sequence[Mapping[str, Any]],
+    table: TimelineFile,
+) -> list[Fault]:
+    known_jobs = {row["job"] for row in jobs}
+    known_devices = {row["device"] for row in devices}
+    used_jobs = {table.jobs[i] for i in np.unique(table.timeline.job_R)}
+    used_devices = {table.devices[i] for i in np.unique(table.timeline.device_R)}
+    return [
+        *_unknown(TIMELINE, "job", used_jobs - known_jobs, JOBS),
+        *_unknown(TIMELINE, "device", used_devices - known_devices, DEVICES),
+        *_unknown(PROFILE, "job", {row["job"] for row in profile} - known_jobs, JOBS),
+    ]
+
+
+def _unknown(file: str, key: str, names: set[str], where: str) -> list[Fault]:
+    return [
+        Fault(place=file, what=f"unknown {key} {name}", expected=f"a {key} of {where}")
+        for name in sorted(names)[:SHOWN]
+    ]
+
+
+def _exported(
+    jobs: Sequence[Mapping[str, Any]],
+    devices: Sequence[Mapping[str, Any]],
+    profile: Sequence[Mapping[str, Any]],
+    table: TimelineFile,
+    summary: Mapping[str, Any],
+) -> Exported:
+    types = tuple(dict.fromkeys(row["type"] for row in devices))
+    comp_ns_JT, sync_ns_JT, switch_ns_JT = _costs(jobs, types, profile)
+    job_index = {row["job"]: index for index, row in enumerate(jobs)}
+    device_index = {row["device"]: index for index, row in enumerate(devices)}
+    timeline = replace(
+        table.timeline,
+        job_R=_renamed(table.jobs, job_index)[table.timeline.job_R],
+        device_R=_renamed(table.devices, device_index)[table.timeline.device_R],
+    )
+    return Exported(
+        summary=summary,
+        rules=_rules(summary, timeline),
+        jobs=jobs,
+        devices=devices,
+        types=types,
+        type_D=np.array([types.index(row["type"]) for row in devices], dtype=np.int64),
+        arrival_ns_J=_times(jobs, "arrival_s"),
+        start_ns_J=_times(jobs, "start_s"),
+        finish_ns_J=_times(jobs, "finish_s"),
+        jct_ns_J=_times(jobs, "jct_s"),
+        rounds_J=np.array([row["rounds"] or -1 for row in jobs], dtype=np.int64),
+        scale_J=np.array([row["scale"] for row in jobs], dtype=np.int64),
+        finished_J=np.array([row["status"] == "finished" for row in jobs], dtype=bool),
+        comp_ns_JT=comp_ns_JT,
+        sync_ns_JT=sync_ns_JT,
+        switch_ns_JT=switch_ns_JT,
+        timeline=timeline,
+    )
+
+
+def _rules(summary: Mapping[str, Any], timeline: Timeline) -> Rules:
+    live, scale = summary["world"] == LIVE, summary["time_scale"]
+    last_ns = float(np.abs(timeline.end_ns_R).max(initial=0))
+    rounding_ns = 2 + math.ceil(4 * np.finfo(float).eps * last_ns)
+    stamp_ns = math.ceil(STAMP_S * NS_PER_S / (scale or 1.0))
+    return Rules(
+        live=live,
+        exact=not live and not any(summary["noise"].values()),
+        padded=live and scale is not None and not summary["noise"].get("jitter"),
+        network=summary["network"],
+        slack_ns=rounding_ns + (stamp_ns if live else 0),
+    )
+
+
+def _costs(
+    jobs: Sequence[Mapping[str, Any]], types: tuple[str, ...], profile: Sequence[Mapping[str, Any]]
+) -> tuple[IntArray, IntArray, IntArray | None]:
+    place_J = {row["job"]: index for index, row in enumerate(jobs)}
+    place_T = {name: index for index, name in enumerate(types)}
+    comp_ns_JT = np.full((len(jobs), len(types)), NEVER_NS, dtype=np.int64)
+    sync_ns_JT, switch_ns_JT = comp_ns_JT.copy(), np.zeros_like(comp_ns_JT)
+    for row in profile:
+        if row["type"] in place_T:
+            place = place_J[row["job"]], place_T[row["type"]]
+            comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
+            sync_ns_JT[place] = seconds_to_ns(row["sync_s"])
+            switch_ns_JT[place] = seconds_to_ns(row.get(SWITCH_COLUMN, 0.0))
+    charged = any(SWITCH_COLUMN in row for row in profile)
+    return comp_ns_JT, sync_ns_JT, switch_ns_JT if charged else None
+
+
+def _renamed(names: Sequence[str], index: Mapping[str, int]) -> IntArray:
+    return np.array([index.get(name, -1) for name in names], dtype=np.int64)
+
+
+def _times(rows: Sequence[Mapping[str, Any]], column: str) -> IntArray:
+    values = [row[column] for row in rows]
+    times = [NO_TIME if value is None else seconds_to_ns(value) for value in values]
+    return np.array(times, dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Networks in virtual time: contention between rings, and flows that share links."""

@@ -1,0 +1,1 @@
+"""Jobs matched to places and to device types."""

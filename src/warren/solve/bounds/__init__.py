@@ -1,0 +1,1 @@
+"""Lower bounds, and exact optima of small instances."""

@@ -1,0 +1,87 @@
+"""The jobs of an instance as the lower bounds see them: float seconds, from the first arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.solve.common.round_time import least_round_ns
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+SAFE: Final = 1 - 1e-9
+"""Factor that keeps a bound below the rounding errors of a few operations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """Jobs that fit somewhere; what cannot run has infinite times.
+
+    A gang holds each of its devices for all of a round, exchange and waiting included: its T^c here
+    is T^c + T^s, or q_j where that is longer, and its T^s is 0. ``gang_J`` says who is one;
+    ``usable_JT`` who may run where. ``path_s_J`` is R_j q_j. ``path_s_JT``: R_j rounds with a task
+    on type t in each, every one max(q_j, T^c_jt + T^s_jt) or longer. ``work_s_JT`` is
+    R_j n_j T^c_jt.
+    """
+
+    arrival_ns_J: Ints
+    arrival_s_J: Floats
+    weight_J: Floats
+    rounds_J: Floats
+    scale_J: Ints
+    path_s_J: Floats
+    path_s_JT: Floats
+    comp_s_JT: Floats
+    work_s_JT: Floats
+    least_sync_s_J: Floats
+    devices_T: Ints
+    gang_J: npt.NDArray[np.bool_]
+    usable_JT: npt.NDArray[np.bool_]
+
+
+def bound_jobs(
+    *,
+    arrival_ns_J: Ints,
+    weight_J: Floats,
+    scale_J: Ints,
+    rounds_J: Ints,
+    comp_ns_JT: Ints,
+    sync_ns_JT: Ints,
+    fits_JT: npt.NDArray[np.bool_],
+    type_D: Ints,
+    gang_J: npt.NDArray[np.bool_] | None = None,
+) -> Jobs | None:
+    """The jobs with rounds that fit a device of the cluster; None if there are none."""
+    devices_T = np.bincount(type_D, minlength=comp_ns_JT.shape[1])
+    usable_JT = fits_JT & (devices_T > 0)
+    kept = usable_JT.any(axis=1) & (rounds_J > 0)
+    if not kept.any():
+        return None
+    comp, sync, usable = comp_ns_JT[kept], sync_ns_JT[kept], usable_JT[kept]
+    gang = np.zeros(len(comp), dtype=np.bool_) if gang_J is None else gang_J[kept]
+    most = np.where(gang, 1, scale_J[kept])
+    round_ns_J = least_round_ns(scale_J[kept], comp, sync, usable, devices_T, most)
+    held = np.maximum(comp + sync, round_ns_J[:, None])
+    comp, sync = np.where(gang[:, None], held, comp), np.where(gang[:, None], 0, sync)
+    comp_s = np.where(usable, comp / 1e9, np.inf)
+    rounds = rounds_J[kept].astype(np.float64)
+    turn_ns = np.maximum(np.where(usable, comp, 0) + np.where(usable, sync, 0), round_ns_J[:, None])
+    since_first_ns = np.asarray(arrival_ns_J[kept] - arrival_ns_J[kept].min(), dtype=np.int64)
+    return Jobs(
+        arrival_ns_J=since_first_ns,
+        arrival_s_J=since_first_ns / 1e9,
+        weight_J=np.asarray(weight_J[kept], dtype=np.float64),
+        rounds_J=rounds,
+        scale_J=scale_J[kept],
+        path_s_J=rounds * round_ns_J / 1e9,
+        path_s_JT=np.where(usable, rounds[:, None] * turn_ns / 1e9, np.inf),
+        comp_s_JT=comp_s,
+        work_s_JT=comp_s * (rounds * scale_J[kept])[:, None],
+        least_sync_s_J=np.where(usable, sync, sync.max()).min(axis=1) / 1e9,
+        devices_T=devices_T,
+        gang_J=gang,
+        usable_JT=usable,
+    )

@@ -1,0 +1,107 @@
+"""Lower bounds on sum w_j (C_j - a_j) and on the makespan, for every schedule of the problem.
+
+Symbols. Job j arrives at a_j and has R_j rounds of n_j tasks; one task takes T^c_jt on the COMP
+lane of a device of type t, then T^s_jt. There are D_t devices of type t.
+
+- *path*: the rounds of a job follow one another. A device that runs k tasks of a round is done
+  with them no sooner than k T^c + T^s, so a round takes at least q_j, the n_j-th smallest of
+  these values over all devices and k = 1, 2, ...; hence C_j - a_j >= R_j q_j.
+- *area* (makespan): the work of all jobs on all devices; with paths: *both* (``area``).
+- *gangs* (makespan): rings that find no room beside each other (``gang_bound``).
+- *busy time* (JCT): the work of all jobs in time on one fast machine (``busy_time``); split with
+  paths: *both*.
+- *prices* (JCT): every type of device has a price at every time, and each job answers with its
+  cheapest schedule (``priced``, ``prices``). The largest on all but small or simple instances.
+
+A gang, which is a ring, has a device for each task and holds it from the start of a round to the
+end of its exchange, so that the work of a round is n_j (T^c + T^s), or n_j q_j where that is more.
+
+All hold for the networks ``constant`` and ``lane`` (which is never faster), for every grain, and
+for true times that are no less than the given ones; under ``contention`` for a T^s of rings that no
+placement is below (``cost.ring_run.with_rings``). Values are float seconds, lowered by 1e-9 of
+themselves and by their rounding errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warren.solve.bounds.busy_time import busy_time_bound
+from warren.solve.bounds.columns import SAFE, Floats, Ints, Jobs, bound_jobs
+from warren.solve.bounds.gang_packing import gang_bound
+from warren.solve.bounds.machine_load import area_speeds, even_speeds, makespan_bound
+from warren.solve.bounds.subgradient import best_prices
+
+NEAR: Final = 0.05
+"""A busy-time bound that is so near to that of the prices is searched from more speeds, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBounds:
+    """Bounds in seconds, and the argument that binds.
+
+    path | area | gangs | busy time | both | prices.
+    """
+
+    weighted_jct_s: float
+    makespan_s: float
+    weighted_jct_by: str
+    makespan_by: str
+
+
+def lower_bounds(
+    *,
+    arrival_ns_J: Ints,
+    weight_J: Floats,
+    scale_J: Ints,
+    rounds_J: Ints,
+    comp_ns_JT: Ints,
+    sync_ns_JT: Ints,
+    fits_JT: npt.NDArray[np.bool_],
+    type_D: Ints,
+    gang_J: npt.NDArray[np.bool_] | None = None,
+) -> LowerBounds:
+    """Bounds for all jobs that fit a device of the cluster; times in ns, weights >= 0.
+
+    ``gang_J``: which jobs are gangs; by default none is.
+    ``makespan_s`` is the last synchronisation's end minus the first arrival.
+    """
+    jobs = bound_jobs(
+        arrival_ns_J=arrival_ns_J,
+        weight_J=weight_J,
+        scale_J=scale_J,
+        rounds_J=rounds_J,
+        comp_ns_JT=comp_ns_JT,
+        sync_ns_JT=sync_ns_JT,
+        fits_JT=fits_JT,
+        type_D=type_D,
+        gang_J=gang_J,
+    )
+    if jobs is None:
+        return LowerBounds(
+            weighted_jct_s=0.0, makespan_s=0.0, weighted_jct_by="path", makespan_by="path"
+        )
+    makespan_s, makespan_by = makespan_bound(jobs)
+    if (gangs_s := gang_bound(jobs)) * SAFE > makespan_s:  # else it is the area, summed otherwise
+        makespan_s, makespan_by = gangs_s, "gangs"
+    weighted_s, weighted_by = _weighted_bound(jobs)
+    return LowerBounds(
+        weighted_jct_s=weighted_s * SAFE,
+        makespan_s=makespan_s * SAFE,
+        weighted_jct_by=weighted_by,
+        makespan_by=makespan_by,
+    )
+
+
+def _weighted_bound(jobs: Jobs) -> tuple[float, str]:
+    """Seconds (weighted), and the argument. The prices leave little to look for, or nothing."""
+    prices = best_prices(jobs)
+    price_s = prices.bound_s if prices else 0.0
+    found = busy_time_bound(jobs, even_speeds(jobs))
+    if found[0] > price_s * (1 - NEAR) and jobs.work_s_JT.shape[1] > 1:
+        found = max(found, busy_time_bound(jobs, area_speeds(jobs)), key=lambda one: one[0])
+    return (price_s, "prices") if price_s > found[0] else found

@@ -1,0 +1,1 @@
+"""What algorithms share: compiling, heaps, the instance, draws, the length of a round."""

@@ -1,0 +1,178 @@
+"""How the hot loops are compiled, and how their machine code is loaded again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any, Final
+
+import numpy as np
+
+
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Whoever asks for this module meanwhile is told that it is not installed."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
+with _hidden("scipy"):  # numba looks at its version only
+    from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
+    from numba import njit, types
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.typing.typeof import typeof_impl
+    from numba.np.numpy_support import from_dtype, map_layout
+
+
+class _Library(JITCodeLibrary):
+    """Machine code from disk. The bitcode beside it is for linking: not parsed until then."""
+
+    bitcode = b""
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> _Library:
+        name, _, (machine_code, bitcode) = state
+        library = cls(codegen, name)
+        library.enable_object_caching()  # type: ignore[no-untyped-call]
+        library._set_compiled_object(machine_code)  # type: ignore[no-untyped-call]
+        library._finalize_final_module()  # type: ignore[no-untyped-call]
+        library.bitcode = bitcode
+        return library
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = parse_bitcode(self.bitcode)
+        return self._shared_module
+
+
+class _Loader(CompileResultCacheImpl):
+    """Makes a kernel of what is on disk.
+
+    numba parses all bitcode at once, to learn which symbols there are. That takes half of the
+    time to load a kernel; what a call of it needs are two symbols, whose names are beside it.
+    """
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        codegen, symbols = target_context.codegen(), payload[1]
+        names = (symbols.llvm_func_name, symbols.llvm_cpython_wrapper_name)
+        codegen._engine._defined_symbols.update(names)
+        codegen._library_class, usual = _Library, codegen._library_class
+        try:
+            return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
+        finally:
+            codegen._library_class = usual
+
+
+class _MachineCode(FunctionCache):
+    """Machine code of one kernel on disk.
+
+    numba gets everything ready for compiling (its tables of all functions that it knows) before
+    it looks here. That takes a quarter of a short run, and code that is there needs none of it;
+    where it is not there, the compiler does it. Most kernels are called by others only, so the
+    folder is looked at when one is called.
+    """
+
+    _impl_class = _Loader
+
+    def __init__(self, function: Any) -> None:
+        self._function, self._is_open = function, False
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        if not self._is_open:
+            super().__init__(self._function)  # type: ignore[no-untyped-call]
+            self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
+            self._is_open = True
+        with self._guard_against_spurious_io_errors():
+            found = self._known(signature, target)
+        if found is None:
+            _get_ready_to_compile()
+        return found
+
+    def _known(self, signature: Any, target: Any) -> Any:
+        """What is there; forgotten if it names a class that this version does not have."""
+        try:
+            return self._load_overload(signature, target)  # type: ignore[no-untyped-call]
+        except (AttributeError, ImportError):
+            self._cache_file.flush()  # type: ignore[no-untyped-call]
+            return None
+
+
+@lru_cache(maxsize=1)
+def _sources() -> tuple[tuple[str, Any], ...]:
+    """Name, time and size of each file of kernels.
+
+    numba looks at the file of the kernel that is called, and not at those of the kernels that it
+    calls, whose machine code is in its own.
+    """
+    import warren.solve
+
+    found = []
+    for finder, name, _ in walk_packages(warren.solve.__path__, "warren.solve."):
+        spec: Any = finder.find_spec(name, None)
+        found.append((name, tuple(sorted(spec.loader.path_stats(spec.origin).items()))))
+    return tuple(sorted(found))
+
+
+_usual_type_of: Final[Any] = typeof_impl.dispatch(np.ndarray)
+
+
+@typeof_impl.register(np.ndarray)
+def _type_of(value: Any, context: Any) -> Any:
+    """The type of an array.
+
+    numba asks each whether it is a masked one: numpy then loads its package for these, which takes
+    as long as to load three kernels.
+    """
+    plain = type(value) is np.ndarray and value.dtype.kind in "biuf" and value.dtype.isnative
+    if not plain:
+        return _usual_type_of(value, context)
+    dtype, layout = from_dtype(value.dtype), map_layout(value)
+    return types.Array(dtype, value.ndim, layout, readonly=not value.flags.writeable)
+
+
+def _nothing() -> None:
+    """Before a kernel is called: its arguments are arrays and numbers, of no other package."""
+
+
+def _get_ready_to_compile() -> None:
+    """Load the part of numba that looks for a BLAS as if there were none.
+
+    It would load all of ``scipy.linalg``, which takes longer than the rest of numba. No kernel
+    asks for linear algebra; numba's own covariances in the same process are summed by a loop.
+    """
+    with _hidden("scipy.linalg"):
+        import_module("numba.np.arraymath")
+
+
+_OPTIONS: Final[Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
+def _compiled(**options: Any) -> Callable[[Any], Any]:
+    def kernel(function: Any) -> Any:
+        made: Any = njit(**_OPTIONS, **options)(function)
+        if made is not function:  # as it is where NUMBA_DISABLE_JIT is set
+            made._cache = _MachineCode(function)
+            made._compilation_chain_init_hook = _nothing
+        return made
+
+    return kernel
+
+
+kernel: Final[Any] = _compiled()
+"""Kernels work on arrays that their caller owns and never allocate. Without numba's memory
+runtime no array is counted when a tuple of arrays is handed on: half the time to compile and to
+run. Integer division by zero is undefined under this error model; no kernel divides by input."""
+inlined: Final[Any] = _compiled(forceinline=True)
+"""For small functions of a hot loop that take tuples of arrays: handed on to a function that is not
+inlined, these are some hundred words, which costs more than many a function does."""

@@ -1,0 +1,1 @@
+"""GPUs split into groups, and what waiting jobs take of a group."""

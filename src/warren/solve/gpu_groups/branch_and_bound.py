@@ -1,0 +1,170 @@
+r"""The best GPU groups: branch and bound over windows of speed, with linear programs by HiGHS.
+
+Source: (4)-(6) of HLAS (``grouping``), written in patterns: vectors c of counts that a group may
+have. With x_c the number of groups of pattern c, a grouping is a whole x >= 0 with
+
+    sum of x_c = |U|,   sum of c x_c = all GPUs,
+
+and its value is the largest difference of s c among the patterns used. With a value v at hand, a
+better grouping has only patterns within v (|U| - 1) / |U| of the mean speed (``grouping_bound``,
+step 1); these are listed. For each job the patterns used fit into a window narrower than v. So for
+any speed t of a job, either the slowest pattern used is above t, and all others go, or those of at
+least t + v go. A node is a set of patterns that are left. It is done with if the system has no
+solution in fractions; if all its patterns fit into one window, the program in whole numbers
+decides. Else t is chosen so that both children lose a pattern that the fractional solution uses,
+or one that is far from these.
+
+Groups have no names here, so the |U|! equal solutions of the form in z_mu are one, and the size
+grows neither with |U| nor with the GPUs but with the patterns. Budgets count programs solved.
+
+*Differs.* A grouping that is better by less than ``ALIKE`` is not looked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.gpu_groups.bound import above_and_below, few_patterns
+from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, Reduced
+
+PATTERNS: Final = (300, 1500)
+"""Most patterns that are looked at, at first and then."""
+_NODES_OF_HIGHS: Final = 1000
+_USED: Final = 1e-7
+
+
+class Proof(NamedTuple):
+    """The better grouping as counts (G, K), None if none was found, and a lower bound of (4)."""
+
+    count_GK: Ints | None
+    bound: float
+
+
+def exact(problem: Reduced, found: float, bound: float, programs: int) -> Proof:
+    """The optimum, or what so many programs give, and a bound that is at least the one known.
+
+    ``found`` is the value of a grouping, ``bound`` one that is known; both as ``Reduced`` has it.
+    Where there are too many patterns within that value, all groupings below a smaller limit are
+    looked at: what is found there is the optimum too, and if nothing is, the limit is a bound.
+    """
+    if problem.groups == 1:
+        return Proof(None, 0.0)
+    for most in PATTERNS:
+        pattern_QK, limit = few_patterns(problem, found, most, known=bound)
+        if limit <= bound + ALIKE:
+            continue
+        windows = _Windows(problem, pattern_QK, limit)
+        is_proved = windows.search(bound, programs)
+        programs = windows.left
+        bound = max(bound, windows.value) if is_proved else bound
+        if windows.best_GK is not None or limit == found:
+            return Proof(windows.best_GK, bound)
+    return Proof(None, bound)
+
+
+class _Windows:
+    """The patterns, their speeds, and the best grouping so far."""
+
+    def __init__(self, problem: Reduced, pattern_QK: Ints, found: float) -> None:
+        self._problem, self._pattern_QK = problem, pattern_QK
+        self._speed_QN: Floats = pattern_QK @ problem.speed_NK.T
+        self._matrix = np.vstack([np.ones(len(pattern_QK)), pattern_QK.T])
+        self._total = np.append(problem.groups, problem.count_K).astype(np.float64)
+        # Patterns near the mean are cheap, so solutions tend to fit into a window.
+        self._cost_Q = np.square(self._speed_QN - problem.mean_N).max(axis=1, initial=0.0)
+        sides = list(above_and_below(problem, pattern_QK))
+        self._needed_SQ: Bools = np.array(sides, np.bool_).reshape(-1, len(pattern_QK))
+        self.value, self.left = found, 0
+        self.best_GK: Ints | None = None
+        self._is_sure = True
+
+    def search(self, bound: float, programs: int) -> bool:
+        """Go on until nothing better can be left (True) or all programs are spent."""
+        self.left = programs
+        stack = [np.ones(len(self._pattern_QK), np.bool_)]
+        while stack and self.value > bound + ALIKE:
+            if self.left <= 0:
+                return False
+            stack += self._children(stack.pop())
+        return self._is_sure or self.value <= bound + ALIKE
+
+    def _children(self, left_Q: Bools) -> list[Bools]:
+        """What remains to be looked at below a node; its own grouping if it leads to one."""
+        if not left_Q.any() or not self._needed_SQ[:, left_Q].any(axis=1).all():
+            return []
+        width = self.value - ALIKE
+        if (self._range_N(left_Q) < width).all():
+            return [left_Q] if self._improves(left_Q) else []
+        times_Q = self._solved(left_Q, is_whole=False)
+        if times_Q is None:
+            return []
+        used_Q = times_Q > _USED
+        if (self._range_N(used_Q) < width).all():
+            middle_N = (self._speed_QN[used_Q].max(axis=0) + self._speed_QN[used_Q].min(axis=0)) / 2
+            near_Q = left_Q & (np.abs(self._speed_QN - middle_N) < width / 2).all(axis=1)
+            if self._improves(near_Q):
+                return [left_Q]
+        return self._split(left_Q, used_Q, width)
+
+    def _split(self, left_Q: Bools, used_Q: Bools, width: float) -> list[Bools]:
+        """Both sides of the best t for one job; the side with more patterns comes next."""
+        range_N = self._range_N(used_Q)
+        job = int(range_N.argmax())
+        if range_N[job] < width:
+            job = int(self._range_N(left_Q).argmax())
+        speed_Q = self._speed_QN[:, job]
+        slow, fast = float(speed_Q[left_Q].min()), float(speed_Q[left_Q].max())
+        used_slow, used_fast = float(speed_Q[used_Q].min()), float(speed_Q[used_Q].max())
+        if used_fast - used_slow >= width:
+            t = (used_slow + used_fast - width) / 2
+        elif fast - used_slow >= width:
+            t = used_slow
+        elif used_fast - slow >= width:
+            t = used_fast - width
+        else:
+            t = (slow + fast - width) / 2
+        sides = [left_Q & (speed_Q > t), left_Q & (speed_Q < t + width)]
+        return sorted(sides, key=np.count_nonzero)
+
+    def _range_N(self, some_Q: Bools) -> Floats:
+        speed_QN = self._speed_QN[some_Q]
+        range_N: Floats = speed_QN.max(axis=0) - speed_QN.min(axis=0)
+        return range_N
+
+    def _improves(self, some_Q: Bools) -> bool:
+        """Whether these patterns, all in one window, make a grouping: it is a better one."""
+        times_Q = self._solved(some_Q, is_whole=True)
+        if times_Q is None:
+            return False
+        whole_Q = np.rint(times_Q).astype(np.int64)
+        if (self._matrix @ whole_Q != self._total).any():
+            self._is_sure = False
+            return False
+        value = float(self._range_N(whole_Q > 0).max(initial=0.0))
+        if value >= self.value - ALIKE:
+            return False
+        self.value, self.best_GK = value, np.repeat(self._pattern_QK, whole_Q, axis=0)
+        return True
+
+    def _solved(self, some_Q: Bools, *, is_whole: bool) -> Floats | None:
+        """How often each pattern is used in the cheapest solution with these; None if none."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        if not some_Q.any():
+            return None
+        self.left -= 1
+        answer: Any = milp(
+            c=self._cost_Q[some_Q],
+            integrality=np.full(int(some_Q.sum()), int(is_whole)),
+            bounds=Bounds(0, np.inf),
+            constraints=LinearConstraint(self._matrix[:, some_Q], self._total, self._total),
+            options={"node_limit": _NODES_OF_HIGHS},
+        )
+        if answer.x is None:
+            self._is_sure &= answer.status == 2  # infeasible, not given up
+            return None
+        times_Q = np.zeros(len(some_Q))
+        times_Q[some_Q] = answer.x
+        return times_Q

@@ -1,0 +1,54 @@
+"""The one call for GPU groups: construct, search, prove; exact where groups can have few patterns.
+
+See ``grouping`` for what is asked (HLAS, (4)-(6)), ``grouping_search`` for how it is looked for,
+``grouping_bound`` and ``grouping_exact`` for what is proved.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from warren.solve.gpu_groups.bound import least_spread
+from warren.solve.gpu_groups.branch_and_bound import exact
+from warren.solve.gpu_groups.local_search import Search, constructions
+from warren.solve.gpu_groups.problem import ALIKE, Grouping, Problem, expanded, reduced
+
+MOVES: Final = 300
+PROGRAMS: Final = 200
+_DISTURBING: Final = 6
+"""The part of the moves, one in so many, that is kept for what follows the constructions."""
+
+
+def grouped(
+    problem: Problem, moves: int = MOVES, programs: int = PROGRAMS, seed: int = 0
+) -> Grouping:
+    """The best GPU groups that so much work finds, with a lower bound of (4).
+
+    Parameters
+    ----------
+    moves
+        Exchanges between two groups that the local search may do; each looks at all of them.
+    programs
+        Linear and integer programs that the exact search may solve, where the bound does not
+        already prove the best; 0: none, and scipy is not loaded.
+    seed
+        Of the disturbances of the local search, which goes on where nothing is proved.
+    """
+    least = reduced(problem)
+    if not len(least.count_K):
+        return expanded(problem, least, np.zeros((problem.groups, 0), np.int64), 0.0)
+    search = Search(least, seed)
+    for count_GK in constructions(least):
+        search.consider(count_GK, moves - moves // _DISTURBING)
+    bound = least_spread(least, search.value)
+    if search.value > bound + ALIKE and programs:
+        proof = exact(least, search.value, bound, programs)
+        bound = proof.bound
+        if proof.count_GK is not None:
+            search.consider(proof.count_GK, moves)
+    if search.value > bound + ALIKE:
+        search.go_on(search.spent + moves // _DISTURBING, bound)
+        bound = max(bound, least_spread(least, search.value))
+    return expanded(problem, least, search.count_GK, bound)

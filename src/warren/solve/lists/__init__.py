@@ -1,0 +1,1 @@
+"""List scheduling: orders of tasks become schedules."""

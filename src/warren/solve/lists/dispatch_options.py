@@ -1,0 +1,94 @@
+"""Which job comes first, and what it takes, where stretches are dispatched in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.instance import Instance
+from warren.solve.common.pool import usable
+from warren.solve.relaxation.rule_search import lengths_s
+
+PATIENCES: Final = (1.2, 1.35, 1.5, 2.0, 3.0)
+"""How many times as dear as its cheapest type another may be to a job: tried at the start."""
+
+
+class Gangs(NamedTuple):
+    """How jobs run as gangs: ``gang_J`` devices each; a round alone, on the fastest of them, takes
+    ``round_ns_J``. A stretch has at most ``most_rounds``, and lasts at most ``most_ns`` unless a
+    round is longer."""
+
+    gang_J: Any
+    round_ns_J: Any
+    most_rounds: int
+    most_ns: int
+
+
+class Preferences(NamedTuple):
+    """What ``warren.solve.lists.shortest_remaining`` goes by.
+
+    Jobs come in order of their remaining rounds, each counted as ``length_J`` (float64). The device
+    time of a round costs ``price_s_JT``, float s, beside the time it takes. A type that costs a
+    job more than ``patience`` times its cheapest one is left to others, unless its gang needs it.
+    ``keeps``: a job that finds too few idle devices keeps those waiting for it.
+    """
+
+    gangs: Gangs
+    length_J: Any
+    price_s_JT: Any
+    patience: float
+    keeps: bool
+
+
+def first_preferences(instance: Instance, gangs: Gangs, price_s_JT: Any) -> Iterator[Preferences]:
+    """SRTF, with weights if they differ; then, at these prices, the least work left and the least
+    time left, with much patience and with little."""
+    weight_J, types = np.maximum(instance.weight_J, 1e-300), instance.comp_ns_JT.shape[1]
+    yield plain_srtf(gangs, gangs.round_ns_J, types)
+    if weight_J.max() > weight_J.min():
+        yield plain_srtf(gangs, gangs.round_ns_J / weight_J, types)
+    rounds_J = np.maximum(instance.rounds_J, 1)
+    for patience in PATIENCES:
+        for length_s_J, keeps in zip(lengths_s(instance), (True, False), strict=True):
+            yield Preferences(gangs, length_s_J / rounds_J / weight_J, price_s_JT, patience, keeps)
+
+
+def plain_srtf(gangs: Gangs, length_J: Any, types: int) -> Preferences:
+    """The least left to do first, on the fastest devices there are."""
+    nothing_JT = np.zeros((len(length_J), types))
+    return Preferences(gangs, np.asarray(length_J, np.float64), nothing_JT, np.inf, keeps=True)
+
+
+def costs_ns_JT(instance: Instance, preferences: Preferences) -> Any:
+    """What a round on each type costs each job; infinite where it does not run."""
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    turn_ns_JT = np.where(usable_JT, instance.comp_ns_JT, 0) + instance.sync_ns_JT
+    cost_JT = np.where(usable_JT, turn_ns_JT + 1e9 * preferences.price_s_JT, np.inf)
+    order_JT = np.argsort(cost_JT, axis=1, kind="stable")
+    count_JT = np.bincount(instance.type_D, minlength=cost_JT.shape[1])[order_JT]
+    cheaper_JT = np.cumsum(count_JT, axis=1) - count_JT
+    sorted_JT = np.take_along_axis(cost_JT, order_JT, axis=1)
+    limit_J = preferences.patience * sorted_JT[:, 0]
+    runs_JT = (sorted_JT <= limit_J[:, None]) | (cheaper_JT < preferences.gangs.gang_J[:, None])
+    np.put_along_axis(cost_JT, order_JT, np.where(runs_JT, sorted_JT, np.inf), axis=1)
+    return cost_JT
+
+
+def nearby(preferences: Preferences, random: np.random.Generator) -> Preferences:
+    """A random move away: one job's length or prices, the price of one type, or the patience."""
+    jobs, types = preferences.price_s_JT.shape
+    kind, job, size = random.random(), int(random.integers(jobs)), random.normal()
+    if kind < 0.5 and jobs > 1:
+        length_J = preferences.length_J.copy()
+        length_J[job] *= np.exp(2 * size)
+        return preferences._replace(length_J=length_J)
+    if kind < 0.95:
+        price_s_JT = preferences.price_s_JT.copy()
+        if kind < 0.85:
+            price_s_JT[job] *= np.exp(size)
+        else:
+            price_s_JT[:, int(random.integers(types))] *= np.exp(0.3 * size)
+        return preferences._replace(price_s_JT=price_s_JT)
+    return preferences._replace(patience=1 + (preferences.patience - 1) * np.exp(0.3 * size))

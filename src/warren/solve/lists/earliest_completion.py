@@ -1,0 +1,286 @@
+"""List dispatch in time: who starts now, where, if the most urgent job chooses first.
+
+Whenever a device becomes free, a job arrives or a barrier passes, the ready jobs are walked in
+order of priority. Each open task looks at all devices, busy ones too, and chooses the earliest
+completion max(now, phi) + T^c + T^s. If that device is idle the task starts there. If it is busy
+the task waits, and for the rest of this walk the device counts as taken until phi + T^c, so that
+the next task sees what is truly left; nothing of that outlives the walk. So a device idles only
+if every ready task expects to be done earlier elsewhere.
+
+Jobs with ``stretch_rounds_J`` > 1 choose for all their shards and a whole stretch at once, by the
+earliest completion of its COMP and synchronisation; several shards may share a device. A stretch
+starts when all the devices it chose are idle.
+
+Source: list scheduling in the order of Hare's Algorithm 1. Differs from it: no device is reserved
+for a task that waits for its barrier, and speed counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.agenda import Agenda, new_agenda, pop, push
+from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.instance import prepared
+from warren.solve.common.pool import Pool, new_pool, rebuild, replace_top, soonest, usable
+from warren.solve.common.ready import Ready, add, new_ready, remove
+
+
+class Problem(NamedTuple):
+    """The instance. int64 arrays, times in ns; ``priority_J`` float64, lower comes first.
+
+    The priority of round r is ``priority_J + r * priority_step_J``; ties go to the lower job
+    index. A job with ``rounds_J`` < 1, or that fits no device, is left out. ``stretch_rounds_J``
+    is the length of a stretch, at least 1.
+    """
+
+    arrival_ns_J: Any
+    scale_J: Any
+    rounds_J: Any
+    priority_J: Any
+    priority_step_J: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    fits_JT: Any
+    type_D: Any
+    stretch_rounds_J: Any
+
+
+class _State(NamedTuple):
+    """``pool`` is what the present walk sees; ``free_ns_D`` is the truth behind it."""
+
+    pool: Pool
+    usable_JT: Any
+    turn_ns_JT: Any  # T^c + T^s
+    free_ns_D: Any
+    altered_T: Any  # heaps of ``pool`` that differ from the truth
+    round_J: Any
+    left_J: Any  # tasks of the present round that have not started
+    barrier_ns_J: Any
+    key_J: Any  # priority of the present round
+    arrived_J: Any
+    ready: Ready  # in order of priority
+    agenda: Agenda  # a job that arrives or whose barrier passes, or -1: a device is free
+    counts: Any
+    finish_ns_J: Any
+    rows: Any  # (5, R): job, round, rounds, shard, device
+    chosen_K: Any  # scratch of one stretch: device of each shard
+    load_D: Any  # scratch of one stretch: shards on each device
+
+
+ROWS, IDLE, TAKEABLE = range(3)
+"""``counts``: rows written; idle devices; devices this walk may still fill."""
+_ONE: Final = np.int64(1)
+
+
+def dispatch(problem: Problem) -> tuple[Any, Any]:
+    """Dispatch all jobs.
+
+    Returns
+    -------
+    rows
+        int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
+        order of a ``Plan``.
+    finish_ns_J
+        Each job's last barrier under the constant network; -1 for a job that was left out.
+        Running the rows as a plan can only be earlier: a task that waited for a better device
+        and then took one that was idle all along starts there at once. T^c of 0 counts as 1 ns.
+    """
+    problem = prepared(problem)
+    state = _new_state(problem)
+    _run(problem, state, bool((problem.stretch_rounds_J > 1).any()))
+    return state.rows[:, : state.counts[ROWS]], state.finish_ns_J
+
+
+def _new_state(problem: Problem) -> _State:
+    jobs, types = problem.comp_ns_JT.shape
+    devices = len(problem.type_D)
+    pool = new_pool(problem.type_D, types)
+    usable_JT = usable(problem.fits_JT, problem.type_D)
+    rounds_J = np.where(usable_JT.any(axis=1), np.maximum(problem.rounds_J, 0), 0)
+    rows = int((-(-rounds_J // problem.stretch_rounds_J) * problem.scale_J).sum())
+    counts = np.zeros(3, np.int64)
+    counts[IDLE] = devices
+    return _State(
+        pool=pool,
+        usable_JT=usable_JT,
+        turn_ns_JT=np.where(usable_JT, problem.comp_ns_JT + problem.sync_ns_JT, 0),
+        free_ns_D=np.zeros(devices, np.int64),
+        altered_T=np.zeros(types, np.bool_),
+        round_J=np.zeros(jobs, np.int64),
+        left_J=problem.scale_J.copy(),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        key_J=problem.priority_J.copy(),
+        arrived_J=rounds_J == 0,
+        ready=new_ready(jobs),
+        agenda=new_agenda(jobs + devices),
+        counts=counts,
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        rows=np.zeros((5, rows), np.int64),
+        chosen_K=np.zeros(problem.scale_J.max(initial=1), np.int64),
+        load_D=np.zeros(devices, np.int64),
+    )
+
+
+@inlined
+def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) -> int:
+    """Type with the earliest completion."""
+    turn_ns_JT, comp_ns_JT = state.turn_ns_JT, problem.comp_ns_JT
+    return int(soonest(state.pool, state.usable_JT, turn_ns_JT, comp_ns_JT, job, now, rounds))
+
+
+@inlined
+def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
+    row = state.counts[ROWS]
+    state.rows[0, row] = job
+    state.rows[1, row] = state.round_J[job]
+    state.rows[2, row] = rounds
+    state.rows[3, row] = shard
+    state.rows[4, row] = device
+    state.counts[ROWS] = row + 1
+
+
+@inlined
+def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
+    """Give each open task of the round its device; whether all of them have started."""
+    pool = state.pool
+    open_tasks = state.left_J[job]
+    for _ in range(open_tasks):
+        kind = _choose(problem, state, job, now, _ONE)
+        comp_ns = problem.comp_ns_JT[job, kind]
+        free_ns = pool.free_ns_C[pool.first_T[kind]]
+        if free_ns > now:
+            replace_top(pool, kind, free_ns + comp_ns)
+            state.altered_T[kind] = True
+            continue
+        device = pool.device_C[pool.first_T[kind]]
+        comp_end_ns = now + comp_ns
+        replace_top(pool, kind, comp_end_ns)
+        state.free_ns_D[device] = comp_end_ns
+        push(state.agenda, comp_end_ns, -1)
+        _write_row(state, job, 1, problem.scale_J[job] - state.left_J[job], device)
+        end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
+        state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
+        state.left_J[job] -= 1
+        state.counts[IDLE] -= 1
+        state.counts[TAKEABLE] -= 1
+        if state.counts[TAKEABLE] == 0:
+            break
+    if state.left_J[job] > 0:
+        return False
+    push(state.agenda, state.barrier_ns_J[job], job)
+    return True
+
+
+@inlined
+def _start_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> bool:
+    """Start a stretch if all devices it chooses are idle, else hold them for this walk."""
+    pool, scale = state.pool, problem.scale_J[job]
+    all_idle = True
+    for shard in range(scale):
+        kind = _choose(problem, state, job, now, rounds)
+        device = pool.device_C[pool.first_T[kind]]
+        state.chosen_K[shard] = device
+        state.load_D[device] += 1
+        # A device that another stretch holds in this walk shows as busy here, though it is idle.
+        first = state.load_D[device] == 1
+        all_idle &= not first or pool.free_ns_C[pool.first_T[kind]] <= now
+        free_ns = (
+            max(now, pool.free_ns_C[pool.first_T[kind]]) + rounds * problem.comp_ns_JT[job, kind]
+        )
+        replace_top(pool, kind, free_ns)
+        state.altered_T[kind] = True
+    if all_idle:
+        _commit_stretch(problem, state, job, now, rounds)
+    for shard in range(scale):
+        state.load_D[state.chosen_K[shard]] = 0
+    return all_idle
+
+
+@inlined
+def _commit_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> None:
+    period_ns = 0
+    for shard in range(problem.scale_J[job]):
+        device = state.chosen_K[shard]
+        kind = problem.type_D[device]
+        comp_ns = state.load_D[device] * problem.comp_ns_JT[job, kind]
+        period_ns = max(period_ns, comp_ns + problem.sync_ns_JT[job, kind])
+        _write_row(state, job, rounds, shard, device)
+    for shard in range(problem.scale_J[job]):
+        device = state.chosen_K[shard]
+        comp_ns = state.load_D[device] * problem.comp_ns_JT[job, problem.type_D[device]]
+        comp_end_ns = now + (rounds - 1) * period_ns + comp_ns
+        if state.free_ns_D[device] != comp_end_ns:
+            state.free_ns_D[device] = comp_end_ns
+            state.counts[IDLE] -= 1
+            push(state.agenda, comp_end_ns, -1)
+    push(state.agenda, now + rounds * period_ns, job)
+
+
+@inlined
+def _walk(problem: Problem, state: _State, now: int, takeable: int) -> None:
+    """All ready jobs in order, until none is left or ``takeable`` devices have been filled."""
+    state.counts[TAKEABLE] = takeable
+    for kind in range(len(state.altered_T)):
+        if state.altered_T[kind]:
+            rebuild(state.pool, kind, state.free_ns_D)
+            state.altered_T[kind] = False
+    place = 0
+    while place < state.ready.count[0] and state.counts[TAKEABLE] > 0:
+        job = state.ready.job_N[place]
+        if problem.stretch_rounds_J[job] > 1:
+            rounds = _stretch_of(problem, state, job)
+            started = _start_stretch(problem, state, job, now, rounds)
+        else:
+            started = _start_tasks(problem, state, job, now)
+        if started:
+            remove(state.ready, place)
+        else:
+            place += 1
+
+
+@inlined
+def _stretch_of(problem: Problem, state: _State, job: int) -> int:
+    return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
+
+
+@inlined
+def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
+    """The stretch or round that ran is over: the next one is ready, or the job is done."""
+    state.round_J[job] += _stretch_of(problem, state, job)
+    if state.round_J[job] == problem.rounds_J[job]:
+        state.finish_ns_J[job] = now
+        return
+    state.left_J[job] = problem.scale_J[job]
+    state.barrier_ns_J[job] = 0
+    step = problem.priority_step_J[job]
+    state.key_J[job] = problem.priority_J[job] + state.round_J[job] * step
+    add(state.ready, state.key_J, job)
+
+
+@kernel
+def _run(problem: Problem, state: _State, stretches: bool) -> None:
+    """From the first arrival to the last barrier."""
+    for job in range(len(problem.scale_J)):
+        if not state.arrived_J[job]:
+            push(state.agenda, problem.arrival_ns_J[job], job)
+    while state.agenda.count[0] > 0:
+        now = state.agenda.time_ns_E[0]
+        freed, before = 0, state.ready.count[0]
+        while state.agenda.count[0] > 0 and state.agenda.time_ns_E[0] == now:
+            job = pop(state.agenda)
+            if job < 0:
+                freed += 1
+            elif state.arrived_J[job]:
+                _pass_barrier(problem, state, job, now)
+            else:
+                state.arrived_J[job] = True
+                add(state.ready, state.key_J, job)
+        state.counts[IDLE] += freed
+        # The devices that the last walk left idle were worth less to every ready task than
+        # waiting. Time makes them worth less still, so while nobody joins the ready jobs only
+        # the devices freed now can be chosen. (A stretch may end later than its walk assumed.)
+        full = stretches or state.ready.count[0] > before
+        _walk(problem, state, now, state.counts[IDLE] if full else freed)

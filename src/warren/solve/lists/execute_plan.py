@@ -1,0 +1,296 @@
+"""Run a whole plan: device orders and barriers in, times out, in one pass over the rows.
+
+Times are the least solution of "start = max(device free, barrier of the round before, arrival)",
+plus a switch where the device comes from another job (``switches``), over first-in-first-out
+devices, so the order in which ready rows are taken does not matter. A device whose head waits for
+a barrier is parked with the job and comes back when it passes. Rows that are never reached stand
+behind a cycle or behind a round that the plan does not complete.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.random import factor_ppm, scaled
+from warren.solve.lists.plan_units import Outcome, Rows, Units, gather_units, new_units
+from warren.solve.lists.switches import switch_times
+
+OK, STUCK, TWICE, PARTIAL = range(4)
+"""Status of a run: fine; a row never starts; a task appears twice; a stretch misses shards."""
+START, COMP_END, END, BUSY = range(4)
+"""Rows of the times of units."""
+
+
+class Tables(NamedTuple):
+    """Jobs and devices. Times in ns; keys (uint64) start each job's noise streams.
+
+    ``cv_ppm`` 0 means that all tasks of a job take the same time on one type of device.
+    ``is_lane``: one synchronisation at a time per device, in order; else they never queue.
+    """
+
+    arrival_ns_J: Any
+    scale_J: Any
+    rounds_J: Any
+    type_D: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    comp_key_J: Any
+    sync_key_J: Any
+    cv_ppm: int
+    is_lane: bool
+
+
+class _State(NamedTuple):
+    """What changes while the plan runs. ``out`` is (4, U), see ``Outcome``."""
+
+    head_D: Any
+    free_ns_D: Any
+    comm_free_ns_D: Any
+    stack_D: Any  # devices to look at
+    parked_D: Any  # next device waiting for the same job
+    parked_J: Any  # first device waiting for this job
+    round_J: Any
+    release_ns_J: Any  # when the present round may start
+    barrier_ns_J: Any  # latest synchronisation end of the present round so far
+    left_J: Any  # tasks of the present round that have not started
+    seen_K: Any  # last round started, per (job, shard)
+    base_J: Any  # where a job's shards begin on axis K
+    finish_ns_J: Any
+    switch_ns_U: Any  # empty where nothing is charged
+    out: Any
+
+
+def _new_state(rows: Rows, tables: Tables, units: Units, switch_ns_JT: Any) -> _State:
+    jobs, devices = len(tables.scale_J), len(tables.type_D)
+    return _State(
+        head_D=units.head_D.copy(),
+        free_ns_D=np.zeros(devices, np.int64),
+        comm_free_ns_D=np.zeros(devices, np.int64),
+        stack_D=np.arange(devices, dtype=np.int64)[::-1].copy(),
+        parked_D=np.full(devices, -1, np.int64),
+        parked_J=np.full(jobs, -1, np.int64),
+        round_J=np.zeros(jobs, np.int64),
+        release_ns_J=tables.arrival_ns_J.copy(),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        left_J=tables.scale_J.copy(),
+        seen_K=np.full(tables.scale_J.sum(), -1, np.int64),
+        base_J=np.cumsum(tables.scale_J) - tables.scale_J,
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        switch_ns_U=switch_times(rows, units, tables.type_D, switch_ns_JT),
+        out=np.empty((4, units.count[0]), np.int64),
+    )
+
+
+@inlined
+def _run_round(
+    rows: Rows, tables: Tables, units: Units, unit: int, offset: int, start: int, comm_free: int
+) -> tuple[int, int]:
+    """Ends of COMP and synchronisation of a unit's tasks in its ``offset``-th round."""
+    row = units.row_U[unit]
+    job, kind = rows.job_R[row], tables.type_D[rows.device_R[row]]
+    round_ = rows.round_R[row] + offset
+    comp = comp_ns = tables.comp_ns_JT[job, kind]
+    sync = sync_ns = tables.sync_ns_JT[job, kind]
+    end = comp_end = start
+    while row >= 0:
+        if tables.cv_ppm > 0:
+            shard = rows.shard_R[row]
+            comp = scaled(comp_ns, factor_ppm(tables.comp_key_J[job], round_, shard, tables.cv_ppm))
+            sync = scaled(sync_ns, factor_ppm(tables.sync_key_J[job], round_, shard, tables.cv_ppm))
+        comp_end += comp
+        if tables.is_lane:
+            comm_free = end = max(comm_free, comp_end) + sync
+        else:
+            end = max(end, comp_end + sync)
+        row = units.next_row_R[row]
+    return comp_end, end
+
+
+@inlined
+def _write(
+    rows: Rows, units: Units, state: _State, unit: int, start: int, comp_end: int, end: int,
+    busy: int,
+) -> None:  # fmt: skip
+    """One row of the timeline; the device moves on to its next unit."""
+    row, out = units.row_U[unit], state.out
+    device = rows.device_R[row]
+    out[START, unit] = start
+    out[COMP_END, unit] = comp_end
+    out[END, unit] = end
+    out[BUSY, unit] = busy
+    state.free_ns_D[device] = comp_end
+    state.comm_free_ns_D[device] = end
+    state.head_D[device] = units.next_U[unit]
+
+
+@kernel
+def _run_rest(
+    rows: Rows, tables: Tables, units: Units, state: _State, first: int, stop: int, barrier: int
+) -> int:
+    """Rounds 2 and later of the stretch made of units ``first`` to ``stop``; the last barrier.
+
+    The first round left start and COMP time of each unit in ``out``. Without noise all rounds
+    are alike: one is computed and counted ``rounds - 1`` times.
+    """
+    out = state.out
+    rounds = rows.rounds_R[units.row_U[first]]
+    noisy = tables.cv_ppm > 0
+    repeat = 1 if noisy else rounds - 1
+    begin = barrier
+    for offset in range(1 if noisy else rounds - 1, rounds):
+        begin = barrier
+        for unit in range(first, stop):
+            comp_end, end = _run_round(rows, tables, units, unit, offset, begin, begin)
+            out[COMP_END, unit] = comp_end
+            out[END, unit] = end
+            out[BUSY, unit] += repeat * (comp_end - begin)
+            barrier = max(barrier, end)
+    skipped = (repeat - 1) * (barrier - begin)
+    for unit in range(first, stop):
+        comp_end, end = out[COMP_END, unit] + skipped, out[END, unit] + skipped
+        _write(rows, units, state, unit, out[START, unit], comp_end, end, out[BUSY, unit])
+    return barrier + skipped
+
+
+@inlined
+def _mark_seen(rows: Rows, units: Units, state: _State, unit: int) -> bool:
+    """Note the unit's shards for its round; False if one of them was there before."""
+    row = units.row_U[unit]
+    base, round_ = state.base_J[rows.job_R[row]], rows.round_R[row]
+    while row >= 0:
+        cell = base + rows.shard_R[row]
+        if state.seen_K[cell] == round_:
+            return False
+        state.seen_K[cell] = round_
+        row = units.next_row_R[row]
+    return True
+
+
+@inlined
+def _pass_barrier(
+    tables: Tables, state: _State, job: int, rounds: int, barrier: int, depth: int
+) -> int:
+    """The job's next round may start at ``barrier``; parked devices go back on the stack."""
+    state.round_J[job] += rounds
+    state.release_ns_J[job] = barrier
+    state.barrier_ns_J[job] = 0
+    state.left_J[job] = tables.scale_J[job]
+    if state.round_J[job] == tables.rounds_J[job]:
+        state.finish_ns_J[job] = barrier
+    device = state.parked_J[job]
+    state.parked_J[job] = -1
+    while device >= 0:
+        state.stack_D[depth] = device
+        depth += 1
+        device = state.parked_D[device]
+    return depth
+
+
+@kernel
+def _end_stretch(
+    rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
+) -> tuple[int, int, int]:
+    """Finish the stretch of ``unit``; its last barrier, the stack's depth, whether it is whole."""
+    first = units.stretch_U[unit]
+    job = rows.job_R[units.row_U[unit]]
+    stop = first
+    tasks = 0
+    while stop < units.count[0] and units.stretch_U[stop] == first:
+        tasks += units.tasks_U[stop]
+        stop += 1
+    if tasks != tables.scale_J[job]:
+        return 0, depth, PARTIAL
+    barrier = _run_rest(rows, tables, units, state, first, stop, state.barrier_ns_J[job])
+    for part in range(first, stop):
+        state.stack_D[depth] = rows.device_R[units.row_U[part]]
+        depth += 1
+    return barrier, depth, OK
+
+
+@inlined
+def _run_head(
+    rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
+) -> tuple[int, int]:
+    """Start a unit whose round is current; the stack's new depth and a status."""
+    row = units.row_U[unit]
+    job, rounds, device = rows.job_R[row], rows.rounds_R[row], rows.device_R[row]
+    if not _mark_seen(rows, units, state, unit):
+        return depth, TWICE
+    start = max(state.free_ns_D[device], state.release_ns_J[job])
+    if len(state.switch_ns_U) > 0:
+        start += state.switch_ns_U[unit]
+    comp_end, end = _run_round(
+        rows, tables, units, unit, 0, start, state.comm_free_ns_D[device]
+    )  # fmt: skip
+    state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end)
+    state.left_J[job] -= units.tasks_U[unit]
+    if rounds == 1:
+        _write(rows, units, state, unit, start, comp_end, end, comp_end - start)
+    else:
+        state.out[START, unit] = start
+        state.out[BUSY, unit] = comp_end - start
+    if state.left_J[job] == 0:
+        barrier = state.barrier_ns_J[job]
+        if rounds > 1:
+            barrier, depth, status = _end_stretch(rows, tables, units, state, unit, depth)
+            if status != OK:
+                return depth, status
+        depth = _pass_barrier(tables, state, job, rounds, barrier, depth)
+    return depth, OK
+
+
+def execute(rows: Rows, tables: Tables, switch_ns_JT: Any = None) -> Outcome:
+    """Run a plan. ``switch_ns_JT`` is what a switch to a job takes on a type; None: nothing."""
+    units = new_units(len(rows.job_R), len(tables.type_D))
+    gather_units(rows, units)
+    state = _new_state(rows, tables, units, switch_ns_JT)
+    status, row = _run(rows, tables, units, state)
+    count = units.count[0]
+    return Outcome(
+        status=status,
+        row=row,
+        row_U=units.row_U[:count],
+        tasks_U=units.tasks_U[:count],
+        time_ns_XU=state.out,
+        finish_ns_J=state.finish_ns_J,
+    )
+
+
+@kernel
+def _run(rows: Rows, tables: Tables, units: Units, state: _State) -> Any:
+    """Take devices off the stack until it is empty; a status and the row it is about."""
+    depth = len(tables.type_D)
+    while depth > 0:
+        depth -= 1
+        device = state.stack_D[depth]
+        while state.head_D[device] >= 0:
+            unit = state.head_D[device]
+            row = units.row_U[unit]
+            job = rows.job_R[row]
+            if state.round_J[job] != rows.round_R[row]:
+                state.parked_D[device] = state.parked_J[job]
+                state.parked_J[job] = device
+                break
+            depth, status = _run_head(rows, tables, units, state, unit, depth)
+            if status != OK:
+                return status, row
+            if rows.rounds_R[row] > 1:
+                break  # the device is held until its stretch is over, which puts it back
+    return _stuck(rows, units, state)
+
+
+@kernel
+def _stuck(rows: Rows, units: Units, state: _State) -> Any:
+    """``OK`` if all rows ran, else the first row at the head of a device."""
+    stuck, status = np.int64(-1), OK
+    for device in range(len(state.head_D)):
+        if state.head_D[device] >= 0:
+            row = units.row_U[state.head_D[device]]
+            if stuck < 0 or row < stuck:
+                stuck = row
+                over = rows.round_R[row] < state.round_J[rows.job_R[row]]
+                status = TWICE if over else STUCK
+    return status, stuck

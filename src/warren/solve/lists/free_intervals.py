@@ -1,0 +1,85 @@
+"""Free time of devices: a list of gaps each, looked through from left to right."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import inlined
+
+FOREVER: Final = 1 << 61
+
+
+class Gaps(NamedTuple):
+    """Gaps G, linked in order of time; before the first of each device stands a sentinel."""
+
+    start_ns_G: Any
+    end_ns_G: Any
+    next_G: Any
+    head_D: Any  # the sentinel
+    before_D: Any  # the gap before the first one long enough for the present job
+    at_D: Any  # the gap before the one found last
+    tail_D: Any  # the gap that never ends
+    count: Any
+
+
+def new_gaps(devices: int, taken: int) -> Gaps:
+    """All devices are free from 0 on; room for ``taken`` calls of ``take``."""
+    start_ns_G = np.zeros(2 * devices + taken, np.int64)
+    end_ns_G, next_G = np.zeros_like(start_ns_G), np.full_like(start_ns_G, -1)
+    end_ns_G[1 : 2 * devices : 2] = FOREVER
+    next_G[: 2 * devices : 2] = np.arange(1, 2 * devices, 2)
+    return Gaps(
+        start_ns_G=start_ns_G,
+        end_ns_G=end_ns_G,
+        next_G=next_G,
+        head_D=np.arange(0, 2 * devices, 2),
+        before_D=np.zeros(devices, np.int64),
+        at_D=np.zeros(devices, np.int64),
+        tail_D=np.arange(1, 2 * devices, 2),
+        count=np.array([2 * devices], np.int64),
+    )
+
+
+@inlined
+def rewind(gaps: Gaps) -> None:
+    """Another job comes: look from the start."""
+    for device in range(len(gaps.head_D)):
+        gaps.before_D[device] = gaps.head_D[device]
+
+
+@inlined
+def fit(gaps: Gaps, device: int, ready_ns: int, hold_ns: int, new: bool) -> int:
+    """When the device is first free for so long.
+
+    A job's stretches start later and later and none is longer than the first, so gaps that one
+    could not use are forgotten (``new``); else times must not fall from call to call."""
+    before = gaps.before_D[device] if new else gaps.at_D[device]
+    gap = gaps.next_G[before]
+    while max(ready_ns, gaps.start_ns_G[gap]) + hold_ns > gaps.end_ns_G[gap]:
+        before, gap = gap, gaps.next_G[gap]
+    gaps.at_D[device] = before
+    if new:
+        gaps.before_D[device] = before
+    return int(max(ready_ns, gaps.start_ns_G[gap]))
+
+
+@inlined
+def take(gaps: Gaps, device: int, start_ns: int, end_ns: int) -> None:
+    """The device is busy for that time, which lies in the gap found last."""
+    before = gaps.at_D[device]
+    gap = gaps.next_G[before]
+    if gaps.start_ns_G[gap] < start_ns:
+        if end_ns < gaps.end_ns_G[gap]:
+            rest = gaps.count[0]
+            gaps.count[0] += 1
+            gaps.start_ns_G[rest], gaps.end_ns_G[rest] = end_ns, gaps.end_ns_G[gap]
+            gaps.next_G[rest], gaps.next_G[gap] = gaps.next_G[gap], rest
+            if gaps.tail_D[device] == gap:
+                gaps.tail_D[device] = rest
+        gaps.end_ns_G[gap] = start_ns
+    elif end_ns < gaps.end_ns_G[gap]:
+        gaps.start_ns_G[gap] = end_ns
+    else:
+        gaps.next_G[before] = gaps.next_G[gap]

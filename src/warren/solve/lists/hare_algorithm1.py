@@ -1,0 +1,134 @@
+"""Hare, Algorithm 1, lines 9-16: a sequence of tasks, placed one after another.
+
+Line 12 to the letter: the task takes the GPU that is available first, m* = argmin phi_m,
+whatever its speed; x = max(t, phi_m*), then phi_m* = x + T^c. The GPU is reserved even while the
+task still waits for its barrier t. Differs: types that the task does not fit are left out (the
+paper lets every task run everywhere). Two other choices of m*: ``FASTEST`` of those that can start
+the task first, argmin max(t, phi_m), for which all idle GPUs are alike; and ours, ``COMPLETION``,
+argmin max(t, phi_m) + T^c + T^s.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import kernel
+from warren.solve.common.pool import Pool, first_is_before, new_pool, replace_top, usable
+
+AVAILABLE, FASTEST, COMPLETION = range(3)
+"""How line 12 chooses: see the module's text."""
+
+
+class Problem(NamedTuple):
+    """The instance: int64 arrays, times in ns, ``fits_JT`` bool."""
+
+    arrival_ns_J: Any
+    scale_J: Any
+    rounds_J: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    fits_JT: Any
+    type_D: Any
+
+
+class _State(NamedTuple):
+    pool: Pool
+    usable_JT: Any
+    round_J: Any
+    left_J: Any  # tasks of the present round that have not been placed
+    ready_ns_J: Any  # t: when the present round may start
+    barrier_ns_J: Any
+    device_I: Any
+    start_ns_I: Any
+    finish_ns_J: Any
+
+
+def algorithm1(
+    job_I: Any, round_I: Any, arrival_ns_J: Any, scale_J: Any, rounds_J: Any, comp_ns_JT: Any,
+    sync_ns_JT: Any, fits_JT: Any, type_D: Any, choice: int,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Place the tasks of a sequence.
+
+    Parameters
+    ----------
+    job_I, round_I
+        The sequence pi: job and round of each task. All tasks of a round come before the first
+        of the next.
+    arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D
+        The instance; times in ns (constant network).
+    choice
+        Of the device: ``AVAILABLE`` (published), ``FASTEST`` or ``COMPLETION``.
+
+    Returns
+    -------
+    device_I, start_ns_I, finish_ns_J
+        Placement and start (x) of each task; each job's last barrier, -1 where the sequence
+        does not complete it. A device of -1 marks the first task that cannot be placed, because
+        it fits nowhere or comes before its round: the sequence is read no further.
+    """
+    columns = (arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D)
+    problem = Problem(*(np.array(column, dtype=np.int64, order="C") for column in columns))
+    tasks, jobs = len(job_I), len(problem.scale_J)
+    state = _State(
+        pool=new_pool(problem.type_D, problem.comp_ns_JT.shape[1]),
+        usable_JT=usable(np.array(fits_JT, dtype=np.bool_), problem.type_D),
+        round_J=np.zeros(jobs, np.int64),
+        left_J=problem.scale_J.copy(),
+        ready_ns_J=problem.arrival_ns_J.copy(),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        device_I=np.full(tasks, -1, np.int64),
+        start_ns_I=np.full(tasks, -1, np.int64),
+        finish_ns_J=np.full(jobs, -1, np.int64),
+    )
+    sequence = np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64)
+    _place(problem, state, *sequence, choice)
+    return state.device_I, state.start_ns_I, state.finish_ns_J
+
+
+@kernel
+def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, choice: int) -> None:
+    pool = state.pool
+    for task in range(len(job_I)):
+        job = job_I[task]
+        kind = _choose(problem, state, job, choice)
+        if kind < 0 or round_I[task] != state.round_J[job]:
+            break
+        start_ns = max(state.ready_ns_J[job], pool.free_ns_C[pool.first_T[kind]])
+        state.device_I[task] = pool.device_C[pool.first_T[kind]]
+        state.start_ns_I[task] = start_ns
+        comp_end_ns = start_ns + problem.comp_ns_JT[job, kind]
+        replace_top(pool, kind, comp_end_ns)
+        end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
+        state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
+        state.left_J[job] -= 1
+        if state.left_J[job] == 0:
+            state.ready_ns_J[job] = state.barrier_ns_J[job]
+            state.left_J[job] = problem.scale_J[job]
+            state.round_J[job] += 1
+            if state.round_J[job] == problem.rounds_J[job]:
+                state.finish_ns_J[job] = state.barrier_ns_J[job]
+
+
+@kernel
+def _choose(problem: Problem, state: _State, job: int, choice: int) -> int:
+    """Type whose first device is best; ties go to the device free first, then the lowest index."""
+    pool = state.pool
+    best, best_ns, best_turn_ns = -1, 0, 0
+    for kind in range(len(pool.first_T) - 1):
+        if not state.usable_JT[job, kind]:
+            continue
+        time_ns = pool.free_ns_C[pool.first_T[kind]]
+        turn_ns = 0
+        if choice != AVAILABLE:
+            time_ns = max(state.ready_ns_J[job], time_ns)
+            turn_ns = problem.comp_ns_JT[job, kind] + problem.sync_ns_JT[job, kind]
+        if choice == COMPLETION:
+            time_ns, turn_ns = time_ns + turn_ns, 0
+        better = best < 0 or time_ns < best_ns or (time_ns == best_ns and turn_ns < best_turn_ns)
+        if not better and time_ns == best_ns and turn_ns == best_turn_ns:
+            better = first_is_before(pool, kind, best)
+        if better:
+            best, best_ns, best_turn_ns = kind, time_ns, turn_ns
+    return best

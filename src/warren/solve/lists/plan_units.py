@@ -1,0 +1,121 @@
+"""Rows of a plan gathered into units.
+
+A *unit* is one row of the result: one plan row, or the rows of one stretch of several rounds on
+one device. Units of a stretch are contiguous, as its rows are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import kernel
+
+
+class Rows(NamedTuple):
+    """The plan: int64 columns of length R. Indices must be in range; see ``Tables``."""
+
+    job_R: Any
+    round_R: Any
+    rounds_R: Any
+    shard_R: Any
+    device_R: Any
+
+
+class Units(NamedTuple):
+    """Rows gathered into units, ``count[0]`` of them; linked lists end in -1. int32: a plan of
+    2**31 rows fits no memory, and these are as long as the plan."""
+
+    count: Any
+    row_U: Any  # first row
+    tasks_U: Any  # shards
+    stretch_U: Any  # first unit of the stretch
+    next_U: Any  # next unit on the same device
+    next_row_R: Any  # next row of the same unit
+    head_D: Any  # first unit of each device
+    last_D: Any  # last unit of each device so far
+    last_row_D: Any  # last row of each device so far
+
+
+class Outcome(NamedTuple):
+    """What running a plan gave.
+
+    ``status`` and ``row`` are ``execute.OK`` and -1, or what is wrong and at which row of the plan.
+    ``row_U`` and ``tasks_U`` are first row and shards of each unit, in the plan's order;
+    ``time_ns_XU`` is int64 (4, U): start, COMP end, end and COMP time. ``finish_ns_J`` is each
+    job's last barrier; -1 where the plan does not complete the job.
+    """
+
+    status: int
+    row: int
+    row_U: Any
+    tasks_U: Any
+    time_ns_XU: Any
+    finish_ns_J: Any
+
+
+def new_units(rows: int, devices: int) -> Units:
+    """No units yet, and room for as many as there are rows."""
+    return Units(
+        count=np.zeros(1, np.int64),
+        row_U=np.zeros(rows, np.int32),
+        tasks_U=np.zeros(rows, np.int32),
+        stretch_U=np.zeros(rows, np.int32),
+        next_U=np.full(rows, -1, np.int32),
+        next_row_R=np.full(rows, -1, np.int32),
+        head_D=np.full(devices, -1, np.int64),
+        last_D=np.full(devices, -1, np.int64),
+        last_row_D=np.full(devices, -1, np.int64),
+    )
+
+
+@kernel
+def gather_units(rows: Rows, units: Units) -> None:
+    """Fill ``units`` from the rows, in one pass."""
+    count = stretch = 0
+    for row in range(len(rows.job_R)):
+        device = rows.device_R[row]
+        if rows.rounds_R[row] == 1 or row == 0 or not _same_stretch(rows, row):
+            stretch = count
+        last = units.last_D[device]
+        if last >= stretch:
+            units.next_row_R[units.last_row_D[device]] = row
+            units.last_row_D[device] = row
+            units.tasks_U[last] += 1
+            continue
+        if last < 0:
+            units.head_D[device] = count
+        else:
+            units.next_U[last] = count
+        units.last_D[device] = count
+        units.last_row_D[device] = row
+        units.row_U[count] = row
+        units.tasks_U[count] = 1
+        units.stretch_U[count] = stretch
+        count += 1
+    units.count[0] = count
+
+
+@kernel
+def planned_columns(rows: Rows, row_U: Any, tasks_U: Any, order_U: Any, out: Any) -> None:
+    """Fill ``out``, (6, U), with what the plan says of units, in this order of them: job, round,
+    rounds, shard, tasks, device; shard is -1 where a unit has several."""
+    for place in range(len(order_U)):
+        unit = order_U[place]
+        row, tasks = row_U[unit], tasks_U[unit]
+        out[0, place] = rows.job_R[row]
+        out[1, place] = rows.round_R[row]
+        out[2, place] = rows.rounds_R[row]
+        out[3, place] = rows.shard_R[row] if tasks == 1 else -1
+        out[4, place] = rows.rounds_R[row] * tasks
+        out[5, place] = rows.device_R[row]
+
+
+@kernel
+def _same_stretch(rows: Rows, row: int) -> bool:
+    return bool(
+        rows.job_R[row] == rows.job_R[row - 1]
+        and rows.round_R[row] == rows.round_R[row - 1]
+        and rows.rounds_R[row] == rows.rounds_R[row - 1]
+    )

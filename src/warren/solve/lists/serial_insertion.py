@@ -1,0 +1,271 @@
+"""Jobs one after the other into what is left of the devices' time: for stretches of rounds.
+
+Jobs are placed in order of priority, each stretch by stretch: on every type, the earliest time at
+which as many devices as the stretch needs are free for all of it; then the type where the end of
+the stretch plus the price of its time is least. Earlier jobs are never moved, so the first of all
+runs as if alone, and later ones fill gaps.
+
+A stretch takes as many devices as the job has shards, or as there are of the type, with the shards
+spread evenly; the same ones as the stretch before if they are free.
+
+Source: serial schedule generation as in project scheduling (Kolisch 1996), in the order of Hare's
+Algorithm 1. Differs: stretches are long beside their synchronisations, so a gap between two is
+rare; at grain 1 ``guided`` is better, since it delays an urgent round a little where that keeps
+a device busy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.pool import usable
+from warren.solve.lists.free_intervals import FOREVER, Gaps, fit, new_gaps, rewind, take
+
+
+class _State(NamedTuple):
+    gaps: Gaps
+    device_C: Any  # devices, those of a type beside each other
+    first_T: Any
+    usable_JT: Any
+    price_ns_JT: Any  # of a round
+    extra_T: Any  # scratch: what a stretch costs on each type if it starts at once
+    from_ns_D: Any  # scratch: earliest start of the present stretch
+    taken_D: Any  # scratch
+    chosen_N: Any  # devices of the best offer so far
+    trial_N: Any  # scratch
+    finish_ns_J: Any
+    rows: Any  # (6, R): job, round, rounds, shard, device, start
+    count: Any  # [ROWS], [VISITS]
+
+
+_ROWS, _VISITS = range(2)
+_ATTEMPTS: Final = 12
+"""Starts tried among the gaps of a type."""
+
+
+def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, Any, int]:
+    """Place all jobs.
+
+    Parameters
+    ----------
+    instance
+        Jobs and devices.
+    order_N
+        Jobs in order of priority.
+    price_s_JT
+        What the device time of a round on a type costs a job, in seconds of its own.
+
+    Returns
+    -------
+    rows
+        int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
+        order of a ``Plan``.
+    finish_ns_J
+        Each job's last barrier under the constant network; -1 for a job left out.
+    visits
+        How many devices were looked at.
+    """
+    instance = prepared(instance)
+    state = _new_state(instance, price_s_JT)
+    runs_J = state.usable_JT.any(axis=1) & (instance.rounds_J > 0)
+    _place(instance, state, order_N[runs_J[order_N]])
+    rows = state.rows[:, : state.count[_ROWS]]
+    first = np.argsort(rows[5], kind="stable")
+    return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.count[_VISITS])
+
+
+def _new_state(instance: Instance, price_s_JT: Any) -> _State:
+    jobs, types = instance.comp_ns_JT.shape
+    devices = len(instance.type_D)
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    stretches_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
+    rows = int((stretches_J * instance.scale_J).sum())
+    count_T = np.bincount(instance.type_D, minlength=types)
+    price_ns_JT = np.minimum(np.where(usable_JT, price_s_JT, 0.0) * 1e9, FOREVER / 64)
+    return _State(
+        gaps=new_gaps(devices, rows),
+        device_C=np.argsort(instance.type_D, kind="stable").astype(np.int64),
+        first_T=np.concatenate(([0], np.cumsum(count_T))).astype(np.int64),
+        usable_JT=usable_JT,
+        price_ns_JT=np.ascontiguousarray(price_ns_JT),
+        extra_T=np.zeros(types),
+        from_ns_D=np.zeros(devices, np.int64),
+        taken_D=np.zeros(devices, np.bool_),
+        chosen_N=np.zeros(devices, np.int64),
+        trial_N=np.zeros(devices, np.int64),
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        rows=np.zeros((6, rows), np.int64),
+        count=np.zeros(2, np.int64),
+    )
+
+
+@kernel
+def _place(instance: Instance, state: _State, order_N: Any) -> None:
+    for job in order_N:
+        _place_job(instance, state, job)
+
+
+@inlined
+def _place_job(instance: Instance, state: _State, job: int) -> None:
+    ready_ns, kind = instance.arrival_ns_J[job], -1
+    rewind(state.gaps)
+    round_ = 0
+    while round_ < instance.rounds_J[job]:
+        rounds = min(instance.stretch_rounds_J[job], instance.rounds_J[job] - round_)
+        kind, start_ns = _offer(instance, state, job, rounds, ready_ns, kind)
+        members, period_ns, _ = _shape(instance, state, job, kind, rounds)
+        shard, scale = 0, instance.scale_J[job]
+        for member in range(members):
+            stop = (member + 1) * scale // members
+            comp_ns = (stop - shard) * instance.comp_ns_JT[job, kind]
+            device = state.chosen_N[member]
+            take(state.gaps, device, start_ns, start_ns + (rounds - 1) * period_ns + comp_ns)
+            for part in range(shard, stop):
+                _write_row(state, job, round_, rounds, part, device, start_ns)
+            shard = stop
+        ready_ns = start_ns + rounds * period_ns
+        round_ += rounds
+    state.finish_ns_J[job] = ready_ns
+
+
+@inlined
+def _offer(
+    instance: Instance, state: _State, job: int, rounds: int, ready_ns: int, last: int
+) -> tuple[int, int]:
+    """The cheapest type and start of a stretch; its devices are put in ``chosen_N``.
+
+    Types come by what a stretch costs there if it can start at once, so the first that can is
+    the best. The devices of the stretch before, on type ``last``, are looked at first."""
+    best_kind, best_ns, best_cost = -1, 0, np.inf
+    for kind in range(len(state.extra_T)):
+        state.extra_T[kind] = np.inf
+        if state.usable_JT[job, kind]:
+            _, period_ns, _ = _shape(instance, state, job, kind, rounds)
+            state.extra_T[kind] = rounds * (period_ns + state.price_ns_JT[job, kind])
+    while True:
+        kind = 0
+        for other in range(len(state.extra_T)):
+            if state.extra_T[other] < state.extra_T[kind]:
+                kind = other
+        extra = state.extra_T[kind]
+        if not ready_ns + extra < best_cost:
+            return best_kind, best_ns
+        state.extra_T[kind] = np.inf
+        members, _, hold_ns = _shape(instance, state, job, kind, rounds)
+        if kind == last and best_kind < 0 and _can_stay(state, members, ready_ns, hold_ns):
+            return kind, ready_ns
+        start_ns = _earliest(state, kind, members, ready_ns, hold_ns, best_cost - extra)
+        if start_ns >= 0 and start_ns + extra < best_cost:
+            best_kind, best_ns, best_cost = kind, start_ns, start_ns + extra
+            _choose(state, kind, members, start_ns)
+
+
+@inlined
+def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
+    """Whether the devices chosen last are free at once for so long."""
+    state.count[_VISITS] += members
+    for member in range(members):
+        if fit(state.gaps, state.chosen_N[member], ready_ns, hold_ns, True) > ready_ns:
+            return False
+    return True
+
+
+@inlined
+def _shape(
+    instance: Instance, state: _State, job: int, kind: int, rounds: int
+) -> tuple[int, int, int]:
+    """Devices of a stretch on a type, the time of a round, and how long the devices are held."""
+    scale = instance.scale_J[job]
+    members = min(scale, state.first_T[kind + 1] - state.first_T[kind])
+    comp_ns = (scale + members - 1) // members * instance.comp_ns_JT[job, kind]
+    period_ns = comp_ns + instance.sync_ns_JT[job, kind]
+    return members, period_ns, (rounds - 1) * period_ns + comp_ns
+
+
+@inlined
+def _earliest(
+    state: _State, kind: int, members: int, ready_ns: int, hold_ns: int, limit: float
+) -> int:
+    """From when so many devices of a type are free for so long; -1 if only after the limit.
+
+    Gaps are tried a few times only; then what comes after all gaps is taken."""
+    first, stop = state.first_T[kind], state.first_T[kind + 1]
+    start_ns = ready_ns
+    for attempt in range(_ATTEMPTS):
+        free = 0
+        for cell in range(first, stop):
+            device = state.device_C[cell]
+            state.from_ns_D[device] = fit(state.gaps, device, start_ns, hold_ns, attempt == 0)
+            free += state.from_ns_D[device] <= start_ns
+        state.count[_VISITS] += stop - first
+        if free >= members:
+            return start_ns
+        start_ns = _nth_start(state, kind, members)
+        if start_ns >= limit:
+            return -1
+    for cell in range(first, stop):
+        device = state.device_C[cell]
+        state.from_ns_D[device] = max(start_ns, state.gaps.start_ns_G[state.gaps.tail_D[device]])
+    start_ns = _nth_start(state, kind, members)
+    for cell in range(first, stop):
+        device = state.device_C[cell]
+        state.from_ns_D[device] = fit(state.gaps, device, start_ns, hold_ns, False)
+    return start_ns if start_ns < limit else -1
+
+
+@inlined
+def _nth_start(state: _State, kind: int, members: int) -> int:
+    """The ``members``-th earliest of the starts found."""
+    start_ns = 0
+    for place in range(members):
+        best = -1
+        for cell in range(state.first_T[kind], state.first_T[kind + 1]):
+            device = state.device_C[cell]
+            if not state.taken_D[device] and (
+                best < 0 or state.from_ns_D[device] < state.from_ns_D[best]
+            ):
+                best = device
+        state.taken_D[best] = True
+        state.trial_N[place] = best
+        start_ns = state.from_ns_D[best]
+    for place in range(members):
+        state.taken_D[state.trial_N[place]] = False
+    return int(start_ns)
+
+
+@inlined
+def _since(gaps: Gaps, device: int) -> int:
+    """Since when the device is free in the gap found last."""
+    return int(gaps.start_ns_G[gaps.next_G[gaps.at_D[device]]])
+
+
+@inlined
+def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
+    """Of the devices free at ``start_ns``, those that became so last, then by index."""
+    for place in range(members):
+        best, best_ns = -1, 0
+        for cell in range(state.first_T[kind], state.first_T[kind + 1]):
+            device = state.device_C[cell]
+            since_ns = _since(state.gaps, device)
+            if state.from_ns_D[device] <= start_ns and (best < 0 or since_ns > best_ns):
+                best, best_ns = device, since_ns
+        state.from_ns_D[best] = FOREVER
+        state.chosen_N[place] = best
+
+
+@inlined
+def _write_row(
+    state: _State, job: int, round_: int, rounds: int, shard: int, device: int, start_ns: int
+) -> None:
+    row = state.count[_ROWS]
+    state.rows[0, row] = job
+    state.rows[1, row] = round_
+    state.rows[2, row] = rounds
+    state.rows[3, row] = shard
+    state.rows[4, row] = device
+    state.rows[5, row] = start_ns
+    state.count[_ROWS] = row + 1

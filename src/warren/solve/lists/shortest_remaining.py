@@ -1,0 +1,274 @@
+"""Dispatch of stretches in time, the job with the least left to do first.
+
+Whenever a device becomes free, a job arrives or a stretch ends, the jobs that could go on are
+walked in order of what is left of them. A job takes the idle devices of the types that cost it
+least, and of those the slowest, as they set the pace of its gang anyway. A stretch has as many
+rounds as the grain has time for on these very devices, so a job on slow ones is as soon looked at
+again as one on fast ones.
+
+Source: Hare (HPDC'22), section 7.1, "SRTF", as the place policy ``srtf`` reads it: with its
+lengths, no prices and no patience the finish times are the same to the nanosecond. Differs, where
+told to: lengths over weights (Smith 1956, of what remains), prices, and waiting for a type that is
+worth it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.agenda import Agenda, new_agenda, pop, push, push_all
+from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.idle import Idle, give_back, new_idle, take_first
+from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.pool import usable
+from warren.solve.common.ready import Ready, add, new_ready, remove
+from warren.solve.lists.dispatch_options import Gangs, Preferences, costs_ns_JT
+
+
+class _State(NamedTuple):
+    idle: Idle
+    cost_JT: Any  # of a round, infinite where the job does not run
+    length_J: Any
+    round_J: Any  # -1: has not arrived
+    rounds_J: Any  # of the present stretch
+    left_J: Any  # tasks of the present stretch that have not started
+    barrier_ns_J: Any
+    key_J: Any
+    ready: Ready  # least key first
+    agenda: Agenda  # device d becomes free: -d - 1; else a job arrives or its barrier passes
+    chosen_N: Any  # scratch
+    finish_ns_J: Any
+    rows: Any  # (5, R)
+    count: Any
+
+
+_ROWS, _VISITS, _NOW = range(3)
+
+
+def by_remaining(instance: Instance, preferences: Preferences) -> tuple[Any, Any, int]:
+    """Dispatch all jobs.
+
+    Parameters
+    ----------
+    instance
+        Jobs and devices; ``stretch_rounds_J`` is a guess of how long stretches will be.
+    preferences
+        Which job comes first, and what it takes.
+
+    Returns
+    -------
+    rows
+        int64 (5, R): job, round, rounds, shard, device, in order of start, which is a valid
+        order of a ``Plan``.
+    finish_ns_J
+        Each job's last barrier under the constant network; -1 for a job left out. Running the
+        rows as a plan can only be earlier: a device that was kept waiting starts at once.
+    visits
+        How many jobs were looked at.
+    """
+    instance, gangs = prepared(instance), preferences.gangs
+    state = _new_state(instance, preferences)
+    while not _run(instance, gangs, state, preferences.keeps):
+        state = state._replace(rows=_more_rows(state.rows, instance.scale_J.max()))
+    rows: Any = state.rows[:, : state.count[_ROWS]]
+    return rows, state.finish_ns_J, int(state.count[_VISITS])
+
+
+def _new_state(instance: Instance, preferences: Preferences) -> _State:
+    jobs, types = instance.comp_ns_JT.shape
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    runs_J = usable_JT.any(axis=1) & (instance.rounds_J > 0)
+    stretches_J = -(-instance.rounds_J // instance.stretch_rounds_J)
+    agenda = new_agenda(jobs + len(instance.type_D))
+    push_all(agenda, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
+    return _State(
+        idle=new_idle(instance.type_D, types),
+        cost_JT=costs_ns_JT(instance, preferences),
+        length_J=np.array(preferences.length_J, dtype=np.float64),
+        round_J=np.full(jobs, -1, np.int64),
+        rounds_J=np.zeros(jobs, np.int64),
+        left_J=np.zeros(jobs, np.int64),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        key_J=np.zeros(jobs),
+        ready=new_ready(jobs),
+        agenda=agenda,
+        chosen_N=np.zeros(len(instance.type_D), np.int64),
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        rows=np.zeros((5, 2 * int((stretches_J * instance.scale_J)[runs_J].sum())), np.int64),
+        count=np.zeros(3, np.int64),
+    )
+
+
+def _more_rows(rows: Any, more: int) -> Any:
+    """Room for twice as many, and one job more."""
+    grown = np.zeros((len(rows), 2 * rows.shape[1] + more), np.int64)
+    grown[:, : rows.shape[1]] = rows
+    return grown
+
+
+@kernel
+def _run(instance: Instance, gangs: Gangs, state: _State, keeps: bool) -> bool:
+    """From where it stopped to the last barrier; whether it came there: there is no room else."""
+    agenda = state.agenda
+    while _walk(instance, gangs, state, keeps, state.count[_NOW]):
+        if agenda.count[0] == 0:
+            return True
+        now = state.count[_NOW] = agenda.time_ns_E[0]
+        while agenda.count[0] > 0 and agenda.time_ns_E[0] == now:
+            who = pop(agenda)
+            if who < 0:
+                give_back(state.idle, instance.type_D[-who - 1], -who - 1)
+            else:
+                _advance(instance, state, who, now)
+    return False
+
+
+@inlined
+def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
+    """A job arrives, or its stretch ends."""
+    state.round_J[job] = max(0, state.round_J[job] + state.rounds_J[job])
+    left = instance.rounds_J[job] - state.round_J[job]
+    if left == 0:
+        state.finish_ns_J[job] = now
+        return
+    state.left_J[job] = instance.scale_J[job]
+    state.barrier_ns_J[job] = 0
+    state.key_J[job] = left * state.length_J[job]
+    add(state.ready, state.key_J, job)
+
+
+@inlined
+def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int) -> bool:
+    """Jobs in order, while devices are idle; whether there was room for all rows."""
+    place, idle, idle_T = 0, 0, state.idle.count_T
+    for kind in range(len(idle_T)):
+        idle += idle_T[kind]
+    while idle > 0 and place < state.ready.count[0]:
+        job = state.ready.job_N[place]
+        if state.count[_ROWS] + instance.scale_J[job] > state.rows.shape[1]:
+            return False
+        state.count[_VISITS] += 1
+        liked = 0
+        for kind in range(len(idle_T)):
+            if state.cost_JT[job, kind] < np.inf:
+                liked += idle_T[kind]
+        taken = 0
+        if liked > 0:
+            if _runs_single(instance, gangs, state, job):
+                taken = min(liked, state.left_J[job])
+                _start_tasks(instance, state, job, taken, now)
+            elif liked >= gangs.gang_J[job]:
+                taken = gangs.gang_J[job]
+                _start_stretch(instance, gangs, state, job, now)
+            elif keeps:
+                return True
+        idle -= taken
+        if taken > 0 and state.left_J[job] == 0:
+            remove(state.ready, place)
+        else:
+            place += 1
+    return True
+
+
+@inlined
+def _runs_single(instance: Instance, gangs: Gangs, state: _State, job: int) -> Any:
+    """Whether the job's next tasks need not start together."""
+    if state.left_J[job] < instance.scale_J[job]:
+        return True
+    return _rounds_for(instance, gangs, state, job, gangs.round_ns_J[job]) == 1
+
+
+@inlined
+def _rounds_for(instance: Instance, gangs: Gangs, state: _State, job: int, round_ns: int) -> int:
+    left = instance.rounds_J[job] - state.round_J[job]
+    return int(max(1, min(left, gangs.most_rounds, gangs.most_ns // max(1, round_ns))))
+
+
+@kernel
+def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
+    """Take so many idle devices that cost least, the slowest first, then by index."""
+    idle, cost_JT, limit, found = state.idle, state.cost_JT, -1.0, 0
+    while found < needed:
+        next_cost, count = np.inf, 0
+        for kind in range(len(idle.count_T)):
+            cost = cost_JT[job, kind]
+            if idle.count_T[kind] > 0 and limit < cost <= next_cost:
+                count = idle.count_T[kind] + (count if cost == next_cost else 0)
+                next_cost = cost
+        limit, found = next_cost, found + count
+    for place in range(needed):
+        best, best_ns = -1, -1
+        for kind in range(len(idle.count_T)):
+            if idle.count_T[kind] == 0 or cost_JT[job, kind] > limit:
+                continue
+            turn_ns = instance.comp_ns_JT[job, kind] + instance.sync_ns_JT[job, kind]
+            if turn_ns > best_ns or (
+                turn_ns == best_ns
+                and idle.device_C[idle.first_T[kind]] < idle.device_C[idle.first_T[best]]
+            ):
+                best, best_ns = kind, turn_ns
+        state.chosen_N[place] = take_first(idle, best)
+
+
+@kernel
+def _start_tasks(instance: Instance, state: _State, job: int, tasks: int, now: int) -> None:
+    """So many tasks of the present round start, a device each."""
+    _choose(instance, state, job, tasks)
+    state.rounds_J[job] = 1
+    for place in range(tasks):
+        device = state.chosen_N[place]
+        kind = instance.type_D[device]
+        _write_row(state, job, instance.scale_J[job] - state.left_J[job], device)
+        state.left_J[job] -= 1
+        comp_end_ns = now + instance.comp_ns_JT[job, kind]
+        push(state.agenda, comp_end_ns, -device - 1)
+        end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
+        state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
+    if state.left_J[job] == 0:
+        push(state.agenda, state.barrier_ns_J[job], job)
+
+
+@kernel
+def _start_stretch(instance: Instance, gangs: Gangs, state: _State, job: int, now: int) -> None:
+    """All shards start, spread evenly over a gang."""
+    members, scale = gangs.gang_J[job], instance.scale_J[job]
+    _choose(instance, state, job, members)
+    period_ns = shard = 0
+    for member in range(members):
+        stop = _shards_of(member + 1, scale, members)
+        kind = instance.type_D[state.chosen_N[member]]
+        turn_ns = (stop - shard) * instance.comp_ns_JT[job, kind] + instance.sync_ns_JT[job, kind]
+        period_ns = max(period_ns, turn_ns)
+        shard = stop
+    rounds = _rounds_for(instance, gangs, state, job, period_ns)
+    state.rounds_J[job] = rounds
+    shard = 0
+    for member in range(members):
+        device = state.chosen_N[member]
+        stop = _shards_of(member + 1, scale, members)
+        comp_ns = (stop - shard) * instance.comp_ns_JT[job, instance.type_D[device]]
+        push(state.agenda, now + (rounds - 1) * period_ns + comp_ns, -device - 1)
+        for part in range(shard, stop):
+            _write_row(state, job, part, device)
+        shard = stop
+    state.left_J[job] = 0
+    push(state.agenda, now + rounds * period_ns, job)
+
+
+@inlined
+def _shards_of(first: int, scale: int, members: int) -> int:
+    """How many shards the first members of a gang have; most gangs have a member a shard."""
+    return first if members == scale else first * scale // members
+
+
+@inlined
+def _write_row(state: _State, job: int, shard: int, device: int) -> None:
+    row = state.count[_ROWS]
+    state.rows[0, row] = job
+    state.rows[1, row] = state.round_J[job]
+    state.rows[2, row] = state.rounds_J[job]
+    state.rows[3, row] = shard
+    state.rows[4, row] = device
+    state.count[_ROWS] = row + 1

@@ -1,0 +1,190 @@
+"""Single tasks moved: an order of all tasks, and a device for each, walked away from a schedule.
+
+Tasks are started in this order: each as soon as its round may and its device has done what comes
+before. Every schedule in which no task can start earlier without another order comes of one, so an
+optimum does. A move puts a task at another place of the order, on another device, or both; it is
+kept if what comes out is at most so much worse than what there was (threshold accepting; Dueck and
+Scheuer, 1990), and the threshold falls to nothing. Tasks of a round are alike, so the k-th entry of
+a job is of its round k / scale.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import kernel
+from warren.solve.common.instance import Instance, prepared
+
+
+class Order(NamedTuple):
+    """Job and device of each task I, in their order."""
+
+    job_I: Any
+    device_I: Any
+
+
+class _Scratch(NamedTuple):
+    """What an evaluation writes: free times of devices; of jobs tasks done, start and barrier of
+    the present round."""
+
+    free_ns_D: Any
+    done_J: Any
+    ready_ns_J: Any
+    barrier_ns_J: Any
+
+
+TRIALS: Final = 2_000
+"""Moves in a turn of a search."""
+WORSE: Final = (0.3, 0.1, 0.03, 0.0)
+"""How much worse an order may be at first, as a part of the value, from turn to turn."""
+_MOVES: Final = 3
+
+
+def walked(
+    instance: Instance, rows: Any, makespan: bool, turn: int, random: Any
+) -> tuple[Any, int]:
+    """One turn from the rows (5, R) of a schedule: other rows, and how many tasks were placed.
+
+    ``random``: numpy's generator. The same rows where they are no single tasks in the order of
+    their rounds.
+    """
+    order = order_of(rows)
+    if order is None:
+        return rows, 0
+    worse, seed = WORSE[turn % len(WORSE)], int(random.integers(2**62))
+    found = walk_tasks(
+        instance, order, makespan=makespan, trials=TRIALS, threshold=worse, seed=seed
+    )
+    return rows_of(found, instance.scale_J), TRIALS * len(order.job_I)
+
+
+def order_of(rows: Any) -> Order | None:
+    """The order of rows (5, R) of single tasks; None if a job's rounds are not in theirs."""
+    job_I, round_I, rounds_I, _, device_I = rows
+    for job in np.unique(job_I):
+        if (np.diff(round_I[job_I == job]) < 0).any():
+            return None
+    if (rounds_I != 1).any():
+        return None
+    return Order(np.array(job_I, np.int64), np.array(device_I, np.int64))
+
+
+def rows_of(order: Order, scale_J: Any) -> Any:
+    """Rows (5, R) of an order, as schedulers write them: job, round, rounds, shard, device."""
+    rows = np.ones((5, len(order.job_I)), np.int64)
+    rows[0], rows[4] = order.job_I, order.device_I
+    for job in np.unique(order.job_I):
+        at_I = (order.job_I == job).nonzero()[0]
+        rows[1, at_I], rows[3, at_I] = np.divmod(np.arange(len(at_I)), scale_J[job])
+    return rows
+
+
+def walk_tasks(
+    instance: Instance, order: Order, *, makespan: bool, trials: int, threshold: float, seed: int
+) -> Order:
+    """The best order that so many moves away from one lead to.
+
+    ``threshold``: how much worse an order may be at first, as a part of the value. The value is
+    the sum of w C in ns, or the latest C. Deterministic in ``seed``.
+    """
+    instance = prepared(instance)
+    here, best = (Order(one.job_I.copy(), one.device_I.copy()) for one in (order, order))
+    scratch = _Scratch(
+        np.zeros(len(instance.type_D), np.int64),
+        *(np.zeros(len(instance.scale_J), np.int64) for _ in range(3)),
+    )
+    random = np.array([seed % (2**63 - 1) + 1], np.uint64)
+    if len(order.job_I):
+        _walk(instance, here, best, scratch, makespan, trials, threshold, random)
+    return best
+
+
+@kernel
+def _walk(
+    instance: Instance,
+    here: Order,
+    best: Order,
+    scratch: _Scratch,
+    makespan: bool,
+    trials: int,
+    threshold: float,
+    random: Any,
+) -> None:
+    tasks = len(here.job_I)
+    value = _value(instance, here, scratch, makespan)
+    least, first = value, value * threshold
+    for trial in range(trials):
+        kind = _drawn(random, _MOVES)
+        source, target = _drawn(random, tasks), _drawn(random, tasks)
+        if kind == 1:
+            target = source
+        device = here.device_I[source]
+        if kind != 0:
+            other = _drawn(random, len(instance.type_D))
+            if not instance.fits_JT[here.job_I[source], instance.type_D[other]]:
+                continue
+            here.device_I[source] = other
+        _move(here, source, target)
+        found = _value(instance, here, scratch, makespan)
+        if found <= value + first * (trials - trial) / trials:
+            value = found
+            if value < least:
+                least = value
+                for task in range(tasks):
+                    best.job_I[task] = here.job_I[task]
+                    best.device_I[task] = here.device_I[task]
+            continue
+        _move(here, target, source)
+        here.device_I[source] = device
+
+
+@kernel
+def _move(order: Order, source: int, target: int) -> None:
+    """Put a task at another place; those between move up."""
+    job, device = order.job_I[source], order.device_I[source]
+    step = 1 if target > source else -1
+    for place in range(source, target, step):
+        order.job_I[place] = order.job_I[place + step]
+        order.device_I[place] = order.device_I[place + step]
+    order.job_I[target] = job
+    order.device_I[target] = device
+
+
+@kernel
+def _value(instance: Instance, order: Order, scratch: _Scratch, makespan: bool) -> float:
+    """The sum of w C, or the latest C, if the tasks start in this order."""
+    free_ns_D, done_J = scratch.free_ns_D, scratch.done_J
+    ready_ns_J, barrier_ns_J = scratch.ready_ns_J, scratch.barrier_ns_J
+    for device in range(len(free_ns_D)):
+        free_ns_D[device] = 0
+    for job in range(len(done_J)):
+        done_J[job] = 0
+        ready_ns_J[job] = instance.arrival_ns_J[job]
+        barrier_ns_J[job] = 0
+    total, latest_ns = 0.0, 0
+    for task in range(len(order.job_I)):
+        job, device = order.job_I[task], order.device_I[task]
+        kind = instance.type_D[device]
+        comp_end_ns = max(ready_ns_J[job], free_ns_D[device]) + instance.comp_ns_JT[job, kind]
+        free_ns_D[device] = comp_end_ns
+        barrier_ns_J[job] = max(barrier_ns_J[job], comp_end_ns + instance.sync_ns_JT[job, kind])
+        done_J[job] += 1
+        if done_J[job] % instance.scale_J[job] == 0:
+            ready_ns_J[job] = barrier_ns_J[job]
+            if done_J[job] == instance.scale_J[job] * instance.rounds_J[job]:
+                total += instance.weight_J[job] * barrier_ns_J[job]
+                latest_ns = max(latest_ns, barrier_ns_J[job])
+    return float(latest_ns) if makespan else total
+
+
+@kernel
+def _drawn(random: Any, below: int) -> int:
+    """A number below another (xorshift; Marsaglia, 2003)."""
+    value = random[0]
+    value ^= value << np.uint64(13)
+    value ^= value >> np.uint64(7)
+    value ^= value << np.uint64(17)
+    random[0] = value
+    return int((value >> np.uint64(33)) % np.uint64(below))

@@ -1,0 +1,202 @@
+"""Dispatch in time on the types that a rule of sharing gives each job. Grain 1.
+
+Whenever a job arrives or ends, devices are shared as if they could be divided (``shares``). A job
+that gets several types uses them in turn, a whole round on one, in proportion to its rates there;
+one that gets nothing waits for what costs it least. Each type has a queue in order of priority: a
+device that becomes free takes the next task of the first job in it. So no device of a type idles
+while a task waits for that type, and the most urgent job waits for running tasks only.
+
+Source: list scheduling in the order of Hare's Algorithm 1 (a global order, spread over rounds).
+Differs: which type a round uses is decided by order and prices, before any device is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.agenda import Agenda, new_agenda, pop, push, push_all
+from warren.solve.common.compile import kernel
+from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.queues import Queues, enqueue, leave, new_queues
+from warren.solve.common.ready import add, remove
+from warren.solve.relaxation.divisible_devices import (
+    VISITS,
+    Rule,
+    Shares,
+    new_shares,
+    price_types,
+    share,
+    terms_of,
+)
+
+
+class _State(NamedTuple):
+    """What changes. Columns of ``rows``: job, round, rounds, shard, device."""
+
+    shares: Shares
+    queues: Queues  # jobs whose round waits for a type
+    agenda: Agenda  # device d becomes free: -d - 1; else a job arrives or its barrier passes
+    idle_D: Any  # stacks of idle devices, one a type
+    first_T: Any  # where the stack of each type begins
+    idle_T: Any
+    credit_JT: Any  # rounds that a job is behind its share of each type
+    round_J: Any
+    left_J: Any  # tasks of the present round that have not started
+    barrier_ns_J: Any
+    finish_ns_J: Any
+    called_N: Any  # scratch: jobs whose next round is ready
+    rows: Any
+    count: Any
+
+
+_ROWS: Final = 0
+
+
+def guided(instance: Instance, rule: Rule) -> tuple[Any, Any, int]:
+    """Dispatch all jobs.
+
+    Returns
+    -------
+    rows
+        int64 (5, R): job, round, rounds (1), shard, device, in order of start, which is a valid
+        order of a ``Plan``.
+    finish_ns_J
+        Each job's last barrier under the constant network; -1 for a job that fits no device or
+        has no rounds. T^c of 0 counts as 1 ns.
+    visits
+        How many times a job was served in a sharing.
+    """
+    instance = prepared(instance)
+    state = _new_state(instance, rule)
+    _run(instance, state)
+    rows: Any = state.rows[:, : state.count[_ROWS]]
+    return rows, state.finish_ns_J, int(state.shares.count[VISITS])
+
+
+def _new_state(instance: Instance, rule: Rule) -> _State:
+    jobs, types = instance.comp_ns_JT.shape
+    devices = len(instance.type_D)
+    shares = new_shares(instance, rule, terms_of(instance))
+    runs_J = np.isfinite(shares.turn_s_JT).any(axis=1) & (instance.rounds_J > 0)
+    count_T = np.bincount(instance.type_D, minlength=types)
+    agenda = new_agenda(jobs + devices)
+    push_all(agenda, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
+    return _State(
+        shares=shares,
+        queues=new_queues(types, jobs),
+        agenda=agenda,
+        # The device of the lowest index lies on top.
+        idle_D=np.lexsort((-np.arange(devices), instance.type_D)),
+        first_T=np.cumsum(count_T) - count_T,
+        idle_T=count_T.astype(np.int64),
+        credit_JT=np.zeros((jobs, types)),
+        round_J=np.full(jobs, -1, np.int64),
+        left_J=np.zeros(jobs, np.int64),
+        barrier_ns_J=np.zeros(jobs, np.int64),
+        finish_ns_J=np.full(jobs, -1, np.int64),
+        called_N=np.zeros(jobs, np.int64),
+        rows=np.zeros((5, int((instance.rounds_J * instance.scale_J)[runs_J].sum())), np.int64),
+        count=np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def _run(instance: Instance, state: _State) -> None:
+    """From the first arrival to the last barrier."""
+    agenda = state.agenda
+    while agenda.count[0] > 0:
+        now = agenda.time_ns_E[0]
+        changed, called = False, 0
+        while agenda.count[0] > 0 and agenda.time_ns_E[0] == now:
+            who = pop(agenda)
+            if who < 0:
+                _put_back(instance, state, -who - 1)
+                continue
+            changed |= _advance(instance, state, who, now)
+            if state.finish_ns_J[who] < 0:
+                state.called_N[called] = who
+                called += 1
+        if changed:
+            share(state.shares)
+        for place in range(called):
+            job = state.called_N[place]
+            enqueue(state.queues, _next_type(state, job), state.shares.rank_J[job], job)
+        for kind in range(len(state.idle_T)):
+            _fill(instance, state, kind, now)
+
+
+@kernel
+def _put_back(instance: Instance, state: _State, device: int) -> None:
+    kind = instance.type_D[device]
+    state.idle_D[state.first_T[kind] + state.idle_T[kind]] = device
+    state.idle_T[kind] += 1
+
+
+@kernel
+def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
+    """A job arrives, or its barrier passes; whether it is its first or its last."""
+    shares, arrives = state.shares, state.round_J[job] < 0
+    state.round_J[job] += 1
+    if arrives:
+        add(shares.present, shares.rank_J, job)
+        shares.weight[0] += shares.weight_J[job]
+    if state.round_J[job] == instance.rounds_J[job]:
+        state.finish_ns_J[job] = now
+        for place in range(shares.present.count[0]):
+            if shares.present.job_N[place] == job:
+                remove(shares.present, place)
+                break
+        shares.weight[0] -= shares.weight_J[job]
+        return True
+    state.left_J[job] = instance.scale_J[job]
+    state.barrier_ns_J[job] = 0
+    return bool(arrives)
+
+
+@kernel
+def _next_type(state: _State, job: int) -> int:
+    """The type that the job is most behind on, or the cheapest where it has no share at all."""
+    shares = state.shares
+    rate = shares.rate_J[job]
+    if rate <= 0:
+        return int(price_types(shares, job))
+    best, most = -1, 0.0
+    for kind in range(len(shares.cost_T)):
+        if shares.part_JT[job, kind] > 0:
+            state.credit_JT[job, kind] += shares.part_JT[job, kind] / rate
+            if best < 0 or state.credit_JT[job, kind] > most:
+                best, most = kind, state.credit_JT[job, kind]
+    state.credit_JT[job, best] -= 1.0
+    return best
+
+
+@kernel
+def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
+    """Start what waits for a type, in order, while devices of it are idle."""
+    queues = state.queues
+    while state.idle_T[kind] > 0 and queues.count_T[kind] > 0:
+        job = queues.job_TN[kind, 0]
+        state.idle_T[kind] -= 1
+        device = state.idle_D[state.first_T[kind] + state.idle_T[kind]]
+        _write_row(state, job, instance.scale_J[job] - state.left_J[job], device)
+        comp_end_ns = now + instance.comp_ns_JT[job, kind]
+        push(state.agenda, comp_end_ns, -device - 1)
+        end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
+        state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
+        state.left_J[job] -= 1
+        if state.left_J[job] == 0:
+            leave(queues, kind)
+            push(state.agenda, state.barrier_ns_J[job], job)
+
+
+@kernel
+def _write_row(state: _State, job: int, shard: int, device: int) -> None:
+    row = state.count[_ROWS]
+    state.rows[0, row] = job
+    state.rows[1, row] = state.round_J[job]
+    state.rows[2, row] = 1
+    state.rows[3, row] = shard
+    state.rows[4, row] = device
+    state.count[_ROWS] = row + 1

@@ -1,0 +1,1 @@
+"""Relaxed problems whose solutions give orders of jobs."""

@@ -1,0 +1,187 @@
+"""Who gets how much of which type of device, if devices could be divided: by order and price.
+
+The jobs present are served in order. Each takes the types one after the other, the cheapest
+first, as far as devices are left and until it runs at full speed: a whole round on one type at a
+time, its time shared between the types. A second on type t costs the job the time a round takes
+there, plus the device time of the round at the job's price for it. Prices grow with the weight
+of the other jobs present, all of which wait for what is taken.
+
+Symbols. A round of job j that has type t to itself takes q = ceil(n / D_t) T^c + T^s, and keeps
+n T^c / q devices busy. T^s costs no device time, so the devices of a job that synchronises serve
+others: that is what rounds of tasks, with barriers between them, come close to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import inlined
+from warren.solve.common.instance import Instance
+from warren.solve.common.pool import usable
+from warren.solve.common.ready import Ready, new_ready
+
+
+class Rule(NamedTuple):
+    """How devices are shared: ``priority_J`` (float64, lower is served first; ties: lower index),
+    and prices ``greed_J[j] * worth_T[t]`` of a second of a device of type t, per weight of the
+    job and of the others present."""
+
+    priority_J: Any
+    greed_J: Any
+    worth_T: Any
+
+
+class Shares(NamedTuple):
+    """Tables of the jobs, and what the last call of ``share`` gave them. Times in float s."""
+
+    turn_s_JT: Any  # q, infinite where a job cannot run
+    use_JT: Any  # devices busy at full speed
+    price_s_JT: Any  # price of a round's device time, per weight of others
+    weight_J: Any
+    devices_T: Any
+    rank_J: Any
+    present: Ready  # in order of rank
+    weight: Any  # [0]: of those present
+    rate_J: Any  # rounds a second
+    part_JT: Any  # of it, on each type
+    served_N: Any  # jobs with a rate
+    count: Any  # [SERVED], [VISITS]
+    free_T: Any  # scratch
+    cost_T: Any  # scratch
+
+
+SERVED, VISITS = range(2)
+_NOTHING: Final = 1e-9
+
+
+class Terms(NamedTuple):
+    """What no rule changes, of a round of each job on each type; times in float s."""
+
+    comp_s_JT: Any  # T^c; of no meaning where a job cannot run
+    turn_s_JT: Any
+    use_JT: Any
+    devices_T: Any
+
+
+def terms_of(instance: Instance) -> Terms:
+    """For all the rules that one instance is shared by."""
+    scale_J = instance.scale_J[:, None]
+    devices_T = np.bincount(instance.type_D, minlength=instance.comp_ns_JT.shape[1])
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    comp_s_JT = np.where(usable_JT, np.maximum(instance.comp_ns_JT, 1), 1) / 1e9
+    turn_s_JT = -(-scale_J // np.maximum(devices_T, 1)) * comp_s_JT
+    turn_s_JT += np.where(usable_JT, instance.sync_ns_JT, 0) / 1e9
+    return Terms(
+        comp_s_JT=comp_s_JT,
+        turn_s_JT=np.where(usable_JT, turn_s_JT, np.inf),
+        use_JT=scale_J * comp_s_JT / turn_s_JT,
+        devices_T=devices_T.astype(np.float64),
+    )
+
+
+def new_shares(instance: Instance, rule: Rule, terms: Terms) -> Shares:
+    """Nobody is present."""
+    jobs, types = terms.turn_s_JT.shape
+    rank_J = np.empty(jobs, np.int64)
+    rank_J[np.argsort(rule.priority_J, kind="stable")] = np.arange(jobs)
+    return Shares(
+        turn_s_JT=terms.turn_s_JT,
+        use_JT=terms.use_JT,
+        price_s_JT=prices_s_JT(instance, rule, terms),
+        weight_J=np.array(instance.weight_J, dtype=np.float64),
+        devices_T=terms.devices_T,
+        rank_J=rank_J,
+        present=new_ready(jobs),
+        weight=np.zeros(1),
+        rate_J=np.zeros(jobs),
+        part_JT=np.zeros((jobs, types)),
+        served_N=np.zeros(jobs, np.int64),
+        count=np.zeros(2, np.int64),
+        free_T=np.zeros(types),
+        cost_T=np.zeros(types),
+    )
+
+
+def prices_s_JT(instance: Instance, rule: Rule, terms: Terms) -> Any:
+    """What the device time of a round on each type costs a job, in s per weight of others."""
+    most = max(float(instance.weight_J.max(initial=0)), 1e-6)
+    greed_J = rule.greed_J / np.maximum(instance.weight_J, 1e-6 * most)
+    return (greed_J * instance.scale_J)[:, None] * rule.worth_T * terms.comp_s_JT
+
+
+def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
+    """The weight of the other jobs present half way between a job's arrival and its finish."""
+    arrival_s_J = instance.arrival_ns_J / 1e9
+    half_s_J = (arrival_s_J + finish_s_J) / 2
+    weight_J = np.where(finish_s_J >= 0, instance.weight_J, 0.0)
+    came_J, left_J = (
+        np.concatenate(([0.0], np.cumsum(weight_J[order])))[
+            np.searchsorted(time_s_J[order], half_s_J, side="right")
+        ]
+        for time_s_J in (arrival_s_J, finish_s_J)
+        for order in (np.argsort(time_s_J, kind="stable"),)
+    )
+    return np.maximum(came_J - left_J - weight_J, 0.0)
+
+
+@inlined
+def price_types(shares: Shares, job: int) -> int:
+    """Fill ``cost_T`` with what a round on each type costs the job; the cheapest type."""
+    others = max(0.0, shares.weight[0] - shares.weight_J[job])
+    best = 0
+    for kind in range(len(shares.cost_T)):
+        cost = shares.turn_s_JT[job, kind] + others * shares.price_s_JT[job, kind]
+        shares.cost_T[kind] = cost
+        if cost < shares.cost_T[best]:
+            best = kind
+    return best
+
+
+@inlined
+def share(shares: Shares) -> None:
+    """Serve the jobs present, in order, until nothing is left."""
+    for place in range(shares.count[SERVED]):
+        shares.rate_J[shares.served_N[place]] = 0.0
+    free, served = 0.0, 0
+    for kind in range(len(shares.free_T)):
+        shares.free_T[kind] = shares.devices_T[kind]
+        free += shares.devices_T[kind]
+    for place in range(shares.present.count[0]):
+        if free < _NOTHING:
+            break
+        job = shares.present.job_N[place]
+        free -= _serve(shares, job)
+        shares.count[VISITS] += 1
+        if shares.rate_J[job] > 0:
+            shares.served_N[served] = job
+            served += 1
+    shares.count[SERVED] = served
+
+
+@inlined
+def _serve(shares: Shares, job: int) -> float:
+    """Give a job what it takes; how many devices that is."""
+    kind, time_left, taken, rate = price_types(shares, job), 1.0, 0.0, 0.0
+    for other in range(len(shares.free_T)):
+        shares.part_JT[job, other] = 0.0
+    for _ in range(len(shares.free_T)):
+        if shares.cost_T[kind] == np.inf:
+            break
+        if shares.free_T[kind] > _NOTHING:
+            use = shares.use_JT[job, kind]
+            part = min(time_left, shares.free_T[kind] / use)
+            shares.free_T[kind] -= part * use
+            taken += part * use
+            shares.part_JT[job, kind] = part / shares.turn_s_JT[job, kind]
+            rate += part / shares.turn_s_JT[job, kind]
+            time_left -= part
+            if time_left <= _NOTHING:
+                break
+        shares.cost_T[kind] = np.inf
+        for other in range(len(shares.free_T)):
+            if shares.cost_T[other] < shares.cost_T[kind]:
+                kind = other
+    shares.rate_J[job] = rate
+    return taken

@@ -1,0 +1,48 @@
+"""A stand-in for Hare's relaxation (9) on instances too large for its linear programs.
+
+Algorithm 1 takes only an order from the relaxation: that of the middle times H. With one GPU, no
+rounds and (9) for every subset, the relaxation is solved by preemptive WSPT (Goemans 1996), whose
+mean busy times are the H of the jobs. The stand-in does this with the whole cluster as one fast
+machine (``area``: speeds of the types from the area linear program), and spreads each job's rounds
+evenly about its mean busy time, in steps of what the machine takes for a round or of the round's
+least time q (``rounds``), whichever is longer; none before the job's arrival, as (4) has it. So
+(7) holds between rounds. All tasks of a round have one H.
+
+What is lost: the assignment y, and how rounds of one job give way to those of another. It has no
+objective that could be compared with the relaxation's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from warren.solve.bounds.columns import Floats, Ints, bound_jobs
+from warren.solve.bounds.machine_load import area_speeds, volumes
+from warren.solve.bounds.mean_busy import mean_busy_delays
+
+
+def stand_in_middles(**columns: Any) -> tuple[Ints, Ints, Floats]:
+    """Job, round and H (float seconds since the first arrival) of all rounds, jobs in order.
+
+    ``columns`` are those of ``bounds.lower_bounds``; every job has rounds and fits somewhere.
+
+    Raises
+    ------
+    ValueError
+        If a job has no rounds or fits nowhere.
+    """
+    jobs = bound_jobs(**columns)
+    if jobs is None or len(jobs.rounds_J) != len(columns["rounds_J"]):
+        raise ValueError("a job has no rounds or fits no device")
+    volume_J = volumes(jobs, area_speeds(jobs))
+    delay_J = mean_busy_delays(jobs.arrival_ns_J, jobs.weight_J, volume_J)
+    step_J = np.maximum(volume_J, jobs.path_s_J) / jobs.rounds_J
+    first_J = jobs.arrival_s_J + np.maximum(
+        delay_J - (jobs.rounds_J - 1) / 2 * step_J, np.minimum(step_J, delay_J) / 2
+    )
+    rounds_J = columns["rounds_J"]
+    job_G = np.repeat(np.arange(len(rounds_J)), rounds_J)
+    round_G = np.arange(len(job_G)) - np.repeat(np.cumsum(rounds_J) - rounds_J, rounds_J)
+    return job_G, round_G, first_J[job_G] + round_G * step_J[job_G]

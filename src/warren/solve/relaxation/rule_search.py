@@ -1,0 +1,127 @@
+"""Local search for a rule of sharing: single moves, judged by the flow of jobs as liquids.
+
+A move changes one job's place in the order, one job's greed, or the worth of one type (all greed
+where there is one type). It is kept if the objective falls. What is done is counted, so a search
+that goes on longer has seen all that a shorter one saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from warren.solve.common.instance import Instance
+from warren.solve.common.pool import usable
+from warren.solve.common.round_time import least_round_ns
+from warren.solve.relaxation.divisible_devices import Rule, terms_of
+from warren.solve.relaxation.flow_time import flow
+
+GREEDS: Final = (1.0, 2.0, 0.5, 4.0, 0.0)
+"""Prices tried for all jobs at the start, in this order."""
+FLOW_COST: Final = 1000
+VISITS_A_TASK: Final = 10
+"""One flow costs this many task placements, and one for so many jobs served."""
+_LEAST_GREED: Final = 0.05
+
+Objective = Callable[[Any], float]
+"""Of each job's finish, in float s."""
+
+
+class RuleSearch:
+    """The best rule so far, and what it took to find it."""
+
+    def __init__(self, instance: Instance, objective: Objective, seed: int) -> None:
+        self._instance, self.terms = instance, terms_of(instance)
+        self._objective = objective
+        self._random = np.random.default_rng([seed, 0x4A7E])
+        self.value = np.inf
+        self.rule = next(first_rules(instance))
+        self.spent = 0
+
+    def start(self, allowance: int) -> None:
+        """Try the first rules, then other worths of the types, while the allowance lasts."""
+        for rule in first_rules(self._instance):
+            if self.spent <= allowance:
+                self._consider(rule)
+        used_T = np.flatnonzero(np.bincount(self._instance.type_D))
+        for factor in (2.0, 1.4) if len(used_T) > 1 else ():
+            for kind in used_T:
+                for step in (factor, 1 / factor):
+                    worth_T = self.rule.worth_T.copy()
+                    worth_T[kind] *= step
+                    if self.spent <= allowance:
+                        self._consider(self.rule._replace(worth_T=worth_T))
+
+    def step(self) -> None:
+        """One move."""
+        self._consider(neighbour(self.rule, self._random))
+
+    def _consider(self, rule: Rule) -> None:
+        finish_s_J, visits = flow(self._instance, rule, self.terms)
+        self.spent += FLOW_COST + visits // VISITS_A_TASK
+        value = self._objective(finish_s_J)
+        if value < self.value:
+            self.value, self.rule = value, rule
+
+
+def first_rules(instance: Instance) -> Iterator[Rule]:
+    """Orders by weight per work, per path and per both, each with several prices."""
+    work_J, path_J = lengths_s(instance)
+    worth_T = even_worth(instance)
+    weight_J = np.maximum(instance.weight_J, 1e-300)
+    mix_J = work_J / len(instance.type_D) + path_J
+    for length_J in (work_J, mix_J, path_J):
+        rank_J = np.empty(len(work_J))
+        rank_J[np.argsort(length_J / weight_J, kind="stable")] = np.arange(len(work_J))
+        for greed in GREEDS:
+            yield Rule(priority_J=rank_J, greed_J=np.full(len(work_J), greed), worth_T=worth_T)
+
+
+def neighbour(rule: Rule, random: np.random.Generator) -> Rule:
+    """A random move away from a rule."""
+    jobs, types = len(rule.priority_J), len(rule.worth_T)
+    kind, job, size = random.random(), int(random.integers(jobs)), random.normal()
+    if kind < 0.5 and jobs > 1:
+        priority_J = rule.priority_J.copy()
+        priority_J[job] += size * jobs * (0.3, 0.1, 0.03)[int(random.integers(3))]
+        return rule._replace(priority_J=priority_J)
+    if kind < 0.9:
+        greed_J = rule.greed_J.copy()
+        greed_J[job] = max(greed_J[job], _LEAST_GREED) * np.exp(size)
+        return rule._replace(greed_J=greed_J)
+    if types == 1:
+        return rule._replace(greed_J=np.maximum(rule.greed_J, _LEAST_GREED) * np.exp(size))
+    worth_T = rule.worth_T.copy()
+    worth_T[int(random.integers(types))] *= np.exp(0.3 * size)
+    return rule._replace(worth_T=worth_T)
+
+
+def lengths_s(instance: Instance) -> tuple[Any, Any]:
+    """Each job's work on its fastest type, and its time alone on the cluster, in float s."""
+    count_T = np.bincount(instance.type_D, minlength=instance.fits_JT.shape[1])
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    runs_J = usable_JT.any(axis=1)
+    rounds_J = np.maximum(instance.rounds_J, 0)
+    comp_s_JT = np.where(usable_JT, instance.comp_ns_JT / 1e9, np.inf)
+    least_s_J = np.where(runs_J, comp_s_JT.min(axis=1), 0.0)
+    round_s_J = np.zeros(len(runs_J))
+    round_s_J[runs_J] = 1e-9 * least_round_ns(
+        instance.scale_J[runs_J], instance.comp_ns_JT[runs_J], instance.sync_ns_JT[runs_J],
+        usable_JT[runs_J], count_T,
+    )  # fmt: skip
+    return rounds_J * instance.scale_J * least_s_J, rounds_J * round_s_J
+
+
+def even_worth(instance: Instance) -> Any:
+    """Worth of the types in proportion to how fast they are for the work there is; sums to 1
+    over all devices."""
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    count_T = np.bincount(instance.type_D, minlength=usable_JT.shape[1])
+    comp_s_JT = np.where(usable_JT, np.maximum(instance.comp_ns_JT, 1) / 1e9, np.inf)
+    work_J, _ = lengths_s(instance)
+    least_s_J = np.where(usable_JT.any(axis=1), comp_s_JT.min(axis=1), 1.0)
+    worth_T = (work_J[:, None] * (least_s_J[:, None] / comp_s_JT)).sum(axis=0)
+    worth_T = np.maximum(worth_T, 1e-9 * max(float(worth_T.max(initial=0)), 1e-9))
+    return worth_T * (count_T > 0) / float(count_T @ worth_T)

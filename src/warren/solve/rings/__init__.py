@@ -1,0 +1,1 @@
+"""Rings whose jobs share links: how long rounds take, who starts when and where."""

@@ -1,0 +1,227 @@
+"""Rings in an order of theirs, each started as soon as it has room: a schedule from an order.
+
+Whenever a ring ends or comes, those that wait are looked at in order, and each that has room starts
+(``ring_choice``). Later ones may pass one that has none. With ``reserve`` they may not put it off:
+the devices that it will have first are kept for it, and of these only such rings take any as end
+before the last of them comes free. Times are those of ``ring_times``, contention included.
+
+*Source.* Ours. The reservation is EASY backfilling (Lifka, 1995), with devices instead of counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.alarms import Alarms, new_alarms, set_alarm, take_first
+from warren.solve.common.compile import kernel
+from warren.solve.rings.device_choice import Room, Ways, choose_hosts, new_room
+from warren.solve.rings.timing import (
+    Gangs,
+    Links,
+    State,
+    crosses,
+    end_gang,
+    mark_changed,
+    new_state,
+    price_changed,
+    start_gang,
+)
+
+
+class Desk(NamedTuple):
+    """What a dispatch writes, used again for the next: devices by ``Gangs``, and who began when.
+
+    ``line_J`` is the order; ``after_J`` who comes next in it of those that wait, by place.
+    """
+
+    state: State
+    room: Room
+    copy: Alarms
+    all_free_ST: Any
+    line_J: Any
+    after_J: Any
+    begun_J: Any  # in the order of their starts
+    begun: Any
+    device_A: Any
+
+
+def new_desk(gangs: Gangs, links: Links) -> Desk:
+    """For rings and devices of these numbers."""
+    jobs, types = gangs.comp_ns_JT.shape
+    room = new_room(links, types)
+    return Desk(
+        state=new_state(gangs, links),
+        room=room,
+        copy=new_alarms(jobs),
+        all_free_ST=room.free_ST.copy(),
+        line_J=np.zeros(jobs, np.int64),
+        after_J=np.zeros(jobs + 1, np.int64),
+        begun_J=np.zeros(jobs, np.int64),
+        begun=np.zeros(1, np.int64),
+        device_A=np.zeros(int(gangs.first_J[-1]), np.int64),
+    )
+
+
+@kernel
+def dispatch_rings(gangs: Gangs, links: Links, ways: Ways, desk: Desk, reserve: bool) -> None:
+    """Run all rings in the order of ``line_J``; ends are in ``state.end_ns_J``."""
+    _clear(gangs, desk)
+    state, alarms, instant = desk.state, desk.state.alarms, 0
+    for job in range(len(gangs.rounds_J)):
+        set_alarm(alarms, job, gangs.ready_ns_J[job])
+    while alarms.count[0] > 0:
+        now, changed = alarms.time_ns_N[alarms.who_E[0]], 0
+        while alarms.count[0] > 0 and alarms.time_ns_N[alarms.who_E[0]] == now:
+            job = take_first(alarms)
+            if state.works_J[job]:
+                leave(gangs, links, desk, job, now)
+                changed = mark_changed(gangs, state, job, changed, instant)
+        changed = start_those_with_room(
+            gangs, links, ways, desk, now, changed, instant, -1 if reserve else -2
+        )
+        price_changed(gangs, links, state, changed, instant, now)
+        instant += 1
+
+
+@kernel
+def _clear(gangs: Gangs, desk: Desk) -> None:
+    state, room, jobs = desk.state, desk.room, len(gangs.rounds_J)
+    state.next_A[:] = -1
+    state.round_ns_J[:] = 0
+    state.exchange_ns_J[:] = -1
+    state.end_ns_J[:] = -1
+    state.works_J[:] = False
+    state.gang_D[:] = -1
+    state.crossing_S[:] = 0
+    state.seen_J[:] = -1
+    state.seen_S[:] = -1
+    state.alarms.cell_N[:] = -1
+    state.alarms.count[0] = 0
+    for host in range(room.free_ST.shape[0]):
+        for kind in range(room.free_ST.shape[1]):
+            room.free_ST[host, kind] = desk.all_free_ST[host, kind]
+    room.free[0] = len(state.gang_D)
+    room.works[0] = 0
+    desk.begun[0] = 0
+    for place in range(jobs):  # the cell behind the places is the head of the line
+        desk.after_J[place] = place + 1 if place + 1 < jobs else -1
+    desk.after_J[jobs] = 0
+
+
+@kernel
+def start_those_with_room(
+    gangs: Gangs, links: Links, ways: Ways, desk: Desk, now: int, changed: int, instant: int,
+    first: int,
+) -> Any:  # fmt: skip
+    """One look at the line. ``first``: the ring that none may put off; -1: that has no room first
+    in the order, -2: none. Hosts marked as changed."""
+    room, before, kept_until = desk.room, len(gangs.rounds_J), -1
+    place = desk.after_J[before]
+    while place >= 0 and room.free[0] > 0:
+        job, after = desk.line_J[place], desk.after_J[place]
+        if gangs.ready_ns_J[job] <= now:
+            keeps = 1 if kept_until >= 0 and now + ways.span_ns_J[job] > kept_until else 0
+            size, hosts = gangs.first_J[job + 1] - gangs.first_J[job], 0
+            if size <= room.free[0] - keeps * room.kept[0]:
+                hosts = choose_hosts(gangs, links, ways, desk.state, room, job, keeps)
+            if hosts > 0:
+                _take(gangs, links, ways, desk, job, now, hosts, keeps)
+                changed = mark_changed(gangs, desk.state, job, changed, instant)
+                desk.after_J[before] = after
+                place = after
+                continue
+            if kept_until < 0 and (first == -1 or first == job):
+                kept_until = _keep(gangs, links, ways, desk, job, now)
+        before, place = place, after
+    if kept_until >= 0:
+        room.kept_ST[:] = 0
+        room.kept_D[:] = False
+        room.kept[0] = 0
+    return changed
+
+
+@kernel
+def _take(
+    gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int, hosts: int, keeps: int
+) -> None:
+    """Devices of the chosen hosts, those that are kept for another last."""
+    room, state = desk.room, desk.state
+    row, stop = gangs.first_J[job], gangs.first_J[job + 1]
+    for cell in range(hosts):
+        host = room.hosts_S[cell]
+        state.host_A[gangs.first_J[job] + cell] = host
+        for kept in (False, True):
+            if kept and keeps:
+                break
+            for place in range(links.first_S[host], links.first_S[host + 1]):
+                device = links.device_K[place]
+                kind = links.type_D[device]
+                if row == stop or state.gang_D[device] >= 0 or room.kept_D[device] != kept:
+                    continue
+                if 0 <= ways.pace_ns_JT[job, kind] <= room.level_ns[0]:
+                    desk.device_A[row] = device
+                    state.gang_D[device] = job
+                    row += 1
+                    room.free_ST[host, kind] -= 1
+                    if kept:
+                        room.kept_ST[host, kind] -= 1
+                        room.kept_D[device] = False
+                        room.kept[0] -= 1
+    room.free[0] -= stop - gangs.first_J[job]
+    room.works[0] += 1
+    state.hosts_J[job] = hosts
+    desk.begun_J[desk.begun[0]] = job
+    desk.begun[0] += 1
+    if crosses(gangs, state, job):  # until it is priced, for who looks when it will end
+        set_alarm(state.alarms, job, now + ways.span_ns_J[job])
+    start_gang(gangs, links, state, desk.device_A, job, now)
+
+
+@kernel
+def leave(gangs: Gangs, links: Links, desk: Desk, job: int, now: int) -> None:
+    """The ring has ended."""
+    end_gang(gangs, desk.state, desk.device_A, job, now)
+    for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
+        device = desk.device_A[row]
+        desk.room.free_ST[links.host_D[device], links.type_D[device]] += 1
+    desk.room.free[0] += gangs.first_J[job + 1] - gangs.first_J[job]
+    desk.room.works[0] -= 1
+
+
+@kernel
+def _keep(gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int) -> Any:
+    """Keep the devices that the ring can have first; until when they are kept.
+
+    Devices of rings that end first come first, then free ones, as many as it still needs.
+    """
+    alarms, copy, room = desk.state.alarms, desk.copy, desk.room
+    copy.count[0] = alarms.count[0]
+    for cell in range(alarms.count[0]):
+        who = alarms.who_E[cell]
+        copy.who_E[cell] = who
+        copy.cell_N[who] = cell
+        copy.time_ns_N[who] = alarms.time_ns_N[who]
+    need, until = gangs.first_J[job + 1] - gangs.first_J[job], now
+    free = 0
+    for host in range(room.free_ST.shape[0]):
+        for kind in range(room.free_ST.shape[1]):
+            free += room.free_ST[host, kind] if ways.pace_ns_JT[job, kind] >= 0 else 0
+    while copy.count[0] > 0 and (need > free or copy.time_ns_N[copy.who_E[0]] == until):
+        other = take_first(copy)
+        if desk.state.works_J[other]:
+            until = copy.time_ns_N[other]
+            for row in range(gangs.first_J[other], gangs.first_J[other + 1]):
+                kind = links.type_D[desk.device_A[row]]
+                need -= 1 if ways.pace_ns_JT[job, kind] >= 0 else 0
+    for device in range(len(room.kept_D)):
+        if need <= 0:
+            break
+        kind = links.type_D[device]
+        if desk.state.gang_D[device] < 0 and ways.pace_ns_JT[job, kind] >= 0:
+            need -= 1
+            room.kept_D[device] = True
+            room.kept_ST[links.host_D[device], kind] += 1
+            room.kept[0] += 1
+    return until

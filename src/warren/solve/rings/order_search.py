@@ -1,0 +1,182 @@
+"""Local search over orders of rings: what is moved, what is kept, and how much is tried.
+
+Each order is dispatched (``ring_dispatch``) with and without reservations, in every way of
+``ring_ways``. The best of either kind is searched on, in turn: a ring that ends last goes to an
+earlier place, or any ring to any place, or two rings change theirs. A move is kept unless the plan
+gets worse: a longer makespan, or the same and more weighted JCT; or the other way round. Budgets
+count rings that are placed. What is done does not depend on the budget, which cuts it off, so a
+longer search has seen all that a shorter one saw.
+
+*Source.* Ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import kernel
+from warren.solve.common.random import mix
+from warren.solve.rings.device_choice import Ways
+from warren.solve.rings.dispatch import Desk, dispatch_rings, new_desk
+from warren.solve.rings.timing import Gangs, Links, Placed, ring_times
+from warren.solve.rings.ways import alone, lines, ways_to_try
+
+PIECE: Final = 64
+"""Moves of one kind of search until it is the other's turn."""
+LATE: Final = 30
+"""Moves in a hundred that take a ring that ends among the last."""
+LATE_32NDS: Final = 4
+"""Within up to so many 32nds of the makespan, drawn, a ring ends among the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What is minimised: the makespan and then the weighted JCT, or the other way round."""
+
+    weight_J: Any
+    by_makespan: bool
+    budget: int
+    seed: int
+
+
+class _Best(NamedTuple):
+    line_J: Any
+    end_ns_J: Any
+    value: Any  # what counts first, and what counts then
+
+
+@dataclass(slots=True)
+class _Climb:
+    """One kind of search: the ways that its first order did best in, and its best order."""
+
+    reserve: bool
+    ways: Ways
+    best: _Best
+    moves: int = 0
+
+
+def braid(gangs: Gangs, links: Links, fits_JT: Any, goal: Goal) -> Placed:
+    """The best schedule that is found; every ring must have a place."""
+    desk, jobs = new_desk(gangs, links), len(gangs.rounds_J)
+    times = alone(gangs, links, fits_JT)
+    climbs = list[_Climb]()
+    weight_J = np.array(goal.weight_J, dtype=np.float64)
+    for reserve in (True, False):
+        found = None
+        for ways in ways_to_try(gangs, times):
+            for line_J in lines(gangs, times, weight_J):
+                best = _Best(line_J.astype(np.int64), np.zeros(jobs, np.int64), np.full(2, np.inf))
+                _set_line(desk, best)
+                _judge(gangs, links, ways, desk, best, weight_J, reserve, goal.by_makespan)
+                if found is None or tuple(best.value) < tuple(found.best.value):
+                    found = _Climb(reserve, ways, best)
+        assert found is not None, "there is one way at least"
+        climbs.append(found)
+    left = goal.budget // max(1, jobs)
+    while left > 0:
+        climb = climbs[0]
+        moves = min(PIECE, left)
+        key = np.uint64((goal.seed * 2 + climb.reserve) % 2**64)
+        _improve(gangs, links, climb.ways, desk, climb.best, weight_J, key, climb.moves, moves,
+                 climb.reserve, goal.by_makespan)  # fmt: skip
+        climb.moves += moves
+        left -= moves
+        climbs.reverse()
+    return min(
+        (_timed(gangs, links, desk, climb) for climb in climbs),
+        key=lambda one: _value(one.end_ns_J, weight_J, goal.by_makespan),
+    )
+
+
+def _timed(gangs: Gangs, links: Links, desk: Desk, climb: _Climb) -> Placed:
+    """The schedule as the simulator runs it: no ring is held back by a reservation any more."""
+    _set_line(desk, climb.best)
+    dispatch_rings(gangs, links, climb.ways, desk, climb.reserve)
+    order_J, device_A = desk.begun_J.copy(), desk.device_A.copy()
+    end_ns_J = ring_times(gangs, links, order_J, device_A)
+    return Placed(order_J=order_J, device_A=device_A, end_ns_J=end_ns_J)
+
+
+def _value(end_ns_J: Any, weight_J: Any, by_makespan: bool) -> tuple[float, float]:
+    first, then = float(end_ns_J.max()), float(weight_J @ end_ns_J)
+    return (first, then) if by_makespan else (then, first)
+
+
+def _set_line(desk: Desk, best: _Best) -> None:
+    desk.line_J[:] = best.line_J
+
+
+@kernel
+def _improve(
+    gangs: Gangs, links: Links, ways: Ways, desk: Desk, best: _Best, weight_J: Any, key: Any,
+    first: int, moves: int, reserve: bool, by_makespan: bool,
+) -> None:  # fmt: skip
+    for move in range(first, first + moves):
+        for place in range(len(best.line_J)):
+            desk.line_J[place] = best.line_J[place]
+        _move(desk.line_J, best, mix(mix(key) + np.uint64(move)))
+        _judge(gangs, links, ways, desk, best, weight_J, reserve, by_makespan)
+
+
+@kernel
+def _judge(
+    gangs: Gangs, links: Links, ways: Ways, desk: Desk, best: _Best, weight_J: Any, reserve: bool,
+    by_makespan: bool,
+) -> None:  # fmt: skip
+    """Dispatch the line, and keep it if it is no worse."""
+    dispatch_rings(gangs, links, ways, desk, reserve)
+    last, total, jobs = 0.0, 0.0, len(best.line_J)
+    for job in range(jobs):
+        end_ns = float(desk.state.end_ns_J[job])
+        last = max(last, end_ns)
+        total += weight_J[job] * end_ns
+    first = last if by_makespan else total
+    then = total if by_makespan else last
+    if first < best.value[0] or (first == best.value[0] and then <= best.value[1]):
+        best.value[0] = first
+        best.value[1] = then
+        for place in range(jobs):
+            best.line_J[place] = desk.line_J[place]
+            best.end_ns_J[place] = desk.state.end_ns_J[place]
+
+
+@kernel
+def _move(line_J: Any, best: _Best, key: Any) -> None:
+    """Change an order that is the best one so far."""
+    jobs, kind = len(line_J), _drawn(key, 1, 100)
+    place, to = _drawn(key, 2, jobs), _drawn(key, 3, jobs)
+    if kind < LATE:
+        place = _late_place(best, key)
+        to = _drawn(key, 3, place + 1)
+    if kind < LATE + (100 - LATE) // 2:
+        job, step = line_J[place], 1 if to > place else -1
+        while place != to:
+            line_J[place] = line_J[place + step]
+            place += step
+        line_J[to] = job
+    else:
+        line_J[place], line_J[to] = line_J[to], line_J[place]
+
+
+@kernel
+def _late_place(best: _Best, key: Any) -> Any:
+    """The place of one of the rings that end last, all alike."""
+    last = 0
+    for job in range(len(best.end_ns_J)):
+        last = max(last, best.end_ns_J[job])
+    late_ns, seen, found = last - (last >> 5) * _drawn(key, 4, LATE_32NDS), 0, 0
+    for place in range(len(best.line_J)):
+        if best.end_ns_J[best.line_J[place]] >= late_ns:
+            seen += 1
+            if _drawn(key, 4 + seen, seen) == 0:
+                found = place
+    return found
+
+
+@kernel
+def _drawn(key: Any, which: int, below: int) -> Any:
+    """A whole number below ``below``, the ``which``-th drawn by this key."""
+    return np.int64(mix(key + np.uint64(which)) % np.uint64(below))

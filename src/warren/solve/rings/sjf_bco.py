@@ -1,0 +1,131 @@
+"""SJF-BCO, Algorithm 1: which limit on a device's time, and which rings count as small.
+
+*Source.* MobiHoc'22, section 5. The limit theta is bisected over whole slots in [1, T]; for each,
+every kappa is tried: rings of up to kappa devices are placed by Algorithm 2, larger ones by
+Algorithm 3 (``ring_packing``). The schedule of the least makespan is kept.
+
+*Differs.*
+
+- Lines 17-23: after ``break`` the makespan of the jobs so far, or -1, is compared as if it were
+  that of all, and wins (jobs 5, 7, 9 on two GPUs, T = 24: an empty schedule). Infinity here.
+- Line 25 goes left only if the makespan falls (``<``). A smaller theta that gives the same schedule
+  then counts as a failure, and with a generous T no tight one is ever looked at (20 servers, 160
+  jobs: 1.5 to 3.4 times the makespan). Here ``<=``, as Lemma 2 needs ("we will keep decreasing").
+  The makespan need not fall with theta, so what is found depends on T: the paper's 1200 slots begin
+  at 600. ``by_makespan=False`` is what the text above the algorithm describes, "bisection to find
+  the minimum theta feasible": left wherever there is a schedule. The baselines are searched so.
+- rho-hat / u: in the paper rho-hat depends on the schedule, within [l rho, u rho]. Here u = 1 and
+  rho-hat is a constant of the ring, no longer than it can take: rounds times the least round.
+- T_j at line 20 are the ends of rings in the whole schedule, with all of its contention, in
+  continuous time; the paper takes them while later rings have no place yet.
+- kappa: only values that part the rings differently, 1 and the sizes that occur.
+- T: if it is not given, the sum of all rho, within which there always is a schedule, and no
+  schedule is refused for its makespan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warren.solve.rings.packing import Rings, pack
+from warren.solve.rings.timing import Gangs, Links, Placed, ring_times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How schedules are made and which are tried.
+
+    ``small``, ``large``, ``kappas``, ``room``: see ``ring_packing.pack``. ``horizon``: T in slots,
+    0 for none. ``by_makespan``: see the module's text.
+    """
+
+    small: int
+    large: int
+    kappas: Sequence[int]
+    room: float = 1.0
+    horizon: int = 0
+    slot_ns: int = 10**9
+    by_makespan: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Placed):
+    """What is placed, U of each device, and the last end; kappa 0 where one rule is for all."""
+
+    busy_ns_D: Any
+    makespan_ns: int
+
+
+def kappas(sizes_J: Any) -> list[int]:
+    """The kappa of line 8 that part rings of these sizes differently, the smallest of each."""
+    return sorted({1, *np.asarray(sizes_J).tolist()})
+
+
+def sjf_bco(
+    rings: Rings, gangs: Gangs, links: Links, order_J: Any, search: Search
+) -> Schedule | None:
+    """Algorithm 1, lines 6 to 32, for rings that are in order; None: no schedule within T."""
+    horizon = search.horizon or whole_slots(int(rings.rho_ns_J.sum()), search.slot_ns)
+
+    def at(theta: int) -> Schedule | None:
+        return _best_kappa(rings, gangs, links, order_J, search, theta)
+
+    limited = search.horizon and search.by_makespan
+    return bisected(at, horizon, search.horizon * search.slot_ns if limited else None, search)
+
+
+def whole_slots(time_ns: int, slot_ns: int) -> int:
+    """Slots that hold this time, at least one."""
+    return max(1, -(-time_ns // slot_ns))
+
+
+def bisected(
+    at: Callable[[int], Schedule | None], horizon: int, most_ns: int | None, search: Search
+) -> Schedule | None:
+    """Lines 5 to 7 and 25 to 32. ``most_ns``: the makespan that counts as too long; None: none."""
+    best: Schedule | None = None
+    left, right = 1, horizon
+    while left <= right:
+        theta = (left + right) // 2
+        found = at(theta)
+        if found is not None and most_ns is not None and found.makespan_ns >= most_ns:
+            found = None
+        better = found is not None and (best is None or found.makespan_ns <= best.makespan_ns)
+        best = found if better else best
+        if better or (found is not None and not search.by_makespan):
+            right = theta - 1
+        else:
+            left = theta + 1
+    return best
+
+
+def _best_kappa(
+    rings: Rings, gangs: Gangs, links: Links, order_J: Any, search: Search, theta: int
+) -> Schedule | None:
+    """Lines 7 to 24."""
+    best: Schedule | None = None
+    for kappa in search.kappas:
+        packed = pack(
+            rings, links, order_J, small=search.small, large=search.large, kappa=kappa,
+            limit_ns=theta * search.slot_ns, room=search.room,
+        )  # fmt: skip
+        if packed is None:
+            continue
+        device_A, busy_ns_D = packed
+        end_ns_J = ring_times(gangs, links, order_J, device_A)
+        makespan_ns = int(end_ns_J.max(initial=0))
+        if best is None or makespan_ns < best.makespan_ns:
+            best = Schedule(
+                order_J=order_J,
+                device_A=device_A,
+                end_ns_J=end_ns_J,
+                busy_ns_D=busy_ns_D,
+                theta=theta,
+                kappa=kappa,
+                makespan_ns=makespan_ns,
+            )
+    return best

@@ -1,0 +1,274 @@
+"""When gangs end that wait for all their devices, hold them, and share links between hosts.
+
+Each device has its gangs in one order that is common to all. A gang starts when it is first on
+all of its devices, runs its rounds and leaves them. A round takes the longest computation of its
+devices, then the exchange: one that is given, or ``sent / rate(p) + host_s * hosts`` where p is the
+most gangs that cross one of its hosts, 0 for a gang within one host ((6)-(8) of SJF-BCO; rates come
+as a table). Rounds that have begun keep their pace when a gang starts or ends elsewhere.
+
+After an instant only gangs are priced again that cross a host where one that crosses has started
+or ended: no other's p has changed. Times are int64 ns, those that ``warren.sim.network.ring_gangs``
+comes to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.alarms import Alarms, new_alarms, set_alarm, take_first
+from warren.solve.common.compile import kernel
+
+
+class Gangs(NamedTuple):
+    """Gangs J and device types T; times in ns.
+
+    Gang j runs on the devices ``first_J[j]`` to ``first_J[j + 1]`` of a placement, at least one,
+    each once. ``shared_J``: its exchange is priced by links; else it takes ``sync_ns_JT`` of its
+    slowest device.
+    """
+
+    first_J: Any
+    ready_ns_J: Any
+    rounds_J: Any
+    comp_ns_JT: Any
+    sync_ns_JT: Any
+    shared_J: Any
+    sent_bytes_J: Any
+
+
+class Links(NamedTuple):
+    """Devices D, host by host in ``device_K``, those of host s from ``first_S[s]`` on.
+
+    ``rate_P``: bytes a second by p, for as many as the largest host has devices. ``host_s``: what
+    an exchange takes longer for each host, one number.
+    """
+
+    type_D: Any
+    host_D: Any
+    device_K: Any
+    first_S: Any
+    rate_P: Any
+    host_s: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Gangs in order with their devices, when each ends, and the theta and kappa of this schedule.
+
+    Both are 0 where there is none.
+    """
+
+    order_J: Any
+    device_A: Any
+    end_ns_J: Any
+    theta: int = 0
+    kappa: int = 0
+
+
+class State(NamedTuple):
+    """Gangs J under way on devices D and hosts S; ``_A``: rows of a placement."""
+
+    next_A: Any  # the gang that has the device next, -1 for none
+    host_A: Any  # hosts of a gang, from its first row on
+    hosts_J: Any
+    waits_J: Any  # devices that it is not first on
+    begin_ns_J: Any  # from here on come left_J rounds of round_ns_J
+    left_J: Any
+    round_ns_J: Any
+    comp_ns_J: Any
+    exchange_ns_J: Any
+    end_ns_J: Any
+    works_J: Any
+    gang_D: Any  # at work on the device, -1 for none
+    crossing_S: Any
+    seen_J: Any  # the last instant it was looked at, to do so once
+    seen_S: Any
+    changed_S: Any  # hosts whose crossing gangs have changed at this instant
+    alarms: Alarms
+
+
+def links(type_D: Any, host_D: Any, hosts: int, rate_P: Any, host_s: float) -> Links:
+    """``Links`` of devices by their hosts, which are numbered from 0."""
+    held_S = np.bincount(host_D, minlength=hosts)
+    return Links(
+        type_D=np.array(type_D, dtype=np.int64),
+        host_D=np.array(host_D, dtype=np.int64),
+        device_K=np.argsort(host_D, kind="stable").astype(np.int64),
+        first_S=np.append(0, np.cumsum(held_S)).astype(np.int64),
+        rate_P=np.array(rate_P, dtype=np.float64),
+        host_s=np.array([host_s], dtype=np.float64),
+    )
+
+
+def ring_times(gangs: Gangs, links: Links, order_J: Any, device_A: Any) -> Any:
+    """``end_ns_J`` of gangs placed on ``device_A`` that have their devices in this order.
+
+    Gangs that are not in ``order_J`` do not run, and end at -1.
+    """
+    state = new_state(gangs, links)
+    _run(gangs, links, state, np.asarray(order_J, np.int64), device_A)
+    return state.end_ns_J
+
+
+def new_state(gangs: Gangs, links: Links) -> State:
+    """No gang has started, none has a place."""
+    jobs, rows, hosts = len(gangs.rounds_J), int(gangs.first_J[-1]), len(links.first_S) - 1
+    return State(
+        next_A=np.full(rows, -1, np.int64),
+        host_A=np.full(rows, -1, np.int64),
+        hosts_J=np.zeros(jobs, np.int64),
+        waits_J=np.zeros(jobs, np.int64),
+        begin_ns_J=np.zeros(jobs, np.int64),
+        left_J=np.zeros(jobs, np.int64),
+        round_ns_J=np.zeros(jobs, np.int64),
+        comp_ns_J=np.zeros(jobs, np.int64),
+        exchange_ns_J=np.full(jobs, -1, np.int64),
+        end_ns_J=np.full(jobs, -1, np.int64),
+        works_J=np.zeros(jobs, np.bool_),
+        gang_D=np.full(len(links.host_D), -1, np.int64),
+        crossing_S=np.zeros(hosts, np.int64),
+        seen_J=np.full(jobs, -1, np.int64),
+        seen_S=np.full(hosts, -1, np.int64),
+        changed_S=np.zeros(hosts, np.int64),
+        alarms=new_alarms(jobs),
+    )
+
+
+@kernel
+def _run(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) -> None:
+    _line_up(gangs, links, state, order_J, device_A)
+    alarms, instant = state.alarms, 0
+    while alarms.count[0] > 0:
+        now, changed = alarms.time_ns_N[alarms.who_E[0]], 0
+        while alarms.count[0] > 0 and alarms.time_ns_N[alarms.who_E[0]] == now:
+            job = take_first(alarms)
+            if state.works_J[job]:
+                end_gang(gangs, state, device_A, job, now)
+            else:
+                start_gang(gangs, links, state, device_A, job, now)
+            changed = mark_changed(gangs, state, job, changed, instant)
+        price_changed(gangs, links, state, changed, instant, now)
+        instant += 1
+
+
+@kernel
+def _line_up(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) -> None:
+    """Who comes after whom on each device; who waits for nobody gets a time to start."""
+    for place in range(len(order_J) - 1, -1, -1):
+        job = order_J[place]
+        for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
+            device = device_A[row]
+            after = state.gang_D[device]
+            state.next_A[row] = after
+            state.gang_D[device] = job
+            if after >= 0:
+                state.waits_J[after] += 1
+            host = links.host_D[device]
+            if state.seen_S[host] != job:
+                state.seen_S[host] = job
+                state.host_A[gangs.first_J[job] + state.hosts_J[job]] = host
+                state.hosts_J[job] += 1
+    state.gang_D[:] = -1
+    state.seen_S[:] = -1
+    for place in range(len(order_J)):
+        job = order_J[place]
+        if state.waits_J[job] == 0:
+            set_alarm(state.alarms, job, gangs.ready_ns_J[job])
+
+
+@kernel
+def mark_changed(gangs: Gangs, state: State, job: int, changed: int, instant: int) -> Any:
+    """Count a gang that has just started or ended where it crosses; hosts marked so far."""
+    if crosses(gangs, state, job):
+        for row in range(gangs.first_J[job], gangs.first_J[job] + state.hosts_J[job]):
+            host = state.host_A[row]
+            state.crossing_S[host] += 1 if state.works_J[job] else -1
+            if state.seen_S[host] != instant:
+                state.seen_S[host] = instant
+                state.changed_S[changed] = host
+                changed += 1
+    return changed
+
+
+@kernel
+def price_changed(
+    gangs: Gangs, links: Links, state: State, changed: int, instant: int, now: int
+) -> None:
+    """Price the gangs again that cross one of the ``changed`` hosts marked at this instant."""
+    for cell in range(changed):
+        host = state.changed_S[cell]
+        for place in range(links.first_S[host], links.first_S[host + 1]):
+            job = state.gang_D[links.device_K[place]]
+            if job >= 0 and state.seen_J[job] != instant and crosses(gangs, state, job):
+                state.seen_J[job] = instant
+                _price(gangs, links, state, job, now)
+
+
+@kernel
+def crosses(gangs: Gangs, state: State, job: int) -> Any:
+    """Whether a placed gang sends between hosts that others use."""
+    return gangs.shared_J[job] and state.hosts_J[job] > 1
+
+
+@kernel
+def start_gang(gangs: Gangs, links: Links, state: State, device_A: Any, job: int, now: int) -> None:
+    """Take its devices; it is paced here only if it crosses no host."""
+    comp_ns, sync_ns = 0, 0
+    for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
+        device = device_A[row]
+        state.gang_D[device] = job
+        comp_ns = max(comp_ns, gangs.comp_ns_JT[job, links.type_D[device]])
+        sync_ns = max(sync_ns, gangs.sync_ns_JT[job, links.type_D[device]])
+    state.works_J[job] = True
+    state.begin_ns_J[job] = now
+    state.left_J[job] = gangs.rounds_J[job]
+    state.comp_ns_J[job] = comp_ns
+    if not gangs.shared_J[job]:
+        _pace(state, job, now, sync_ns)
+    elif state.hosts_J[job] == 1:
+        _price(gangs, links, state, job, now)
+
+
+@kernel
+def end_gang(gangs: Gangs, state: State, device_A: Any, job: int, now: int) -> None:
+    """Leave its devices to those that come next there."""
+    state.works_J[job] = False
+    state.end_ns_J[job] = now
+    for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
+        state.gang_D[device_A[row]] = -1
+        after = state.next_A[row]
+        if after >= 0:
+            state.waits_J[after] -= 1
+            if state.waits_J[after] == 0:
+                set_alarm(state.alarms, after, max(now, gangs.ready_ns_J[after]))
+
+
+@kernel
+def _price(gangs: Gangs, links: Links, state: State, job: int, now: int) -> None:
+    """(6)-(8) without computation, for the gangs at work now."""
+    most, hosts = 0, state.hosts_J[job]
+    if hosts > 1:
+        for row in range(gangs.first_J[job], gangs.first_J[job] + hosts):
+            most = max(most, state.crossing_S[state.host_A[row]])
+    exchange_s = gangs.sent_bytes_J[job] / links.rate_P[most] + links.host_s[0] * hosts
+    _pace(state, job, now, int(np.rint(exchange_s * 1e9)))
+
+
+@kernel
+def _pace(state: State, job: int, now: int, exchange_ns: int) -> None:
+    """Rounds that have not begun take so long."""
+    if exchange_ns == state.exchange_ns_J[job]:
+        return
+    state.exchange_ns_J[job] = exchange_ns
+    round_ns = state.round_ns_J[job]
+    if round_ns > 0 and now > state.begin_ns_J[job]:
+        begun = -((state.begin_ns_J[job] - now) // round_ns)
+        begun = min(begun, state.left_J[job])
+        state.begin_ns_J[job] += begun * round_ns
+        state.left_J[job] -= begun
+    round_ns = max(1, state.comp_ns_J[job] + exchange_ns)
+    state.round_ns_J[job] = round_ns
+    set_alarm(state.alarms, job, state.begin_ns_J[job] + state.left_J[job] * round_ns)

@@ -1,0 +1,261 @@
+"""What a cluster file may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+
+from warren.model.cluster import LOG_BYTES
+from warren.model.testbed import NAME_TEXT, is_name
+from warren.workload.generators.cluster_shapes import HETEROGENEITY, SHAPES
+from warren.workload.specs.overheads import OverheadsSpec
+from warren.workload.specs.switching import SwitchingSpec
+from warren.workload.specs.types import (
+    DiskRate,
+    Format,
+    Free,
+    Name,
+    Path,
+    PathTag,
+    RateBps,
+    Seed,
+    Size,
+    Spec,
+    TimeS,
+    choice,
+    path_or,
+)
+from warren.workload.text import shown
+
+MAX_HOSTS = 100_000
+MAX_DEVICES = 1_000_000
+MIN_MEMORY_BYTES = 64_000_000
+"""A trainer's own memory, before its first app, is less than half of this."""
+_ENGINES = ("plain", "local")
+_RATES = frozenset({"xi2", "outer", "inner"})
+_RING_FIELDS = {"contention": _RATES | {"xi1", "alpha", "reading"}, "fluid": _RATES}
+
+Factor = Annotated[float, Field(ge=1, le=1000)]
+
+
+def _engine(value: object) -> object:
+    if isinstance(value, dict):
+        raise ValueError(f"{{ray: ...}} is not available yet; allowed: {', '.join(_ENGINES)}")
+    return value
+
+
+def _enough(value: int) -> int:
+    if value < MIN_MEMORY_BYTES:
+        least = f"{MIN_MEMORY_BYTES // 10**6} MB"
+        raise ValueError(f"must be at least {least}, got {value} bytes")
+    return value
+
+
+def _bed_name(value: str) -> str:
+    if not is_name(value):
+        raise ValueError(f"{shown(value)} is no name of a testbed; allowed: {NAME_TEXT}")
+    return value
+
+
+def _hosts_kind(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<inline>"
+    if not isinstance(value, Mapping):
+        return None
+    return "<servers>" if value.get("generate") == "sjf-bco" else "<generated>"
+
+
+def _some(value: list[HostSpec]) -> list[HostSpec]:
+    if not value:
+        raise ValueError("needs at least one host")
+    return value
+
+
+class HostSpec(Spec):
+    """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
+
+    name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other hosts.")
+    count: int | None = Field(
+        None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
+    )
+    devices: dict[Name, Annotated[int, Field(ge=1, le=MAX_DEVICES)]] = Field(
+        default_factory=dict, description="Devices of each type, like {V100: 4}."
+    )
+    memory: Size | None = Field(None, description="Of the host; recorded only.")
+    nic: RateBps | None = Field(
+        None,
+        description="Prices synchronisation where a profile does not, and rings; default: 25 Gbps.",
+    )
+    intra: RateBps | None = Field(
+        None, description="Between its devices: the link of a ring within it."
+    )
+    disk: DiskRate | None = Field(None, description="Rate of its disk; recorded only.")
+
+
+class GeneratedHostsSpec(Spec):
+    """Hosts in the shape of a paper's simulations, in place of a list."""
+
+    generate: Annotated[str, *choice(*SHAPES)] = Field(description="Whose shape it is.")
+    devices: int = Field(ge=1, le=MAX_DEVICES, description="So many devices in all.")
+    heterogeneity: Annotated[str, *choice(*HETEROGENEITY)] = Field(
+        "high",
+        description="Types, in equal parts: low V100; mid V100 and K80; high V100, T4, K80, M60.",
+    )
+    mix: dict[Name, Annotated[int, Field(ge=0, le=MAX_DEVICES)]] | None = Field(
+        None, description="Other types or parts, in place of heterogeneity: {V100: 8, T4: 4}."
+    )
+    per_host: int = Field(4, ge=1, le=1024, description="Devices of a host; all of one type.")
+    nic: RateBps = Field(25e9, description="Of every host.")
+
+    @model_validator(mode="after")
+    def _some_part(self) -> GeneratedHostsSpec:
+        if self.mix is not None and not any(self.mix.values()):
+            raise ValueError("mix needs at least one type above 0")
+        return self
+
+
+class ServersSpec(Spec):
+    """Servers of 4, 8, 16 or 32 GPUs, drawn evenly, as SJF-BCO simulates them."""
+
+    generate: Annotated[str, *choice("sjf-bco")] = Field(description="Whose shape it is.")
+    servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="So many hosts.")
+    seed: Seed = Field(0, description="Of the draws.")
+    nic: RateBps = Field(10e9, description="Of every host.")
+    intra: RateBps = Field(100e9, description="Within every host.")
+
+
+class DeviceTypeSpec(Spec):
+    """A kind of device."""
+
+    memory: Size | None = Field(None, description="Of one device; default: not limited.")
+
+
+class NetworkSpec(Spec):
+    """Which model prices synchronisation."""
+
+    model: Annotated[str, *choice("constant", "lane", "contention", "fluid")] = Field(
+        default="constant",
+        description="constant: synchronisations never wait; lane: those of a device follow each "
+        "other, as they do live; contention: rings slow each other down on the links of hosts; "
+        "fluid: those that send at a time share each link max-min fair.",
+    )
+    xi1: float = Field(default=1.0, ge=0, le=1, description="How much other rings are felt.")
+    xi2: TimeS = Field(default=0.0, description="What each host of a ring adds to a round.")
+    alpha: float = Field(default=0.0, ge=0, le=100, description="What sharing loses beside.")
+    reading: Annotated[str, *choice("ours", "published")] = Field(
+        default="ours", description="Rings felt: ours 1 + xi1 (p - 1); published xi1 p, at least 1."
+    )
+
+    outer: RateBps | None = Field(
+        default=None, description="Measured between hosts, in place of their nic; default: nic."
+    )
+    inner: RateBps | None = Field(
+        default=None, description="Measured within a host, in place of intra; default: intra."
+    )
+
+    @model_validator(mode="after")
+    def _of_its_model(self) -> NetworkSpec:
+        others = _RING_FIELDS["contention"] & self.model_fields_set
+        wrong = sorted(others - _RING_FIELDS.get(self.model, frozenset()))
+        if wrong:
+            models = [model for model, fields in _RING_FIELDS.items() if wrong[0] in fields]
+            raise ValueError(f"{wrong[0]} belongs to model: {' or '.join(models)}")
+        return self
+
+
+class NetworkFileSpec(NetworkSpec):
+    """What ``warren calibrate --rings`` writes."""
+
+    format: Format = 1
+    machine: Free = Field(default_factory=dict, description="Which machine; for people.")
+    fit: Free = Field(default_factory=dict, description="How good it is; for people.")
+    measured: list[Free] = Field(default_factory=list, description="What was; for people.")
+
+
+class EmulateSpec(Spec):
+    """Live without the real devices."""
+
+    time_scale: float = Field(
+        1.0, gt=0, le=1e6, description="Real seconds that a cluster second lasts."
+    )
+    jitter: Path | None = Field(
+        None, description="A .npy file of measured times, from which COMP times are drawn."
+    )
+    slower: dict[Name, Factor] = Field(
+        default_factory=dict, description="Multiplies all times of a device type: {T4: 1.2}."
+    )
+
+
+class LocalSpec(Spec):
+    """How the engine local works on this machine."""
+
+    look_ahead: int = Field(
+        default=2, ge=0, le=64, description="Tasks whose bytes a device fetches before their turn."
+    )
+    pin: bool = Field(
+        default=False, description="Device i runs on core i, modulo the number of cores."
+    )
+    memory: Annotated[Size, AfterValidator(_enough)] | None = Field(
+        default=None, description="Most that one trainer or server may take; default: not limited."
+    )
+    log_limit: Size = Field(
+        default=LOG_BYTES, gt=0, description="Most that the user code of one job may print."
+    )
+    testbed: Annotated[str, AfterValidator(_bed_name)] | None = Field(
+        default=None,
+        description="Processes are in its hosts (`warren testbed`); default: on this machine.",
+    )
+
+
+class ClusterSpec(Spec):
+    """Hosts, their devices and what connects them."""
+
+    format: Format = 1
+    hosts: Annotated[
+        Annotated[list[HostSpec], AfterValidator(_some), Tag("<inline>")]
+        | Annotated[GeneratedHostsSpec, Tag("<generated>")]
+        | Annotated[ServersSpec, Tag("<servers>")],
+        Discriminator(
+            _hosts_kind,
+            custom_error_type="path_or",
+            custom_error_message="expected a list of hosts or {generate: hare, devices: N}",
+        ),
+    ] = Field(description="At least one, with at least one device in all; or a shape.")
+    device_types: dict[Name, DeviceTypeSpec] = Field(
+        default_factory=dict, description="Where given, it names every type in use."
+    )
+    network: Annotated[PathTag | Annotated[NetworkSpec, Tag("<inline>")], path_or("mapping")] = (
+        Field(
+            NetworkSpec(),
+            description="How a simulation times it; or the file of `warren calibrate --rings`.",
+        )
+    )
+    engine: Annotated[
+        Any,
+        AfterValidator(choice(*_ENGINES)[0].func),
+        BeforeValidator(_engine),
+        WithJsonSchema({"type": "string", "enum": list(_ENGINES)}),
+    ] = Field(
+        "local",
+        description="local: a CPU process a device; plain: jobs one after the other, unscheduled.",
+    )
+    emulate: EmulateSpec | None = Field(
+        None, description="Live tasks last as long as the profile says; default: as they do."
+    )
+    local: LocalSpec = Field(LocalSpec(), description="Settings of the engine local.")
+    overheads: (
+        Annotated[PathTag | Annotated[OverheadsSpec, Tag("<inline>")], path_or("mapping")] | None
+    ) = Field(None, description="What `warren calibrate --local` measured: a file, or its content.")
+    switching: SwitchingSpec | None = Field(
+        None, description="Simulations charge a device that goes from job to job; default: nothing."
+    )

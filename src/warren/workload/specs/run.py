@@ -1,0 +1,160 @@
+"""What a run file may say. ``cluster``, ``profiles`` and jobs may stand in it or be a path."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
+
+from warren.model.run import VERIFY
+from warren.workload.specs.cluster import ClusterSpec
+from warren.workload.specs.types import (
+    Format,
+    Free,
+    Line,
+    PathTag,
+    PositiveTimeS,
+    Seed,
+    Share,
+    Size,
+    Spec,
+    TimeS,
+    choice,
+    path_or,
+)
+from warren.workload.specs.workload import Workload
+from warren.workload.text import shown
+
+
+def _grain(value: object) -> object:
+    from warren.workload.grain import parse_grain
+
+    parse_grain(value)
+    return str(value)
+
+
+def _scheduler(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(f"expected a mapping, such as {{place: hare}}, got {shown(value)}")
+    return value
+
+
+class ProfileSpec(Spec):
+    """Cost of one task of a model, by device type."""
+
+    model: Size = Field(description="Bytes of the parameters that a synchronisation moves.")
+    memory: Size = Field(0, description="Device memory of a task; 0 fits everywhere.")
+    batch: int = Field(
+        0, ge=0, le=10**9, description="Batch of these times; 0: they hold for any batch."
+    )
+    comp: dict[Line, PositiveTimeS] = Field(
+        description="T^c by device type; a type that is absent cannot run it."
+    )
+    sync: dict[Line, TimeS] = Field(
+        default_factory=dict, description="T^s by device type; default: from model and the NIC."
+    )
+    overhead: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="Processor time of Warren's own processes a task, live, by device type.",
+    )
+    switch: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="What a task takes longer after one of another job, live, by device type.",
+    )
+    build: dict[Line, TimeS] = Field(
+        default_factory=dict,
+        description="Processor time of a process before its first task, live, by device type.",
+    )
+    source: dict[Line, str] = Field(default_factory=dict, description="Where figures come from.")
+
+
+Profiles = dict[Line, ProfileSpec]
+
+
+class SchedulerSpec(Spec):
+    """The four answers, by policy name."""
+
+    place: Line = Field(
+        default="hare", description="Which task runs where, and when; or FILE.py:Class."
+    )
+    flow: Annotated[str, *choice("fair")] = Field(
+        default="fair", description="Whose bytes go first on a busy link."
+    )
+    group: Annotated[str, *choice("isolated")] = Field(
+        default="isolated", description="Which jobs share hosts, and how."
+    )
+    shape: Annotated[str, *choice("static")] = Field(
+        default="static", description="How many workers and servers a job gets."
+    )
+    servers: int = Field(default=1, ge=1, le=64, description="Parameter servers of each job.")
+    copies_after: float | None = Field(
+        default=None,
+        ge=1.1,
+        le=1000,
+        description="A task that takes more than this multiple of its expected time may be "
+        "started once more on another device; default: never.",
+    )
+
+
+class LossesSpec(Spec):
+    """Hidden curves that jobs with a stop rule follow."""
+
+    noise: float = Field(
+        0.01, ge=0, le=1, description="Of single values, in parts of the way from start to target."
+    )
+
+
+class TruthSpec(Spec):
+    """Hidden truth of a simulation."""
+
+    task_cv: float = Field(
+        0.0, ge=0, le=10, description="Coefficient of variation of single tasks."
+    )
+    job_cv: float = Field(
+        0.0, ge=0, le=10, description="Of a factor shared by a job's tasks on one device type."
+    )
+    seed: Seed = Field(default=0, description="Of the noise, and of the curves.")
+    losses: LossesSpec | None = Field(
+        None, description="Jobs with a stop rule show values on their way; default: none."
+    )
+
+
+class RunSpec(Spec):
+    """One run: a cluster, a workload and a scheduler."""
+
+    format: Format = 1
+    name: str | None = Field(
+        None,
+        min_length=1,
+        description="Default: the file's name, or its folder's where that is run.yaml.",
+    )
+    base: str | None = Field(
+        None, description="Folder of app paths, as it stands; default: the file's folder."
+    )
+    cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")] = (
+        Field(description="A cluster file, or its content.")
+    )
+    workload: Workload = Field(
+        description="{jobs: ...}, {trace: ...}, {generate: ...}, a jobs file, or a list of jobs."
+    )
+    history: Workload | None = Field(
+        None, description="Jobs that have ended before, like workload; all with rounds."
+    )
+    scheduler: Annotated[SchedulerSpec, BeforeValidator(_scheduler)] = Field(
+        SchedulerSpec(), description="The policies, by name."
+    )
+    policy: Free = Field(default_factory=dict, description="Options of the place policy.")
+    profiles: (
+        Annotated[PathTag | Annotated[Profiles, Tag("<inline>")], path_or("mapping")] | None
+    ) = Field(None, description="More rows of costs, by model: a file, or its content.")
+    grain: Annotated[
+        str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
+    ] = Field("1", description='1, "N rounds", or a time like "60 s".')
+    truth: TruthSpec = Field(
+        default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None),
+        description="Noise of a simulation; default: none.",
+    )
+    seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
+    verify: Share = Field(
+        VERIFY, description="Of the tasks of a live run: computed again, in another process."
+    )

@@ -1,0 +1,234 @@
+"""What the ``workload`` of a run file may say: jobs, a trace, or a generator and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from warren.workload.generators.registry import GENERATORS
+from warren.workload.specs.job import JobSpec
+from warren.workload.specs.types import (
+    Count,
+    Line,
+    Path,
+    PathTag,
+    PositiveTimeS,
+    Seed,
+    Spec,
+    choice,
+    path_or,
+)
+from warren.workload.traces.any_table import (
+    CLOCK,
+    DATE,
+    FIELDS,
+    SEPARATORS,
+    TIMES,
+    UNITS,
+    mapping_problem,
+)
+from warren.workload.traces.registry import TRACES
+
+_MAX_JOBS = 1_000_000
+_DOMAINS = ("cv", "nlp", "speech", "rec")
+
+Factor = Annotated[float, Field(gt=0, le=1e6)]
+Load = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class TraceSpec(Spec):
+    """A public trace as workload."""
+
+    format: Annotated[str, *choice("auto", *TRACES)] = Field(
+        "auto", description="Whose trace it is; auto: told from its beginning."
+    )
+    path: Path = Field(description="The trace; may be gzipped.")
+    round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
+        60.0, description="Where only a run time T is known: ceil(T / round_s) rounds."
+    )
+    throughputs: Path | None = Field(None, description="Gavel: its simulation_throughputs.json.")
+    gang: bool = Field(
+        default=False, description="Gavel: a task costs the step on all of its job's GPUs."
+    )
+    limit: Count | None = Field(None, description="Use the first so many jobs by arrival.")
+    gpus_max: Count | None = Field(None, description="Leave out jobs of more GPUs.")
+    leave_out: list[Line] = Field(
+        default_factory=list, description="Philly, Helios: virtual clusters."
+    )
+    models: list[Line] = Field(
+        default_factory=list,
+        description="Where only a run time is known: each job trains one of these, drawn evenly.",
+    )
+    columns: dict[Annotated[str, *choice(*FIELDS)], Line] = Field(
+        default_factory=dict, description="Table: which column means what."
+    )
+    units: dict[Annotated[str, *choice(*TIMES)], Annotated[str, *choice(*UNITS, DATE, CLOCK)]] = (
+        Field(default_factory=dict, description="Table: units of times; s where not named.")
+    )
+    separator: Annotated[str, *choice(*SEPARATORS)] = Field(
+        "comma", description="Table: what stands between cells."
+    )
+
+    @model_validator(mode="after")
+    def _of_a_table(self) -> TraceSpec:
+        stated = [
+            name for name in ("columns", "units", "separator") if name in self.model_fields_set
+        ]
+        if self.format != "table" and stated:
+            raise ValueError(f"{stated[0]} needs format: table")
+        if self.format == "table" and (problem := mapping_problem(self.columns, self.units)):
+            raise ValueError(problem)
+        if self.format == "table" and self.leave_out and "pool" not in self.columns:
+            raise ValueError("leave_out needs columns: {pool: ...}")
+        return self
+
+
+class GeneratorSpec(Spec):
+    """What all generators take."""
+
+    generate: Annotated[str, *choice(*GENERATORS)] = Field(description="Name of the generator.")
+    jobs: int = Field(ge=1, le=_MAX_JOBS, description="So many jobs.")
+    load: Load | None = Field(
+        1.0, description="Offered work over the cluster's capacity; null: all arrive at time 0."
+    )
+    seed: Seed | None = Field(None, description="Of the draws; default: the run's seed.")
+
+
+class HareMixSpec(GeneratorSpec):
+    """Jobs of the eight models of Hare's Table 2."""
+
+    shares: dict[Annotated[str, *choice(*_DOMAINS)], Annotated[float, Field(ge=0, le=1e6)]] = Field(
+        default_factory=dict,
+        description="Parts of the jobs by domain (cv, nlp, speech, rec); 25 where not named.",
+    )
+    scales: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1)] = Field(
+        default=[1, 2, 4, 8], description="Tasks a round, drawn evenly."
+    )
+    rounds_factor: Factor = Field(1.0, description="Multiplies the rounds of every job.")
+    tail: float = Field(
+        0.0, ge=0, le=3, description="Standard deviation of the logarithm of a factor on rounds."
+    )
+    together: Annotated[float, Field(ge=1, le=_MAX_JOBS)] = Field(
+        1.0, description="Jobs that arrive at one instant, in the mean."
+    )
+    batch_factor: Factor = Field(
+        1.0, description="Multiplies the batch of every task, and divides the rounds."
+    )
+    targets: bool = Field(
+        default=False,
+        description="Give every job evaluate and stop: {metric: loss, falls_to: 0.1}.",
+    )
+    searches: float = Field(
+        0.0, ge=0, le=100, description="Percent of the jobs that belong to searches of eight."
+    )
+    repeats: int = Field(
+        0, ge=0, le=_MAX_JOBS, description="Jobs are runs of so many kinds; 0: each is its own."
+    )
+    kinds_seed: Seed = Field(0, description="Of the kinds, so that other jobs may share them.")
+    spread: float = Field(
+        0.3, ge=0, le=3, description="Of a kind: standard deviation of the logarithm of rounds."
+    )
+
+    @model_validator(mode="after")
+    def _of_kinds(self) -> HareMixSpec:
+        stated = sorted({"kinds_seed", "spread"} & self.model_fields_set)
+        if stated and not self.repeats:
+            raise ValueError(f"{stated[0]} needs repeats: it is of recurring kinds")
+        if self.tail and self.repeats:
+            raise ValueError("tail needs no repeats: runs of a kind have a spread")
+        return self
+
+
+class GavelMixSpec(GeneratorSpec):
+    """Jobs as Gavel's own generator draws them, priced from its throughputs."""
+
+    throughputs: Path = Field(description="Gavel's simulation_throughputs.json.")
+    gap: PositiveTimeS | None = Field(
+        None, description="Mean time between arrivals, in place of load."
+    )
+    multi_gpu: bool = Field(default=True, description="Whether jobs of 2 and 4 GPUs are drawn.")
+    gang: bool = Field(default=False, description="A task costs the step on all of its job's GPUs.")
+
+    @model_validator(mode="after")
+    def _one_pace(self) -> GavelMixSpec:
+        if self.gap is not None and "load" in self.model_fields_set:
+            raise ValueError("needs at most one of: load, gap")
+        return self
+
+
+class SjfBcoSpec(GeneratorSpec):
+    """Rings of 1 to 32 GPUs, as the simulations of SJF-BCO draw them."""
+
+    load: Load | None = Field(
+        None, description="Offered work over the cluster's capacity; null: all arrive at time 0."
+    )
+    exchange: float = Field(
+        0.015, ge=0, lt=1, description="Part of a round alone that its gradients take on the NIC."
+    )
+
+
+class OtherSpec(Spec):
+    """A generator that there is not; only its name is looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    generate: Annotated[str, *choice(*GENERATORS)]
+
+
+class WorkloadSpec(Spec):
+    """Where the jobs come from: exactly one of the fields, ``notes`` apart."""
+
+    ALSO: ClassVar[tuple[str, ...]] = ("generate",)
+    jobs: (
+        Annotated[
+            PathTag | Annotated[list[JobSpec], Tag("<inline>")],
+            path_or("list"),
+        ]
+        | None
+    ) = Field(None, description="A jobs file (YAML, or .csv), or a list of jobs.")
+    trace: TraceSpec | None = Field(None, description="A public trace, to simulate.")
+    database: Line | None = Field(
+        None, description="Of a history: a history database, or default for one's own."
+    )
+    notes: list[str] = Field(default_factory=list, description="Remarks of the reader.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadSpec:
+        if [self.jobs, self.trace, self.database].count(None) != 2:
+            raise ValueError(
+                "needs exactly one of: jobs, trace, generate; a history may also name a database"
+            )
+        return self
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<path>"
+    if isinstance(value, list):
+        return "<inline>"
+    if not isinstance(value, Mapping):
+        return None
+    if "generate" not in value:
+        return "<workload>"
+    name = value["generate"]
+    return f"<{name}>" if isinstance(name, str) and name in GENERATORS else "<generate>"
+
+
+Workload = Annotated[
+    PathTag
+    | Annotated[list[JobSpec], Tag("<inline>")]
+    | Annotated[HareMixSpec, Tag("<hare-mix>")]
+    | Annotated[GavelMixSpec, Tag("<gavel-mix>")]
+    | Annotated[SjfBcoSpec, Tag("<sjf-bco>")]
+    | Annotated[OtherSpec, Tag("<generate>")]
+    | Annotated[WorkloadSpec, Tag("<workload>")],
+    Discriminator(
+        _kind,
+        custom_error_type="path_or",
+        custom_error_message="expected {jobs: ...}, {trace: ...}, {generate: ...}, a list of jobs "
+        "or a path",
+    ),
+]
+"""The value of ``workload`` in a run file."""

@@ -1,0 +1,187 @@
+"""Rows of CSV text, and the kinds of cells that traces have."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from warren.model.errors import Problem, SpecError
+from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
+from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
+from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+
+MAX_TEXT: Final = 150
+_NAMES: Final = 12
+_MAX_S: Final = 1e9
+_NUMBER: Final = re.compile(r"\d{1,15}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
+_COUNT: Final = re.compile(r"(\d{1,12})(\.0{0,9})?")
+_WHEN: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - traces state no time zone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """One row: its line, its number from 1, and its cells by column."""
+
+    line: int
+    number: int
+    values: Mapping[str, str]
+
+    def text(self, column: str) -> str:
+        """Printable text of at most ``MAX_TEXT`` characters, or nothing.
+
+        Raises
+        ------
+        BadRow
+            If it is anything else; so do the others.
+        """
+        value = self.values.get(column, "")
+        if len(value) > MAX_TEXT or not value.isprintable():
+            raise BadRow(f"{column} is not a name", value)
+        return value
+
+    def count(self, column: str, least: int = 0) -> int:
+        """A whole number of at least ``least``; ``4.0`` is one."""
+        value = self.values.get(column, "")
+        match = _COUNT.fullmatch(value)
+        if match is None or int(match[1]) < least:
+            raise BadRow(f"{column} is not a whole number of at least {least}", value)
+        return int(match[1])
+
+    def number_of(self, column: str) -> float:
+        """A number of at least 0."""
+        value = self.values.get(column, "")
+        if not _NUMBER.fullmatch(value) or float(value) > _MAX_S * 1000:
+            raise BadRow(f"{column} is not a number", value)
+        return float(value)
+
+    def time_ns(self, column: str, unit_s: float = 1.0) -> int:
+        """A number of seconds, or of ``unit_s``, in nanoseconds."""
+        value = self.values.get(column, "")
+        if not _NUMBER.fullmatch(value) or float(value) * unit_s > _MAX_S:
+            raise BadRow(f"{column} is not a number of {'m' if unit_s < 1 else ''}seconds", value)
+        return seconds_to_ns(float(value) * unit_s)
+
+    def when_ns(self, column: str) -> int:
+        """``YYYY-MM-DD HH:MM:SS`` as nanoseconds since 1970; no time zone is assumed."""
+        value = self.values.get(column, "")
+        try:
+            return since_1970_ns(value)
+        except ValueError:
+            raise BadRow(f"{column} is not a time", value) from None
+
+    def name(self, column: str = "") -> str:
+        """The job's name: its id where it can be one, else ``row-<number>``."""
+        found = self.values.get(column, "")
+        found = f"job-{found}" if found.isdigit() else found
+        return found if _NAME.fullmatch(found) and found not in (".", "..") else self.row_name
+
+    @property
+    def row_name(self) -> str:
+        """The name of a job whose trace gives none."""
+        return f"row-{self.number}"
+
+
+def since_1970_ns(when: str) -> int:
+    """Nanoseconds since 1970 of ``YYYY-MM-DD HH:MM:SS``.
+
+    Raises
+    ------
+    ValueError
+        If it is no such text, no such day, before 1970 or after 2100.
+    """
+    if not _WHEN.fullmatch(when):
+        raise ValueError(when)
+    since = datetime.fromisoformat(when) - _EPOCH
+    if not 0 <= since.days <= 47_500:
+        raise ValueError(when)
+    return (since.days * 86_400 + since.seconds) * NS_PER_S
+
+
+def run_ns(seconds: float) -> int:
+    """A run time in nanoseconds.
+
+    Raises
+    ------
+    BadRow
+        If it is outside the range of times.
+    """
+    if seconds * NS_PER_S >= NEVER_NS:
+        raise BadRow("its run time is more than 146 years")
+    return seconds_to_ns(seconds)
+
+
+def text_of(request: TraceRequest) -> str:
+    """The trace's text, unpacked.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged or not UTF-8.
+    """
+    content = unpacked(request.file, request.content)
+    return decoded(request.file, content, MAX_UNPACKED_BYTES)
+
+
+def cells_of(
+    request: TraceRequest, needs: Sequence[str], header: Sequence[str] | None = None
+) -> Iterator[Cells | NoJob]:
+    """The rows of a CSV text by column; rows with too few cells are no jobs.
+
+    ``header`` names the columns of a text that may lack a first line of names.
+
+    Raises
+    ------
+    SpecError
+        If the text is no CSV, or a column of ``needs`` is missing.
+    """
+    text = io.StringIO(text_of(request), newline="")
+    reader = csv.reader(text, delimiter=request.delimiter)
+    try:
+        first = [name.strip() for name in next(reader, [])]
+        names = first
+        rows: Iterator[list[str]] = reader
+        if header is not None and first[:1] != list(header[:1]):
+            names, rows = list(header), _again(first, reader)
+        missing = [name for name in needs if name not in names]
+        if missing:
+            there = ", ".join(map(shown, names[:_NAMES])) + (", ..." if len(names) > _NAMES else "")
+            message = f"columns missing: {', '.join(missing)}; there are {there}"
+            raise SpecError(Problem(file=request.file, line=1, message=message))
+        least = 1 + max(names.index(name) for name in needs)
+        for number, row in enumerate((row for row in rows if row), start=1):
+            if len(row) < least:
+                yield NoJob(line=reader.line_num, reason="too few cells")
+                continue
+            values = dict(zip(names, (cell.strip() for cell in row), strict=False))
+            yield Cells(line=reader.line_num, number=number, values=values)
+    except csv.Error as error:
+        message = f"is not CSV: {error}"
+        raise SpecError(Problem(file=request.file, line=reader.line_num, message=message)) from None
+
+
+def rows_of(
+    request: TraceRequest, needs: Sequence[str], make: Callable[[Cells], Row]
+) -> Iterator[Row | NoJob]:
+    """One row a line of a table that names its columns."""
+    for cells in cells_of(request, needs):
+        yield cells if isinstance(cells, NoJob) else tried(make, cells)
+
+
+def tried(make: Callable[[Cells], Row], cells: Cells) -> Row | NoJob:
+    """The row that ``make`` gives, or why it gives none."""
+    try:
+        return make(cells)
+    except BadRow as bad:
+        return NoJob(line=cells.line, reason=bad.reason, value=bad.value)
+
+
+def _again(first: list[str], rest: Iterator[list[str]]) -> Iterator[list[str]]:
+    yield first
+    yield from rest

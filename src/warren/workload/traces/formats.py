@@ -1,0 +1,62 @@
+"""What a trace format is: one value of this a file, listed in ``registry.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from warren.workload.text import unpacked
+from warren.workload.traces.rows import NoJob, Row, TraceRequest
+
+_SNIFFED: Final = 1 << 16
+SOME_TYPE: Final = "GPU"
+"""The device type of traces that name none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The beginning of a trace. ``columns``: the first line between commas; ``tabs``: its TABs."""
+
+    text: str
+    columns: tuple[str, ...]
+    tabs: int
+
+    def has(self, *columns: str) -> bool:
+        """Whether the first line names all of these."""
+        return all(column in self.columns for column in columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """How a kind of trace is told, read, and what its jobs cost.
+
+    ``types`` are the device types where no cluster gives them. ``unit``: what a row is called in
+    messages. ``costs``: where T^c and T^s come from, for the profile rows.
+    """
+
+    what: str
+    looks: Callable[[Head], bool]
+    read: Callable[[TraceRequest], Iterator[Row | NoJob]]
+    types: tuple[str, ...] = (SOME_TYPE,)
+    unit: str = "line"
+    costs: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "comp": "length of a round, stated by the reader",
+            "sync": "the trace states run times only",
+        }
+    )
+
+
+def head_of(file: str, content: bytes) -> Head:
+    """The beginning of a trace's text, unpacked.
+
+    Raises
+    ------
+    SpecError
+        If it is damaged gzip data.
+    """
+    start = unpacked(file, content)[:_SNIFFED].decode("utf-8-sig", errors="replace").lstrip()
+    line = start.split("\n", 1)[0].rstrip("\r")
+    columns = tuple(name.strip() for name in line.split(","))
+    return Head(text=start, columns=columns, tabs=line.count("\t"))

@@ -1,0 +1,176 @@
+"""A trace read as a whole: its rows, and the jobs and costs they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from warren.model.costs import ProfileRow
+from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
+from warren.model.units import seconds_to_ns
+from warren.workload.specs.job import MAX_SCALE
+from warren.workload.specs.job_build import job_seed
+from warren.workload.traces.formats import Format
+from warren.workload.traces.modelled import modelled
+from warren.workload.traces.registry import trace_format
+from warren.workload.traces.rows import NO_DURATION, NoJob, Row, Trace, TraceRequest
+from warren.workload.traces.unused import Unused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a trace that can be jobs, in file order, and those that cannot."""
+
+    format: str
+    rows: tuple[Row, ...]
+    unused: Unused
+    notes: tuple[str, ...] = ()
+
+
+def read_rows(name: str, request: TraceRequest) -> Rows:
+    """The rows of a trace of the format ``name``, without those that ``request`` leaves out.
+
+    Raises
+    ------
+    SpecError
+        If the text is not of this format.
+    """
+    one = trace_format(name)
+    unused = Unused(unit=one.unit)
+    rows = list(_kept(one.read(request), request, unused))
+    earliest = rows
+    if request.limit is not None and request.limit < len(rows):
+        order = sorted(rows, key=lambda row: (row.submitted_ns, row.line))[: request.limit]
+        earliest = sorted(order, key=lambda row: row.line)
+    notes = [*unused.notes(request.file), *_remarks(earliest, request.file)]
+    if len(earliest) < len(rows):
+        notes.append(f"{request.file}: {len(rows) - len(earliest)} later rows not used: limit")
+    return Rows(format=name, rows=tuple(earliest), unused=unused, notes=tuple(notes))
+
+
+def read_trace(name: str, request: TraceRequest) -> Trace:
+    """The jobs of a trace of the format ``name``, with arrivals counted from the first.
+
+    Raises
+    ------
+    SpecError
+        If the text is not of this format or no row of it is a job.
+    """
+    found = read_rows(name, request)
+    if not found.rows:
+        reasons = "; ".join(found.notes[:3]) or "it has no rows"
+        message = f"no row of this {name} trace is a job: {reasons}"
+        raise SpecError(Problem(file=request.file, message=message))
+    trace = jobs_of(found.rows, name, trace_format(name), request)
+    return replace(trace, notes=found.notes)
+
+
+def jobs_of(rows: Iterable[Row], name: str, form: Format, request: TraceRequest) -> Trace:
+    """Jobs in the order of the rows, and one cost row for all that cost the same.
+
+    A row with steps and prices is so many rounds of that cost; one with a run time T alone is
+    ceil(T / ``round_s``) rounds of ``round_s``, or what ``modelled`` makes of it; one with steps
+    alone costs what its model does.
+    """
+    rows = [modelled(row, request) for row in rows]
+    costs = _Costs(name=name, form=form, request=request)
+    first_ns = min((row.submitted_ns for row in rows), default=0)
+    jobs = []
+    for index, row in enumerate(rows):
+        cost, rounds = costs.of(row)
+        jobs.append(
+            Job(
+                index=index,
+                name=row.name,
+                scale=row.gpus,
+                rounds=rounds,
+                batch=row.batch,
+                model=row.model or None,
+                weight=row.weight,
+                arrival_ns=row.submitted_ns - first_ns,
+                user=row.user,
+                group=row.group,
+                seed=job_seed(request.run_seed, row.name),
+                cost=cost,
+            )
+        )
+    return Trace(jobs=tuple(jobs), profiles=tuple(costs.rows.values()))
+
+
+class _Costs:
+    """The cost rows of a trace, made as its jobs need them."""
+
+    def __init__(self, *, name: str, form: Format, request: TraceRequest) -> None:
+        self.name, self.form, self.request = name, form, request
+        self.rows: dict[str, ProfileRow] = {}
+        self._named: dict[tuple[str, tuple[tuple[str, tuple[float, float]], ...]], str] = {}
+        self._round_ns = max(1, seconds_to_ns(request.round_s))
+
+    def of(self, row: Row) -> tuple[str | None, int | None]:
+        """The name of a row's costs, and its rounds."""
+        stem = f"{self.name}: {row.model}" if row.model else self.name
+        if row.prices is not None:
+            return self._cost(f"{stem} on {row.gpus}", tuple(row.prices.items())), row.steps
+        if row.steps is None and row.run_ns is not None:
+            each = (self.request.round_s, 0.0)
+            cost = self._cost(stem, tuple((kind, each) for kind in self.request.types))
+            return cost, -(-row.run_ns // self._round_ns)
+        return None, row.steps
+
+    def _cost(self, stem: str, prices: tuple[tuple[str, tuple[float, float]], ...]) -> str:
+        """The cost row with these prices; another of the same stem gets a number."""
+        if (stem, prices) not in self._named:
+            name, number = stem, 1
+            while name in self.rows:
+                number += 1
+                name = f"{stem} ({number})"
+            self._named[stem, prices] = name
+            self.rows[name] = ProfileRow(
+                model=name,
+                batch=0,
+                model_bytes=0,
+                memory_bytes=0,
+                comp_s={kind: comp for kind, (comp, _) in prices},
+                sync_s={kind: sync for kind, (_, sync) in prices},
+                source=self.form.costs,
+            )
+        return self._named[stem, prices]
+
+
+def _kept(found: Iterable[Row | NoJob], request: TraceRequest, unused: Unused) -> Iterator[Row]:
+    seen: set[str] = set()
+    for row in found:
+        no_job = row if isinstance(row, NoJob) else _refused(row, request, seen)
+        if no_job is not None:
+            unused.add(no_job)
+        elif isinstance(row, Row):
+            seen.add(row.name)
+            yield row
+
+
+def _refused(row: Row, request: TraceRequest, seen: set[str]) -> NoJob | None:
+    """Why a row that can be read is no job of this run."""
+    reason, value = "", ""
+    if row.run_ns == 0 and row.gpus > 0:
+        reason = NO_DURATION
+    elif row.gpus == 0:
+        reason = "asks for no GPU"
+    elif row.gpus > MAX_SCALE:
+        reason, value = f"asks for more than {MAX_SCALE} GPUs", str(row.gpus)
+    elif request.gpus_max is not None and row.gpus > request.gpus_max:
+        reason = f"more than gpus_max ({request.gpus_max}) GPUs"
+    elif row.pool and row.pool in request.leave_out:
+        reason = f"cluster {row.pool} is in leave_out"
+    elif row.name in seen:
+        reason, value = "its id stands in an earlier row", row.name
+    return NoJob(line=row.line, reason=reason, value=value) if reason else None
+
+
+def _remarks(rows: Iterable[Row], file: str) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        if row.remark:
+            counts[row.remark] = counts.get(row.remark, 0) + 1
+    for remark, count in counts.items():
+        yield f"{file}: {count} {'job' if count == 1 else 'jobs'}: {remark}"
