@@ -24,9 +24,9 @@ from warren.live.control.local_engine import LivePort
 from warren.live.measure.task_times import nothing_costs
 from warren.live.process.specs import TrainerRole
 from warren.model.cluster import Cluster, Device, DeviceType, Host
+from warren.model.decision import Assignment
 from warren.model.events import TasksDone
 from warren.model.job import Job, Workload
-from warren.model.plan import Assignment
 from warren.model.run import Run
 
 ROUNDS: Final = 200

@@ -27,7 +27,7 @@ from _apps import Large
 from _ranges import RUNS, report
 
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_result import MARK_BYTES, TaskResult
+from warren.live.training.task_hashes import MARK_BYTES, TaskResult
 from warren.model.job import Job
 
 APPS: Final = Path(__file__).with_name("_apps.py")

@@ -16,9 +16,8 @@ from warren.cli.policies import choose
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.run_rings import with_rings
-from warren.model.decision import Decision
+from warren.model.decision import Decision, Plan
 from warren.model.events import Event
-from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 from warren.profile.cost_table import cost_table

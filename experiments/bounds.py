@@ -25,10 +25,10 @@ from warren.cli.bounds import columns_of
 from warren.model.errors import SpecError
 from warren.profile.cost_table import cost_table
 from warren.profile.published import TABLE
-from warren.solve.bounds.busy_time import busy_time_bound
 from warren.solve.bounds.columns import Jobs, bound_jobs
 from warren.solve.bounds.lagrangian import CERTIFIED, Priced, new_scratch, respond
 from warren.solve.bounds.machine_load import area_speeds
+from warren.solve.bounds.mean_busy_time import busy_time_bound
 from warren.solve.bounds.subgradient import Prices, best_prices
 from warren.workload.load import load_run
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from warren.model.decision import Decision
+from warren.model.decision import ENDLESS, Assignment, Decision
 from warren.model.events import (
     CompDone,
     Event,
@@ -23,7 +23,6 @@ from warren.model.events import (
     RolledBack,
     RoundsDone,
 )
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 
 

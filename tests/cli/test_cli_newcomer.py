@@ -18,7 +18,7 @@ from pyarrow import parquet
 from warren.cli import simulating
 from warren.cli.commands import run as runs
 from warren.cli.compose import Options, simulate
-from warren.cli.views import progress_lines as lines
+from warren.cli.views import progress as lines
 from warren.core.loop import Core, Observer
 from warren.model.run import Run
 from warren.report.record import Record

@@ -17,8 +17,8 @@ import warren as from_python
 from warren.core.journal_reader import read_history
 from warren.live.training.app.pinned_files import INDEX, load_pins, pin_files
 from warren.model.errors import SpecError
+from warren.model.job import AppSource
 from warren.model.run import Run
-from warren.model.source import AppSource
 
 DRAWN = CHECKOUT / "tests" / "cli" / "drawn_apps.py"
 

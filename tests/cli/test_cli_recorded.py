@@ -14,8 +14,7 @@ from warren.cli.database import VARIABLE, Database
 from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.policy.common.job_history import records_of
-from warren.policy.common.job_kinds import kinds_by_code, like
+from warren.policy.common.job_history import kinds_by_code, like, records_of
 from warren.profile.cost_table import past_of
 from warren.profile.history_rows import EndedJob, LiveRun
 from warren.profile.published import TABLE

@@ -21,8 +21,7 @@ from warren.cli.views import progress as screen
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
 from warren.core.loop import Core
-from warren.core.phase import Phase
-from warren.core.state import State
+from warren.core.state import Phase, State
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
 from warren.model.job import Workload
 from warren.model.run import Run

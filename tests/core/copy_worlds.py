@@ -11,12 +11,12 @@ from warren.core.journal import Step, decode
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import (
     Event,
     JobArrived,
     Woken,
 )
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy

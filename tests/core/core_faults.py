@@ -15,6 +15,7 @@ from typing import Any
 
 from warren.core.ports import Restart
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment, Plan
 from warren.model.events import (
     RANK,
     AnyEvent,
@@ -28,7 +29,6 @@ from warren.model.events import (
     TasksLost,
     Woken,
 )
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 
 Kept = tuple[TasksDone, ...]

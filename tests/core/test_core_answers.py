@@ -14,10 +14,9 @@ import pytest
 from warren.core import loop
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.model.decision import NOTHING, Decision, Reason
+from warren.model.decision import NOTHING, Assignment, Decision, Plan, Reason
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import JobArrived, Woken
-from warren.model.plan import Assignment, Plan
 from warren.model.view import View
 from warren.sim.port import SimPort
 

@@ -16,10 +16,9 @@ from warren.core.journal import Step, decode
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
-from warren.model.decision import Decision
+from warren.model.decision import ENDLESS, Assignment, Decision
 from warren.model.events import CompDone, JobArrived, JobFailed, RoundsDone
 from warren.model.job import Workload
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.run import Grain, Run
 from warren.model.view import View
 from warren.policy.protocol import AnyPolicy

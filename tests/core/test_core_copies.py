@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from journal_replay import replay
 
 from warren.cli.export import result_files
 from warren.core.journal_reader import History, read_history
-from warren.core.replay import replay
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_copy
 from warren.core.stragglers import Copier
+from warren.model.decision import Assignment
 from warren.model.events import (
     CompDone,
     RoundsDone,
     TaskDropped,
     TasksDone,
 )
-from warren.model.plan import Assignment
 from warren.model.run import Truth
 from warren.report.checks.check import check
 from warren.report.losses import loss_sentence

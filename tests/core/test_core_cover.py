@@ -14,8 +14,8 @@ import pytest
 
 from warren.core.scheduling_rules import check_plan
 from warren.core.state import State
+from warren.model.decision import Plan
 from warren.model.errors import InfeasibleDecision
-from warren.model.plan import Plan
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journal_replay import replay
 
 from warren.core.journal import (
     MAGIC,
@@ -27,13 +28,12 @@ from warren.core.journal import (
 )
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.core.replay import replay
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError
 from warren.model.events import JobArrived, JobFailed, RoundsDone
+from warren.model.job import AppSource
 from warren.model.run import Run
-from warren.model.source import AppSource
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 

@@ -13,10 +13,9 @@ from warren.core.journal import MAGIC, PlanAdopted, adopted, adopted_plan, decod
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
-from warren.model.decision import Decision
+from warren.model.decision import Assignment, Decision, Plan
 from warren.model.errors import InfeasibleDecision, InvalidTransition
 from warren.model.events import CompDone, JobArrived, RoundsDone
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Grain, Run, Truth
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from journal_replay import replay
 
 from warren.core.loop import Core
 from warren.core.metric_history import Observations
-from warren.core.replay import replay
 from warren.core.state import State
-from warren.model.decision import Decision
+from warren.model.decision import Assignment, Decision
 from warren.model.events import JobArrived, RolledBack, RoundsDone
 from warren.model.job import Evaluate, Stop
-from warren.model.plan import Assignment
 from warren.model.progress import Observed
 from warren.model.run import Losses, Truth
 from warren.model.view import View

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journal_replay import replay
 
 from warren.core.loop import Core
-from warren.core.replay import replay
 from warren.model.past import NO_PAST, Past, stem
 from warren.model.view import View
 from warren.policy.registry import place_policy

@@ -15,8 +15,8 @@ import pytest
 
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
+from warren.model.decision import Plan
 from warren.model.errors import InfeasibleDecision
-from warren.model.plan import Plan
 from warren.model.timeline import Timeline
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort

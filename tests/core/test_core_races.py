@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from warren.core.scheduling_rules import check_copy, check_invariants
+from warren.model.decision import Assignment
 from warren.model.errors import InfeasibleDecision, InvalidTransition
 from warren.model.events import (
     AnyEvent,
@@ -19,7 +20,6 @@ from warren.model.events import (
     TaskDropped,
     TasksDone,
 )
-from warren.model.plan import Assignment
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -15,21 +15,20 @@ import pytest
 from core_faults import Cut, Disk, FaultyPort, Trouble
 from hypothesis import given
 from hypothesis import strategies as st
+from journal_replay import replay
 from test_core_rollback import COARSE, WAYS, check_counts, policy_of, world_of
 
 from warren.core.journal import MAGIC, Header, Resumed, Step, decode, encode, frames
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.core.ports import Restart
-from warren.core.replay import replay
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_invariants
 from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
-from warren.model.decision import Decision
+from warren.model.decision import Assignment, Decision
 from warren.model.errors import InfeasibleDecision, JournalError
 from warren.model.events import JobArrived, RolledBack, RoundsDone, TasksDone, Woken
-from warren.model.plan import Assignment
 from warren.model.run import Grain, Run
 from warren.model.view import View
 

@@ -22,10 +22,9 @@ from warren.core.scheduling_rules import check_invariants
 from warren.core.state import State
 from warren.core.wait_reasons import reason
 from warren.model.costs import CostTable
-from warren.model.decision import Decision, Reason
+from warren.model.decision import Assignment, Decision, Plan, Reason
 from warren.model.errors import InfeasibleDecision, InvalidTransition
 from warren.model.events import CompDone, JobArrived, RolledBack, RoundsDone, TasksDone, TasksLost
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Grain, Run
 from warren.policy.registry import POLICIES, place_policy
 

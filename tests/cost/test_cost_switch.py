@@ -12,9 +12,9 @@ from warren.model.cluster import Cluster, Device, DeviceType, Host
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError
 from warren.model.job import Job, Workload
+from warren.model.measured import PCIE3_X16_BYTES_PER_S, Switching
+from warren.model.measured import SCHEMES as NAMES
 from warren.model.run import Run
-from warren.model.switching import PCIE3_X16_BYTES_PER_S, Switching
-from warren.model.switching import SCHEMES as NAMES
 from warren.profile.published import TABLE
 
 TABLE_3_MS = {

@@ -20,10 +20,10 @@ from warren.live.control.ledger import Ledger, Report
 from warren.live.transport.message import Stamp
 from warren.live.transport.messages import CompEnded, NotOnComp
 from warren.live.transport.server_messages import RoundReport
+from warren.model.decision import Assignment
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import AnyEvent
 from warren.model.job import Job
-from warren.model.plan import Assignment
 
 Task = tuple[int, int, int, int, int]
 """(seq, job, era, round, shard)."""

@@ -15,9 +15,9 @@ from live_apps import APPS as APPS
 from warren.live.control.engine import BasePort
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone, TasksDone
 from warren.model.job import Job, Workload
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.units import seconds_to_ns
 

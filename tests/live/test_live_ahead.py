@@ -15,8 +15,8 @@ from warren.live.device import report_buffer as news
 from warren.live.device.lanes import Work
 from warren.live.server import round_report as leftover
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.training.memory.windows import Windows
-from warren.live.training.task_result import RoundOutcome
+from warren.live.training.memory.shared_memory import Windows
+from warren.live.training.task_hashes import RoundOutcome
 from warren.live.transport.message import Stamp
 from warren.live.transport.messages import (
     CompEnded,

@@ -37,9 +37,9 @@ from warren.live.transport.messages import (
     TrainerGone,
 )
 from warren.live.transport.server_messages import Push, RoundReport
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobFailed, RolledBack, RoundsDone
 from warren.model.job import Job
-from warren.model.plan import Assignment
 
 
 class Books:

@@ -26,9 +26,9 @@ from warren.live.testbed.namespaces import HERE
 from warren.live.testbed.orphans import processes
 from warren.live.transport.host_identity import home_of_server
 from warren.model.cluster import Local
+from warren.model.decision import Assignment
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
-from warren.model.plan import Assignment
 from warren.model.testbed import Bed
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]

@@ -12,9 +12,9 @@ from safetensors.numpy import load_file
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived, ParamsSaved, RoundsDone, TasksDone
 from warren.model.job import Evaluate, Job, Stop
-from warren.model.plan import Assignment
 
 pytestmark = pytest.mark.live
 

@@ -16,8 +16,8 @@ from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
 from warren.model.cluster import Device, DeviceType, Emulate, Host, Network
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import ParamsSaved
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.policy.registry import place_policy
 from warren.sim.speculation import sim_port

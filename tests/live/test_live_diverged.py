@@ -11,10 +11,10 @@ from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.model.decision import Assignment
 from warren.model.errors import SpecError
 from warren.model.events import JobFailed, ParamsSaved
 from warren.model.job import Job
-from warren.model.plan import Assignment
 from warren.model.run import Run
 
 pytestmark = pytest.mark.live

@@ -13,8 +13,8 @@ import pytest
 from live_worlds import drive, ended, job, of, world
 
 from warren.live.control.local_engine import LivePort
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived, RoundsDone, TasksDone, Woken
-from warren.model.plan import Assignment
 
 pytestmark = pytest.mark.live
 

@@ -110,6 +110,6 @@ def test_an_announced_task_that_cannot_be_made_ready_is_tried_in_its_turn(
 
     world.run(0)
     with monkeypatch.context() as patch:
-        patch.setattr("warren.live.training.batches.Batches.of", refuses)
+        patch.setattr("warren.live.training.data_order.Batches.of", refuses)
         world.trainer._expect(1, 0)
     assert world.run(1) == right

@@ -13,9 +13,9 @@ from warren.live.control.ring_gangs import Gangs
 from warren.live.process.process_pool import Fleet
 from warren.live.process.specs import RankRole, Role, TrainerRole
 from warren.live.transport.ring_messages import GangReady
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived
 from warren.model.job import Job
-from warren.model.plan import Assignment
 
 pytestmark = pytest.mark.live
 

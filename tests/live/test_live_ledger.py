@@ -17,6 +17,7 @@ from warren.live.control.ledger import Ledger
 from warren.live.transport.message import Stamp
 from warren.live.transport.messages import CompEnded
 from warren.live.transport.server_messages import RoundReport
+from warren.model.decision import Assignment
 from warren.model.events import (
     AnyEvent,
     CompDone,
@@ -29,7 +30,6 @@ from warren.model.events import (
     TasksDone,
 )
 from warren.model.job import Job
-from warren.model.plan import Assignment
 
 JOBS = (job(0, scale=2), job(1, scale=3, rounds=2, arrival_ns=40), job(2, scale=1, rounds=4))
 

@@ -18,9 +18,8 @@ from live_worlds import job, virtual
 from warren.cli.bounds import lower_bound
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
-from warren.live.emulated_times import Pads, PadTable
-from warren.live.jitter import read_jitter
-from warren.live.process.pinning import core_of
+from warren.live.emulated_times import Pads, PadTable, read_jitter
+from warren.live.process.linux import core_of
 from warren.model.cluster import Device, DeviceType, Emulate
 from warren.model.costs import CostTable
 from warren.model.errors import SpecError

@@ -16,9 +16,9 @@ from warren.live.control.plain_engine import PlainPort
 from warren.live.oracle.determinism_check import check_jobs
 from warren.live.process.specs import ServerRole, TrainerRole
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import JobFailed, RoundsDone
 from warren.model.job import Checkpoint, Evaluate, Job
-from warren.model.plan import Assignment
 from warren.model.run import Run
 
 pytestmark = pytest.mark.live

@@ -15,12 +15,12 @@ import torch
 from live_worlds import APPS, drive, ended, job, of, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.process.pinning import core_of
+from warren.live.process.linux import core_of
 from warren.live.process.specs import ExecutorRole, RankRole, TrainerRole
 from warren.live.training import numerics
 from warren.model.cluster import Local
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobFailed, RoundsDone, TasksLost
-from warren.model.plan import Assignment
 
 ROUNDS = 6
 UNPINS = """

@@ -28,8 +28,8 @@ from warren.live.rings.allreduce import Ring, RingBroken
 from warren.live.rings.rank_proof import Proofs, new_secret
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
-from warren.model.plan import Assignment
 
 _LIMIT_S = 3.0
 _TRIES = 24

@@ -18,6 +18,7 @@ from warren.live.oracle.plain import PlainResult, train
 from warren.live.process.specs import ExecutorRole, RankRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.model.decision import Assignment
 from warren.model.events import (
     AnyEvent,
     CompDone,
@@ -28,7 +29,6 @@ from warren.model.events import (
     TasksDone,
 )
 from warren.model.job import Checkpoint, Evaluate, Job, Stop
-from warren.model.plan import Assignment
 from warren.model.run import Run
 
 pytestmark = pytest.mark.live

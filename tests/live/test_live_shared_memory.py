@@ -13,8 +13,7 @@ from warren.apps.protocol import TorchApp
 from warren.live.server.state_sender import Handout, Standing
 from warren.live.server.update_reader import Intake
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES
-from warren.live.training.memory.windows import Windows
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, Windows
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
 from warren.live.transport.message import Spot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.live.control.strikes import Strikes
+from warren.live.control.recovery import Strikes
 
 KILLED, CRASHED = "killed by SIGKILL", "killed by SIGSEGV"
 SERVER = ()

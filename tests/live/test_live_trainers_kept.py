@@ -18,8 +18,8 @@ from warren.live.process.specs import ExecutorRole, TrainerRole
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.live.transport.messages import AnyMessage, Release
+from warren.model.decision import Assignment
 from warren.model.events import ParamsSaved
-from warren.model.plan import Assignment
 
 JOBS = tuple(job(index) for index in range(5))
 

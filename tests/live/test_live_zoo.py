@@ -14,9 +14,9 @@ from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
+from warren.model.decision import Assignment
 from warren.model.events import JobFailed, ParamsSaved
 from warren.model.job import Evaluate, Job
-from warren.model.plan import Assignment
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "live_training"))
 from zoo_table import SAME, TABLE

@@ -10,8 +10,7 @@ import pytest
 from training_bench import Points, a_job, serve, whole
 
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import MarkLog
-from warren.live.training.task_result import differing
+from warren.live.training.task_hashes import MarkLog, differing
 from warren.live.training.task_runner import TaskRunner
 from warren.model.errors import SpecError
 

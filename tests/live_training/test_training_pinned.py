@@ -19,7 +19,7 @@ from warren.live.training.app.app_loader import load_app
 from warren.live.training.app.pinned_files import INDEX, load_pins, pin_files, save_pins
 from warren.live.training.app.pinned_modules import AppFinder
 from warren.model.errors import SpecError
-from warren.model.source import AppSource
+from warren.model.job import AppSource
 
 APP = "from warren.apps.protocol import TorchApp\n"
 

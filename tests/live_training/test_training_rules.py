@@ -14,7 +14,7 @@ from training_bench import Points, a_job, serve, whole
 from warren.apps.protocol import TorchApp
 from warren.live.oracle.plain import train
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_result import TaskResult
+from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import tensors
 from warren.model.errors import SpecError

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from warren.apps.protocol import TorchApp
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_result import RoundOutcome
+from warren.live.training.task_hashes import RoundOutcome
 from warren.live.training.task_runner import TaskRunner
 from warren.model.job import Evaluate, Job
 

@@ -21,7 +21,7 @@ from warren.live.rings.gradient_mean import RingMeans
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.numerics import pin
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_result import RoundOutcome, TaskResult
+from warren.live.training.task_hashes import RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import flat_of, raw
 from warren.model.job import Evaluate, Job

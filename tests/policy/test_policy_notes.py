@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.past import NO_PAST, Past
-from warren.policy.common.job_history import MOST, records_of
-from warren.policy.common.job_kinds import kinds_by_name, similar
+from warren.policy.common.job_history import MOST, kinds_by_name, records_of, similar
 from warren.policy.common.persistent_map import Notes
 from warren.policy.place.hlas.predicted_rounds import ahead_of, guess, is_due
 

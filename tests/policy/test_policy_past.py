@@ -18,8 +18,7 @@ from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.common.job_history import MOST, Records, records_of
-from warren.policy.common.job_kinds import ENOUGH, kinds_by_code, like
+from warren.policy.common.job_history import ENOUGH, MOST, Records, kinds_by_code, like, records_of
 from warren.policy.place.hlas.feedback_queues import Queues, by_past
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort

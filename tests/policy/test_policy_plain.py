@@ -9,8 +9,8 @@ import pytest
 
 from warren.core.scheduling_rules import check_assignment
 from warren.core.state import State
+from warren.model.decision import ENDLESS, Assignment
 from warren.model.events import JobArrived
-from warren.model.plan import ENDLESS, Assignment
 from warren.policy.registry import place_policy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -11,9 +11,9 @@ from sim_worlds import (
     world_of,
 )
 
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, TasksDone
-from warren.model.overheads import Overheads
-from warren.model.plan import Assignment
+from warren.model.measured import Overheads
 from warren.sim.shared_cpu import ContendedPort
 
 MS = 10**6

@@ -9,10 +9,9 @@ import numpy as np
 
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Network
 from warren.model.costs import CostTable
-from warren.model.decision import Decision
+from warren.model.decision import Assignment, Decision, Plan
 from warren.model.events import AnyEvent, Event, RoundsDone, TasksDone
 from warren.model.job import Job, Workload
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Run, Truth
 from warren.model.timeline import PlanOutcome, Timeline
 from warren.model.units import NEVER_NS

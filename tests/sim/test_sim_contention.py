@@ -15,10 +15,10 @@ from sim_worlds import (
     random_world,
 )
 
+from warren.model.decision import Assignment
 from warren.model.events import TaskDropped, TasksDone
-from warren.model.plan import Assignment
 from warren.model.verified import is_drawn
-from warren.sim.overheads import raised_ns
+from warren.sim.shared_cpu import raised_ns
 
 
 def test_a_device_alone_at_work_adds_handing_over_and_nothing_else() -> None:

@@ -20,13 +20,12 @@ from sim_worlds import (
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.cluster import Emulate
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, RoundsDone, TaskDropped, TasksDone
-from warren.model.plan import Assignment
 from warren.model.run import Grain, Truth
 from warren.policy.registry import place_policy
-from warren.sim.overheads import raised_costs
 from warren.sim.port import SimPort
-from warren.sim.shared_cpu import ContendedPort
+from warren.sim.shared_cpu import ContendedPort, raised_costs
 from warren.sim.speculation import CopyingPort, sim_port
 
 

@@ -14,7 +14,7 @@ from test_sim_rings import Rows, S, ends_s, gang, round_by_round, world
 
 from warren.model.cluster import Emulate
 from warren.model.errors import SpecError
-from warren.model.overheads import Overheads
+from warren.model.measured import Overheads
 from warren.sim.speculation import sim_port
 
 ROUND_S = 3.02

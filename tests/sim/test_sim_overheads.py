@@ -9,9 +9,9 @@ import pytest
 from sim_worlds import World, world_of
 
 from warren.model.errors import SpecError
-from warren.model.overheads import Overheads
+from warren.model.measured import Overheads
 from warren.model.units import NS_PER_S
-from warren.sim.overheads import processor_ns, raised_costs, raised_ns
+from warren.sim.shared_cpu import processor_ns, raised_costs, raised_ns
 from warren.sim.speculation import sim_port
 
 MS = 10**6

@@ -16,10 +16,10 @@ from sim_worlds import (
     world_of,
 )
 
+from warren.model.decision import Assignment
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.events import RANK, CompDone, JobArrived, RoundsDone, TasksDone, Woken
 from warren.model.job import Workload
-from warren.model.plan import Assignment
 from warren.model.run import Scheduler
 from warren.sim.plan_runner import run_plan
 from warren.sim.port import SimPort

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from warren.cli.bounds import lower_bound
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
-from warren.cost.simulated import simulated_costs
+from warren.cost.switching import simulated_costs
 from warren.model.run import Run
 from warren.policy.registry import RINGS, place_policy
 from warren.profile.cost_table import cost_table

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sim_worlds import assignments_of, random_plan, random_world, run_events
 
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, CompDone, RoundsDone, TasksDone
-from warren.model.plan import Assignment
 
 
 def expand(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:

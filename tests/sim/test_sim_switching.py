@@ -19,10 +19,10 @@ from sim_worlds import (
 )  # fmt: skip
 from test_sim_paths import assert_same
 
+from warren.model.decision import Plan
 from warren.model.errors import SpecError
-from warren.model.plan import Plan
+from warren.model.measured import Switching
 from warren.model.run import Scheduler
-from warren.model.switching import Switching
 from warren.model.timeline import Timeline
 from warren.sim.plan_runner import run_plan
 from warren.sim.port import SimPort

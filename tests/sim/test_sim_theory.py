@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sim_worlds import outcome_of, run_events, world_of
 
-from warren.model.plan import Assignment
+from warren.model.decision import Assignment
 
 JOBS = 20_000
 MEAN_SERVICE_NS = 1_000_000

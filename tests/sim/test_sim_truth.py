@@ -13,7 +13,7 @@ from warren.model.costs import CostTable
 from warren.model.job import Workload
 from warren.model.run import Run, Truth
 from warren.model.units import NEVER_NS
-from warren.sim import truth
+from warren.sim import task_durations as truth
 from warren.solve.common import random as noise
 
 

@@ -16,7 +16,7 @@ from warren.solve.bounds import machine_load as area
 from warren.solve.bounds.columns import bound_jobs
 from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
 from warren.solve.bounds.lower_bounds import lower_bounds
-from warren.solve.bounds.mean_busy import mean_busy_delays
+from warren.solve.bounds.mean_busy_time import mean_busy_delays
 from warren.solve.common.round_time import least_round_ns
 from warren.solve.lists.earliest_completion import Problem, dispatch
 

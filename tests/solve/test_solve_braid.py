@@ -14,9 +14,8 @@ from ring_cases import Case, Dispatched, best_plan_ns, drawn
 
 from warren.solve.rings.device_choice import Ways
 from warren.solve.rings.dispatch import Desk, dispatch_rings, new_desk
-from warren.solve.rings.order_search import Goal, braid
+from warren.solve.rings.order_search import Goal, alone, braid, lines, ways_to_try
 from warren.solve.rings.timing import ring_times
-from warren.solve.rings.ways import alone, lines, ways_to_try
 
 
 @dataclass

@@ -15,7 +15,7 @@ from ring_cases import Case, best_plan_ns, drawn
 
 from warren.solve.bounds.gang_packing import _volumes
 from warren.solve.bounds.lower_bounds import lower_bounds
-from warren.solve.rings.ways import alone
+from warren.solve.rings.order_search import alone
 
 S = 10**9
 

@@ -15,7 +15,7 @@ NOT_NEEDED = ("numba.np.arraymath", "numba.cpython.unicode", "numpy.ma", "scipy"
 PROGRAM = f"""
 import sys
 import numpy as np
-from warren.solve.bounds.mean_busy import mean_busy_delays
+from warren.solve.bounds.mean_busy_time import mean_busy_delays
 
 delay_J = mean_busy_delays(np.array([0, 10**9]), np.ones(2), np.array([3.0, 1.0]))
 assert np.allclose(delay_J, [6.5 / 3, 0.5]), delay_J

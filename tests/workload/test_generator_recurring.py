@@ -16,8 +16,7 @@ from warren.model.job import Job
 from warren.model.past import stem
 from warren.model.run import Run
 from warren.profile.published import TABLE
-from warren.workload.generators.domains import DOMAINS
-from warren.workload.generators.recurring import factors
+from warren.workload.generators.job_families import DOMAINS, factors
 from warren.workload.load import run_from_dict
 
 SHAPE = {"generate": "hare", "devices": 16}

@@ -6,7 +6,7 @@ import pytest
 
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, checked_name
-from warren.workload.specs.testbed_load import equal_hosts, load_testbed
+from warren.workload.specs.testbed import equal_hosts, load_testbed
 
 FILE = """\
 format: 1

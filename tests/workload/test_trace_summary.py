@@ -11,9 +11,8 @@ import pytest
 
 from warren.workload.traces.read_trace import Rows, read_rows
 from warren.workload.traces.registry import detected, trace_format
-from warren.workload.traces.rows import Row, TraceRequest
+from warren.workload.traces.rows import Row, TraceRequest, Unused
 from warren.workload.traces.summary import summary_of
-from warren.workload.traces.unused import Unused
 
 NS = 10**9
 

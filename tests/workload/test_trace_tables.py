@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warren.model.errors import SpecError
 from warren.workload.load import run_from_dict
-from warren.workload.traces.any_table import UNITS, mapping_problem, time_cell_ns
+from warren.workload.traces.formats.any_table import UNITS, mapping_problem, time_cell_ns
 from warren.workload.traces.proposal import propose
 from warren.workload.traces.read_trace import read_rows, read_trace
 from warren.workload.traces.rows import TraceRequest

@@ -7,8 +7,7 @@ from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.cluster import Emulate, Host, Local, Network
 from warren.model.errors import SpecError
-from warren.model.overheads import Overheads
-from warren.model.switching import PCIE3_X16_BYTES_PER_S, Switching
+from warren.model.measured import PCIE3_X16_BYTES_PER_S, Overheads, Switching
 from warren.workload.load import load_cluster, run_from_dict
 
 

@@ -122,7 +122,7 @@ class _Parts:
 
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
-    from warren.cost.simulated import simulated_costs
+    from warren.cost.switching import simulated_costs
     from warren.profile.cost_table import cost_table, past_of
     from warren.sim.speculation import sim_port
 

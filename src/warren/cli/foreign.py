@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from warren.cli.ending import one_line
+from warren.cli.errors import one_line
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
 from warren.policy.protocol import AnyPolicy

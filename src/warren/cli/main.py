@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Entry point; see ``warren.cli.ending`` for the exit codes."""
+    """Entry point; see ``warren.cli.errors`` for the exit codes."""
     import gc
     import os
     import signal
@@ -75,7 +75,7 @@ def _with_called_alone(app: typer.Typer, arguments: list[str]) -> typer.Typer:
 
 
 def _end(error: BaseException) -> int:
-    from warren.cli.ending import end_of
+    from warren.cli.errors import end_of
 
     code = end_of(error)
     try:

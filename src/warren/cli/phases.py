@@ -21,7 +21,7 @@ from warren.live.control.local_engine import LivePort
 from warren.live.control.startup import WARM_LIMIT
 from warren.live.measure.machine import ProcessorTimes, processor_times
 from warren.live.measure.task_times import nothing_costs
-from warren.model.decision import NOTHING, Decision
+from warren.model.decision import NOTHING, Assignment, Decision
 from warren.model.errors import EngineError
 from warren.model.events import (
     AnyEvent,
@@ -34,7 +34,6 @@ from warren.model.events import (
     TasksLost,
     Woken,
 )
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.view import View
 from warren.report.record import LIVE

@@ -17,9 +17,8 @@ from warren.core.journal_reader import History
 from warren.live.training.app.app_imports import SourceReader
 from warren.live.training.app.pinned_files import APPS, INDEX, load_pins, pin_files
 from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
+from warren.model.job import AppSource, Job, Sources
 from warren.model.run import Run
-from warren.model.source import AppSource, Sources
 
 PINNED, NEW = "pinned", "new"
 CHOICES: Final = (PINNED, NEW)

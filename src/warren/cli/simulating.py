@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 from warren.cli.commands.inputs import named_after, say
 from warren.cli.compose import Options, simulate
-from warren.cli.views.progress_lines import simulation_view
+from warren.cli.views.progress import simulation_view
 from warren.model.errors import EngineError, Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record

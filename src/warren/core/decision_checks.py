@@ -1,7 +1,7 @@
 """What a policy answers, made plain: a foreign policy is user code and may return anything.
 
 Shape and types are checked here; whether the cluster state allows a decision is checked in
-``core.rules``. Every refusal is one line that names the policy.
+``core.scheduling_rules``. Every refusal is one line that names the policy.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from warren.model.decision import Decision, Reason
+from warren.model.decision import Assignment, Decision, Plan, Reason
 from warren.model.errors import InfeasibleDecision, WarrenError
 from warren.model.events import Event
-from warren.model.plan import Assignment, Plan
 from warren.model.units import NEVER_NS
 from warren.policy.protocol import AnyPolicy
 

@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 
 from warren.model.costs import IntArray
+from warren.model.decision import Assignment, Plan
 from warren.model.errors import JournalError
 from warren.model.events import AnyEvent
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline
 

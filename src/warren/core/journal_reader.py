@@ -21,6 +21,7 @@ from warren.core.journal import (
     plan_outcome,
 )
 from warren.model.costs import IntArray
+from warren.model.decision import Assignment
 from warren.model.errors import JournalError
 from warren.model.events import (
     CompDone,
@@ -33,7 +34,6 @@ from warren.model.events import (
     TasksDone,
     TasksLost,
 )
-from warren.model.plan import Assignment
 from warren.model.timeline import Timeline
 
 

@@ -36,7 +36,7 @@ from warren.core.state import State
 from warren.core.stragglers import Copier
 from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
-from warren.model.decision import NOTHING, Decision
+from warren.model.decision import NOTHING, Decision, Plan
 from warren.model.errors import InfeasibleDecision
 from warren.model.events import (
     AnyEvent,
@@ -49,7 +49,6 @@ from warren.model.events import (
     Woken,
 )
 from warren.model.past import NO_PAST, Past
-from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 

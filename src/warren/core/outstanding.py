@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from warren.model.decision import Assignment
 from warren.model.events import CompDone, TasksDone
-from warren.model.plan import Assignment
 
 
 class Group:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from warren.model.costs import IntArray
+from warren.model.decision import Assignment, Plan
 from warren.model.errors import InfeasibleDecision
-from warren.model.plan import Assignment, Plan
 
 
 def plan_assignments(plan: Plan) -> list[Assignment]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from warren.model.costs import IntArray
-from warren.model.plan import Assignment
+from warren.model.decision import Assignment
 from warren.model.units import NEVER_NS
 
 LOOK_AHEAD: Final = 3

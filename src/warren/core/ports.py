@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from warren.model.decision import Assignment, Plan
 from warren.model.events import AnyEvent
-from warren.model.plan import Assignment, Plan
 from warren.model.timeline import PlanOutcome
 
 

@@ -25,9 +25,9 @@ from warren.core.loop import Core
 from warren.core.outstanding import containing
 from warren.core.ports import Restart
 from warren.core.state import State
+from warren.model.decision import Assignment, Plan
 from warren.model.errors import InfeasibleDecision, JournalError
 from warren.model.events import AnyEvent, Woken
-from warren.model.plan import Assignment, Plan
 from warren.model.timeline import PlanOutcome
 
 _WHAT: Final = {

@@ -7,11 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from warren.core.phase import Phase
 from warren.core.speculative_runs import task_of
-from warren.core.state import State
+from warren.core.state import Phase, State
+from warren.model.decision import Assignment, Plan
 from warren.model.errors import InfeasibleDecision
-from warren.model.plan import Assignment, Plan
 
 _ACTIVE: Final = int(Phase.ACTIVE)
 _FINISHED: Final = int(Phase.FINISHED)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from warren.model.decision import Assignment
 from warren.model.events import TaskDropped, TasksDone
-from warren.model.plan import Assignment
 
 Task = tuple[int, int, int]
 """(job, round, shard)."""

@@ -1,23 +1,23 @@
 """The one mutable object: what the cluster and every job are doing, in columns.
 
 It changes in two ways only: ``apply(event)``, through the table ``TRANSITIONS``, and
-``assign(assignment)``, after ``core.rules`` has allowed it.
+``assign(assignment)``, after ``core.scheduling_rules`` has allowed it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 
 from warren.core.outstanding import Group, containing, is_of
-from warren.core.phase import Phase
 from warren.core.speculative_runs import Races
 from warren.core.view_columns import Shown
 from warren.model.costs import CostTable
-from warren.model.decision import Reason
+from warren.model.decision import Assignment, Reason
 from warren.model.errors import InvalidTransition
 from warren.model.events import (
     AnyEvent,
@@ -35,10 +35,27 @@ from warren.model.events import (
     Woken,
 )
 from warren.model.past import NO_PAST, Past
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.model.view import View
+
+
+class Phase(IntEnum):
+    """From arrival to end; nothing leads back."""
+
+    PENDING = 0
+    """Not arrived yet."""
+    ACTIVE = 1
+    """Arrived, rounds left."""
+    FINISHED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing more will run."""
+        return self >= Phase.FINISHED
+
 
 _RUNNING: Final = int(Reason.RUNNING)
 

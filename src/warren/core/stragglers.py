@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from warren.core.scheduling_rules import may_take
 from warren.core.speculative_runs import task_of
 from warren.core.state import State
-from warren.model.plan import Assignment
+from warren.model.decision import Assignment
 
 
 class Copier:

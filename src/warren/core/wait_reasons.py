@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from warren.core.phase import Phase
-from warren.core.state import State
+from warren.core.state import Phase, State
 from warren.model.decision import Reason
 
 

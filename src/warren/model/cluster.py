@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
-from warren.model.overheads import Overheads
-from warren.model.switching import Switching
+from warren.model.measured import Overheads, Switching
 
 NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
-from warren.model.job import Workload
-from warren.model.source import Sources
+from warren.model.job import Sources, Workload
 
 VERIFY: Final = 0.01
 

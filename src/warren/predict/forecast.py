@@ -41,7 +41,7 @@ class Settings:
     """What is taken for granted of all curves; docs/decisions/0019 tells of the defaults.
 
     ``rise``: how much each family is expected to add until ten times the progress seen, in units
-    of the rise seen; ``departure``: how real runs depart from sums of families.
+    of the rise seen; ``family_error``: how real runs depart from sums of families.
     """
 
     rise: float = 0.1

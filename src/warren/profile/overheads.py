@@ -2,7 +2,7 @@
 
 A repeat times small models of nothing to compute under several loads. Processor time a task of
 Warren's own processes is ``task + round / scale``, so two scales give both; two sizes of model
-give what each byte adds. The model is that of ``warren.sim.overheads``.
+give what each byte adds. The model is that of ``warren.sim.shared_cpu``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from typing import Final
 from warren.model.draws import LOSS, LOSS_NOISE, draw_bits, more_bits, stream_key
 from warren.model.job import Job, Stop
 from warren.model.run import Losses
-from warren.sim.truth import deviation
+from warren.sim.task_durations import deviation
 
 Metrics = tuple[tuple[str, float], ...]
 

@@ -8,13 +8,12 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import CostTable, IntArray
+from warren.model.decision import Plan
 from warren.model.draws import COMP, SYNC, stream_key
 from warren.model.errors import InfeasibleDecision
-from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline, sorted_by_start
-from warren.sim.task_durations import check_simulable
-from warren.sim.truth import cv_to_ppm, true_costs
+from warren.sim.task_durations import check_simulable, cv_to_ppm, true_costs
 from warren.solve.lists.execute_plan import OK, PARTIAL, STUCK, TWICE, Tables, execute
 from warren.solve.lists.plan_units import Outcome, Rows, planned_columns
 
@@ -32,7 +31,7 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
     Parameters
     ----------
     plan
-        Rows in device order; see ``warren.model.plan.Plan``.
+        Rows in device order; see ``warren.model.decision.Plan``.
     run
         Cluster, workload and hidden truth.
     costs

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment, Plan
 from warren.model.events import AnyEvent, CompDone, JobArrived, RoundsDone, TasksDone, Woken
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 from warren.sim.event_queue import Coming

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, CompDone, RoundsDone, TaskDropped, TasksDone
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.sim.port import SimPort
 

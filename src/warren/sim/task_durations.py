@@ -1,12 +1,81 @@
-"""One device during one round of one job: when its COMP lane and its COMM lane are done."""
+"""How long a task really takes, which no policy sees, and when its device's lanes are done.
+
+A task's time is the profile's time multiplied by a factor for (job, device type), a profile that
+is wrong, and by a factor for (job, round, shard), which is the same on every device. Factors
+are parts per million, drawn by a counter: a hash of what they belong to, never a generator whose
+state depends on the order of drawing. Only integers are used, so every machine agrees to the bit.
+
+``warren.solve.common.random`` holds the compiled twin of these functions; a test demands equality.
+"""
 
 from __future__ import annotations
 
-from warren.model.costs import CostTable
-from warren.model.draws import COMP, SYNC, stream_key
+from typing import Final
+
+import numpy as np
+
+from warren.model.costs import CostTable, IntArray
+from warren.model.draws import COMP, COMP_JOB, SYNC, SYNC_JOB, draw_bits, more_bits, stream_key
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.sim.truth import cv_to_ppm, factor_ppm, scaled, true_costs
+
+PPM: Final = 1_000_000
+FLOOR_PPM: Final = 50_000
+"""No task takes less than 5 % of its profile time."""
+_MEAN: Final = 12 * 65535 // 2
+
+
+def factor_ppm(key: int, first: int, second: int, cv_ppm: int) -> int:
+    """Factor in parts per million for counters ``first`` and ``second`` of a stream.
+
+    The sum of twelve uniform 16-bit numbers (Irwin-Hall) has mean 6 x 65535 and standard
+    deviation 65536 to within 1e-9, so it is close to a normal draw cut at six deviations.
+    Cutting at ``FLOOR_PPM`` raises the mean a little where ``cv_ppm`` is above some 300,000.
+    """
+    return max(FLOOR_PPM, PPM + (cv_ppm * deviation(key, first, second) >> 16))
+
+
+def deviation(key: int, first: int, second: int) -> int:
+    """A nearly normal draw of mean 0, in 65536ths of its standard deviation."""
+    drawn = draw_bits(key, first, second)
+    total = 0
+    for counter in (1, 2, 3):
+        bits = more_bits(drawn, counter)
+        total += (bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)
+    return total - _MEAN
+
+
+def scaled(time_ns: int, ppm: int) -> int:
+    """``time_ns * ppm // 10**6``, as the compiled twin computes it without overflow."""
+    return time_ns * ppm // PPM
+
+
+def cv_to_ppm(cv: float) -> int:
+    """A coefficient of variation as parts per million."""
+    return round(cv * PPM)
+
+
+def true_costs(run: Run, costs: CostTable) -> CostTable:
+    """Costs of each (job, type) times its hidden factor. Task noise comes on top."""
+    truth = run.truth
+    cv_ppm = cv_to_ppm(truth.job_cv)
+    if cv_ppm == 0:
+        return costs
+    return CostTable(
+        comp_ns_JT=_scaled_matrix(costs.comp_ns_JT, costs, truth.seed, COMP_JOB, cv_ppm),
+        sync_ns_JT=_scaled_matrix(costs.sync_ns_JT, costs, truth.seed, SYNC_JOB, cv_ppm),
+        fits_JT=costs.fits_JT,
+    )
+
+
+def _scaled_matrix(
+    time_ns_JT: IntArray, costs: CostTable, seed: int, kind: int, cv_ppm: int
+) -> IntArray:
+    result = np.array(time_ns_JT, dtype=np.int64)
+    for job, kind_of_device in zip(*np.nonzero(costs.fits_JT), strict=True):
+        factor = factor_ppm(stream_key(seed, kind, int(job)), int(kind_of_device), 0, cv_ppm)
+        result[job, kind_of_device] = scaled(int(time_ns_JT[job, kind_of_device]), factor)
+    return result
 
 
 def check_simulable(run: Run) -> None:

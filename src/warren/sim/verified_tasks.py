@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from warren.model.plan import Assignment
+from warren.model.decision import Assignment
 from warren.model.run import Run
 from warren.model.verified import FIRST, can_tell, is_taken
 

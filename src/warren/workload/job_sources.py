@@ -1,17 +1,24 @@
-"""Jobs that a run file does not list: those of a trace, and those that a generator draws."""
+"""Jobs of a run file: those that it lists, those of a trace or a generator, and of its history."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias
 
+from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
+from warren.model.job import Job
 from warren.workload.generators.gavel_mix import gavel_mix
 from warren.workload.generators.hare_mix import hare_mix
 from warren.workload.generators.inputs import Ground
 from warren.workload.generators.sjf_bco import sjf_bco
+from warren.workload.jobs_file import documents, jobs_of
+from warren.workload.named_files import Files
+from warren.workload.specs.job import JobContext, JobSpec, build_jobs, job_seed
 from warren.workload.specs.workload import (
     GavelMixSpec,
     HareMixSpec,
@@ -19,7 +26,7 @@ from warren.workload.specs.workload import (
     TraceSpec,
     WorkloadSpec,
 )
-from warren.workload.traces.any_table import SEPARATORS
+from warren.workload.traces.formats.any_table import SEPARATORS
 from warren.workload.traces.read_trace import read_trace
 from warren.workload.traces.registry import detected
 from warren.workload.traces.rows import Trace, TraceRequest
@@ -99,3 +106,150 @@ class Sources:
 
     def _joined(self, named: str) -> str:
         return posixpath.join(self.folder, named)
+
+
+WORKLOAD, HISTORY = "workload", "history"
+DEFAULT: Final = "default"
+"""Names one's own history database."""
+Recorded: TypeAlias = Callable[[str, Sequence[str]], Trace]
+"""The jobs of a history database that ran on one of these device types, with their costs.
+
+An empty path: of one's own, which may hold none.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """How the jobs under a ``key`` of a run file are found; what is wrong goes to ``files``.
+
+    ``rows``: costs by model. ``batches``: of jobs that state none, by model. ``cluster`` None: it
+    is wrong, so nothing can be made for it. ``recorded`` None: no database can be read.
+    """
+
+    key: str
+    files: Files
+    cluster: Cluster | None
+    rows: Mapping[str, ProfileRow]
+    batches: Mapping[str, int]
+    run_seed: int
+    recorded: Recorded | None = None
+
+    def jobs(self, spec: object) -> Trace | None:
+        """The jobs, in their order; ``spec`` is the checked value of the key, None a wrong one."""
+        named, path = self._file()
+        if named is not None:
+            return self._from_file(path, named, spec)
+        if isinstance(spec, list):
+            return self._inline(spec, (self.key,))
+        if isinstance(spec, WorkloadSpec) and isinstance(spec.jobs, list):
+            found = self._inline(spec.jobs, (self.key, "jobs"))
+            return found and replace(found, notes=tuple(spec.notes))
+        if isinstance(spec, WorkloadSpec) and spec.database is not None:
+            return self._recorded(spec.database)
+        return self._made(spec)
+
+    def _recorded(self, named: str) -> Trace | None:
+        """The jobs of a database that a device type of the cluster can run."""
+        read = self.recorded
+        if self.key != HISTORY or read is None:
+            message = "holds jobs that have ended: only a history may name it"
+            at = (self.key, "database")
+            self.files.problems.append(self.files.document.problem(at, message))
+            return None
+        if self.cluster is None:
+            return None
+        path = "" if named == DEFAULT else self.files.joined(named)
+        types = self.cluster.type_names
+        return self.files.attempt(lambda: read(path, types))
+
+    def _made(self, spec: object) -> Trace | None:
+        """The jobs of a trace or of a generator; of a history in the order in which they came."""
+        if spec is None or self.cluster is None:
+            return None
+        ground = Ground(
+            cluster=self.cluster,
+            rows=self.rows,
+            run_seed=self._seed(),
+            file=self.files.document.file,
+            field=self.key,
+        )
+        content = self.files.content
+        sources = Sources(ground=ground, folder=self.files.folder, content=content)
+        found = self.files.attempt(lambda: sources.of(spec))
+        if found is None or self.key != HISTORY:
+            return found
+        in_order = sorted(found.jobs, key=lambda job: job.arrival_ns)
+        jobs = (replace(job, index=index) for index, job in enumerate(in_order))
+        return replace(found, jobs=tuple(jobs))
+
+    def _seed(self) -> int:
+        """What draws and jobs without a seed take theirs from: the past is not the run itself."""
+        return job_seed(self.run_seed, self.key) if self.key == HISTORY else self.run_seed
+
+    def _file(self) -> tuple[str | None, Path]:
+        """The path of the jobs file, and where it is named."""
+        value = self.files.raw(self.key)
+        if isinstance(value, str):
+            return value, (self.key,)
+        if isinstance(value, dict) and "generate" not in value:
+            named = value.get("jobs")
+            return (named, (self.key, "jobs")) if isinstance(named, str) else (None, ())
+        return None, ()
+
+    def _from_file(self, path: Path, named: str, spec: object) -> Trace | None:
+        parse = partial(documents, ended=self.key == HISTORY)
+        document = self.files.follow(path, named, parse)
+        if document is None:
+            return None
+        jobs = jobs_of(document, self._context(posixpath.dirname(named)), self.files.problems)
+        notes = spec.notes if isinstance(spec, WorkloadSpec) else []
+        return (
+            None if jobs is None else Trace(jobs=jobs, profiles=(), notes=(*notes, *document.notes))
+        )
+
+    def _inline(self, specs: list[JobSpec], at: Path) -> Trace | None:
+        document, problems = self.files.document, self.files.problems
+        if not specs:
+            problems.append(document.problem(at, "holds no job"))
+            return None
+        jobs = build_jobs(specs, document, at, self._context(), problems)
+        return Trace(jobs=jobs, profiles=())
+
+    def _context(self, folder: str = "") -> JobContext:
+        return JobContext(
+            run_seed=self._seed(),
+            batches=self.batches,
+            app_folder=folder,
+            same_names=self.key == HISTORY,
+        )
+
+
+def ended(found: Trace, file: str, problems: list[Problem]) -> Trace:
+    """The jobs as a past: in their order, at time 0; a problem where rounds are not stated."""
+    silent = [job for job in found.jobs if job.rounds is None]
+    if silent:
+        others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        field = f"job of the history {silent[0].name}{others}"
+        message = "rounds is required: how many it ran"
+        problems.append(Problem(file=silent[0].source or file, field=field, message=message))
+    return replace(found, jobs=tuple(replace(job, arrival_ns=0) for job in found.jobs))
+
+
+def apart(found: Trace, taken: Sequence[ProfileRow]) -> Trace:
+    """The jobs with costs of their own names, where ``taken`` has others under these names."""
+    have = {row.model: row for row in taken}
+    names = {row.model: row.model for row in found.profiles}
+    for row in found.profiles:
+        if have.get(row.model, row) != row:
+            names[row.model] = f"{HISTORY}: {row.model}"
+    rows = [replace(row, model=names[row.model]) for row in found.profiles]
+    return replace(
+        found,
+        jobs=tuple(_renamed(found.jobs, names)),
+        profiles=tuple(row for row in rows if row.model not in have),
+    )
+
+
+def _renamed(jobs: Sequence[Job], names: Mapping[str, str]) -> Iterator[Job]:
+    for job in jobs:
+        yield job if job.cost is None else replace(job, cost=names.get(job.cost, job.cost))

@@ -15,12 +15,12 @@ from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
-from warren.workload.given_jobs import Recorded
+from warren.workload.job_sources import Recorded
 from warren.workload.jobs_file import cluster_of, documents, is_run, jobs_of
 from warren.workload.overrides import split_keys
 from warren.workload.run_file import Resolver
-from warren.workload.specs.job_build import JobContext, sort_jobs
-from warren.workload.specs.overheads_build import Nearby
+from warren.workload.specs.cluster_build import Nearby
+from warren.workload.specs.job import JobContext, sort_jobs
 from warren.workload.text import Reader, dotted, fetch, plain
 from warren.workload.yaml_document import Document, parse_document, parse_value
 

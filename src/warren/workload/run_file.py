@@ -12,17 +12,21 @@ from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
-from warren.workload.given_jobs import HISTORY, WORKLOAD, Given, Recorded, apart, ended
 from warren.workload.grain import parse_grain
+from warren.workload.job_sources import HISTORY, WORKLOAD, Given, Recorded, apart, ended
 from warren.workload.jobs_file import cluster_of, other_than_run
 from warren.workload.named_files import Files
 from warren.workload.overrides import Key, apply, divide
 from warren.workload.specs.cluster import ClusterSpec
-from warren.workload.specs.cluster_build import build_cluster
-from warren.workload.specs.job_build import sort_jobs
-from warren.workload.specs.overheads_build import Nearby
-from warren.workload.specs.run import Profiles, RunSpec
-from warren.workload.specs.run_build import build_profiles, build_scheduler, build_truth
+from warren.workload.specs.cluster_build import Nearby, build_cluster
+from warren.workload.specs.job import sort_jobs
+from warren.workload.specs.run import (
+    Profiles,
+    RunSpec,
+    build_profiles,
+    build_scheduler,
+    build_truth,
+)
 from warren.workload.text import Reader, shown
 from warren.workload.traces.rows import Trace
 from warren.workload.validation import check

@@ -86,7 +86,11 @@ def _policy(name: str) -> AnyPolicy:
 
 
 def _text(policy: AnyPolicy) -> str:
-    return inspect.getdoc(sys.modules[type(policy).__module__]) or inspect.getdoc(policy) or ""
+    """What, Source and Differs: of the class where one file has several, else of its file."""
+    own = inspect.getdoc(policy) or ""
+    if "\nSource\n" in own:
+        return own
+    return inspect.getdoc(sys.modules[type(policy).__module__]) or own
 
 
 def _row(name: str, policy: AnyPolicy) -> dict[str, str]:

@@ -23,7 +23,7 @@ from warren.cli.commands.inputs import (
 )
 from warren.cli.database import Database, default_file, known_jobs, known_profiles
 from warren.cli.device_types import check_device_types
-from warren.cli.ending import complain
+from warren.cli.errors import complain
 from warren.cli.files import read, refused, write_atomic
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow

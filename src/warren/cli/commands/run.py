@@ -15,7 +15,7 @@ from warren.cli.commands.inputs import answer, answers_alone, named_after, print
 from warren.cli.compose import Options, run_live, simulate
 from warren.cli.device_types import check_device_types
 from warren.cli.output import OldDir, OutputDir, check_free, default_dir
-from warren.cli.views.progress_lines import simulation_view
+from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.number_text import count

@@ -11,14 +11,13 @@ from warren.cli.files import read, refused, write_atomic
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.workload.text import fetch
-from warren.workload.traces.any_table import USUAL
-from warren.workload.traces.formats import SOME_TYPE, head_of
+from warren.workload.traces.format import SOME_TYPE, head_of
+from warren.workload.traces.formats.any_table import USUAL
 from warren.workload.traces.machine_lists import is_cluster
 from warren.workload.traces.proposal import Proposal, propose
 from warren.workload.traces.read_trace import Rows, read_rows, read_trace
 from warren.workload.traces.registry import TRACES, detected, told_by, trace_format
-from warren.workload.traces.rows import Row, TraceRequest
-from warren.workload.traces.unused import Unused
+from warren.workload.traces.rows import Row, TraceRequest, Unused
 
 _YAML: Final = (".yaml", ".yml")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warren.core.phase import Phase
-from warren.core.state import State
+from warren.core.state import Phase, State
 from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from warren.cli.views.job_progress import JobProgress
 from warren.core.loop import Core
-from warren.core.phase import Phase
-from warren.core.state import State
+from warren.core.state import Phase, State
 from warren.core.wait_reasons import reason
 from warren.model.decision import Reason
 from warren.model.run import Run

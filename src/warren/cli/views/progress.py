@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live table on a terminal, plain lines elsewhere.
+"""What a person sees while a run goes on: a live table or a bar on a terminal, else plain lines.
 
 The observers here are called at every step of the core, so they look at the clock and little
 else unless it is time to draw.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from threading import Event, Thread
 from time import monotonic
 from typing import Final
 
@@ -20,16 +21,57 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from warren.cli.compose import Attend, simulate
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
-from warren.cli.views.progress_lines import LINES_S, tasks_of
 from warren.core.journal_reader import History
 from warren.core.loop import Core, Observer
-from warren.core.phase import Phase
-from warren.core.state import State
+from warren.core.state import Phase, State
 from warren.model.errors import WarrenError
 from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
+
+LINES_S: Final = 5.0
+
+
+def simulation_view(run: Run) -> Attend:
+    """What suits standard error."""
+    if not sys.stderr.isatty():
+        return progress_lines
+    return progress(run)
+
+
+def tasks_of(run: Run) -> int:
+    """Tasks of all jobs that state their rounds."""
+    return sum((job.rounds or 0) * job.scale for job in run.workload.jobs)
+
+
+@contextmanager
+def progress_lines(core: Core) -> Iterator[None]:
+    """Lines from a thread of their own, so that they come while a policy plans, too."""
+    begin, over = monotonic(), Event()
+
+    def tell() -> None:
+        while not over.wait(LINES_S):
+            with suppress(OSError):
+                print(_line(core, monotonic() - begin), file=sys.stderr, flush=True)
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _line(core: Core, passed_s: float) -> str:
+    state, total = core.state, tasks_of(core.run)
+    done = int(np.sum(state.round_J * state.scale_J))
+    if not done:
+        return f"  {core.policy.name}: planning, {passed_s:.0f} s"
+    ended = f"{int(state.done_J.sum()):,} of {len(state.done_J):,} jobs"
+    return f"  {core.policy.name}: {done:,} of {total:,} tasks, {ended}, {passed_s:.0f} s"
+
 
 REFRESH_S: Final = 0.2
 _SELDOM: Final = 0.1

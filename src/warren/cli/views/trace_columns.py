@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
 from warren.workload.text import shown
-from warren.workload.traces.any_table import FIELDS, SEPARATORS, USUAL, mapping_problem
+from warren.workload.traces.formats.any_table import FIELDS, SEPARATORS, USUAL, mapping_problem
 from warren.workload.traces.proposal import Proposal
 
 _SHOWN: Final = 12

@@ -24,10 +24,10 @@ from warren.live.process.specs import Exited, Role
 from warren.live.training.app.app_imports import sources_of
 from warren.live.training.app.pinned_files import APPS, save_pins
 from warren.live.transport.sockets import Hub, Poller, controller_address, remove_folder
+from warren.model.decision import Plan
 from warren.model.errors import Problem, SpecError
 from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
-from warren.model.plan import Plan
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 

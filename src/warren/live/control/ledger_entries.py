@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from warren.model.decision import Assignment
 from warren.model.events import TasksDone
-from warren.model.plan import Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,8 @@ from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
 from warren.live.control.devices import Crew
 from warren.live.control.engine import BasePort
-from warren.live.control.keepers import Keepers
 from warren.live.control.ledger import Ledger
-from warren.live.control.recovery import Recovery
+from warren.live.control.recovery import Keepers, Recovery
 from warren.live.control.ring_gangs import Gangs
 from warren.live.control.run_context import Hands
 from warren.live.control.servers import Servers
@@ -41,10 +40,10 @@ from warren.live.transport.messages import (
 from warren.live.transport.ring_messages import GangBroke, GangReady, HandedOver
 from warren.live.transport.server_messages import RoundReport, ServerReady
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.errors import EngineError
 from warren.model.events import AnyEvent, JobArrived, RolledBack, RoundsDone
 from warren.model.job import Job
-from warren.model.plan import Assignment
 from warren.model.run import Run
 
 

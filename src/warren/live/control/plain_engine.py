@@ -15,9 +15,9 @@ from warren.live.process.host_placement import ALONE, Homes
 from warren.live.process.specs import Exited, PlainRole, Role
 from warren.live.process.time_limit import OVER_LOG, over_log
 from warren.live.transport.messages import JobBroke, PlainDone
+from warren.model.decision import Assignment
 from warren.model.errors import EngineError
 from warren.model.events import CompDone, JobFailed, ParamsSaved, RolledBack, RoundsDone, TasksDone
-from warren.model.plan import Assignment
 
 
 class PlainPort(BasePort):

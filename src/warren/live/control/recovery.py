@@ -1,14 +1,20 @@
-"""What the controller does when a process is lost, or a job cannot go on."""
+"""What the controller does when a process is lost, or a job cannot go on.
+
+How often a job may lose its process before it counts as the cause is counted here, too; and what
+a job's servers and the ranks of its ring have in common, since either keeps the job's state.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from warren.live.control.devices import Crew
-from warren.live.control.keepers import Keepers
 from warren.live.control.ledger import Ledger
+from warren.live.control.ring_gangs import Gangs
 from warren.live.control.run_context import Hands
-from warren.live.control.strikes import FROM_OUTSIDE, RING_BROKE, Strikes
+from warren.live.control.servers import Servers
 from warren.live.process.process_pool import Fleet, ZygoteLost
 from warren.live.process.specs import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
 from warren.live.process.time_limit import (
@@ -23,8 +29,68 @@ from warren.live.process.time_limit import (
 from warren.live.transport.messages import BUILDING, IDLE, TaskLost
 from warren.live.transport.ring_messages import GangBroke, RankGone
 from warren.live.transport.server_messages import RoundReport
+from warren.model.decision import Assignment
 from warren.model.events import RoundsDone
-from warren.model.plan import Assignment
+from warren.model.job import Job
+
+LIMIT: Final = 3
+RING_BROKE: Final = "it broke"
+"""What a rank says that has lost the others, of whom none is known to have ended."""
+FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
+
+
+class Strikes:
+    """Counts losses by job, and by what a lost process was doing for it.
+
+    A process that ends by itself (an exit, SIGSEGV, SIGABRT) counts against its job for good. One
+    that was killed may have had bad luck, and many may be killed at once: that counts against what
+    it was doing (a task, a barrier), until the job passes a barrier that it has not passed before.
+    """
+
+    def __init__(self, passed: Callable[[int], int]) -> None:
+        self._passed = passed
+        self._own: Counter[int] = Counter()
+        self._here: dict[int, Counter[tuple[int, ...]]] = {}
+        self._furthest: dict[int, int] = {}
+
+    def out(self, job: int, what: tuple[int, ...], how: str) -> bool:
+        """Note one loss; True if it is one too many. ``what`` tells apart what processes do."""
+        passed = self._passed(job)
+        if passed > self._furthest.get(job, -1):
+            self._furthest[job] = passed
+            self._here[job] = Counter()
+        self._here[job][what] += 1
+        if how not in FROM_OUTSIDE:
+            self._own[job] += 1
+        return max(self._own[job], self._here[job][what]) >= LIMIT
+
+
+class Keepers:
+    """Servers and gangs of a run, by job."""
+
+    def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: Gangs) -> None:
+        self._jobs, self._servers, self.gangs = jobs, servers, gangs
+
+    def of(self, job: int) -> Servers | Gangs:
+        """Where to ask about a job."""
+        return self.gangs if self._jobs[job].sync == "ring" else self._servers
+
+    def end(self, job: int) -> None:
+        """The job has ended, or begins a new era."""
+        self.of(job).end(job)
+
+    def go_back(self, job: int, passed: int) -> int:
+        """End what keeps the job; gives the round at which it will begin again."""
+        return self.of(job).go_back(job, passed)
+
+    def era(self, job: int) -> int | None:
+        """Of what is there."""
+        return self.of(job).era(job)
+
+    def kept(self, job: int, round_no: int) -> None:
+        """The journal has reached a checkpoint of the job."""
+        self.of(job).kept(job, round_no)
+
 
 _TRAINERS: Final = 20
 """Trainers of one job on one device that may be lost, whatever they were doing."""

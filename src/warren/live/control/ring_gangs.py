@@ -24,8 +24,8 @@ from warren.live.training.checkpoints.files import latest_round
 from warren.live.transport.ring_messages import GangReady, HandedOver, HandOver, Muster
 from warren.live.transport.server_messages import Kept
 from warren.live.transport.sockets import gang_address
+from warren.model.decision import Assignment
 from warren.model.job import Job
-from warren.model.plan import Assignment
 
 
 @dataclass(slots=True)

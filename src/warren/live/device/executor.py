@@ -1,4 +1,4 @@
-"""The supervisor of one device. It runs no user code: it queues, prefetches, times and pads.
+"""The supervisor of one device and its process. It runs no user code: it queues, times and pads.
 
 Each turn of its loop takes what trainers, servers and the controller sent, then moves tasks
 along as far as they go: queue -> COMP -> COMM -> reported.
@@ -11,8 +11,14 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from warren.live.device.pipeline import Mover
-from warren.live.process.linux import sleep_until
-from warren.live.process.specs import ExecutorRole
+from warren.live.process.linux import (
+    direct_output,
+    pin_to_core,
+    set_name,
+    sleep_until,
+    wake_precisely,
+)
+from warren.live.process.specs import ExecutorRole, Role
 from warren.live.transport.message import Stamp
 from warren.live.transport.messages import (
     Assign,
@@ -262,3 +268,13 @@ class Executor(Mover):
     def _tell_warmed(self) -> None:
         for job in self._desk.warmed():
             self._news.add(Warmed(self._device, job))
+
+
+def main(role: Role, lifeline: int) -> None:
+    """Serve one device until the zygote is gone."""
+    assert isinstance(role, ExecutorRole)
+    set_name(f"warren-exec-{role.device}")
+    wake_precisely()
+    pin_to_core(role.core)
+    direct_output(role.log)
+    Executor(role, lifeline).serve()

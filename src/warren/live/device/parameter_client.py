@@ -17,8 +17,7 @@ import msgspec
 
 from warren.live.device.lanes import Key
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES
-from warren.live.training.memory.windows import Windows
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, Windows
 from warren.live.transport.host_identity import NOWHERE, Seat
 from warren.live.transport.message import Spot, Stamp
 from warren.live.transport.messages import AnyMessage

@@ -19,8 +19,8 @@ from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_errors import one_line
 from warren.live.training.app.app_loader import build_app
-from warren.live.training.memory.windows import Windows
-from warren.live.training.task_result import nondeterministic
+from warren.live.training.memory.shared_memory import Windows
+from warren.live.training.task_hashes import nondeterministic
 from warren.live.training.task_runner import TaskRunner
 from warren.live.transport.messages import (
     Leave,

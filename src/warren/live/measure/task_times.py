@@ -14,9 +14,9 @@ from warren.live.control.local_engine import LivePort
 from warren.live.process.scratch import Scratch
 from warren.live.process.specs import TrainerRole
 from warren.model.costs import CostTable
+from warren.model.decision import Assignment
 from warren.model.events import JobFailed, RoundsDone, TasksDone
 from warren.model.job import Checkpoint, Evaluate, Job, Workload
-from warren.model.plan import Assignment
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 

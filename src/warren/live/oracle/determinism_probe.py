@@ -18,7 +18,7 @@ from warren.live.training.app.app_errors import one_line, way_there
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_result import TaskResult
+from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
 
 

@@ -1,4 +1,4 @@
-"""What Linux offers so that no process outlives the run that started it."""
+"""What Linux offers: no process outlives the run that started it, and each device has its core."""
 
 from __future__ import annotations
 
@@ -199,3 +199,9 @@ class NoInterrupt:
 
     def __exit__(self, *_: object) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._old)
+
+
+def core_of(device: int) -> int:
+    """The core of device ``device``: device i has the i-th of this process's cores, around."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[device % len(cores)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from warren.model.source import Sources
+from warren.model.job import Sources
 
 ALWAYS: Final = ("numpy", "safetensors.torch", "torch")
 """Every process needs them. Libraries only, here and below: never user code."""

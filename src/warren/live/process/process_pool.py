@@ -223,7 +223,7 @@ def _start_zygote(
 
 
 class Guard:
-    """The process that cleans up when controller and zygote are both killed; see ``live.guard``."""
+    """Handle of ``cleanup_guard``, which cleans up when controller and zygote are both killed."""
 
     def __init__(self, folder: Path, cgroups: Sequence[str] = ()) -> None:
         theirs, self.fd = os.pipe()

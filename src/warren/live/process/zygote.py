@@ -58,7 +58,7 @@ from warren.live.training.app.pinned_files import APPS, load_pins
 from warren.live.transport.sockets import remove_folder
 
 ROLES: Final = {
-    "ExecutorRole": "warren.live.device.executing",
+    "ExecutorRole": "warren.live.device.executor",
     "TrainerRole": "warren.live.device.trainer",
     "ServerRole": "warren.live.server.process",
     "RankRole": "warren.live.rings.rank_process",

@@ -1,8 +1,8 @@
 """The mean of the updates of a ring's ranks: by all of them together, or by one process alone.
 
-An update is flat (``training.layout``): gradients in the places of the parameters, then buffers.
-Neighbours of one type are summed as one. Integer buffers are not summed: those of rank 0 count.
-Of two NaNs a compiler may keep either, so all of a mean get the same bits.
+An update is flat (``training.tensor_layout``): gradients in the places of the parameters, then
+buffers. Neighbours of one type are summed as one. Integer buffers are not summed: those of rank 0
+count. Of two NaNs a compiler may keep either, so all of a mean get the same bits.
 """
 
 from __future__ import annotations

@@ -27,8 +27,13 @@ from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.memory.shared_memory import fresh
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import MarkLog, marks_path
-from warren.live.training.task_result import RoundOutcome, TaskResult, nondeterministic
+from warren.live.training.task_hashes import (
+    MarkLog,
+    RoundOutcome,
+    TaskResult,
+    marks_path,
+    nondeterministic,
+)
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import flat_of
 from warren.live.transport.message import Stamp

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from warren.live.device.report_buffer import SETTLED_NS
-from warren.live.training.task_result import RoundOutcome
+from warren.live.training.task_hashes import RoundOutcome
 from warren.live.transport.message import Stamp
 from warren.live.transport.server_messages import RoundReport
 from warren.live.transport.sockets import Link

@@ -25,8 +25,7 @@ from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import MarkLog, marks_path
-from warren.live.training.task_result import RoundOutcome, TaskResult
+from warren.live.training.task_hashes import MarkLog, RoundOutcome, TaskResult, marks_path
 from warren.live.transport.message import Spot, Stamp
 from warren.live.transport.server_messages import (
     Commit,

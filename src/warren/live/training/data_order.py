@@ -1,13 +1,18 @@
-"""The order of samples: one endless stream of epoch permutations, cut into batches."""
+"""The order of samples: one endless stream of epoch permutations, cut into batches of tasks."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
 
+from warren.live.training.app.app_contract import length, of_tensors
 from warren.live.training.seeding import stream_key
 from warren.model.costs import IntArray
+from warren.model.job import Job
 
 _EPOCHS_KEPT: Final = 4
 
@@ -49,3 +54,30 @@ class SampleStream:
             bits = np.random.Philox(key=stream_key(self._seed, epoch)).random_raw(self._items)
             self._cache[epoch] = np.argsort(bits, kind="stable").astype(np.int64)
         return self._cache[epoch]
+
+
+class Batches:
+    """Batches of one job's dataset, by task."""
+
+    def __init__(self, dataset: Any, job: Job) -> None:
+        self._dataset = dataset
+        self._job = job
+        self._stream = SampleStream(items=length(dataset), seed=job.seed)
+        parts = [*dataset.values()] if type(dataset) is dict else dataset
+        parts = parts if type(parts) in (list, tuple) else [parts]
+        self.plain = all(type(part) is Tensor for part in parts)
+        """Whether tensors alone are indexed: that runs no user code and draws from no generator."""
+
+    def of(self, round_no: int, shard: int) -> Any:
+        """The batch of task (round_no, shard); always ``job.batch`` samples."""
+        job = self._job
+        picked = self._stream.task(round_no, shard, scale=job.scale, batch=job.batch)
+        index = torch.from_numpy(picked)
+        data = self._dataset
+        if isinstance(data, Tensor):
+            return data[index]
+        if isinstance(data, dict):
+            return {name: part[index] for name, part in data.items()}
+        if of_tensors(data):
+            return tuple(part[index] for part in data)
+        return default_collate([data[item] for item in picked.tolist()])

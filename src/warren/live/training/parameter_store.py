@@ -12,9 +12,8 @@ from warren.live.training.app.app_contract import check_converges, check_job, en
 from warren.live.training.block_ownership import Ranges
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
-from warren.live.training.known_hashes import KnownMarks
 from warren.live.training.replica import Replica
-from warren.live.training.task_result import MARK_BYTES, RoundOutcome, TaskResult
+from warren.live.training.task_hashes import MARK_BYTES, KnownMarks, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import digest
 from warren.live.transport.frames import Buffer

@@ -22,11 +22,10 @@ from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
 from warren.live.training.gradient_sum import Means
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
-from warren.live.training.places import Places
 from warren.live.training.seeding import BARRIER, reseed
-from warren.live.training.task_result import TaskResult
+from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
-from warren.live.training.tensor_layout import Entry, Layout, tensors
+from warren.live.training.tensor_layout import Entry, Layout, Places, tensors
 from warren.live.transport.frames import Buffer
 from warren.live.transport.message import Spot
 from warren.model.job import Job

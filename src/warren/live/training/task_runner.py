@@ -10,13 +10,12 @@ from torch import Tensor
 from warren.apps.protocol import TorchApp
 from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_contract import checked_loss, refuse
-from warren.live.training.batches import Batches
+from warren.live.training.data_order import Batches
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.memory.shared_memory import Frame, Frames, copy_all
-from warren.live.training.places import Places
 from warren.live.training.seeding import reseed
-from warren.live.training.task_result import TaskResult, marks_of
-from warren.live.training.tensor_layout import Layout, raw
+from warren.live.training.task_hashes import TaskResult, marks_of
+from warren.live.training.tensor_layout import Layout, Places, raw
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
 

@@ -1,8 +1,8 @@
 """Sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
 
-Between the hosts of a testbed tensors go by TCP (``gate``); all else reaches any host by its path.
-``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits for any of
-them. All are for one thread and never wait by themselves.
+Between the hosts of a testbed tensors go by TCP (``tcp_listener``); all else reaches any host by
+its path. ``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits
+for any of them. All are for one thread and never wait by themselves.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from warren.model.costs import BoolArray
+from warren.model.decision import ENDLESS, Assignment
 from warren.model.events import JobArrived, RolledBack, RoundsDone
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.common.round_times import shares
 

@@ -14,9 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from warren.model.decision import NOTHING, Decision
+from warren.model.decision import ENDLESS, NOTHING, Assignment, Decision
 from warren.model.events import Event, JobArrived, JobFailed, RolledBack, RoundsDone
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 
 

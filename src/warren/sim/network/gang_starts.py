@@ -23,7 +23,7 @@ from collections.abc import Container, Iterable, Sequence
 import numpy as np
 
 from warren.model.costs import CostTable
-from warren.model.plan import Assignment
+from warren.model.decision import Assignment
 from warren.model.run import Run
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from warren.model.costs import CostTable, IntArray
+from warren.model.decision import Assignment, Plan
 from warren.model.events import AnyEvent, CompDone, TasksDone
-from warren.model.plan import Assignment, Plan
 from warren.model.run import Run
 from warren.sim.network.contention import Links
 from warren.sim.network.gang_starts import GangStarts

@@ -1,10 +1,10 @@
 """Search over all schedules of a tiny instance, in compiled code, a budget of nodes at a time.
 
 Every schedule, written in order of (start, device), is a sequence of (job, device) choices in which
-each task starts as soon as its device and its barrier allow (as in ``exact``). A node appends one
-task; its children come in order of their ends, so that the first leaf is greedy. A node is cut off
-when its jobs, undisturbed from here on, cannot beat the best schedule known. Network ``constant``,
-grain 1. A search that has ended has proved its best schedule.
+each task starts as soon as its device and its barrier allow (as in ``exhaustive``). A node appends
+one task; its children come in order of their ends, so that the first leaf is greedy. A node is cut
+off when its jobs, undisturbed from here on, cannot beat the best schedule known. Network
+``constant``, grain 1. A search that has ended has proved its best schedule.
 """
 
 from __future__ import annotations

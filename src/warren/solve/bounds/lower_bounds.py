@@ -6,12 +6,14 @@ lane of a device of type t, then T^s_jt. There are D_t devices of type t.
 - *path*: the rounds of a job follow one another. A device that runs k tasks of a round is done
   with them no sooner than k T^c + T^s, so a round takes at least q_j, the n_j-th smallest of
   these values over all devices and k = 1, 2, ...; hence C_j - a_j >= R_j q_j.
-- *area* (makespan): the work of all jobs on all devices; with paths: *both* (``area``).
-- *gangs* (makespan): rings that find no room beside each other (``gang_bound``).
-- *busy time* (JCT): the work of all jobs in time on one fast machine (``busy_time``); split with
+- *area* (makespan): the work of all jobs on all devices; with paths: *both* (``machine_load``).
+- *gangs* (makespan): rings that find no room beside each other (``gang_packing``).
+- *busy time* (JCT): the work of all jobs in time on one fast machine (``mean_busy_time``); split
+with
   paths: *both*.
 - *prices* (JCT): every type of device has a price at every time, and each job answers with its
-  cheapest schedule (``priced``, ``prices``). The largest on all but small or simple instances.
+  cheapest schedule (``lagrangian``, ``subgradient``). The largest on all but small or simple
+  instances.
 
 A gang, which is a ring, has a device for each task and holds it from the start of a round to the
 end of its exchange, so that the work of a round is n_j (T^c + T^s), or n_j q_j where that is more.
@@ -30,10 +32,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.solve.bounds.busy_time import busy_time_bound
 from warren.solve.bounds.columns import SAFE, Floats, Ints, Jobs, bound_jobs
 from warren.solve.bounds.gang_packing import gang_bound
 from warren.solve.bounds.machine_load import area_speeds, even_speeds, makespan_bound
+from warren.solve.bounds.mean_busy_time import busy_time_bound
 from warren.solve.bounds.subgradient import best_prices
 
 NEAR: Final = 0.05

@@ -1,6 +1,6 @@
 """Good prices for device time: ascent on the priced bound, from a coarse grid to a fine one.
 
-The bound of ``priced`` is concave in the prices, apart from its small corrections, and the
+The bound of ``lagrangian`` is concave in the prices, apart from its small corrections, and the
 device time that all jobs would buy minus what there is points uphill. Each step goes that way,
 as far as a target just above the best value so far asks for (Polyak 1969); where a while brings
 nothing, the target comes closer and the search returns to the best prices. Every step gives a
@@ -65,7 +65,7 @@ def best_prices(jobs: Jobs) -> Prices | None:
 
 
 def to_price(jobs: Jobs) -> Priced | None:
-    """What ``priced`` needs to know of the jobs, on a grid of one interval.
+    """What ``lagrangian`` needs to know of the jobs, on a grid of one interval.
 
     Types without a device are left out, and jobs that take no time (all of their tasks are free
     of cost somewhere); None if there are no other jobs. Arrivals are rounded down: one that were

@@ -1,12 +1,12 @@
 r"""The best GPU groups: branch and bound over windows of speed, with linear programs by HiGHS.
 
-Source: (4)-(6) of HLAS (``grouping``), written in patterns: vectors c of counts that a group may
+Source: (4)-(6) of HLAS (``problem``), written in patterns: vectors c of counts that a group may
 have. With x_c the number of groups of pattern c, a grouping is a whole x >= 0 with
 
     sum of x_c = |U|,   sum of c x_c = all GPUs,
 
 and its value is the largest difference of s c among the patterns used. With a value v at hand, a
-better grouping has only patterns within v (|U| - 1) / |U| of the mean speed (``grouping_bound``,
+better grouping has only patterns within v (|U| - 1) / |U| of the mean speed (``bound``,
 step 1); these are listed. For each job the patterns used fit into a window narrower than v. So for
 any speed t of a job, either the slowest pattern used is above t, and all others go, or those of at
 least t + v go. A node is a set of patterns that are left. It is done with if the system has no

@@ -61,7 +61,7 @@ class Desk(NamedTuple):
 class Rules(NamedTuple):
     """``grain_rounds``: rounds of a stretch, or 0: as many as fit into ``grain_ns``.
 
-    ``most_declined``: see ``solve.group_walk``.
+    ``most_declined``: see ``waiting_walk``.
     """
 
     now: int

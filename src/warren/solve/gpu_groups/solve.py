@@ -1,7 +1,7 @@
 """The one call for GPU groups: construct, search, prove; exact where groups can have few patterns.
 
-See ``grouping`` for what is asked (HLAS, (4)-(6)), ``grouping_search`` for how it is looked for,
-``grouping_bound`` and ``grouping_exact`` for what is proved.
+See ``problem`` for what is asked (HLAS, (4)-(6)), ``local_search`` for how it is looked for,
+``bound`` and ``branch_and_bound`` for what is proved.
 """
 
 from __future__ import annotations

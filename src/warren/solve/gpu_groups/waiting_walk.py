@@ -1,7 +1,7 @@
 """What idle devices of groups take: rounds of waiting jobs, in their order.
 
 Group by group, jobs are asked in their order until no device of the group is idle. What each starts
-is ``solve.group_rounds``. Jobs are asked in batches of 1, 2, 4 and so on; once a batch has ended
+is ``round_dispatch``. Jobs are asked in batches of 1, 2, 4 and so on; once a batch has ended
 and ``Rules.most_declined`` jobs, of whose round no task runs, have started nothing, nobody else is
 asked in that group.
 

@@ -1,7 +1,7 @@
 """Run a whole plan: device orders and barriers in, times out, in one pass over the rows.
 
 Times are the least solution of "start = max(device free, barrier of the round before, arrival)",
-plus a switch where the device comes from another job (``switches``), over first-in-first-out
+plus a switch where the device comes from another job (``plan_units``), over first-in-first-out
 devices, so the order in which ready rows are taken does not matter. A device whose head waits for
 a barrier is parked with the job and comes back when it passes. Rows that are never reached stand
 behind a cycle or behind a round that the plan does not complete.
@@ -15,8 +15,14 @@ import numpy as np
 
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.random import factor_ppm, scaled
-from warren.solve.lists.plan_units import Outcome, Rows, Units, gather_units, new_units
-from warren.solve.lists.switches import switch_times
+from warren.solve.lists.plan_units import (
+    Outcome,
+    Rows,
+    Units,
+    gather_units,
+    new_units,
+    switch_times,
+)
 
 OK, STUCK, TWICE, PARTIAL = range(4)
 """Status of a run: fine; a row never starts; a task appears twice; a stretch misses shards."""

@@ -1,4 +1,4 @@
-"""Rows of a plan gathered into units.
+"""Rows of a plan gathered into units, and which of these are the first of another job on a device.
 
 A *unit* is one row of the result: one plan row, or the rows of one stretch of several rounds on
 one device. Units of a stretch are contiguous, as its rows are.
@@ -119,3 +119,22 @@ def _same_stretch(rows: Rows, row: int) -> bool:
         and rows.round_R[row] == rows.round_R[row - 1]
         and rows.rounds_R[row] == rows.rounds_R[row - 1]
     )
+
+
+def switch_times(rows: Rows, units: Units, type_D: Any, switch_ns_JT: Any) -> Any:
+    """What each unit's device spends before it, int64 (U,); empty where nothing is charged.
+
+    ``switch_ns_JT``: int64 (J, T), to a job on a type; None: nothing. A device's first job costs
+    nothing.
+    """
+    if switch_ns_JT is None:
+        return np.zeros(0, np.int64)
+    row_U = units.row_U[: units.count[0]]
+    job_U, device_U = rows.job_R[row_U], rows.device_R[row_U]
+    order = np.argsort(device_U, kind="stable")  # units are numbered in device order
+    job, device = job_U[order], device_U[order]
+    changes = (job[1:] != job[:-1]) & (device[1:] == device[:-1])
+    unit = order[1:][changes]
+    time_ns_U = np.zeros(len(row_U), np.int64)
+    time_ns_U[unit] = switch_ns_JT[job_U[unit], type_D[device_U[unit]]]
+    return time_ns_U

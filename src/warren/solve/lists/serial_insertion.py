@@ -10,8 +10,8 @@ spread evenly; the same ones as the stretch before if they are free.
 
 Source: serial schedule generation as in project scheduling (Kolisch 1996), in the order of Hare's
 Algorithm 1. Differs: stretches are long beside their synchronisations, so a gap between two is
-rare; at grain 1 ``guided`` is better, since it delays an urgent round a little where that keeps
-a device busy.
+rare; at grain 1 ``type_queues`` is better, since it delays an urgent round a little where that
+keeps a device busy.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Dispatch in time on the types that a rule of sharing gives each job. Grain 1.
 
-Whenever a job arrives or ends, devices are shared as if they could be divided (``shares``). A job
-that gets several types uses them in turn, a whole round on one, in proportion to its rates there;
-one that gets nothing waits for what costs it least. Each type has a queue in order of priority: a
-device that becomes free takes the next task of the first job in it. So no device of a type idles
-while a task waits for that type, and the most urgent job waits for running tasks only.
+Whenever a job arrives or ends, devices are shared as if they could be divided
+(``divisible_devices``). A job that gets several types uses them in turn, a whole round on one, in
+proportion to its rates there; one that gets nothing waits for what costs it least. Each type has a
+queue in order of priority: a device that becomes free takes the next task of the first job in it.
+So no device of a type idles while a task waits for that type, and the most urgent job waits for
+running tasks only.
 
 Source: list scheduling in the order of Hare's Algorithm 1 (a global order, spread over rounds).
 Differs: which type a round uses is decided by order and prices, before any device is looked at.

@@ -1,8 +1,8 @@
 """Jobs as liquids: what a rule of sharing is worth, without tasks, in a moment.
 
-Whenever a job arrives or ends, devices are shared anew (``shares``); in between, every job runs at
-a steady rate. The value is what dispatch by the same rule (``guided``) comes close to, some hundred
-times faster.
+Whenever a job arrives or ends, devices are shared anew (``divisible_devices``); in between, every
+job runs at a steady rate. The value is what dispatch by the same rule (``type_queues``) comes close
+to, some hundred times faster.
 """
 
 from __future__ import annotations

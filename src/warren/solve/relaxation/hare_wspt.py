@@ -3,10 +3,10 @@
 Algorithm 1 takes only an order from the relaxation: that of the middle times H. With one GPU, no
 rounds and (9) for every subset, the relaxation is solved by preemptive WSPT (Goemans 1996), whose
 mean busy times are the H of the jobs. The stand-in does this with the whole cluster as one fast
-machine (``area``: speeds of the types from the area linear program), and spreads each job's rounds
-evenly about its mean busy time, in steps of what the machine takes for a round or of the round's
-least time q (``rounds``), whichever is longer; none before the job's arrival, as (4) has it. So
-(7) holds between rounds. All tasks of a round have one H.
+machine (``machine_load``: speeds of the types from the area linear program), and spreads each job's
+rounds evenly about its mean busy time, in steps of what the machine takes for a round or of the
+round's least time q (``round_time``), whichever is longer; none before the job's arrival, as (4)
+has it. So (7) holds between rounds. All tasks of a round have one H.
 
 What is lost: the assignment y, and how rounds of one job give way to those of another. It has no
 objective that could be compared with the relaxation's.
@@ -20,7 +20,7 @@ import numpy as np
 
 from warren.solve.bounds.columns import Floats, Ints, bound_jobs
 from warren.solve.bounds.machine_load import area_speeds, volumes
-from warren.solve.bounds.mean_busy import mean_busy_delays
+from warren.solve.bounds.mean_busy_time import mean_busy_delays
 
 
 def stand_in_middles(**columns: Any) -> tuple[Ints, Ints, Floats]:

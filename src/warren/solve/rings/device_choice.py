@@ -7,7 +7,7 @@ costs less device time, its own and that of the rings it slows:
 - over as few hosts as possible, the last of them with the least to spare;
 - over the hosts that the fewest rings cross.
 
-All that is ours. Costs are those of (6)-(8) of SJF-BCO as ``ring_times`` prices them, for the rings
+All that is ours. Costs are those of (6)-(8) of SJF-BCO as ``timing`` prices them, for the rings
 that are at work now.
 """
 

@@ -2,7 +2,7 @@
 
 *Source.* MobiHoc'22, section 5. The limit theta is bisected over whole slots in [1, T]; for each,
 every kappa is tried: rings of up to kappa devices are placed by Algorithm 2, larger ones by
-Algorithm 3 (``ring_packing``). The schedule of the least makespan is kept.
+Algorithm 3 (``packing``). The schedule of the least makespan is kept.
 
 *Differs.*
 

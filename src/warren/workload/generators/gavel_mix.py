@@ -28,11 +28,10 @@ from warren.workload.generators.draws import (
 )
 from warren.workload.generators.inputs import Ground
 from warren.workload.specs.workload import GavelMixSpec
-from warren.workload.traces.gavel import batch_of
+from warren.workload.traces.formats.gavel import Throughputs, batch_of, prices, read_throughputs
 from warren.workload.traces.read_trace import jobs_of
 from warren.workload.traces.registry import trace_format
 from warren.workload.traces.rows import Row, Trace, TraceRequest
-from warren.workload.traces.throughputs import Throughputs, prices, read_throughputs
 
 REFERENCE: Final = "v100"
 """The worker type whose run times are whole hours."""

@@ -19,7 +19,7 @@ in Google's trace. Rounds drawn evenly are not so; with ``tail`` a job's are mul
 lognormal factor of mean 1.
 
 *Targets, searches.* With ``targets`` every job has a stop rule. ``searches`` puts so many percent
-of the jobs into searches, see ``warren.workload.generators.searches``.
+of the jobs into searches, see ``warren.workload.generators.job_families``.
 
 *Batch factor.* A factor of 2 doubles a task's batch and halves the rounds: the same items are
 trained, which is how Fig. 19 can show no change for most policies.
@@ -36,7 +36,6 @@ from typing import Final
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Evaluate, Job, Stop
-from warren.workload.generators.domains import places
 from warren.workload.generators.draws import (
     arrivals_ns,
     bursts_ns,
@@ -48,9 +47,8 @@ from warren.workload.generators.draws import (
     window_s,
 )
 from warren.workload.generators.inputs import Ground
-from warren.workload.generators.recurring import Kind, factors, kinds, turns
-from warren.workload.generators.searches import searches
-from warren.workload.specs.job_build import job_seed
+from warren.workload.generators.job_families import Kind, factors, kinds, places, searches, turns
+from warren.workload.specs.job import job_seed
 from warren.workload.specs.workload import HareMixSpec
 from warren.workload.traces.rows import Trace
 

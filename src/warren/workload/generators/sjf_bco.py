@@ -30,7 +30,7 @@ from warren.model.job import Job
 from warren.workload.generators.cluster_shapes import parts_of
 from warren.workload.generators.draws import arrivals_ns, shuffled, uniform, window_s
 from warren.workload.generators.inputs import Ground
-from warren.workload.specs.job_build import job_seed
+from warren.workload.specs.job import job_seed
 from warren.workload.specs.workload import SjfBcoSpec
 from warren.workload.traces.rows import Trace
 

@@ -18,14 +18,13 @@ from pydantic import (
 from warren.model.cluster import LOG_BYTES
 from warren.model.testbed import NAME_TEXT, is_name
 from warren.workload.generators.cluster_shapes import HETEROGENEITY, SHAPES
-from warren.workload.specs.overheads import OverheadsSpec
-from warren.workload.specs.switching import SwitchingSpec
+from warren.workload.specs.measured import OverheadsSpec, SwitchingSpec
 from warren.workload.specs.types import (
     DiskRate,
+    FilePath,
     Format,
     Free,
     Name,
-    Path,
     PathTag,
     RateBps,
     Seed,
@@ -188,7 +187,7 @@ class EmulateSpec(Spec):
     time_scale: float = Field(
         1.0, gt=0, le=1e6, description="Real seconds that a cluster second lasts."
     )
-    jitter: Path | None = Field(
+    jitter: FilePath | None = Field(
         None, description="A .npy file of measured times, from which COMP times are drawn."
     )
     slower: dict[Name, Factor] = Field(

@@ -1,13 +1,19 @@
-"""A checked cluster file becomes a ``Cluster``: hosts counted out, devices named."""
+"""A checked cluster file becomes a ``Cluster``: hosts counted out, devices named, costs measured.
+
+What was measured stands inside the file or in one of its own: overheads, network, switching.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local
-from warren.model.errors import Problem
+from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host, Local, Network
+from warren.model.errors import Problem, SpecError
+from warren.model.measured import PCIE3_X16_BYTES_PER_S, Overheads, Switching
 from warren.workload.generators.cluster_shapes import HETEROGENEITY, hosts_of, servers_of
 from warren.workload.specs.cluster import (
     MAX_DEVICES,
@@ -16,12 +22,124 @@ from warren.workload.specs.cluster import (
     EmulateSpec,
     HostSpec,
     LocalSpec,
+    NetworkFileSpec,
+    NetworkSpec,
     ServersSpec,
 )
-from warren.workload.specs.overheads_build import Nearby, network_of, overheads_of
-from warren.workload.specs.switching_build import switching_of, wrong_switching
-from warren.workload.text import hint, shown
-from warren.workload.yaml_document import Document, Path
+from warren.workload.specs.measured import OverheadsSpec
+from warren.workload.specs.types import Spec
+from warren.workload.text import Reader, fetch, hint, shown
+from warren.workload.validation import check
+from warren.workload.yaml_document import Document, Path, parse_document
+
+SomeSpec = TypeVar("SomeSpec", bound=Spec)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearby:
+    """How files that a cluster names are found: relative to ``folder``, which is in ``base``."""
+
+    read: Reader
+    base: str = ""
+    folder: str = ""
+
+
+def overheads_of(
+    spec: ClusterSpec, document: Document, at: Path, nearby: Nearby, problems: list[Problem]
+) -> Overheads | None:
+    """The overheads that the cluster at ``at`` states or names; None: none, or problems."""
+    stated = spec.overheads
+    if isinstance(stated, str):
+        by = _named_at(document, (*at, "overheads"))
+        stated = _followed(OverheadsSpec, stated, nearby, by, problems)
+    return None if stated is None else _overheads(stated)
+
+
+def network_of(
+    spec: ClusterSpec, document: Document, at: Path, nearby: Nearby, problems: list[Problem]
+) -> Network | None:
+    """The network that the cluster at ``at`` states or names; None: problems."""
+    stated = spec.network
+    if isinstance(stated, str):
+        by = _named_at(document, (*at, "network"))
+        found = _followed(NetworkFileSpec, stated, nearby, by, problems)
+        return None if found is None else _network(found)
+    return _network(stated)
+
+
+def _named_at(document: Document, at: Path) -> str:
+    line = document.line(at)
+    return document.file if line is None else f"{document.file}:{line}"
+
+
+def _followed(
+    kind: type[SomeSpec], named: str, nearby: Nearby, by: str, problems: list[Problem]
+) -> SomeSpec | None:
+    path = posixpath.join(nearby.base, nearby.folder, named)
+    try:
+        document = parse_document(path, fetch(path, nearby.read, by))
+    except SpecError as error:
+        problems += error.problems
+        return None
+    return check(kind, document, problems)
+
+
+def _network(spec: NetworkSpec) -> Network:
+    return Network(
+        model=spec.model,  # type: ignore[arg-type]
+        xi1=spec.xi1,
+        xi2_s=spec.xi2,
+        alpha=spec.alpha,
+        reading=spec.reading,  # type: ignore[arg-type]
+        outer_bps=spec.outer,
+        inner_bps=spec.inner,
+    )
+
+
+def _overheads(spec: OverheadsSpec) -> Overheads:
+    stated = spec.constants
+    return Overheads(
+        cores=stated.cores,
+        dispatch_ns=stated.dispatch,
+        task_cpu_ns=stated.task_cpu,
+        round_cpu_ns=stated.round_cpu,
+        task_cpu_bytes_per_s=stated.task_cpu_rate,
+        round_cpu_bytes_per_s=stated.round_cpu_rate,
+        slowdown=stated.slowdown,
+        ring_start_ns=stated.ring_start,
+        ring_rank_ns=stated.ring_rank,
+        ring_move_ns=stated.ring_move,
+    )
+
+
+def wrong_switching(spec: ClusterSpec, types: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    """Types that have no time or do not exist, and what would be counted twice."""
+    if spec.switching is None:
+        return
+    if spec.overheads is not None and spec.emulate is None and spec.engine == "local":
+        yield ("switching",), "rows measured with overheads tell it; allowed: one of the two"
+    stated = spec.switching.times
+    if stated is None:
+        return
+    for kind in stated:
+        if kind not in types and kind not in spec.device_types:
+            message = f"{shown(kind)} is no type of this cluster; {hint(kind, list(types))}"
+            yield ("switching", "times", kind), f"{message}allowed: {', '.join(types)}"
+    missing = [kind for kind in types if kind not in stated]
+    if missing:
+        yield ("switching", "times"), f"has no time for {', '.join(missing)}"
+
+
+def switching_of(spec: ClusterSpec, types: Sequence[str]) -> Switching | None:
+    """The switching of a cluster that has these types and nothing wrong; None: not charged."""
+    stated = spec.switching
+    if stated is None:
+        return None
+    if stated.scheme is not None:
+        bus = PCIE3_X16_BYTES_PER_S if stated.bus is None else stated.bus
+        return Switching(scheme=stated.scheme, bus_bytes_per_s=bus)
+    times_ns = stated.times or dict.fromkeys(types, stated.time or 0)
+    return Switching(time_ns={kind: times_ns[kind] for kind in types})
 
 
 def build_cluster(

@@ -1,12 +1,17 @@
-"""What a run file may say. ``cluster``, ``profiles`` and jobs may stand in it or be a path."""
+"""What a run file may say, and what its smaller parts become: profile rows, scheduler, truth.
+
+``cluster``, ``profiles`` and jobs may stand in it or be a path.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
 
-from warren.model.run import VERIFY
+from warren.model.costs import ProfileRow
+from warren.model.run import VERIFY, Losses, Scheduler, Truth
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.types import (
     Format,
@@ -157,4 +162,48 @@ class RunSpec(Spec):
     seed: Seed = Field(0, description="Of the policies, and of jobs that state none.")
     verify: Share = Field(
         VERIFY, description="Of the tasks of a live run: computed again, in another process."
+    )
+
+
+def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
+    """Extra profile rows, in file order. ``batch`` 0: the times hold for any batch."""
+    return tuple(
+        ProfileRow(
+            model=name,
+            batch=spec.batch,
+            model_bytes=spec.model,
+            memory_bytes=spec.memory,
+            comp_s=spec.comp,
+            sync_s=spec.sync,
+            source=spec.source,
+            overhead_s=spec.overhead,
+            switch_s=spec.switch,
+            build_s=spec.build,
+        )
+        for name, spec in specs.items()
+    )
+
+
+def build_scheduler(spec: RunSpec) -> Scheduler:
+    """The four policy names and the options of the place policy."""
+    names = spec.scheduler
+    return Scheduler(
+        place=names.place,
+        flow=names.flow,
+        group=names.group,
+        shape=names.shape,
+        servers=names.servers,
+        copies_after=names.copies_after,
+        options=spec.policy,
+    )
+
+
+def build_truth(spec: RunSpec) -> Truth:
+    """The hidden truth of a simulation."""
+    truth, losses = spec.truth, spec.truth.losses
+    return Truth(
+        task_cv=truth.task_cv,
+        job_cv=truth.job_cv,
+        seed=truth.seed,
+        losses=Losses(noise=losses.noise) if losses else None,
     )

@@ -1,17 +1,21 @@
-"""What a testbed file may say, and what the options of ``warren testbed up`` may say."""
+"""What a testbed file and the options of ``warren testbed up`` may say, and the value they give."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Final, cast
+from collections.abc import Callable
+from typing import Annotated, Final, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from warren.model.testbed import DEFAULT_QUEUE, QUEUES, Queue
+from warren.model.errors import Problem, SpecError
+from warren.model.testbed import COMMAND, DEFAULT_QUEUE, QUEUES, Bed, BedHost, Queue, checked_name
 from warren.model.units import parse_rate_bps
 from warren.workload.specs.types import Format, Spec, choice
-from warren.workload.text import shown
+from warren.workload.text import Reader, fetch, shown
+from warren.workload.validation import check
+from warren.workload.yaml_document import parse_document
 
 MAX_HOSTS: Final = 64
 MIN_LINK_BPS: Final = 10_000_000
@@ -93,3 +97,85 @@ class BedSpec(Spec):
         DEFAULT_QUEUE, description="Before each link: flows in turns (fair), or one for all (fifo)."
     )
     hosts: list[BedHostSpec] = Field(description="2 to 64 in all.")
+
+
+T = TypeVar("T")
+Given = TypeVar("Given")
+
+
+def load_testbed(path: str, read: Reader, name: str) -> Bed:
+    """The testbed that a file describes.
+
+    Raises
+    ------
+    SpecError
+        With all problems of the file.
+    """
+    problems: list[Problem] = []
+    document = parse_document(path, fetch(path, read))
+    spec = check(BedSpec, document, problems)
+    if spec is None:
+        raise SpecError(problems)
+    hosts: list[BedHost] = []
+    for position, one in enumerate(spec.hosts):
+        made = _hosts(one)
+        known = {host.name for host in hosts}
+        twice = next((host.name for host in made if host.name in known), None)
+        if twice is not None:
+            message = f"{twice} is the name of another host"
+            problems.append(document.problem(("hosts", position, "name"), message))
+        hosts += made
+    message = _wrong_number(len(hosts), spec.subnet)
+    if message:
+        problems.append(document.problem(("hosts",), message))
+    if problems:
+        raise SpecError(problems)
+    return Bed(
+        name=checked_name(name), subnet=spec.subnet, hosts=tuple(hosts), queue=queue(spec.queue)
+    )
+
+
+def equal_hosts(
+    number: int,
+    link: str,
+    cpus: float | None,
+    subnet: str | None,
+    name: str,
+    shared: str | None = None,
+) -> Bed:
+    """Hosts ``h0``, ``h1``, ... that are all alike, as options describe them; ``shared``: --queue.
+
+    Raises
+    ------
+    SpecError
+        Naming the option that is wrong.
+    """
+    rate_bps = _option("--link", link_bps, link)
+    share = None if cpus is None else _option("--cpus", quota, cpus)
+    within = SUBNET if subnet is None else _option("--subnet", network, subnet)
+    by = _option("--queue", queue, DEFAULT_QUEUE if shared is None else shared)
+    hosts = (BedHost(name=f"h{i}", link_bps=rate_bps, cpus=share) for i in range(number))
+    message = _wrong_number(number, within)
+    if message:
+        raise SpecError(Problem(file=COMMAND, field="--hosts", message=message))
+    return Bed(name=checked_name(name), subnet=within, hosts=tuple(hosts), queue=by)
+
+
+def _hosts(spec: BedHostSpec) -> list[BedHost]:
+    names = [spec.name] if spec.count is None else [f"{spec.name}-{i}" for i in range(spec.count)]
+    return [BedHost(name=name, link_bps=spec.link, cpus=spec.cpus) for name in names]
+
+
+def _wrong_number(number: int, subnet: str) -> str:
+    """What is wrong with a number of hosts; empty if nothing is."""
+    most = min(MAX_HOSTS, ipaddress.IPv4Network(subnet).num_addresses - 2)
+    if 2 <= number <= most:
+        return ""
+    return f"must be 2 to {most} hosts in {subnet}, got {number}"
+
+
+def _option(field: str, parse: Callable[[Given], T], value: Given) -> T:
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise SpecError(Problem(file=COMMAND, field=field, message=str(error))) from None

@@ -193,7 +193,7 @@ DiskRate = Annotated[
 Share = Annotated[float, BeforeValidator(_share), _SHARE]
 Name = Annotated[str, AfterValidator(_name)]
 Line = Annotated[str, AfterValidator(_line)]
-Path = Annotated[str, AfterValidator(_path)]
+FilePath = Annotated[str, AfterValidator(_path)]
 Free = Annotated[dict[str, Any], AfterValidator(_free)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
@@ -215,4 +215,4 @@ def path_or(inline: str) -> Discriminator:
     )
 
 
-PathTag = Annotated[Path, Tag("<path>")]
+PathTag = Annotated[FilePath, Tag("<path>")]

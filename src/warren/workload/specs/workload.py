@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from warren.workload.generators.registry import GENERATORS
 from warren.workload.specs.job import JobSpec
 from warren.workload.specs.types import (
     Count,
+    FilePath,
     Line,
-    Path,
     PathTag,
     PositiveTimeS,
     Seed,
@@ -20,7 +19,7 @@ from warren.workload.specs.types import (
     choice,
     path_or,
 )
-from warren.workload.traces.any_table import (
+from warren.workload.traces.formats.any_table import (
     CLOCK,
     DATE,
     FIELDS,
@@ -30,6 +29,9 @@ from warren.workload.traces.any_table import (
     mapping_problem,
 )
 from warren.workload.traces.registry import TRACES
+
+GENERATORS: Final = ("hare-mix", "gavel-mix", "sjf-bco")
+
 
 _MAX_JOBS = 1_000_000
 _DOMAINS = ("cv", "nlp", "speech", "rec")
@@ -44,11 +46,13 @@ class TraceSpec(Spec):
     format: Annotated[str, *choice("auto", *TRACES)] = Field(
         "auto", description="Whose trace it is; auto: told from its beginning."
     )
-    path: Path = Field(description="The trace; may be gzipped.")
+    path: FilePath = Field(description="The trace; may be gzipped.")
     round_s: Annotated[PositiveTimeS, Field(ge=0.001)] = Field(
         60.0, description="Where only a run time T is known: ceil(T / round_s) rounds."
     )
-    throughputs: Path | None = Field(None, description="Gavel: its simulation_throughputs.json.")
+    throughputs: FilePath | None = Field(
+        None, description="Gavel: its simulation_throughputs.json."
+    )
     gang: bool = Field(
         default=False, description="Gavel: a task costs the step on all of its job's GPUs."
     )
@@ -144,7 +148,7 @@ class HareMixSpec(GeneratorSpec):
 class GavelMixSpec(GeneratorSpec):
     """Jobs as Gavel's own generator draws them, priced from its throughputs."""
 
-    throughputs: Path = Field(description="Gavel's simulation_throughputs.json.")
+    throughputs: FilePath = Field(description="Gavel's simulation_throughputs.json.")
     gap: PositiveTimeS | None = Field(
         None, description="Mean time between arrivals, in place of load."
     )

@@ -17,9 +17,8 @@ from typing import Any
 from warren.model.cluster import Cluster, Emulate, Host, Local, Network
 from warren.model.costs import ProfileRow
 from warren.model.job import Job, Workload
-from warren.model.overheads import Overheads
+from warren.model.measured import Overheads, Switching
 from warren.model.run import VERIFY, Run, Truth
-from warren.model.switching import Switching
 
 
 def dump_run(run: Run) -> str:

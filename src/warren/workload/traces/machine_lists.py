@@ -19,9 +19,8 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.workload.traces.csv_cells import Cells, cells_of
-from warren.workload.traces.formats import Head, head_of
-from warren.workload.traces.rows import BadRow, NoJob, TraceRequest
-from warren.workload.traces.unused import Unused
+from warren.workload.traces.format import Head, head_of
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, Unused
 
 _NODES: Final = ("sn", "memory_mib", "gpu", "model")
 _SPEC: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "mem_p_node")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.workload.text import unpacked
-from warren.workload.traces.any_table import (
+from warren.workload.traces.formats.any_table import (
     CLOCK,
     DATE,
     SEPARATORS,

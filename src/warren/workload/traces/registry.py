@@ -7,22 +7,22 @@ from importlib import import_module
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.formats import Format, Head, head_of
+from warren.workload.traces.format import Format, Head, head_of
 from warren.workload.traces.machine_lists import is_cluster
 
 TRACES: Final[Mapping[str, str]] = {
-    "philly": "warren.workload.traces.philly",
-    "philly-json": "warren.workload.traces.philly_json",
-    "helios": "warren.workload.traces.helios",
-    "pai": "warren.workload.traces.alibaba_pai",
-    "openb": "warren.workload.traces.alibaba_openb",
-    "gavel": "warren.workload.traces.gavel",
-    "pollux": "warren.workload.traces.pollux",
-    "muri": "warren.workload.traces.muri",
-    "tiresias": "warren.workload.traces.tiresias",
-    "elasticflow": "warren.workload.traces.elasticflow",
-    "warren": "warren.workload.traces.warren_csv",
-    "table": "warren.workload.traces.any_table",
+    "philly": "warren.workload.traces.formats.philly",
+    "philly-json": "warren.workload.traces.formats.philly_json",
+    "helios": "warren.workload.traces.formats.helios",
+    "pai": "warren.workload.traces.formats.alibaba_pai",
+    "openb": "warren.workload.traces.formats.alibaba_openb",
+    "gavel": "warren.workload.traces.formats.gavel",
+    "pollux": "warren.workload.traces.formats.pollux",
+    "muri": "warren.workload.traces.formats.muri",
+    "tiresias": "warren.workload.traces.formats.tiresias",
+    "elasticflow": "warren.workload.traces.formats.elasticflow",
+    "warren": "warren.workload.traces.formats.warren_csv",
+    "table": "warren.workload.traces.formats.any_table",
 }
 
 

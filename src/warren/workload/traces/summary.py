@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from warren.model.units import NS_PER_S
 from warren.workload.traces.read_trace import Rows
-from warren.workload.traces.rows import Row
-from warren.workload.traces.unused import FIRST
+from warren.workload.traces.rows import FIRST, Row
 
 FloatArray = npt.NDArray[np.float64]
 QUANTILES: Final = (1, 10, 25, 50, 75, 90, 99)

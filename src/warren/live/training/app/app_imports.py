@@ -12,8 +12,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from warren.model.job import Job
-from warren.model.source import AppSource, Sources
+from warren.model.job import AppSource, Job, Sources
 
 Read = Callable[[str], bytes]
 """Gives what is in a file, or raises OSError."""

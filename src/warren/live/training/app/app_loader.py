@@ -14,8 +14,7 @@ from warren.apps.protocol import TorchApp, make_app
 from warren.live.training.app.app_imports import SourceReader
 from warren.live.training.app.pinned_modules import FINDER, pinned_spec
 from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
-from warren.model.source import AppSource, Sources
+from warren.model.job import AppSource, Job, Sources
 
 REGISTERED: Final = ("nmf", "lda", "mlr", "lasso")
 _FORM: Final = 'allowed: "path/file.py:Class"'

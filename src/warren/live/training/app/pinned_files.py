@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from warren.model.errors import Problem, SpecError
-from warren.model.source import AppSource, Sources
+from warren.model.job import AppSource, Sources
 
 APPS: Final = "apps"
 """The folder's name, in a run's folder and in its private one."""

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any, Final
 
-from warren.model.source import AppSource
+from warren.model.job import AppSource
 
 
 class NotPinned(ModuleNotFoundError):

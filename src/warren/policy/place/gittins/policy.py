@@ -1,17 +1,18 @@
 """Gittins: the job with the least expected effort to its end goes first, on the type it bids for.
 
 What
-    How many rounds a job has left is expected from those that ended jobs like it had (``kinds``),
-    given the rounds it has run (``solve.gittins``); times the work of a round on the mean device
-    that is its rank, in which order jobs are taken. Types of device have prices, at which each is
-    asked for by about as many jobs as it has devices for (``bidding``). A job goes to the type that
-    it gains most by: one that is much faster on fast devices than on others pays for them, another
-    leaves them. Tasks take free devices of that type, else of those that are at most ``patience``
-    times as slow; else they wait, though slower ones idle. A job to which no type is worth its
-    price takes what is free. One that is as slow as the slowest of a gang goes before faster ones.
-    What is expected is learned: from the jobs of the past, and from the ends of this run's own.
+    How many rounds a job has left is expected from those that ended jobs like it had
+    (``job_history``), given the rounds it has run (``gittins_index``); times the work of a round on
+    the mean device that is its rank, in which order jobs are taken. Types of device have prices, at
+    which each is asked for by about as many jobs as it has devices for (``type_market``). A job
+    goes to the type that it gains most by: one that is much faster on fast devices than on others
+    pays for them, another leaves them. Tasks take free devices of that type, else of those that are
+    at most ``patience`` times as slow; else they wait, though slower ones idle. A job to which no
+    type is worth its price takes what is free. One that is as slow as the slowest of a gang goes
+    before faster ones. What is expected is learned: from the jobs of the past, and from the ends of
+    this run's own.
 Source
-    None for training jobs: Warren's. The index is Gittins's (see ``solve.gittins``). It uses what
+    None for training jobs: Warren's. The index is Gittins's (see ``gittins_index``). It uses what
     HLAS and HLAS-P leave unused: which jobs are alike, the whole distribution of their sizes, how
     much more one job gains by a fast device than another, and single devices instead of groups.
 Differs
@@ -30,7 +31,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from warren.model.costs import IntArray
-from warren.model.decision import Decision, Reason
+from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import (
     CompDone,
     Event,
@@ -40,10 +41,8 @@ from warren.model.events import (
     RolledBack,
     RoundsDone,
 )
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
-from warren.policy.common.job_history import Records, records_of
-from warren.policy.common.job_kinds import kinds_by_code, like
+from warren.policy.common.job_history import Records, kinds_by_code, like, records_of
 from warren.policy.common.persistent_heap import Entry, Line, entries, put, take
 from warren.policy.common.round_times import (
     MAKES_READY,

@@ -1,6 +1,6 @@
 """Which types of device a job uses: those that it gains most by, at what they are worth to others.
 
-A type has a price, found from what the jobs present bid (``solve.market``). A round of a job that
+A type has a price, found from what the jobs present bid (``dual_prices``). A round of a job that
 has type t to itself takes q = ceil(n / D_t) T^c + T^s and keeps n T^c / q devices busy: while it
 synchronises they serve others. It is worth its speed, as a part of that on the job's fastest type,
 over the root of the time that the job still needs there: a short job is worth more, as its devices

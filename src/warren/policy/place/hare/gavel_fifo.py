@@ -9,8 +9,8 @@ Differs
     A job of more tasks than the cluster has fitting devices takes all of them and runs several
     tasks of a round one after the other (the papers do not say). Gavel's own FIFO shares devices
     by a linear program and moves jobs between types; Hare's sentence has a job take the fastest
-    GPUs that are free when it starts, which is what stands here. See ``holding`` for how rounds
-    are handed out.
+    GPUs that are free when it starts, which is what stands here. See ``gang_holding`` for how
+    rounds are handed out.
 """
 
 from __future__ import annotations

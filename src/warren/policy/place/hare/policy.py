@@ -33,9 +33,8 @@ from typing import ClassVar, Final
 import numpy as np
 
 from warren.model.costs import IntArray
-from warren.model.decision import Decision
+from warren.model.decision import Decision, Plan
 from warren.model.events import Event
-from warren.model.plan import Plan
 from warren.model.view import View
 from warren.policy.place.hare.planner import Planner
 

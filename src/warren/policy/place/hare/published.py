@@ -28,10 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.costs import IntArray
-from warren.model.decision import Decision
+from warren.model.decision import Decision, Plan
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
-from warren.model.plan import Plan
 from warren.model.view import View
 from warren.policy.common.round_times import columns
 

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from warren.model.costs import IntArray
-from warren.model.decision import NOTHING, Decision, Reason
+from warren.model.decision import NOTHING, Assignment, Decision, Reason
 from warren.model.events import (
     CompDone,
     Event,
@@ -38,7 +38,6 @@ from warren.model.events import (
     RolledBack,
     RoundsDone,
 )
-from warren.model.plan import Assignment
 from warren.model.view import View
 from warren.policy.common.round_times import (
     MAKES_READY,

@@ -11,13 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.decision import Decision, Reason
+from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import JobArrived, JobCancelled, JobFailed, RolledBack
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.common.persistent_heap import Line, put, take
 from warren.policy.common.round_times import MAKES_READY, fastest, gang_round_ns, may_start, shares
-from warren.policy.place.hlas.grouped import Groups
+from warren.policy.place.hlas.gpu_groups import Groups
 from warren.policy.place.hlas.waiting_jobs import Spot, Standing
 
 LEAVES: Final = (RolledBack, JobFailed, JobCancelled)

@@ -1,6 +1,6 @@
-"""GPU groups for a policy, and what is told of them: HLAS's preparation phase (IV-C, (4)-(6)).
+"""GPU groups of devices that are about equally fast for every job: HLAS's preparation phase.
 
-How groups are found, what is proved of them and where we differ:
+IV-C, (4)-(6). How groups are found, what is proved of them and where we differ:
 ``warren.solve.gpu_groups.problem``. The paper has no rule for |U|. ``usual_groups`` is the shape of
 its Fig. 25: 160 GPUs in 40 groups.
 """
@@ -8,15 +8,19 @@ its Fig. 25: 160 GPUs in 40 groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from math import fsum
 from typing import Final
 
 import numpy as np
 
 from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, IntArray
+from warren.model.view import View
+from warren.policy.common.round_times import cluster_speed, counts_T
 from warren.solve.gpu_groups.problem import Grouping, Problem, relative_speeds, speeds
+from warren.solve.gpu_groups.round_dispatch import Desk
 from warren.solve.gpu_groups.solve import MOVES, PROGRAMS, grouped
 
 DEVICES_A_GROUP: Final = 4
@@ -77,3 +81,127 @@ def members(grouping: Grouping) -> tuple[IntArray, ...]:
     return tuple(
         np.flatnonzero(grouping.group_D == group) for group in range(len(grouping.count_GT))
     )
+
+
+KNOWN: int = 256
+"""At most so many jobs are looked at to make groups: more are of the same models."""
+
+
+def mean_round_ns(
+    costs: CostTable, job: int, scale: int, count_T: Sequence[int], groups: int
+) -> int:
+    r"""\bar T_n: tasks of a round over the mean speed of a group; see ``gpu_groups.problem``."""
+    speed = cluster_speed(costs, job, count_T)
+    return round(scale * groups / speed) if speed else 0
+
+
+def attained_ns(view: View, groups: int) -> list[int]:
+    """What jobs of the past had attained when they ended, as HLAS counts it on so many groups."""
+    past, count_T = view.past, counts_T(view)
+    return [
+        (job.rounds or 0) * mean_round_ns(past.costs, row, job.scale, count_T, groups)
+        for row, job in enumerate(past.jobs)
+    ]
+
+
+@dataclass(slots=True)
+class Known:
+    """What follows from costs alone, which stay as they are, kept so that it is found once.
+
+    ``desk``: the devices for kernels, which is scratch, with room for the widest of the first
+    ``jobs`` jobs. ``turn_ns_JT``: T^c + T^s of these, 0 where they do not fit; it may have more
+    rows. ``round_ns`` by job.
+    """
+
+    desk: Desk
+    turn_ns_JT: IntArray
+    jobs: int = 0
+    round_ns: dict[int, int] = field(default_factory=dict)
+
+    def look(self, view: View) -> None:
+        """Look at the jobs that have arrived since the last time."""
+        first, jobs, costs = self.jobs, len(view.scale_J), view.costs
+        if first >= jobs:  # or an earlier view is shown once more
+            return
+        if len(self.turn_ns_JT) < jobs:
+            grown_JT = np.zeros((max(jobs, 2 * first), costs.fits_JT.shape[1]), np.int64)
+            grown_JT[:first] = self.turn_ns_JT[:first]
+            self.turn_ns_JT = grown_JT
+        turn_ns_JT = costs.comp_ns_JT[first:] + costs.sync_ns_JT[first:]
+        self.turn_ns_JT[first:jobs] = np.where(costs.fits_JT[first:], turn_ns_JT, 0)
+        widest = int(view.scale_J[first:].max())
+        if widest > len(self.desk.chosen_K):
+            self.desk = self.desk._replace(chosen_K=np.zeros(widest, np.int64))
+        self.jobs = jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Groups:
+    """``devices``: of each group, ascending; the fastest group first, as who is served first takes
+    it; ``group_D`` says it for each device. ``rank_G``: groups that are as fast have the same.
+    ``count_T``: devices of each type; ``known`` is scratch."""
+
+    devices: tuple[tuple[int, ...], ...]
+    group_D: IntArray
+    rank_G: IntArray
+    count_T: tuple[int, ...]
+    known: Known
+
+    def round_ns(self, view: View, job: int) -> int:
+        """``mean_round_ns`` of a job of the view."""
+        found = self.known.round_ns.get(job)
+        if found is None:
+            scale = view.scale_J.item(job)
+            found = mean_round_ns(view.costs, job, scale, self.count_T, len(self.devices))
+            self.known.round_ns[job] = found
+        return found
+
+    def idle(self, view: View) -> list[list[int]]:
+        """The devices of each group of which none has work."""
+        work_G = np.bincount(self.group_D, weights=view.queued_D)
+        return [list(self.devices[group]) for group in (work_G == 0).nonzero()[0].tolist()]
+
+
+def make_groups(view: View, count: int) -> Groups:
+    """Groups for the jobs that are known, fastest first; at most as many as there are devices."""
+    known = view.costs.first(KNOWN)
+    found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
+    held_GT, count_T = [tuple(one) for one in found.count_GT.tolist()], counts_T(view)
+    speed_of = {held_T: group_speed(known, held_T, count_T) for held_T in dict.fromkeys(held_GT)}
+    order = sorted(range(len(held_GT)), key=lambda group: -speed_of[held_GT[group]])
+    devices, group_D = members(found), np.argsort(order)[found.group_D]
+    return Groups(
+        devices=tuple(tuple(devices[group].tolist()) for group in order),
+        group_D=group_D,
+        rank_G=np.unique([-speed_of[held_GT[group]] for group in order], return_inverse=True)[1],
+        count_T=count_T,
+        known=Known(_desk(view, group_D), np.zeros((0, len(count_T)), np.int64)),
+    )
+
+
+def _desk(view: View, group_D: IntArray) -> Desk:
+    """The devices group by group, in a group type by type, of a type ascending."""
+    groups, types = int(group_D.max()) + 1, view.costs.fits_JT.shape[1]
+    row_D = group_D * types + view.type_D
+    count_R = np.bincount(row_D, minlength=groups * types)
+    first_R = np.concatenate(([0], np.cumsum(count_R)))
+    rows_GT = np.arange(groups)[:, None] * types + np.arange(types + 1)
+    return Desk(
+        first_GT=first_R[rows_GT],
+        free_ns_C=np.zeros(len(row_D), np.int64),
+        device_C=np.argsort(row_D, kind="stable"),
+        type_D=view.type_D,
+        load_D=np.zeros(len(row_D), np.int64),
+        idle_T=np.zeros(types, np.bool_),
+        chosen_K=np.zeros(1, np.int64),
+    )
+
+
+def group_speed(costs: CostTable, held_T: Sequence[int], count_T: Sequence[int]) -> float:
+    """How fast a group is for the jobs of a table: the sum of its parts of the cluster's speed."""
+    parts = [
+        cluster_speed(costs, job, held_T) / whole
+        for job in range(len(costs.fits_JT))
+        if (whole := cluster_speed(costs, job, count_T))
+    ]
+    return fsum(parts)

@@ -8,10 +8,10 @@ What
 Source
     Hare with HLAS (TCC'24), section V, Figs. 12 and 13.
 Differs
-    What is predicted: ``warren.predict.conservative``; how often: ``foresight``; the rest:
+    What is predicted: ``warren.predict.conservative``; how often: ``predicted_rounds``; the rest:
     ``hlas``. Similar is who has the same name but for numbers at its ends, one's own jobs before
     those of others, else who is of the same user, among jobs that ended before the run or in it
-    (``kinds``). A new prediction is made when the job takes its place in the line, and holds
+    (``job_history``). A new prediction is made when the job takes its place in the line, and holds
     until it is consumed, whoever joins its search.
     That the largest R^p goes first inside a queue looks like the longest job first, against Fig.
     12(c), where the jobs of unknown size run before the one that is known to be long. Both hold:
@@ -29,8 +29,7 @@ from typing import ClassVar, Final
 from warren.model.events import JobArrived
 from warren.model.job import Job
 from warren.model.view import View
-from warren.policy.common.job_history import Records, records_of
-from warren.policy.common.job_kinds import kinds_by_name, similar
+from warren.policy.common.job_history import Records, kinds_by_name, records_of, similar
 from warren.policy.common.persistent_map import Notes
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (

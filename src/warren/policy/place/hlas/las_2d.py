@@ -15,8 +15,8 @@ Differs
     run's seed, as for ``sched-homo``: the lowest index would favour the type that a cluster file
     names first. That nobody passes the first in line is our reading: the papers ask only that
     enough devices are free, and Tiresias's public simulator lets jobs that fit pass. A job of more
-    tasks than fitting devices takes all of them. Thresholds: see ``queues``; Tiresias takes two
-    queues and tunes their threshold by hand. Weights count for nothing.
+    tasks than fitting devices takes all of them. Thresholds: see ``feedback_queues``; Tiresias
+    takes two queues and tunes their threshold by hand. Weights count for nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from warren.model.costs import BoolArray
-from warren.model.decision import Decision, Reason
+from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import (
     CompDone,
     Event,
@@ -38,7 +38,6 @@ from warren.model.events import (
     RolledBack,
     RoundsDone,
 )
-from warren.model.plan import ENDLESS, Assignment
 from warren.model.view import View
 from warren.policy.common.persistent_heap import Entry, Line, entries, put, take
 from warren.policy.common.persistent_map import Notes

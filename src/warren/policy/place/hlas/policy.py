@@ -57,8 +57,13 @@ from warren.model.view import View
 from warren.policy.common.persistent_heap import Line
 from warren.policy.place.hlas.dispatch import AGED, Step
 from warren.policy.place.hlas.feedback_queues import Queues, parse_queues, queues_of
-from warren.policy.place.hlas.gpu_groups import cluster_text, usual_groups
-from warren.policy.place.hlas.grouped import Groups, attained_ns, make_groups
+from warren.policy.place.hlas.gpu_groups import (
+    Groups,
+    attained_ns,
+    cluster_text,
+    make_groups,
+    usual_groups,
+)
 from warren.policy.place.hlas.predicted_rounds import Blind, Foresight
 from warren.policy.place.hlas.round_dispatch import RoundStep
 from warren.policy.place.hlas.waiting_jobs import Spot, Standing

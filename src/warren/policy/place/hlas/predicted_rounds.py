@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from warren.model.plan import ENDLESS
+from warren.model.decision import ENDLESS
 from warren.model.view import View
 from warren.policy.common.persistent_map import Notes
 from warren.policy.common.round_times import MAKES_READY, may_start

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import IntArray
-from warren.model.plan import Assignment
+from warren.model.decision import Assignment
 from warren.policy.place.hlas.dispatch import Step
 from warren.policy.place.hlas.waiting_jobs import Spot
 from warren.solve.gpu_groups.round_dispatch import Jobs, Rules

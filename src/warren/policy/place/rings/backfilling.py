@@ -109,8 +109,8 @@ class BraidOnline:
 
 
 def _estimates(view: View, patience: float) -> Estimates:
-    from warren.solve.rings.start import longest_ns_J
-    from warren.solve.rings.ways import alone, ways
+    from warren.solve.rings.dispatch import longest_ns_J
+    from warren.solve.rings.order_search import alone, ways
 
     problem = ring_problem(view, BraidOnline.name)
     fits_JT = problem.rings.fits_JT
@@ -158,7 +158,7 @@ class _Step:
 
     def start(self) -> None:
         """Give devices to all that have room."""
-        from warren.solve.rings.start import AtWork, start_now
+        from warren.solve.rings.dispatch import AtWork, start_now
 
         view, made = self.view, self.before.estimates
         held = self.holder.after().by_job

@@ -17,10 +17,9 @@ import numpy as np
 from warren.cost.ring import bandwidth_J
 from warren.cost.run_rings import host_of_D, ring_exchanges, ring_network
 from warren.model.costs import IntArray
-from warren.model.decision import Decision
+from warren.model.decision import Decision, Plan
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
-from warren.model.plan import Plan
 from warren.model.units import NEVER_NS
 from warren.model.view import View
 from warren.policy.common.round_times import gang_sizes_J
@@ -173,7 +172,7 @@ def plan_of(view: View, problem: RingProblem, found: Placed) -> Plan:
 
 
 def by_one_rule(problem: RingProblem, rule: int, horizon: int) -> Schedule | None:
-    """All rings by one rule of ``ring_packing``, in order of arrival; the least theta bisected."""
+    """All rings by one rule of ``rings.packing``, in order of arrival; the least theta bisected."""
     from warren.solve.rings.sjf_bco import Search, sjf_bco
 
     order_J = np.arange(len(problem.size_J))

@@ -1,0 +1,64 @@
+"""What the live engine of one machine takes beside tasks, and a device between jobs. Immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overheads:
+    """Measured constants of a machine, in real time (docs/decisions/0010).
+
+    ``cores``: of the machine. ``dispatch_ns``: from a task's end to the next one's start on a
+    device that has work. ``task_cpu_ns`` and ``round_cpu_ns``: processor time of controller,
+    executors and servers for a task and for a barrier, of a model of no bytes; each byte of the
+    model adds 1 / ``task_cpu_bytes_per_s`` and 1 / ``round_cpu_bytes_per_s`` seconds (None:
+    nothing). ``slowdown``: how much longer a task computes when all cores compute.
+
+    A gang, the processes of a ring, starts in ``ring_start_ns`` and the processor time of its
+    ranks, ``ring_rank_ns`` each; one that has to leave other devices for it takes ``ring_move_ns``
+    more.
+    """
+
+    cores: int
+    dispatch_ns: int = 0
+    task_cpu_ns: int = 0
+    round_cpu_ns: int = 0
+    task_cpu_bytes_per_s: float | None = None
+    round_cpu_bytes_per_s: float | None = None
+    slowdown: float = 1.0
+    ring_start_ns: int = 0
+    ring_rank_ns: int = 0
+    ring_move_ns: int = 0
+
+    @property
+    def of_gangs(self) -> bool:
+        """Whether gangs take time to start."""
+        return self.ring_start_ns + self.ring_rank_ns + self.ring_move_ns > 0
+
+    @property
+    def of_tasks(self) -> bool:
+        """Whether it is of tasks: a file may state what gangs take and nothing else."""
+        times_ns = self.dispatch_ns + self.task_cpu_ns + self.round_cpu_ns
+        rates = self.task_cpu_bytes_per_s, self.round_cpu_bytes_per_s
+        return bool(not self.of_gangs or times_ns or any(rates) or self.slowdown != 1.0)
+
+
+SCHEMES: Final = ("default", "pipeswitch", "hare")
+"""The ways to switch that ``warren.cost.switching`` has a closed form for."""
+PCIE3_X16_BYTES_PER_S: Final = 15.75e9
+"""Hare (HPDC'22) 7.1: between main memory and every device of its testbed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switching:
+    """How a simulation times a switch: by a scheme, else by ``time_ns`` of each device type.
+
+    ``scheme`` is one of ``SCHEMES`` or empty; ``bus_bytes_per_s`` is what it loads a model with.
+    """
+
+    scheme: str = ""
+    bus_bytes_per_s: float = PCIE3_X16_BYTES_PER_S
+    time_ns: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,170 @@
+"""The busy-time bound on the weighted JCT, alone and mixed with the paths.
+
+In the terms of ``machine_load``: with M_j the mean busy time of j on one fast machine of speed 1,
+sum w_j M_j is least for preemptive WSPT, which always serves the released job of largest w_j / p_j
+(Goemans 1996; Goemans, Queyranne, Schulz, Skutella and Wang 2002). And C_j >= M_j + d_j: round
+R_j - i is over by C_j - i q_j and its COMP by the least s_jt before that, and the job's volume
+grows at a rate of at most r_j, that of its n_j fastest devices, so
+d_j = (R_j - 1) q_j / 2 + min_t s_jt + p_j / (2 R_j r_j).
+
+*Both.* Any split of the weights w = w' + w'' gives the bound
+sum w'_j (M_j(w') + d_j - a_j) + sum w''_j R_j q_j. It is concave in w'; some steps of projected
+subgradient ascent look for a good split, and every step is valid. The speeds v are searched
+coordinate by coordinate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from warren.solve.bounds.columns import Floats, Jobs
+from warren.solve.bounds.machine_load import volumes
+from warren.solve.common.agenda import Agenda, new_agenda, pop, push
+from warren.solve.common.compile import kernel
+
+
+class _Machine(NamedTuple):
+    release_ns_J: Any
+    by_release_N: Any
+    rank_J: Any  # the released job of least rank is served
+    volume_s_J: Any
+    left_s_J: Any
+    moment_J: Any  # of the volume served, about the job's release
+    delay_s_J: Any
+    waiting: Agenda
+
+
+def mean_busy_delays(release_ns_J: Any, weight_J: Any, volume_s_J: Any) -> Any:
+    """M_j - r_j (s) of the schedule that always serves the released job of largest w / volume.
+
+    This minimises sum w_j M_j over all preemptive, fractional schedules (Goemans 1996). A job of
+    no volume has a delay of 0. ``release_ns_J`` are int64; time is counted from the start of each
+    busy period, so that a late release costs no precision: a delay is off by some rounding
+    errors of its busy period's length, never of its date.
+    """
+    jobs = len(release_ns_J)
+    key_J = np.full(jobs, np.inf)
+    np.divide(volume_s_J, weight_J, out=key_J, where=weight_J > 0)
+    rank_J = np.empty(jobs, np.int64)
+    rank_J[np.argsort(key_J, kind="stable")] = np.arange(jobs)
+    machine = _Machine(
+        release_ns_J=np.array(release_ns_J),
+        by_release_N=np.argsort(release_ns_J, kind="stable"),
+        rank_J=rank_J,
+        volume_s_J=np.array(volume_s_J),
+        left_s_J=np.array(volume_s_J),
+        moment_J=np.zeros(jobs),
+        delay_s_J=np.zeros(jobs),
+        waiting=new_agenda(jobs),
+    )
+    _serve(machine)
+    return machine.delay_s_J
+
+
+@kernel
+def _serve(machine: _Machine) -> None:
+    order_N, volume_J, left_J = machine.by_release_N, machine.volume_s_J, machine.left_s_J
+    waiting, jobs = machine.waiting, len(order_N)
+    origin_ns, time, place = np.int64(0), 0.0, 0
+    while place < jobs or waiting.count[0] > 0:
+        if waiting.count[0] == 0:
+            origin_ns, time = machine.release_ns_J[order_N[place]], 0.0
+        while place < jobs and (machine.release_ns_J[order_N[place]] - origin_ns) / 1e9 <= time:
+            job = order_N[place]
+            if volume_J[job] > 0:
+                push(waiting, machine.rank_J[job], job)
+            place += 1
+        if waiting.count[0] == 0:
+            continue
+        job = waiting.who_E[0]
+        served, is_done = left_J[job], True
+        until = time + served
+        if place < jobs:
+            following = (machine.release_ns_J[order_N[place]] - origin_ns) / 1e9
+            if following < until:
+                served, until, is_done = following - time, following, False
+        left_J[job] -= served
+        waited = time - (machine.release_ns_J[job] - origin_ns) / 1e9
+        machine.moment_J[job] += served * (waited + served / 2)
+        time = until
+        if is_done:
+            pop(waiting)
+            machine.delay_s_J[job] = machine.moment_J[job] / volume_J[job]
+
+
+SWEEPS: Final = 4
+STEPS: Final = 60
+_ROUNDING: Final = 8 * float(np.finfo(np.float64).eps)
+
+
+def busy_time_bound(jobs: Jobs, speed_T: Floats) -> tuple[float, str]:
+    """Seconds (weighted), and the argument: path | busy time | both. ``speed_T``: to start from."""
+    path = float(jobs.weight_J @ jobs.path_s_J)
+    tails = _tails(jobs)
+    busy, speed_T = _search_speeds(jobs, tails, speed_T)
+    both = _split(jobs, tails, speed_T)
+    best = max(path, busy, both)
+    by = {path: "path", busy: "busy time"}.get(best, "both")
+    return best, by
+
+
+def _search_speeds(
+    jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats
+) -> tuple[float, Floats]:
+    """Coordinate search for speeds with a large busy-time bound."""
+    speed_T = speed_T + 1e-6 * speed_T.max() * (jobs.devices_T > 0)
+    best = _busy_time(jobs, tails, speed_T, jobs.weight_J)[0]
+    used = np.nonzero(jobs.devices_T)[0]
+    for sweep in range(SWEEPS if len(used) > 1 else 0):
+        factor = 2.0 ** (0.5**sweep)
+        for kind in used:
+            for step in (factor, 1 / factor):
+                trial_T = speed_T.copy()
+                trial_T[kind] *= step
+                value = _busy_time(jobs, tails, trial_T, jobs.weight_J)[0]
+                if value > best:
+                    best, speed_T = value, trial_T
+    return best, speed_T
+
+
+def _split(jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats) -> float:
+    """Projected subgradient ascent over the share of each weight that counts as busy time."""
+    share_J = np.ones(len(jobs.weight_J))
+    best = 0.0
+    for step in range(STEPS):
+        busy_J = jobs.weight_J * share_J
+        value, least_J = _busy_time(jobs, tails, speed_T, busy_J)
+        best = max(best, value + float((jobs.weight_J - busy_J) @ jobs.path_s_J))
+        slope_J = (least_J - jobs.path_s_J) / np.maximum(least_J, jobs.path_s_J).clip(1e-12)
+        share_J = np.clip(share_J + slope_J / (1 + step) ** 0.5, 0.0, 1.0)
+    return best
+
+
+def _busy_time(
+    jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats, weight_J: Floats
+) -> tuple[float, Floats]:
+    """sum w_j (M_j + d_j - a_j) for these weights, and its terms without the weight."""
+    volume_J = volumes(jobs, speed_T)
+    delay_J = mean_busy_delays(jobs.arrival_ns_J, weight_J, volume_J)
+    least_J = delay_J + tails[0] + np.where(volume_J > 0, tails[1], 0.0)
+    # A delay is off by a rounding error a job of its busy period, which all volumes bound.
+    rounding_s = _ROUNDING * len(volume_J) * float(volume_J.sum())
+    return float(weight_J @ least_J) - rounding_s * float(weight_J.sum()), least_J
+
+
+def _tails(jobs: Jobs) -> tuple[Floats, Floats]:
+    """d_j, from the mean busy time to the completion: always, and more for a job with a volume.
+
+    The latter is half a round on the ``scale`` fastest devices, p_j / (2 R_j r_j).
+    """
+    order_JT = np.argsort(jobs.comp_s_JT, axis=1, kind="stable")
+    comp_JT = np.take_along_axis(jobs.comp_s_JT, order_JT, axis=1)
+    before_JT = np.cumsum(jobs.devices_T[order_JT], axis=1) - jobs.devices_T[order_JT]
+    taken_JT = np.clip(jobs.scale_J[:, None] - before_JT, 0, jobs.devices_T[order_JT])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tasks_per_s_J = np.where(taken_JT > 0, taken_JT / comp_JT, 0.0).sum(axis=1)
+    round_s_J = jobs.path_s_J / jobs.rounds_J
+    tail_J: Floats = (jobs.rounds_J - 1) / 2 * round_s_J + jobs.least_sync_s_J
+    return tail_J, jobs.scale_J / (2 * tasks_per_s_J)

@@ -1,0 +1,138 @@
+"""Kinds of jobs that generators draw: Hare's domains, searches, and recurring jobs.
+
+*Domains.* The four of Hare's Table 2: their models, and limits of their jobs' rounds.
+
+*Searches* are jobs that try the same thing with other settings. *Ours*; HLAS's section V-A only
+says that such groups exist and that jobs of them are stopped when they fall behind. A search is
+eight jobs that arrive one after another and are alike; one of them, the leader, keeps its rounds,
+and the others are stopped at 20 to 60 % of these, evenly drawn.
+
+*Recurring jobs* are runs of a few kinds, alike in all that a cluster is told and about as long.
+*Ours*, for policies that use what the past tells. A kind fixes model, scale, user and the median
+of its jobs' rounds; which kind a job is of is drawn evenly. A run has the median times a lognormal
+factor: twice the median is as likely as half of it. The kinds have a seed of their own, so that a
+history and a workload of different seeds are runs of the same kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warren.workload.generators.cluster_shapes import parts_of
+from warren.workload.generators.draws import integers, lognormal, shuffled, uniform
+
+_SHARE: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """Models of one domain, and the least and most rounds of its jobs."""
+
+    models: tuple[str, ...]
+    rounds: tuple[int, int]
+
+    def drawn_rounds(self, part: int) -> int:
+        """Rounds between the limits; ``part`` is drawn evenly below 2**31."""
+        least, most = self.rounds
+        return least + part * (most - least + 1) // 2**31
+
+
+DOMAINS: Final[Mapping[str, Domain]] = {
+    "cv": Domain(models=("vgg19", "resnet50", "inception-v3"), rounds=(300, 900)),
+    "nlp": Domain(models=("bert-base", "transformer"), rounds=(500, 1500)),
+    "speech": Domain(models=("deepspeech",), rounds=(300, 900)),
+    "rec": Domain(models=("fastgcn", "graphsage"), rounds=(200, 600)),
+}
+"""By the names that shares go by."""
+
+
+def places(count: int, shares: Mapping[str, float]) -> list[tuple[Domain, str]]:
+    """Domain and model of so many jobs, domain by domain as the shares say; models take turns.
+
+    Raises
+    ------
+    ValueError
+        If the shares add up to nothing.
+    """
+    parts = parts_of(count, {name: shares.get(name, _SHARE) for name in DOMAINS})
+    return [
+        (domain, domain.models[turn % len(domain.models)])
+        for domain, number in zip(DOMAINS.values(), parts.values(), strict=True)
+        for turn in range(number)
+    ]
+
+
+SIZE: Final = 8
+_BLOCKS, _LEADERS, _PARTS = range(16, 19)
+_LEAST, _MOST = 0.2, 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """``parts[i]``: what job ``first + i`` runs of the leader's rounds; 1 for the leader."""
+
+    name: str
+    first: int
+    parts: tuple[float, ...]
+
+
+def searches(jobs: int, percent: float, seed: int) -> Iterator[Search]:
+    """As many searches as hold this part of the jobs, rounded; in order of arrival."""
+    blocks = jobs // SIZE
+    count = min(blocks, round(jobs * percent / 100 / SIZE))
+    leaders = integers(seed, _LEADERS, count, SIZE)
+    drawn = uniform(seed, _PARTS, count * SIZE).tolist()
+    for number, block in enumerate(sorted(shuffled(seed, _BLOCKS, blocks)[:count])):
+        parts = [_LEAST + (_MOST - _LEAST) * one for one in drawn[number * SIZE :][:SIZE]]
+        parts[leaders[number]] = 1.0
+        yield Search(f"search-{number}", block * SIZE, tuple(parts))
+
+
+KINDS_A_USER: Final = 4
+_SCALES, _MEDIANS, _TURNS, _FACTORS = range(9, 13)
+_BELOW: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """``stem``: what the names of its jobs have alike. ``rounds``: the median of theirs."""
+
+    stem: str
+    user: str
+    model: str
+    scale: int
+    rounds: int
+
+
+def kinds(count: int, seed: int, shares: Mapping[str, float], scales: Sequence[int]) -> list[Kind]:
+    """So many kinds, in parts of the domains as the shares say; a user has four of them.
+
+    Raises
+    ------
+    ValueError
+        If the shares add up to nothing.
+    """
+    of_scales = integers(seed, _SCALES, count, len(scales))
+    parts = integers(seed, _MEDIANS, count, _BELOW)
+    return [
+        Kind(
+            stem=f"{model}-k{number}",
+            user=f"user{number // KINDS_A_USER}",
+            model=model,
+            scale=scales[of_scales[number]],
+            rounds=domain.drawn_rounds(parts[number]),
+        )
+        for number, (domain, model) in enumerate(places(count, shares))
+    ]
+
+
+def turns(seed: int, jobs: int, count: int) -> list[int]:
+    """The number of each job's kind, drawn evenly from ``count`` kinds."""
+    return integers(seed, _TURNS, jobs, count)
+
+
+def factors(seed: int, jobs: int, spread: float) -> list[float]:
+    """For each job what its rounds are over the median: e to the ``spread`` times a normal draw."""
+    return lognormal(seed, _FACTORS, jobs, spread)

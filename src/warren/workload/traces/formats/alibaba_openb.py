@@ -1,0 +1,51 @@
+"""Alibaba's openb trace: pods of PAI in 2023, from the paper on GPU fragmentation.
+
+*Source.* Weng et al., ATC'23 (alibaba/clusterdata, cluster-trace-gpu-v2023, ``openb_pod_list_*``):
+``name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time,
+deletion_time, scheduled_time``, times in seconds.
+
+*Differs.* A device is not shared here: a pod that asks for thousandths of a GPU gets a whole one,
+and such pods are counted in the notes. A pod runs from ``scheduled_time`` to ``deletion_time``;
+one that was never scheduled is no job. ``gpu_spec``, the types a pod may use, is not kept: run
+times hold on every device type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.format import Format
+from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+
+_NEEDS: Final = (
+    "name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
+)  # fmt: skip
+
+
+def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+    return rows_of(request, _NEEDS[:-1], _row)
+
+
+def _row(cells: Cells) -> Row:
+    if not cells.values.get("scheduled_time"):
+        raise BadRow("was never scheduled")
+    run_ns = cells.time_ns("deletion_time") - cells.time_ns("scheduled_time")
+    if run_ns < 0:
+        raise BadRow("ends before it starts")
+    gpus = cells.count("num_gpu")
+    part = gpus > 0 and cells.count("gpu_milli") < 1000
+    return Row(
+        line=cells.line,
+        name=cells.name("name"),
+        submitted_ns=cells.time_ns("creation_time"),
+        gpus=gpus,
+        run_ns=run_ns,
+        remark="asks for a part of a GPU and gets a whole one" if part else "",
+    )
+
+
+FORMAT: Final = Format(
+    what="Alibaba PAI 2023 (openb), pod list", looks=lambda head: head.has(*_NEEDS), read=_read
+)

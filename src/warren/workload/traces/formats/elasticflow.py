@@ -1,0 +1,36 @@
+"""ElasticFlow's traces.
+
+*Source.* Gu et al., ASPLOS'23 (pkusys/ElasticFlow): ``job_id, submit_time, iteration, model_name,
+ddl, batch_size, num_gpu, duration``, in seconds; ``ddl`` is an absolute deadline.
+
+*Differs.* An iteration is a round and takes duration / iteration on every device type, all of it
+T^c. Deadlines are not used. ``batch_size`` is that of the whole round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from warren.workload.traces.csv_cells import rows_of
+from warren.workload.traces.format import Format
+from warren.workload.traces.formats.stepped import duration_over_steps
+from warren.workload.traces.rows import NoJob, Row, TraceRequest
+
+_NEEDS: Final = (
+    "job_id", "submit_time", "iteration", "model_name", "ddl", "batch_size", "num_gpu", "duration",
+)  # fmt: skip
+
+
+def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+    make = partial(duration_over_steps, types=request.types, steps="iteration")
+    return rows_of(request, _NEEDS, make)
+
+
+FORMAT: Final = Format(
+    what="ElasticFlow",
+    looks=lambda head: head.has(*_NEEDS),
+    read=_read,
+    costs={"comp": "duration / iteration", "sync": "part of the duration"},
+)

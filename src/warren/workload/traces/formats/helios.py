@@ -1,0 +1,41 @@
+"""SenseTime's Helios trace: ``cluster_log.csv`` of one of its four clusters.
+
+*Source.* Hu et al., SC'21 (S-Lab-System-Group/HeliosData): ``job_id, user, vc, gpu_num, cpu_num,
+node_num, state, submit_time, start_time, end_time, duration, queue``; times as
+``YYYY-MM-DD HH:MM:SS``, ``duration`` the run time in seconds.
+
+*Differs.* Half of the rows ask for no GPU: they are counted and left out. Jobs that completed,
+failed or were cancelled are all jobs. Costs are those of run times only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.format import Format
+from warren.workload.traces.rows import NoJob, Row, TraceRequest
+
+_NEEDS: Final = ("job_id", "gpu_num", "submit_time", "duration")
+
+
+def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+    return rows_of(request, _NEEDS, _row)
+
+
+def _row(cells: Cells) -> Row:
+    return Row(
+        line=cells.line,
+        name=cells.name("job_id"),
+        submitted_ns=cells.when_ns("submit_time"),
+        gpus=cells.count("gpu_num"),
+        run_ns=cells.time_ns("duration"),
+        user=cells.text("user"),
+        pool=cells.text("vc"),
+    )
+
+
+FORMAT: Final = Format(
+    what="SenseTime Helios, cluster_log.csv", looks=lambda head: head.has(*_NEEDS), read=_read
+)

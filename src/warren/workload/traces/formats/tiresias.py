@@ -1,0 +1,49 @@
+"""Tiresias's traces.
+
+*Source.* Gu et al., NSDI'19 (SymbioticLab/Tiresias): ``job_id, num_gpu, submit_time, iterations,
+model_name, duration, interval``, in seconds; an older form has no ``iterations``. Muri's tables
+have these columns too, in milliseconds.
+
+*Differs.* An iteration is a round and takes duration / iterations on every device type, all of it
+T^c: a job on its GPUs takes its duration. Without iterations costs are those of run times only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from warren.workload.traces.csv_cells import Cells, rows_of
+from warren.workload.traces.format import Format
+from warren.workload.traces.formats.stepped import duration_over_steps
+from warren.workload.traces.rows import NoJob, Row, TraceRequest
+
+_NEEDS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
+
+
+def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+    return rows_of(request, _NEEDS, partial(_row, types=request.types))
+
+
+def _row(cells: Cells, types: tuple[str, ...]) -> Row:
+    if "iterations" in cells.values:
+        return duration_over_steps(cells, types, "iterations")
+    return Row(
+        line=cells.line,
+        name=cells.name("job_id"),
+        submitted_ns=cells.time_ns("submit_time"),
+        gpus=cells.count("num_gpu"),
+        run_ns=cells.time_ns("duration"),
+        model=cells.text("model_name"),
+    )
+
+
+FORMAT: Final = Format(
+    what="Tiresias",
+    looks=lambda head: (
+        head.has(*_NEEDS) and not any(name in head.columns for name in ("iteration_time", "ddl"))
+    ),
+    read=_read,
+    costs={"comp": "duration / iterations, or length of a round", "sync": "part of the duration"},
+)
