@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from _ranges import report
 
-from warren.cli.policies import Timed
 from warren.core.loop import Core
 from warren.cost.run_rings import with_rings
 from warren.model.run import Run
 from warren.policy.registry import place_policy
 from warren.profile.cost_table import cost_table
+from warren.run.choose_policy import Timed
 from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 

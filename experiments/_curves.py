@@ -12,9 +12,9 @@ from typing import Final
 
 import _common
 
-from warren.cli.files import read
 from warren.predict.curve import Curve, first, part_of
 from warren.predict.curve_files import log_curve, table_curve
+from warren.store.files import read
 from warren.workload.text import decoded, unpacked
 
 FOLDER: Final = _common.DATA / "curves"

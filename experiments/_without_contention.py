@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from warren.cli.commands.inputs import run_of
-from warren.cli.policies import choose
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.run_rings import with_rings
@@ -21,6 +19,8 @@ from warren.model.events import Event
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 from warren.profile.cost_table import cost_table
+from warren.run.choose_policy import choose
+from warren.run.inputs import run_of
 from warren.sim.speculation import sim_port
 
 Row = dict[str, Any]

@@ -21,10 +21,10 @@ import yaml
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from warren.cli.bounds import columns_of
 from warren.model.errors import SpecError
 from warren.profile.cost_table import cost_table
 from warren.profile.published import TABLE
+from warren.run.lower_bound import columns_of
 from warren.solve.bounds.columns import Jobs, bound_jobs
 from warren.solve.bounds.lagrangian import CERTIFIED, Priced, new_scratch, respond
 from warren.solve.bounds.machine_load import area_speeds

@@ -41,9 +41,9 @@ from _fidelity_rounds import all_rounds
 from _known_costs import with_live_comp
 from _parts import Asked, ask, make_parts
 
-from warren.cli.commands.inputs import run_of
 from warren.live.measure.machine import processor
 from warren.profile.published import TABLE
+from warren.run.inputs import run_of
 
 HARE: Final = Path(__file__).parent / "hare"
 PLACES: Final = ("gavel-fifo", "hare")

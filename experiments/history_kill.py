@@ -28,10 +28,10 @@ from typing import Final, NamedTuple
 
 import _common
 
-from warren.cli.database import Database
+from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.averages import Took, blank, with_taken
-from warren.profile.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.measured import PROCESSOR, TaskKind
+from warren.store.history_database import Database
 
 KILLS: Final = 200
 SEED: Final = 1

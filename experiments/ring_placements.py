@@ -28,7 +28,6 @@ from _fluid_rings import fluid_round_s_J
 from _parts import ask, make_parts
 from numpy.typing import NDArray
 
-from warren.cli.files import read
 from warren.cost.ring import RingJobs, RingNetwork, round_s_J
 from warren.cost.run_rings import ring_network
 from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places
@@ -38,6 +37,7 @@ from warren.live.testbed.link_test import GOODPUT
 from warren.live.testbed.status import one_standing
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, Queue
+from warren.store.files import read
 from warren.workload.load import load_cluster
 
 HOSTS: Final = 4

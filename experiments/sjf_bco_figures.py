@@ -33,15 +33,15 @@ import _without_contention
 import numpy as np
 from _parts import Make, ask, make_parts
 
-from warren.cli.bounds import lower_bound
-from warren.cli.commands.inputs import run_of
-from warren.cli.policies import Timed, choose
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.run_rings import with_rings
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.profile.cost_table import cost_table
+from warren.run.choose_policy import Timed, choose
+from warren.run.inputs import run_of
+from warren.run.lower_bound import lower_bound
 from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 

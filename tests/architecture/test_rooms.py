@@ -100,7 +100,7 @@ def test_a_forbidden_import_is_found(name: str, source: str) -> None:
         ("warren.policy.place.x", "from .registry import POLICIES"),
         ("warren.policy.x", "POLICIES = {'srtf': 'warren.policy.place.hare.srtf:Srtf'}"),
         ("warren.sim.x", "from numba import njit"),
-        ("warren", "def simulate():\n    from warren.cli.api import simulate"),
+        ("warren", "def simulate():\n    from warren.run.api import simulate"),
         ("warren.core.x", '"""A text may mention warren.sim.port in a sentence."""'),
     ],
 )

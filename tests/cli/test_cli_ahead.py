@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from warren.cli import ahead
-from warren.cli.ahead import bound_ahead
-from warren.cli.bounds import Columns, bound_of, columns_of, packed
 from warren.report.record import Bound
+from warren.run.lower_bound import Columns, bound_ahead, bound_of, columns_of, packed
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

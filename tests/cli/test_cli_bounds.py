@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren.cli import bounds
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.policy.registry import place_policy
+from warren.run import lower_bound as bounds
 from warren.sim.port import SimPort
 from warren.solve.bounds import lower_bounds as solved
 

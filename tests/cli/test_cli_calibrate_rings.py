@@ -14,15 +14,15 @@ from cli_runs import Warren
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.cli.files import read
-from warren.cli.ring_file import Calibrated, calibrated, network_yaml
-from warren.cli.ring_rounds import MOST, Row, contenders, plan
 from warren.cli.views.ring_plot import draw_rings
 from warren.cost.ring import RingJobs, RingNetwork, contenders_J, round_s_J
 from warren.cost.run_rings import ring_network
 from warren.live.measure.ring_rounds import ProbedRing
 from warren.model.errors import EngineError
 from warren.profile.published import TABLE
+from warren.run.calibration.ring_network_file import Calibrated, calibrated, network_yaml
+from warren.run.calibration.ring_rounds import MOST, Row, contenders, plan
+from warren.store.files import read
 from warren.workload.load import load_cluster
 
 TRUTH = RingNetwork(inner_bytes_per_s=5e8, outer_bytes_per_s=23e6, xi1=0.9, xi2_s=0.002, alpha=0.0)

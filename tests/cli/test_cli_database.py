@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warren.cli import database as opened
-from warren.cli.database import Database, default_file, known_jobs, known_profiles
 from warren.model.errors import SpecError
-from warren.profile.history_rows import EndedJob, LiveRun, Profile
+from warren.model.history_rows import EndedJob, LiveRun, Profile
+from warren.store import history_database as opened
+from warren.store.history_database import Database, default_file, known_jobs, known_profiles
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))

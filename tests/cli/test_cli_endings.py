@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 from cli_runs import ROUND_ROBIN, Told, Warren
 
-from warren.cli import signals
-from warren.cli.policies import Timed
 from warren.core.journal import encode
 from warren.core.loop import Core
 from warren.model.errors import EngineError
+from warren.run.choose_policy import Timed
+from warren.store import signals
 
 TEMPLATE = Path(ROUND_ROBIN.rpartition(":")[0]).read_text()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from warren.cli.commands.run import _notes
-from warren.cli.compose import simulate
 from warren.model.run import Run
 from warren.profile.published import TABLE
+from warren.run.compose import simulate
 from warren.workload.load import load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 

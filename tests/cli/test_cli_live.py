@@ -17,9 +17,9 @@ from cli_runs import CHECKOUT, JOBS, QUICKSTART, Warren, write_run
 from test_cli_mutated import attempt, check_lines
 
 import warren as from_python
-from warren.cli.files import OUTPUT_FILES, read
 from warren.core.journal_reader import read_history
 from warren.live.training.app.app_loader import build_app
+from warren.store.files import OUTPUT_FILES, read
 from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live

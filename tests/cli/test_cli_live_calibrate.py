@@ -10,13 +10,13 @@ import pytest
 import yaml
 from cli_runs import CHECKOUT, Warren, write_run
 
-from warren.cli import calibrating
-from warren.cli.files import read
-from warren.cli.phases import Phase, run_phases
-from warren.cli.rows import switch_time_ns, with_build
 from warren.model.costs import ProfileRow
 from warren.model.events import TasksDone
 from warren.profile.published import BATCHES
+from warren.run.calibration import engine_overheads as calibrating
+from warren.run.calibration.phases import Phase, run_phases
+from warren.run.calibration.profile_rows import switch_time_ns, with_build
+from warren.store.files import read
 from warren.workload.load import load_cluster, load_run
 
 pytestmark = pytest.mark.live

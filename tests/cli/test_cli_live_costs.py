@@ -9,7 +9,7 @@ import pytest
 from cli_runs import CHECKOUT, Warren, write_run
 
 import warren as from_python
-from warren.cli.database import Database
+from warren.store.history_database import Database
 
 pytestmark = pytest.mark.live
 

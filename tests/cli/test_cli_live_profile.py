@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, Warren, write_run
 
-from warren.cli.database import Database
+from warren.store.history_database import Database
 
 pytestmark = pytest.mark.live
 

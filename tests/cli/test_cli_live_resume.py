@@ -16,13 +16,13 @@ from cli_runs import CHECKOUT, JOBS, Warren, write_run
 from test_cli_live import LIVE_FILES, Command, files_in, has_lines
 
 import warren as from_python
-from warren.cli.files import read
 from warren.core.journal import Step, decode
 from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.model.events import ParamsSaved, RoundsDone
 from warren.profile.published import BATCHES
+from warren.store.files import read
 from warren.workload.load import load_run
 
 pytestmark = pytest.mark.live

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, write_run
 
-from warren.cli import database as opened
-from warren.cli import measuring
-from warren.cli.apps import with_apps
-from warren.cli.commands.inputs import run_of
-from warren.cli.database import Database, default_file
-from warren.cli.measuring import measured_rows, profiles_of
 from warren.live.training import numerics
 from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import Took, blank, with_measured, with_taken
 from warren.profile.measured import PROCESSOR, Measured
+from warren.run import measure_profiles as measuring
+from warren.run.check_apps import with_apps
+from warren.run.inputs import run_of
+from warren.run.measure_profiles import measured_rows, profiles_of
+from warren.store import history_database as opened
+from warren.store.history_database import Database, default_file
 
 APP = f"{CHECKOUT}/tests/cli/drawn_apps.py"
 JOBS = f"""\

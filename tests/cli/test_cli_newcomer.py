@@ -15,13 +15,13 @@ import pytest
 from cli_runs import CHECKOUT, ROUND_ROBIN, RUN, Warren, write_run
 from pyarrow import parquet
 
-from warren.cli import simulating
 from warren.cli.commands import run as runs
-from warren.cli.compose import Options, simulate
 from warren.cli.views import progress as lines
 from warren.core.loop import Core, Observer
 from warren.model.run import Run
 from warren.report.record import Record
+from warren.run import simulate_many as simulating
+from warren.run.compose import Options, simulate
 
 
 def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from warren.cli import numerics_known
-from warren.cli.numerics_known import known_numerics
 from warren.live.training import numerics
+from warren.run import machine as numerics_known
+from warren.run.machine import known_numerics
 
 
 @pytest.fixture

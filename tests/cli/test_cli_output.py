@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from cli_runs import RUN, Warren, write_run
 
-from warren.cli.commands.inputs import run_of
-from warren.cli.files import OUTPUT_FILES
-from warren.cli.output import OutputDir, default_dir
 from warren.model.errors import SpecError
+from warren.run.inputs import run_of
+from warren.store.files import OUTPUT_FILES
+from warren.store.run_folder import OutputDir, default_dir
 
 
 def tree(folder: Path) -> dict[str, bytes]:

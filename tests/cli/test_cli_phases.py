@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import worlds
 
-from warren.cli.phases import Phase, PhasePolicy
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.job import Job
 from warren.model.timeline import Timeline
+from warren.run.calibration.phases import Phase, PhasePolicy
 from warren.sim.port import SimPort
 
 PHASES = (

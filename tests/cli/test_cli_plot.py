@@ -9,10 +9,10 @@ import pytest
 from cli_runs import Warren
 
 import warren as from_python
-from warren.cli.export import load_record
-from warren.cli.files import read_dir
 from warren.cli.views import run_plots
 from warren.model.errors import SpecError
+from warren.run.results import load_record
+from warren.store.files import read_dir
 
 
 @pytest.fixture

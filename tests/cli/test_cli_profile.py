@@ -10,12 +10,12 @@ import pytest
 import yaml
 from cli_runs import JOBS, RUN, Warren, write_run
 
-from warren.cli.apps import check_apps
 from warren.cli.commands.profile import _run
-from warren.cli.database import Database
-from warren.cli.device_types import check_device_types
-from warren.cli.files import read
 from warren.model.errors import SpecError
+from warren.run.check_apps import check_apps
+from warren.run.machine import check_device_types
+from warren.store.files import read
+from warren.store.history_database import Database
 from warren.workload.load import load_cluster, load_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))

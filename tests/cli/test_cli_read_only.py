@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from cli_runs import Warren
 
-from warren.cli import database as opened
-from warren.cli.database import Database, check_writable, known_jobs, known_profiles
-from warren.cli.recorded import recorded
 from warren.model.errors import SpecError
+from warren.run.history_source import recorded
+from warren.store import history_database as opened
+from warren.store.history_database import Database, check_writable, known_jobs, known_profiles
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))
 from profile_rows import BLANK, rows

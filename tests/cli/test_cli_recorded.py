@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from cli_runs import RUN, Warren, write_run
 
-from warren.cli.commands.inputs import say_once
-from warren.cli.database import VARIABLE, Database
-from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import SpecError
+from warren.model.history_rows import EndedJob, LiveRun
 from warren.model.run import Run
 from warren.policy.common.job_history import kinds_by_code, like, records_of
 from warren.profile.cost_table import past_of
-from warren.profile.history_rows import EndedJob, LiveRun
 from warren.profile.published import TABLE
+from warren.run.history_source import recorded, recorded_elsewhere
+from warren.run.notices import say_once
+from warren.store.history_database import VARIABLE, Database
 from warren.workload.load import run_from_dict
 
 

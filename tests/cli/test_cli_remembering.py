@@ -12,17 +12,17 @@ import pytest
 from cli_runs import CHECKOUT, JOBS, Warren, write_run
 
 import warren as from_python
-from warren.cli import remembering
 from warren.cli.commands import run as runs
-from warren.cli.commands.inputs import run_of
-from warren.cli.database import Database
-from warren.cli.output import OldDir
-from warren.cli.remembering import remembered
 from warren.core.journal import Step, frames
 from warren.model.errors import Problem, SpecError
+from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.run import Run
 from warren.profile.averages import averaged
-from warren.profile.history_rows import EndedJob, LiveRun, Profile
+from warren.run import history_writer as remembering
+from warren.run.history_writer import remembered
+from warren.run.inputs import run_of
+from warren.store.history_database import Database
+from warren.store.run_folder import OldDir
 
 CLUSTER = """\
 hosts: [{name: h, devices: {CPU: 2}}, {name: g, devices: {CPU-slow: 1}}]

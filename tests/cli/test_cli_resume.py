@@ -14,11 +14,11 @@ import pytest
 from cli_runs import JOBS, Told, Warren, write_run
 
 import warren as from_python
-from warren.cli import compose
 from warren.core.journal import MAGIC, Record, Step, frames
 from warren.core.journal_reader import read_history
 from warren.live.control.engine import refuse_another_class
 from warren.model.events import AnyEvent
+from warren.run import compose
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import core_faults

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warren.cli.policies import choose
 from warren.model.errors import SpecError
+from warren.run.choose_policy import choose
 from warren.workload.load import run_from_dict
 
 

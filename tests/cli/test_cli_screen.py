@@ -15,8 +15,6 @@ import pytest
 from cli_runs import JOBS, Warren, write_run
 from rich.console import Console
 
-from warren.cli.commands.inputs import run_of
-from warren.cli.compose import Options, simulate
 from warren.cli.views import progress as screen
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
@@ -25,6 +23,8 @@ from warren.core.state import Phase, State
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
 from warren.model.job import Workload
 from warren.model.run import Run
+from warren.run.compose import Options, simulate
+from warren.run.inputs import run_of
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
-from warren.cli.files import read
+from warren.store.files import read
 from warren.workload.load import load_cluster
 
 JOBS_FILE = QUICKSTART.with_name("jobs.yaml")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cli_runs import Warren
 
-from warren.cli.files import read
+from warren.store.files import read
 from warren.workload.load import load_run
 
 TABLE = "job_id,submission_time,duration_min,num_gpus\na,0,3,2\nb,60,2,1\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from warren.cli.files import read
 from warren.cli.views.summary_text import summary_lines
+from warren.store.files import read
 
 
 def values(**other: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_nothing_but_a_page_is_overwritten_by_compare(
 
 
 def test_another_policy_leaves_the_options_of_the_files_own(tmp_path: Any) -> None:
-    from warren.cli.commands.inputs import run_of
+    from warren.run.inputs import run_of
 
     path = tmp_path / "run.yaml"
     path.write_text(

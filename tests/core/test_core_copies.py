@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journal_replay import replay
 
-from warren.cli.export import result_files
 from warren.core.journal_reader import History, read_history
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_copy
@@ -29,6 +28,7 @@ from warren.report.checks.check import check
 from warren.report.losses import loss_sentence
 from warren.report.metrics import summary
 from warren.report.record import Record
+from warren.run.results import result_files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

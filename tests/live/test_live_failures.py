@@ -11,7 +11,6 @@ import pytest
 import torch
 from live_worlds import drive, ended, job, of, session, shuffled, world
 
-from warren.cli.api import JobResult
 from warren.core.ports import Restart
 from warren.live.control.local_engine import LivePort
 from warren.live.oracle.plain import train
@@ -20,6 +19,7 @@ from warren.live.training.app.app_loader import build_app
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, JobArrived, JobFailed, RolledBack, TasksLost
 from warren.model.job import Checkpoint, Evaluate
+from warren.run.api import JobResult
 
 pytestmark = pytest.mark.live
 

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 import warren
-from warren.cli.files import read
 from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.profile.published import BATCHES
+from warren.store.files import read
 from warren.workload.load import run_from_dict
 
 pytestmark = pytest.mark.live

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from live_worlds import job, virtual
 
-from warren.cli.bounds import lower_bound
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.live.emulated_times import Pads, PadTable, read_jitter
@@ -27,6 +26,7 @@ from warren.model.run import Run
 from warren.model.units import NEVER_NS
 from warren.policy.registry import place_policy
 from warren.report.record import LIVE
+from warren.run.lower_bound import lower_bound
 from warren.sim.port import SimPort
 
 TIMES = (0.25, 0.2, 0.3, 0.25, 0.24, 0.26)

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import warren
-from warren.cli.api import Result
-from warren.cli.files import read
 from warren.live.measure.machine import processor
 from warren.live.oracle.plain import train as plain_loop
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.profile.published import BATCHES
+from warren.run.api import Result
+from warren.store.files import read
 from warren.workload.load import run_from_dict
 
 pytestmark = pytest.mark.live

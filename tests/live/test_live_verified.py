@@ -16,8 +16,8 @@ from warren.live.transport.message import Spot
 from warren.live.transport.messages import RunTask, TaskComputed, Verified
 from warren.live.transport.server_messages import Push, Pushed
 from warren.model.decision import Assignment
+from warren.model.draws import FIRST, is_drawn
 from warren.model.events import JobFailed
-from warren.model.verified import FIRST, is_drawn
 
 SPOT = Spot("", 0, 8, 4, 0)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.averages import blank
-from warren.profile.history_rows import EndedJob, LiveRun, Profile
 from warren.profile.measured import PROCESSOR, TaskKind
 
 KIND = TaskKind(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from profile_rows import BLANK, ended
 
 from warren.model.cluster import Cluster, Device, DeviceType, Host
+from warren.model.history_rows import EndedJob
 from warren.model.job import Workload
 from warren.model.run import Run
 from warren.profile.cost_table import cost_table
 from warren.profile.history import exported, on_types, snapshot, with_own_names
-from warren.profile.history_rows import EndedJob
 
 
 def test_jobs_keep_what_they_were_and_run_as_many_rounds_as_they_did() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from profile_rows import BLANK
 
-from warren.profile.history_rows import DDL, TABLES, VERSION, Profile, row_of
+from warren.model.history_rows import DDL, TABLES, VERSION, Profile, row_of
 
 
 def test_every_table_has_the_columns_of_its_rows_in_order() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from report_files import edit_csv, edit_summary, edit_timeline, files_of
 
-from warren.cli.export import load_costs
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.costs import CostTable
@@ -20,6 +19,7 @@ from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
 from warren.report.checks.check import check
 from warren.report.record import Record
+from warren.run.results import load_costs
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -16,8 +16,8 @@ from sim_worlds import (
 )
 
 from warren.model.decision import Assignment
+from warren.model.draws import is_drawn
 from warren.model.events import TaskDropped, TasksDone
-from warren.model.verified import is_drawn
 from warren.sim.shared_cpu import raised_ns
 
 

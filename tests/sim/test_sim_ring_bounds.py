@@ -10,13 +10,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warren.cli.bounds import lower_bound
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.cost.switching import simulated_costs
 from warren.model.run import Run
 from warren.policy.registry import RINGS, place_policy
 from warren.profile.cost_table import cost_table
+from warren.run.lower_bound import lower_bound
 from warren.sim.speculation import sim_port
 from warren.workload.load import run_from_dict
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from warren.cli.files import read
 from warren.model.cluster import Cluster, Network
 from warren.model.errors import SpecError
+from warren.store.files import read
 from warren.workload.load import load_cluster, load_run
 from warren.workload.specs.write import dump_run
 

@@ -14,7 +14,7 @@ import tempfile
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.cli.files import DISK_ERRORS
+from warren.store.files import DISK_ERRORS
 
 if TYPE_CHECKING:
     from warren.model.errors import WarrenError
@@ -86,7 +86,6 @@ INTERRUPTED: Final = 130
 
 _MACHINE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG})
 """Further errors that are the machine's state and no fault of the program."""
-_LINE_CHARS: Final = 1000
 
 
 def complain(text: str) -> None:
@@ -97,7 +96,7 @@ def complain(text: str) -> None:
 
 def end_of(error: BaseException) -> int:
     """Say what went wrong and give the exit code."""
-    from warren.model.errors import SpecError, WarrenError
+    from warren.model.errors import SpecError, WarrenError, one_line
 
     code = getattr(error, "exit_code", None)
     line = usage_line(error)
@@ -129,12 +128,6 @@ def _with_cause(error: WarrenError) -> str:
     if not isinstance(error, InfeasibleDecision) or cause is None:
         return text
     return f"{' '.join(text.split())} (traceback: {keep_traceback(cause)})"
-
-
-def one_line(error: BaseException) -> str:
-    """Kind and text of an error in one line of bounded length."""
-    text = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
-    return text if len(text) <= _LINE_CHARS else f"{text[:_LINE_CHARS]}..."
 
 
 def keep_traceback(error: BaseException) -> str:

@@ -32,7 +32,7 @@ def main() -> None:
 
 def call(arguments: list[str]) -> int:
     """Run one command line; gives its exit code. Anything raised becomes one line."""
-    from warren.cli.signals import held, interruptible
+    from warren.store.signals import held, interruptible
 
     try:
         with interruptible():

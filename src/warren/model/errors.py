@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +60,12 @@ class JournalError(WarrenError):
 
 class EngineError(WarrenError):
     """The live side could not start or keep its own processes."""
+
+
+_LINE_CHARS: Final = 1000
+
+
+def one_line(error: BaseException) -> str:
+    """Kind and text of an error in one line of bounded length."""
+    text = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
+    return text if len(text) <= _LINE_CHARS else f"{text[:_LINE_CHARS]}..."

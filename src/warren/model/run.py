@@ -94,6 +94,11 @@ class Run:
     """The texts of the apps, read once for all that is done with the run; None: not read yet."""
 
     @property
+    def live_place(self) -> str:
+        """The place policy that a live run is scheduled by: ``plain`` under the plain engine."""
+        return "plain" if self.cluster.engine == "plain" else self.scheduler.place
+
+    @property
     def app_sha256_J(self) -> tuple[str, ...]:
         """The hash of each job's app; empty for a job whose app was not read."""
         hashes = {file: source.sha256 for file, source in (self.sources or {}).items()}

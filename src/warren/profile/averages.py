@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from warren.profile.history_rows import Profile
+from warren.model.history_rows import Profile
 from warren.profile.measured import Measured, TaskKind
 
 ALPHA: Final = 0.1

@@ -14,10 +14,10 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, Final, Literal, cast
 
 from warren.model.costs import ProfileRow
+from warren.model.history_rows import EndedJob, Profile
 from warren.model.job import Job
 from warren.model.units import seconds_to_ns
 from warren.profile.cost_table import kind_key
-from warren.profile.history_rows import EndedJob, Profile
 from warren.profile.measured import PROCESSOR
 
 FINISHED: Final = "finished"

@@ -13,11 +13,6 @@ LIVE = "live"
 """``Header.world`` of a run on real processes; every other world is a simulated one."""
 
 
-def place_of(run: Run) -> str:
-    """The place policy that a live run is scheduled by: ``plain`` under the plain engine."""
-    return "plain" if run.cluster.engine == "plain" else run.scheduler.place
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
     """Lower bounds in cluster seconds, valid for every schedule of the exact problem.
@@ -56,4 +51,4 @@ class Record:
     @property
     def place(self) -> str:
         """The place policy that scheduled it; the plain engine ignores the run's."""
-        return place_of(self.run) if self.live else self.run.scheduler.place
+        return self.run.live_place if self.live else self.run.scheduler.place

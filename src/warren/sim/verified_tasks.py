@@ -1,6 +1,6 @@
 """Tasks that a live run computes again, and for how long their devices begin nothing else.
 
-The rule is that of ``warren.model.verified``: a job has one second trainer, on the device of the
+The rule is that of ``warren.model.draws``: a job has one second trainer, on the device of the
 first task that it was assigned. The update of a task has been sent when it is computed again, so no
 barrier waits, but its device does, for one more COMP of the task.
 
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import Counter
 
 from warren.model.decision import Assignment
+from warren.model.draws import FIRST, can_tell, is_taken
 from warren.model.run import Run
-from warren.model.verified import FIRST, can_tell, is_taken
 
 
 class Again:

@@ -7,19 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import (
-    answer,
-    answers_alone,
-    named_after,
-    print_json,
-    run_of,
-    say,
-)
-from warren.cli.files import write_atomic
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
+from warren.run.check_apps import check_apps
+from warren.run.inputs import named_after, run_of
+from warren.store.files import write_atomic
 
 _BUSY: Final = 0.2
 
@@ -59,8 +53,8 @@ def only_rings(given: Mapping[str, object]) -> None:
 
 
 def _constants(*, pin: bool) -> str:
-    from warren.cli.calibrating import calibrate
     from warren.profile.overheads import overheads_yaml
+    from warren.run.calibration.engine_overheads import calibrate
 
     share = _busy_share()
     say("calibrating the live engine of this machine; other work on it spoils the figures")
@@ -70,8 +64,8 @@ def _constants(*, pin: bool) -> str:
 
 
 def _rows(path: str, tasks: int, overrides: Sequence[str], *, pin: bool) -> str:
-    from warren.cli.rows import fresh_rows
     from warren.live.measure.machine import processor
+    from warren.run.calibration.profile_rows import fresh_rows
     from warren.workload.specs.write import dump_profiles
 
     run = run_of(path, None, overrides)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, say
-from warren.cli.files import write_atomic
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
+from warren.store.files import write_atomic
 
 _PICTURES: Final = (".png", ".svg", ".pdf")
 _BUSY: Final = 0.2
@@ -33,7 +33,7 @@ def calibrate_rings_command(asked: Asked, json_: bool) -> None:
     """Measure, fit, and write what is asked for."""
     import yaml
 
-    from warren.cli.ring_file import calibrated, network_yaml
+    from warren.run.calibration.ring_network_file import calibrated, network_yaml
 
     _check(asked)
     rows, facts = _measured(asked)
@@ -73,12 +73,12 @@ def _check(asked: Asked) -> None:
 
 def _measured(asked: Asked) -> tuple[list[Any], Mapping[str, str | float]]:
     """Rows, and of which machine and hosts they are."""
-    from warren.cli.ring_rounds import measure_rings, plan
     from warren.live.measure.machine import busy_share, machine_facts
     from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places, local_places
     from warren.live.testbed.link_test import GOODPUT
     from warren.live.testbed.status import one_standing
     from warren.model.testbed import checked_name
+    from warren.run.calibration.ring_rounds import measure_rings, plan
 
     facts: dict[str, str | float] = {}
     if asked.testbed is not None:
@@ -110,7 +110,7 @@ def _tell(done: int, of: int, what: str) -> None:
 
 def _lines(found: Any) -> list[str]:
     """What was found, for people."""
-    from warren.cli.ring_file import shares
+    from warren.run.calibration.ring_network_file import shares
 
     lines = []
     for reading, fit in found.fits.items():

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import typer
 
-from warren.cli.commands.inputs import (
-    answer,
-    answers_alone,
-    chosen,
-    jobs_of,
-    print_json,
-    run_of,
-    say,
-)
-from warren.cli.files import read
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
+from warren.run.inputs import chosen, jobs_of, run_of
+from warren.store.files import read
 
 
 @answers_alone()

@@ -11,14 +11,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
-from warren.cli.export import load_record
-from warren.cli.files import read_dir, refused, write_atomic
-from warren.cli.simulating import simulated
-from warren.cli.size import size_note
+from warren.cli.streams import answer, answers_alone, print_json, say
+from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
+from warren.run.grain_advice import size_note
+from warren.run.inputs import named_after, run_of
+from warren.run.results import load_record
+from warren.run.simulate_many import simulated
+from warren.store.files import read_dir, refused, write_atomic
 
 _CHOSEN: Final = ("policy.", "scheduler.", "grain")
 """Keys of --sweep whose values are ways to schedule one problem; others make it another one."""
@@ -100,7 +102,9 @@ def _all(what: Sequence[str], asked: Asked) -> list[_Entry]:
     for note in dict.fromkeys(size_note(one.run) for one in runs):
         if note:
             say(note)
-    records = iter(simulated([(one.path, one.run) for one in runs], asked.processes))
+    records = iter(
+        simulated([(one.path, one.run) for one in runs], asked.processes, simulation_view)
+    )
     return [
         one
         if isinstance(one, _Entry)
@@ -123,7 +127,7 @@ def _check_use(asked: Asked, runs: Sequence[_Planned]) -> None:
 
 
 def _runs(path: str, asked: Asked) -> Iterator[_Planned]:
-    from warren.cli.policies import choose
+    from warren.run.choose_policy import choose
 
     names = [None] if asked.place is None else [name.strip() for name in asked.place.split(",")]
     if "" in names:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warren.cli.commands.inputs import answers_alone, say
-from warren.cli.export import load_record
-from warren.cli.files import read_dir
+from warren.cli.streams import answers_alone, say
 from warren.cli.views.pictures import picture_path
 from warren.report.record import Record
+from warren.run.results import load_record
+from warren.store.files import read_dir
 
 
 @answers_alone()

@@ -6,12 +6,12 @@ import inspect
 import sys
 from typing import Final
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json
-from warren.cli.files import read
-from warren.cli.foreign import foreign, is_foreign
+from warren.cli.streams import answer, answers_alone, print_json
 from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 from warren.policy.registry import POLICIES, place_policy
+from warren.run.choose_policy import foreign, is_foreign
+from warren.store.files import read
 
 KINDS: Final = ("job", "cluster", "run", "testbed")
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, say
-from warren.cli.files import read
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.pictures import picture_path
 from warren.model.errors import Problem, SpecError
 from warren.predict.curve import Curve, first, part_of, until
 from warren.predict.curve_files import log_curve, table_curve
 from warren.predict.forecast import Forecast, forecast
+from warren.store.files import read
 from warren.workload.text import decoded, fetch, unpacked
 
 _DRAWN: Final = 121

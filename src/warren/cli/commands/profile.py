@@ -10,29 +10,21 @@ from typing import Any
 
 import typer
 
-from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import (
-    answer,
-    answers_alone,
-    jobs_of,
-    named_after,
-    print_json,
-    say,
-    some_of,
-    with_absolute_base,
-)
-from warren.cli.database import Database, default_file, known_jobs, known_profiles
-from warren.cli.device_types import check_device_types
 from warren.cli.errors import complain
-from warren.cli.files import read, refused, write_atomic
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
+from warren.model.history_rows import Profile
 from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.profile.history import exported, on_types, snapshot, with_own_names
-from warren.profile.history_rows import Profile
 from warren.report.number_text import count
+from warren.run.check_apps import check_apps
+from warren.run.inputs import jobs_of, named_after, some_of, with_absolute_base
+from warren.run.machine import check_device_types
+from warren.store.files import read, refused, write_atomic
+from warren.store.history_database import Database, default_file, known_jobs, known_profiles
 
 _COMMANDS = "measure, list, show, forget, export"
 
@@ -57,7 +49,7 @@ def measure_command(
     json_: bool,
 ) -> None:
     """Measure the jobs of a file, but for what is known; exit code 1 if one of them fails."""
-    from warren.cli.measuring import profiles_of, row_of_run
+    from warren.run.measure_profiles import profiles_of, row_of_run
 
     run = _run(job_file, cluster, names)
     with named_after(job_file, run):

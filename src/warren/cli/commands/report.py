@@ -6,10 +6,10 @@ from pathlib import Path
 
 import typer
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, say
-from warren.cli.export import load_record, result_files
-from warren.cli.files import read_dir, write_atomic
-from warren.cli.signals import held
+from warren.cli.streams import answer, answers_alone, print_json, say
+from warren.run.results import load_record, result_files
+from warren.store.files import read_dir, write_atomic
+from warren.store.signals import held
 
 
 @answers_alone()

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import typer
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, say
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.workload.text import hint
 

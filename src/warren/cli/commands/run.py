@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import answer, answers_alone, named_after, print_json, run_of, say
-from warren.cli.compose import Options, run_live, simulate
-from warren.cli.device_types import check_device_types
-from warren.cli.output import OldDir, OutputDir, check_free, default_dir
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import Record
+from warren.run.check_apps import check_apps
+from warren.run.compose import Options, run_live, simulate
+from warren.run.inputs import named_after, run_of
+from warren.run.machine import check_device_types
+from warren.store.run_folder import OldDir, OutputDir, check_free, default_dir
 
 
 @answers_alone()
@@ -62,8 +63,6 @@ def run_command(
 ) -> None:
     """Train one run file for real, or go on with a run that was cut off."""
     if resume is not None:
-        from warren.cli.commands.resuming import resume_command
-
         given: dict[str, Any] = {
             "RUN.yaml": run_file,
             "--place": place,
@@ -71,7 +70,7 @@ def run_command(
             "--set": overrides,
         }
         given["--dry-run"] = dry_run
-        resume_command(resume, given, check, json_, history, app or "pinned")
+        _go_on(resume, given, check, json_, history, app or "pinned")
         return
     if app is not None:
         raise SpecError(Problem(file="run", field="--app", message="goes with --resume DIR"))
@@ -91,8 +90,8 @@ def run_command(
             return
         if run.cluster.engine != "plain":
             _check_plan(run)
-    from warren.cli.remembering import remembered
     from warren.cli.views.progress import live_view
+    from warren.run.history_writer import remembered
 
     path = out or default_dir(run)
     folder = OutputDir(path, durable=True)
@@ -107,8 +106,31 @@ def run_command(
     finish(record, path, json_)
 
 
+def _go_on(
+    path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool, app: str
+) -> None:
+    """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
+    from warren.cli.views.progress import live_view
+    from warren.run.pinned_apps import check_choice
+    from warren.run.resume import resume
+
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
+        raise SpecError(Problem(file="--resume", message=message))
+    check_choice(app)
+    folder = OldDir(path)
+    try:
+        with folder:
+            record = resume(path, folder, check=check, watch=live_view, remember=history, app=app)
+    except BaseException as error:
+        say_what_is_left(folder, error)
+        raise
+    finish(record, path, json_)
+
+
 def _say_size(run: Run, *, events: bool = False) -> None:
-    from warren.cli.size import size_note
+    from warren.run.grain_advice import size_note
 
     note = size_note(run, events=events)
     if note:
@@ -152,8 +174,8 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
 
 def _check_plan(run: Run) -> None:
     """Refuse a policy or costs that are wrong, before anything is said or made."""
-    from warren.cli.policies import choose
     from warren.profile.cost_table import cost_table, missing, past_of
+    from warren.run.choose_policy import choose
 
     choose(run)
     past_of(run)
@@ -163,10 +185,10 @@ def _check_plan(run: Run) -> None:
 
 def finish(record: Record, out: str | None, json_: bool) -> None:
     """Print the summary; exit code 1 if a job did not finish."""
-    from warren.cli.size import fine_note
     from warren.cli.views.summary_text import OVERRUN_SHARE, summary_lines
     from warren.report.metrics import summary
     from warren.report.overruns import needed_time_scale
+    from warren.run.grain_advice import fine_note
 
     values = summary(record)
     if json_:

@@ -7,9 +7,8 @@ from typing import Any
 
 import typer
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, say
 from warren.cli.errors import FAILED, complain
-from warren.cli.files import read
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.testbed_text import hosts_lines, measured_lines, measured_view, whole
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import Measured, measure
@@ -17,6 +16,7 @@ from warren.live.testbed.status import Standing, standing
 from warren.model.errors import Problem, SpecError
 from warren.model.testbed import COMMAND, Bed, checked_name
 from warren.report.number_text import count
+from warren.store.files import read
 from warren.workload.specs.testbed import equal_hosts, load_testbed
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from warren.cli.commands.inputs import answer, answers_alone, print_json, run_of, say
-from warren.cli.files import read, refused, write_atomic
+from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
+from warren.run.inputs import run_of
+from warren.store.files import read, refused, write_atomic
 from warren.workload.text import fetch
 from warren.workload.traces.format import SOME_TYPE, head_of
 from warren.workload.traces.formats.any_table import USUAL

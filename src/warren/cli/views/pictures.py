@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.cli.files import refused, write_atomic
+from warren.store.files import refused, write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from warren.cli.compose import Attend, simulate
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
 from warren.core.journal_reader import History
@@ -29,6 +28,7 @@ from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
+from warren.run.compose import Attend, simulate
 
 LINES_S: Final = 5.0
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.cli.files import write_atomic
-from warren.cli.ring_file import Calibrated
 from warren.cost.ring import BoolArray, FloatArray, RingNetwork, round_at_s_J
 from warren.cost.ring_fit import RingPoints
+from warren.run.calibration.ring_network_file import Calibrated
+from warren.store.files import write_atomic
 
 _COLOURS: Final = ("#0b5394", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#7f6000")
 _MARKS: Final = "os^Dvp"

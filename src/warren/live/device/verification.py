@@ -14,7 +14,7 @@ from warren.live.device.lanes import Key, Work
 from warren.live.device.trainer_slots import Desk
 from warren.live.transport.messages import Verified
 from warren.live.transport.sockets import Hub
-from warren.model.verified import can_tell, is_taken
+from warren.model.draws import can_tell, is_taken
 
 
 class Verifier:

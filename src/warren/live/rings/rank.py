@@ -38,7 +38,7 @@ from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import flat_of
 from warren.live.transport.message import Stamp
 from warren.live.transport.server_messages import RoundReport
-from warren.model.verified import FIRST, is_taken
+from warren.model.draws import FIRST, is_taken
 
 _PATIENCE_NS: Final = 60_000_000_000
 """What a sum may take beyond the longest task that others may be at."""

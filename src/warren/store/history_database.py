@@ -1,6 +1,6 @@
 """The history database: one SQLite file whose transactions are on the disk once acknowledged.
 
-What its rows mean is in ``warren.profile.history_rows``. A process may be killed at any moment:
+What its rows mean is in ``warren.model.history_rows``. A process may be killed at any moment:
 what was acknowledged is there afterwards, and nothing is there by halves.
 """
 
@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from warren.cli.files import refused
 from warren.model.errors import SpecError
-from warren.profile.history_rows import (
+from warren.model.history_rows import (
     APPLICATION_ID,
     DDL,
     VERSION,
@@ -29,6 +28,7 @@ from warren.profile.history_rows import (
     select,
     upsert,
 )
+from warren.store.files import refused
 
 VARIABLE: Final = "WARREN_HISTORY"
 BUSY_S: Final = 5.0
@@ -120,7 +120,7 @@ class Database:
         return self._all(EndedJob, "ended_at, run, position")
 
     def put(self, rows: Iterable[Profile | LiveRun | EndedJob]) -> None:
-        """Write rows as ``warren.profile.history_rows.upsert`` says; within a transaction."""
+        """Write rows as ``warren.model.history_rows.upsert`` says; within a transaction."""
         with self._told():
             for row in rows:
                 values = [getattr(row, name) for name in type(row).__slots__]

@@ -8,8 +8,6 @@ from itertools import groupby, pairwise
 from statistics import fmean, median, pstdev
 from typing import Final
 
-from warren.cli.measuring import failed_while_measured
-from warren.cli.phases import Phase, PhaseFailed, Sample, run_phases
 from warren.live.measure.task_times import alone, model_bytes
 from warren.live.process.scratch import Scratch
 from warren.model.costs import ProfileRow
@@ -19,6 +17,8 @@ from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.profile.cost_table import measured_key
+from warren.run.calibration.phases import Phase, PhaseFailed, Sample, run_phases
+from warren.run.measure_profiles import failed_while_measured
 
 PASSES_MIN: Final = 3
 PASSES_MAX: Final = 9

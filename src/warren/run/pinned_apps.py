@@ -10,15 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from warren.cli.apps import app_path, with_apps
-from warren.cli.commands.inputs import say, some_of
-from warren.cli.files import read, refused
 from warren.core.journal_reader import History
 from warren.live.training.app.app_imports import SourceReader
 from warren.live.training.app.pinned_files import APPS, INDEX, load_pins, pin_files
 from warren.model.errors import Problem, SpecError
 from warren.model.job import AppSource, Job, Sources
 from warren.model.run import Run
+from warren.run.check_apps import app_path, with_apps
+from warren.run.inputs import some_of
+from warren.run.notices import say
+from warren.store.files import read, refused
 
 PINNED, NEW = "pinned", "new"
 CHOICES: Final = (PINNED, NEW)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import ClassVar, Final, NamedTuple
 
-from warren.cli.output import OutputDir
 from warren.core.loop import Core
 from warren.core.state import State
 from warren.live.control.local_engine import LivePort
@@ -37,6 +36,7 @@ from warren.model.events import (
 from warren.model.run import Run
 from warren.model.view import View
 from warren.report.record import LIVE
+from warren.store.run_folder import OutputDir
 
 _REST_S: Final = 0.02
 

@@ -22,11 +22,11 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
     SpecError
         If it cannot be read, or holds no such job though it was named.
     """
-    from warren.cli.commands.inputs import say_once
-    from warren.cli.database import default_file, known_jobs
-    from warren.cli.files import refused
     from warren.model.errors import Problem, SpecError
     from warren.profile.history import snapshot
+    from warren.run.notices import say_once
+    from warren.store.files import refused
+    from warren.store.history_database import default_file, known_jobs
     from warren.workload.traces.rows import Trace
 
     try:
@@ -52,7 +52,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
 
 def recorded_elsewhere(path: str, types: Sequence[str]) -> Trace:
     """As ``recorded``, but the user's own database is left alone: it holds nothing."""
-    from warren.cli.commands.inputs import say_once
+    from warren.run.notices import say_once
     from warren.workload.traces.rows import Trace
 
     if path:

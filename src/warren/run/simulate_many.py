@@ -5,20 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from warren.cli.commands.inputs import named_after, say
-from warren.cli.compose import Options, simulate
-from warren.cli.views.progress import simulation_view
 from warren.model.errors import EngineError, Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
+from warren.run.compose import Attend, Options, simulate
+from warren.run.inputs import named_after
+from warren.run.notices import say
 
 
-def simulated(runs: Sequence[tuple[str, Run]], processes: int) -> list[Record]:
+def simulated(
+    runs: Sequence[tuple[str, Run]], processes: int, watch: Callable[[Run], Attend]
+) -> list[Record]:
     """Simulate runs, each with the path of its file, at most ``processes`` at a time.
+
+    ``watch``: how a person sees one that is simulated in this process.
 
     Raises
     ------
@@ -28,7 +32,7 @@ def simulated(runs: Sequence[tuple[str, Run]], processes: int) -> list[Record]:
         A process was ended from outside, as when memory runs out.
     """
     if processes == 1 or len(runs) < 2:
-        return [_shown(*one) for one in runs]
+        return [_shown(*one, watch) for one in runs]
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(min(processes, len(runs)), context, _begin, (os.getpid(),))
     try:
@@ -43,10 +47,10 @@ def simulated(runs: Sequence[tuple[str, Run]], processes: int) -> list[Record]:
             child.terminate()
 
 
-def _shown(path: str, run: Run) -> Record:
+def _shown(path: str, run: Run, watch: Callable[[Run], Attend]) -> Record:
     say(f"simulating {run.name} under {run.scheduler.place}")
     with named_after(path, run):
-        return simulate(run, None, Options(attend=simulation_view(run)))
+        return simulate(run, None, Options(attend=watch(run)))
 
 
 def _begin(parent: int) -> None:

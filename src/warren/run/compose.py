@@ -9,21 +9,22 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.cli.ahead import bound_ahead
-from warren.cli.bounds import Solve, lower_bound
-from warren.cli.export import hash_of, input_files, result_files
-from warren.cli.files import DISK_ERRORS, refused, unwritable
-from warren.cli.output import OutputDir
-from warren.cli.pinned import text_files
-from warren.cli.policies import Timed, choose
-from warren.cli.signals import attentive, held
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core, Observer
+from warren.core.state import State
 from warren.model.costs import CostTable, ProfileRow
 from warren.model.errors import JournalError, WarrenError
+from warren.model.events import AnyEvent
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
+from warren.run.choose_policy import Timed, choose
+from warren.run.lower_bound import Solve, bound_ahead, lower_bound
+from warren.run.pinned_apps import text_files
+from warren.run.results import hash_of, input_files, result_files
+from warren.store.files import DISK_ERRORS, refused, unwritable
+from warren.store.run_folder import OutputDir
+from warren.store.signals import held, raise_if_told
 
 if TYPE_CHECKING:
     from warren.live.control.local_engine import LivePort
@@ -106,7 +107,7 @@ class _Parts:
         options = self.options
         attend = options.attend(self.core) if options.attend else nullcontext(None)
         with attend as observe:
-            self.core.observe = attentive(observe)
+            self.core.observe = _attentive(observe)
             self.core.execute()
 
     def record(self, solve: Solve | None = None) -> Record:
@@ -272,7 +273,7 @@ def _live_policy(run: Run) -> AnyPolicy:
 
 def _live_rows(run: Run, options: Options) -> Mapping[str, ProfileRow]:
     if run.cluster.engine == "plain":
-        from warren.cli.measuring import placeholder_rows
+        from warren.run.measure_profiles import placeholder_rows
 
         return placeholder_rows(run)
     return _measured(run, options, live=True)
@@ -283,6 +284,18 @@ def _measured(run: Run, options: Options, *, live: bool = False) -> Mapping[str,
 
     if not missing(run):
         return {}
-    from warren.cli.measuring import measured_rows
+    from warren.run.measure_profiles import measured_rows
 
     return measured_rows(run, history=options.history, live=live)
+
+
+def _attentive(observe: Observer | None) -> Observer:
+    """The observer, which also notices a signal whose exception was lost on its way."""
+    if observe is None:
+        return lambda _state, _events: raise_if_told()
+
+    def both(state: State, events: tuple[AnyEvent, ...]) -> None:
+        raise_if_told()
+        observe(state, events)
+
+    return both

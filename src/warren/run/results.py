@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warren.cli.bounds import lower_bound
 from warren.core.journal import Header
 from warren.core.journal_reader import History, read_history
 from warren.model.costs import CostTable
@@ -16,6 +15,7 @@ from warren.model.errors import JournalError, Problem, SpecError
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.report.record import Record
+from warren.run.lower_bound import lower_bound
 
 
 def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:

@@ -12,12 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from warren.core.loop import Observer
-    from warren.core.state import State
-    from warren.model.events import AnyEvent
+from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -68,18 +63,6 @@ def raise_if_told() -> None:
     """
     if _Taken.came:
         _raise()
-
-
-def attentive(observe: Observer | None) -> Observer:
-    """The observer, which also notices a signal whose exception was lost on its way."""
-    if observe is None:
-        return lambda _state, _events: raise_if_told()
-
-    def both(state: State, events: tuple[AnyEvent, ...]) -> None:
-        raise_if_told()
-        observe(state, events)
-
-    return both
 
 
 def _take(_: int, __: FrameType | None) -> None:

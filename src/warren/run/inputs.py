@@ -1,22 +1,19 @@
-"""What several commands share: run files with overrides, and who may print where."""
+"""Files become runs and jobs: with overrides, under a policy, with errors that name the file."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from warren.cli.files import read
-from warren.cli.recorded import recorded, recorded_elsewhere
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
+from warren.run.history_source import recorded, recorded_elsewhere
+from warren.store.files import read
 
 
 def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: bool = True) -> Run:
@@ -116,60 +113,3 @@ _PARTS: Final = ("scheduler", "policy")
 
 def _full(problem: Problem) -> str:
     return f"{problem.file}.{problem.field}" if problem.file in _PARTS else problem.field
-
-
-def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """JSON alone on standard output."""
-    answer(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
-
-
-def say(text: str) -> None:
-    """A line for people: standard error, so that standard output stays clean for ``--json``."""
-    print(text, file=sys.stderr, flush=True)
-
-
-@cache
-def say_once(text: str) -> None:
-    """A line that would be the same for each of the runs that are compared."""
-    say(text)
-
-
-_answers: list[str] = []
-
-
-def answer(text: str) -> None:
-    """What was asked for: printed on standard output when the command is done."""
-    _answers.append(text)
-
-
-@contextlib.contextmanager
-def answers_alone() -> Iterator[None]:
-    """Only ``answer`` reaches standard output.
-
-    What anything else prints there meanwhile, a library or a user's file, goes to standard error,
-    also from compiled code.
-    """
-    _answers.clear()
-    saved, old = _point_stdout_at_stderr(), sys.stdout
-    sys.stdout = sys.stderr
-    try:
-        yield
-    finally:
-        sys.stdout = old
-        if saved is not None:
-            os.dup2(saved, 1)
-            os.close(saved)
-        for text in _answers:
-            print(text)
-        _answers.clear()
-
-
-def _point_stdout_at_stderr() -> int | None:
-    """A copy of the real standard output; None where there is none."""
-    try:
-        sys.stdout.flush()
-        saved = os.dup(1)
-        os.dup2(2, 1)
-    except (OSError, AttributeError, ValueError):
-        return None
-    return saved

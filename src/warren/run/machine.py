@@ -2,6 +2,8 @@
 
 It follows from PyTorch as it is installed, the processor's features and a few variables: as long as
 these are what they were when it was last asked, it is what it was then.
+
+Which device types this machine has: live, a task must run where its file says.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from warren.cli.files import write_atomic
-from warren.model.errors import SpecError
+from warren.model.cluster import Cluster
+from warren.model.errors import Problem, SpecError
+from warren.profile.measured import PROCESSOR
+from warren.store.files import write_atomic
 
 _FEATURES: Final = ("flags", "Features", "model name")
 _VARIABLES: Final = ("ATEN_", "DNNL_", "MKL_", "OMP_")
@@ -61,3 +65,26 @@ def _installed() -> str:
         facts += sorted({line for line in lines if line.startswith(_FEATURES)})
     facts += sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_VARIABLES))
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def other_types(cluster: Cluster) -> list[str]:
+    """The types that are not this machine's processor."""
+    return [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
+
+
+def check_device_types(cluster: Cluster, file: str, field: str) -> None:
+    """Refuse types that this machine lacks, unless they are played.
+
+    Raises
+    ------
+    SpecError
+        With the types, and the way out.
+    """
+    absent = other_types(cluster)
+    if absent and cluster.emulate is None:
+        message = (
+            f"this machine has no {', '.join(absent)}; allowed: {PROCESSOR}, a name that begins "
+            "with it, or `emulate: {time_scale: 1}`, which plays other types on the processor "
+            "(a job with a `model` needs a row of profiles that has them)"
+        )
+        raise SpecError(Problem(file=file, field=field, message=message))

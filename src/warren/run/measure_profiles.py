@@ -10,19 +10,18 @@ from statistics import median
 from time import time
 from typing import Final
 
-from warren.cli.apps import with_apps
-from warren.cli.commands.inputs import say, say_once
-from warren.cli.database import Database, check_writable, default_file, known_profiles
-from warren.cli.device_types import other_types
-from warren.cli.numerics_known import known_numerics
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
+from warren.model.history_rows import Profile
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import as_measured, blank, with_measured
 from warren.profile.cost_table import measured_key, missing
-from warren.profile.history_rows import Profile
 from warren.profile.measured import PROCESSOR, Measured, TaskKind, measured_row, task_kind
+from warren.run.check_apps import with_apps
+from warren.run.machine import known_numerics, other_types
+from warren.run.notices import say, say_once
+from warren.store.history_database import Database, check_writable, default_file, known_profiles
 
 TASKS: Final = 3
 _NOTHING_S: Final = 1e-9

@@ -1,51 +1,34 @@
-"""``warren run --resume DIR``: a run that was cut off goes on."""
+"""A run that was cut off goes on, from its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import named_after, say
-from warren.cli.commands.run import finish, say_what_is_left
-from warren.cli.compose import CutOff, Options, run_live
-from warren.cli.export import (
+from warren.core.journal import MAGIC, Step, decode, frames
+from warren.core.journal_reader import History
+from warren.model.errors import JournalError
+from warren.model.run import Run
+from warren.model.units import ns_to_seconds
+from warren.report.record import LIVE, Record
+from warren.run.check_apps import check_apps
+from warren.run.compose import Attend, CutOff, Options, run_live
+from warren.run.history_writer import remembered
+from warren.run.inputs import named_after
+from warren.run.notices import say
+from warren.run.pinned_apps import PINNED, kept_apps, unfinished, with_kept_apps
+from warren.run.results import (
     load_costs,
     load_folders_run,
     load_history,
     load_record,
     result_files,
 )
-from warren.cli.files import read_dir, refused
-from warren.cli.output import OldDir
-from warren.cli.pinned import PINNED, check_choice, kept_apps, unfinished, with_kept_apps
-from warren.cli.remembering import remembered
-from warren.core.journal import MAGIC, Step, decode, frames
-from warren.core.journal_reader import History
-from warren.model.errors import JournalError, Problem, SpecError
-from warren.model.run import Run
-from warren.model.units import ns_to_seconds
-from warren.report.record import LIVE, Record
+from warren.store.files import read_dir, refused
+from warren.store.run_folder import OldDir
 
-
-def resume_command(
-    path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool, app: str
-) -> None:
-    """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
-    wrong = [name for name, value in given.items() if value]
-    if wrong:
-        message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
-        raise SpecError(Problem(file="--resume", message=message))
-    check_choice(app)
-    folder = OldDir(path)
-    try:
-        with folder:
-            record = resume(path, folder, check=check, watch=True, remember=history, app=app)
-    except BaseException as error:
-        say_what_is_left(folder, error)
-        raise
-    finish(record, path, json_)
+Watch = Callable[[Run, str, History | None], Attend]
+"""Given a run, its folder and what it did before: what watches each step."""
 
 
 def resume(
@@ -53,11 +36,11 @@ def resume(
     folder: OldDir,
     *,
     check: bool = False,
-    watch: bool = False,
+    watch: Watch | None = None,
     remember: bool = True,
     app: str = PINNED,
 ) -> Record:
-    """Go on with the run of an open folder; ``watch``: show a person how it goes.
+    """Go on with the run of an open folder; ``watch``: how a person sees it going.
 
     ``remember``: what ended, in the history database. ``app``: ``pinned``, the texts of apps that
     the run has, or ``new``, those on disk.
@@ -73,7 +56,6 @@ def resume(
     run = load_folders_run(path, files)
     history = _history(path, files["journal"], run)
     costs = load_costs(path, files, run)
-    attend = None
     if history is not None and _is_over(history):
         say(f"{path}: every job has ended; nothing is left to run")
         record = load_record(path, files)
@@ -88,10 +70,7 @@ def resume(
         run = with_kept_apps(path, run, history, app)
         run = check_apps(run, unfinished(run, history))
         check_jitter(run)
-        if watch:
-            from warren.cli.views.progress import live_view
-
-            attend = live_view(run, path, history)
+        attend = watch(run, path, history) if watch else None
         cut_off = CutOff(journal=files["journal"], costs=costs)
         with remembered(run, folder, wanted=remember):
             return run_live(run, folder, Options(check=check, attend=attend), cut_off)

@@ -12,10 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from warren.cli.files import refused, unwritable, write_atomic
-from warren.cli.signals import held
 from warren.model.run import Run
-from warren.report.record import place_of
+from warren.store.files import refused, unwritable, write_atomic
+from warren.store.signals import held
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -208,7 +207,7 @@ def check_free(path: Path) -> None:
 
 def default_dir(run: Run) -> str:
     """``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there yet."""
-    place = place_of(run).rpartition(":")[2]
+    place = run.live_place.rpartition(":")[2]
     stem = "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")
     path, number = Path(stem), 1
     while path.exists():

@@ -10,7 +10,6 @@ from statistics import median
 from typing import Final
 
 from warren import apps
-from warren.cli.phases import Phase, Sample, run_phases
 from warren.live.measure import machine
 from warren.live.process.scratch import Scratch
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
@@ -18,6 +17,7 @@ from warren.model.events import TasksDone
 from warren.model.job import Checkpoint, Job, Workload
 from warren.model.run import Run
 from warren.profile.overheads import Constant, Repeat, Sizes, constants
+from warren.run.calibration.phases import Phase, Sample, run_phases
 
 REPEATS: Final = 5
 DEVICES_MAX: Final = 8

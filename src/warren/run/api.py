@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warren.cli.apps import check_apps
-from warren.cli.commands.inputs import placed, with_absolute_base
-from warren.cli.compose import Options, run_live
-from warren.cli.compose import simulate as simulate_run
-from warren.cli.files import read, read_dir
-from warren.cli.output import OldDir, OutputDir, default_dir
-from warren.cli.recorded import recorded, recorded_elsewhere
-from warren.cli.remembering import remembered
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
+from warren.run.check_apps import check_apps
+from warren.run.compose import Options, run_live
+from warren.run.compose import simulate as simulate_run
+from warren.run.history_source import recorded, recorded_elsewhere
+from warren.run.history_writer import remembered
+from warren.run.inputs import placed, with_absolute_base
+from warren.store.files import read, read_dir
+from warren.store.run_folder import OldDir, OutputDir, default_dir
 
 if TYPE_CHECKING:
     import pandas
@@ -174,8 +174,8 @@ def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> 
 
     ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
     """
-    from warren.cli.commands.resuming import resume as go_on
-    from warren.cli.pinned import check_choice
+    from warren.run.pinned_apps import check_choice
+    from warren.run.resume import resume as go_on
 
     check_choice(app)
     with OldDir(str(folder)) as opened:

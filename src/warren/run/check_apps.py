@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from warren.cli.files import read
 from warren.live.training.app.app_imports import SourceReader
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job, Sources
 from warren.model.run import Run
+from warren.store.files import read
 
 _FORM: Final = 'allowed: "path/file.py:Class", relative to the file that names it'
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from warren.cli.ring_rounds import Row, inner_of, points_of
 from warren.cost.ring import Reading
 from warren.cost.ring_fit import RingPoints
 from warren.cost.ring_readings import ReadingFit, fit_readings, inner_bytes_per_s, unsure
 from warren.model.errors import EngineError
+from warren.run.calibration.ring_rounds import Row, inner_of, points_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

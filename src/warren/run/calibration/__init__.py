@@ -1,0 +1,1 @@
+"""Measuring what simulations need: the engine, rows of profiles, networks of rings."""

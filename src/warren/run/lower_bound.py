@@ -1,0 +1,205 @@
+"""Which lower bound goes beside a schedule, and when none can be given.
+
+The lower bound of a simulation, computed by a process of its own while the simulation goes.
+
+The bound does not depend on the schedule, and takes as long as many a simulation. The process is a
+copy of this one, and ends as soon as it has answered or is not needed. Where there is no second
+core for it, or it does not answer, the bound is computed when it is asked for.
+
+The first loads what solves, while this process goes on. Before a second one, this process loads it,
+once: else each of many simulations would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from functools import cache, lru_cache
+from itertools import count
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from warren.core.journal_reader import History
+from warren.model.costs import CostTable, IntArray
+from warren.model.run import Run
+from warren.report.record import LIVE, Bound
+from warren.store.signals import SIGNALS, held
+
+Columns = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
+"""What ``solve`` asks for, as a key: name, type, shape and content of each array."""
+Solve = Callable[[Columns], Bound]
+
+
+def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | None = None) -> Bound:
+    """A bound valid for the durations that really held, or the reason why there is none.
+
+    Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
+    the profile holds. Emulated live tasks take at least their padded time, so the profile's bound
+    holds for them, unless pads were drawn from measured jitter. A stop rule may end a job early:
+    the rounds that ran are what counts.
+    """
+    reason = why_none(run, history.header.world)
+    if reason:
+        return _none(reason)
+    if np.any(history.finish_ns_J < 0):
+        return _none("not every job finished")
+    return (solve or bound_of)(packed(columns_of(run, costs, _rounds_run(history))))
+
+
+def why_none(run: Run, world: str) -> str:
+    """Why no bound can hold, however the run goes in this world; empty if one can."""
+    if run.truth.task_cv or run.truth.job_cv:
+        return "task times are drawn around the profile, so its bound does not hold"
+    if world == LIVE and run.cluster.emulate is None:
+        return "live task times without emulation are not known in advance"
+    if world == LIVE and run.cluster.emulate and run.cluster.emulate.jitter:
+        return "pads drawn from measured jitter may be shorter than the profile's times"
+    if world != LIVE and run.cluster.raises_times:
+        return "measured overheads are added to the profile, so its bound does not hold"
+    if run.cluster.engine == "plain" and world == LIVE:
+        return "the plain engine runs jobs one after the other, at its own speed"
+    return "" if run.workload.jobs else "there are no jobs"
+
+
+def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]:
+    """What the bounds ask for, by name; ``rounds_J`` are those that count."""
+    jobs = run.workload.jobs
+    return {
+        "arrival_ns_J": np.array([job.arrival_ns for job in jobs], dtype=np.int64),
+        "weight_J": np.array([job.weight for job in jobs], dtype=np.float64),
+        "scale_J": np.array([job.scale for job in jobs], dtype=np.int64),
+        "rounds_J": rounds_J,
+        "comp_ns_JT": costs.comp_ns_JT,
+        "sync_ns_JT": costs.sync_ns_JT,
+        "fits_JT": costs.fits_JT,
+        "type_D": np.array(run.cluster.type_of_device, dtype=np.int64),
+        "gang_J": np.array([job.sync == "ring" for job in jobs], dtype=np.bool_),
+    }
+
+
+def packed(columns: dict[str, Any]) -> Columns:
+    """The columns as a key."""
+    return tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items())
+
+
+@lru_cache(maxsize=32)
+def bound_of(columns: Columns) -> Bound:
+    """The bound of these columns; ``compare`` asks for the same ones once for each policy."""
+    from warren.solve.bounds.lower_bounds import lower_bounds
+
+    arrays: dict[str, Any] = {
+        name: np.frombuffer(content, dtype=np.dtype(kind)).reshape(shape)
+        for name, kind, shape, content in columns
+    }
+    return Bound(**asdict(lower_bounds(**arrays)))
+
+
+def _rounds_run(history: History) -> IntArray:
+    """Rounds that ran of each job: one past the last round in the timeline."""
+    timeline = history.timeline
+    ran_J = np.zeros(len(history.finish_ns_J), dtype=np.int64)
+    np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
+    return ran_J
+
+
+def _none(reason: str) -> Bound:
+    return Bound(weighted_jct_s=None, makespan_s=None, reason=reason)
+
+
+_PIECE_BYTES: Final = 4096
+"""More than an answer takes."""
+_times: Final = count()
+_SMALL: Final = {
+    "arrival_ns_J": np.zeros(2, dtype=np.int64),
+    "weight_J": np.ones(2),
+    "scale_J": np.ones(2, dtype=np.int64),
+    "rounds_J": np.ones(2, dtype=np.int64),
+    "comp_ns_JT": np.array([[1, 3], [2, 1]]),
+    "sync_ns_JT": np.ones((2, 2), dtype=np.int64),
+    "fits_JT": np.ones((2, 2), dtype=np.bool_),
+    "type_D": np.arange(2),
+    "gang_J": np.zeros(2, dtype=np.bool_),
+}
+"""Two tasks that may run on two types: less than that asks for less than what is loaded."""
+
+
+@contextmanager
+def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
+    """Begin with the bound for all the rounds that jobs state; inside, gives what solves for it.
+
+    Other rounds than these, which a stop rule may bring, are solved for when they are asked for.
+    """
+    rounds = [job.rounds for job in run.workload.jobs]
+    if None in rounds or why_none(run, world) or len(os.sched_getaffinity(0)) < 2:
+        yield bound_of
+        return
+    columns = packed(columns_of(run, costs, np.array(rounds, dtype=np.int64)))
+    if next(_times):
+        _load()
+    with ExitStack() as stack:
+        solve: Solve = bound_of
+        with suppress(OSError), held():  # no more processes: it is solved here
+            child, answer = _begin(columns)
+            stack.callback(_end, child, answer)
+            solve = _asking(columns, answer)
+        yield solve
+
+
+@cache
+def _load() -> None:
+    """Load what solves, with all that it loads when it is first used."""
+    from warren.solve.bounds.lower_bounds import lower_bounds
+
+    lower_bounds(**_SMALL)
+
+
+def _asking(columns: Columns, answer: int) -> Solve:
+    """What waits for the process, where these columns are asked for and it answers."""
+    return lambda asked: (_read(answer) if asked == columns else None) or bound_of(asked)
+
+
+def _begin(columns: Columns) -> tuple[int, int]:
+    """A process that solves; its id, and a pipe to read its answer from."""
+    answer, told = os.pipe()
+    # A signal that the copy took as this process does would end this run twice.
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        child = os.fork()
+        if child == 0:
+            _solve(columns, told)
+    except OSError:
+        os.close(answer)
+        raise
+    finally:
+        os.close(told)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+    return child, answer
+
+
+def _solve(columns: Columns, told: int) -> NoReturn:
+    """What the copy does. What goes wrong there is told by this run, which then solves itself."""
+    try:
+        for one in SIGNALS:
+            signal.signal(one, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        os.write(told, json.dumps(asdict(bound_of(columns))).encode())
+    finally:
+        os._exit(0)  # nothing of what this run does at its end
+
+
+def _read(answer: int) -> Bound | None:
+    """What the process found; None where it ended without an answer."""
+    data = os.read(answer, _PIECE_BYTES)
+    return Bound(**json.loads(data)) if data else None
+
+
+def _end(child: int, answer: int) -> None:
+    os.close(answer)
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)

@@ -1,0 +1,1 @@
+"""Every durable byte: run folders, journals, the history database. Knows no policy."""
