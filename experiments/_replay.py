@@ -27,7 +27,7 @@ from warren.model.timeline import Timeline
 from warren.model.view import View
 from warren.policy.protocol import AnyPolicy
 from warren.profile.cost_table import cost_table
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 
 HEARD: Final = (JobArrived, CompDone, RoundsDone)
 Key: TypeAlias = tuple[object, ...]

@@ -21,7 +21,7 @@ from warren.policy.protocol import AnyPolicy
 from warren.profile.cost_table import cost_table
 from warren.run.choose_policy import choose
 from warren.run.inputs import run_of
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 
 Row = dict[str, Any]
 BLIND: Final = "braid that knows no contention"

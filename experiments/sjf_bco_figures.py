@@ -42,7 +42,7 @@ from warren.profile.cost_table import cost_table
 from warren.run.choose_policy import Timed, choose
 from warren.run.inputs import run_of
 from warren.run.lower_bound import lower_bound
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 from warren.workload.load import run_from_dict
 
 RUN: Final = Path(__file__).parent / "sjf-bco" / "mix.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,15 @@ def warren(capsys: pytest.CaptureFixture[str]) -> Warren:
 def tiny(tmp_path: Path) -> str:
     """The path of a small run file of three jobs on three devices."""
     return write_run(tmp_path / "in")
+
+
+@pytest.fixture
+def heard(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """Lines that the room ``run`` has said since it was last asked."""
+
+    def told() -> str:
+        lines = [one.getMessage() for one in caplog.records if one.name == "warren"]
+        caplog.clear()
+        return "".join(f"{line}\n" for line in lines)
+
+    return told

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.cli import ahead
 from warren.report.record import Bound
+from warren.run import lower_bound as ahead
 from warren.run.lower_bound import Columns, bound_ahead, bound_of, columns_of, packed
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -159,7 +159,7 @@ def test_an_interrupted_simulation_leaves_nothing_and_exits_with_130(
         os.kill(os.getpid(), signal.SIGINT)  # an impatient user: dropped
         raise AssertionError("not reached")
 
-    where = {"first step": "core.loop.encode", "last table": "cli.compose.result_files"}[when]
+    where = {"first step": "core.loop.encode", "last table": "run.compose.result_files"}[when]
     monkeypatch.setattr(f"warren.{where}", told)
     before = signal.getsignal(signum)
     found = warren("simulate", tiny, "--out", tmp_path / "out")

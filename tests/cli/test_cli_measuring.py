@@ -70,17 +70,17 @@ def measured_by(
 
 
 def test_each_kind_is_measured_once_for_all_runs_and_that_is_told_once(
-    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+    run: Run, asked: Asked, heard: Callable[[], str]
 ) -> None:
     first = measured_rows(run)
     assert first.keys() == {"measured:a", "measured:b", "measured:c"}
     assert first["measured:a"].comp_s == {"V100": 500.0, "K80": 500.0}
     assert first["measured:b"].sync_s == {"V100": 250.0, "K80": 250.0}
-    assert capsys.readouterr().err == ""
+    assert heard() == ""
     assert measured_rows(run) == measured_rows(run) == first
     assert asked == [["a", "c"]]
     told = "costs of a, b, c are known, measured before; `warren profile list` shows them\n"
-    assert capsys.readouterr().err == told
+    assert heard() == told
 
 
 def test_a_run_uses_measurements_that_it_may_only_read(
@@ -112,7 +112,7 @@ def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
 
 
 def test_a_run_without_history_neither_uses_nor_keeps_what_was_measured(
-    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+    run: Run, asked: Asked, heard: Callable[[], str]
 ) -> None:
     without = measured_rows(run, history=False)
     assert not default_file().exists()
@@ -121,7 +121,7 @@ def test_a_run_without_history_neither_uses_nor_keeps_what_was_measured(
     assert measured_rows(run, history=False) == without
     assert asked == [["a", "c"]] * 3
     assert default_file().read_bytes() == before
-    assert capsys.readouterr().err == ""
+    assert heard() == ""
 
 
 def test_what_a_run_adds_while_others_measure_is_not_lost(
@@ -143,12 +143,12 @@ def test_what_a_run_adds_while_others_measure_is_not_lost(
 
 
 def test_a_database_that_cannot_be_read_is_told_and_all_is_measured(
-    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+    run: Run, asked: Asked, heard: Callable[[], str]
 ) -> None:
     default_file().write_bytes(b"x" * 5000)
     assert measured_rows(run) == measured_rows(run)
     assert asked == [["a", "c"]] * 2
-    lines = capsys.readouterr().err.splitlines()
+    lines = heard().splitlines()
     start = f"measured costs are not kept: {default_file()}: is no usable history database: "
     assert len(lines) == 2
     assert all(line.startswith(start) for line in lines)
@@ -156,20 +156,20 @@ def test_a_database_that_cannot_be_read_is_told_and_all_is_measured(
 
 
 def test_what_is_known_by_fewer_tasks_than_are_asked_for_is_measured_again_and_the_better_kept(
-    run: Run, asked: Asked, capsys: pytest.CaptureFixture[str]
+    run: Run, asked: Asked, heard: Callable[[], str]
 ) -> None:
     jobs, path = run.workload.jobs, default_file()
     profiles_of(run, jobs[2:], path, 10, asked=True)
     profiles_of(run, jobs[:2], path, 3, asked=True)
-    assert capsys.readouterr().err == ""
+    assert heard() == ""
     found, _ = profiles_of(run, jobs, path, 3, asked=True)
     told = "costs of a, b, c are known from 3 to 10 tasks, measured before; "
-    assert capsys.readouterr().err.startswith(told)
+    assert heard().startswith(told)
     assert [found[job.index].samples for job in jobs] == [3, 3, 10]
     found, _ = profiles_of(run, jobs, path, 4, asked=True)
     assert asked == [["c"], ["a"], ["a"]]
     assert [found[job.index].samples for job in jobs] == [4, 4, 10]
-    assert capsys.readouterr().err.startswith("costs of c are known from 10 tasks, ")
+    assert heard().startswith("costs of c are known from 10 tasks, ")
     measured_rows(run)  # a run takes what there is
     assert asked == [["c"], ["a"], ["a"]]
 
@@ -221,21 +221,21 @@ def test_who_asks_for_measuring_is_told_first_that_it_cannot_be_kept(
 
 
 def test_a_database_that_cannot_be_written_is_told_and_costs_nothing(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Callable[[], str]
 ) -> None:
     def meanwhile() -> None:
         default_file().write_bytes(b"x" * 5000)
 
     measured_by(monkeypatch, meanwhile)
     assert measured_rows(run)["measured:a"].comp_s["V100"] == 500.0
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = heard().splitlines()
     assert line.startswith(f"measured costs were not kept: {default_file()}: ")
 
 
 def test_a_type_that_is_simulated_at_this_processors_times_is_told(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, monkeypatch: pytest.MonkeyPatch, heard: Callable[[], str]
 ) -> None:
     measured_by(monkeypatch, lambda: None)
     measured_rows(replace(run, cluster=replace(run.cluster, emulate=None)))
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = heard().splitlines()
     assert "measured on this machine's processor, and taken to be as long on V100" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +108,13 @@ def on_a100(database: str) -> Run:
 
 
 def test_a_past_that_no_device_type_ran_is_no_past(
-    database: Path, capsys: pytest.CaptureFixture[str]
+    database: Path, heard: Callable[[], str]
 ) -> None:
     with pytest.raises(SpecError, match=r"own\.db: none of its 7 jobs was timed on A100"):
         on_a100(str(database))
     assert on_a100("default").history is None
     told = f"history: nothing yet: {database}: none of its 7 jobs was timed on A100\n"
-    assert capsys.readouterr().err == told
+    assert heard() == told
 
 
 def test_a_named_file_that_is_empty_is_no_database_and_stays_empty(tmp_path: Path) -> None:
@@ -153,8 +154,8 @@ def test_the_first_run_that_fills_the_own_database_may_name_it_as_its_history(
 
 
 def test_the_own_database_is_not_read_where_a_run_leaves_the_history_alone(
-    database: Path, capsys: pytest.CaptureFixture[str]
+    database: Path, heard: Callable[[], str]
 ) -> None:
     assert recorded_elsewhere("", ("V100",)).jobs == ()
-    assert capsys.readouterr().err == "history: nothing: your own database is left alone\n"
+    assert heard() == "history: nothing: your own database is left alone\n"
     assert recorded_elsewhere(str(database), ("V100",)) == recorded("", ("V100",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -205,12 +206,12 @@ def test_a_run_that_had_not_begun_leaves_nothing(folder: tuple[Run, Path], db: P
 @pytest.mark.parametrize("name", ["bad.db", "bad.db/beside", "."])
 def test_a_database_that_cannot_be_written_is_one_line_and_no_error(
     folder: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str], name: str,
+    heard: Callable[[], str], name: str,
 ) -> None:  # fmt: skip
     (tmp_path / "bad.db").write_bytes(b"x" * 5000)
     monkeypatch.setenv("WARREN_HISTORY", str(tmp_path / name))
     remember(*folder)
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = heard().splitlines()
     assert line.startswith(f"the history was not kept: {tmp_path / name}: is no usable history ")
 
 

@@ -20,7 +20,7 @@ from warren.model.events import (
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds

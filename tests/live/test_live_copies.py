@@ -20,7 +20,7 @@ from warren.model.decision import Assignment
 from warren.model.events import ParamsSaved
 from warren.model.run import Run
 from warren.policy.registry import place_policy
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 
 pytestmark = pytest.mark.live
 

@@ -21,8 +21,8 @@ from warren.model.progress import NO_PROGRESS, Progress
 from warren.model.run import Grain, Run
 from warren.model.view import View
 from warren.policy.registry import place_policy
+from warren.sim.build import sim_port
 from warren.sim.port import SimPort
-from warren.sim.speculation import sim_port
 
 S = 10**9
 STOP = Stop(metric="loss", falls_to=0.1)

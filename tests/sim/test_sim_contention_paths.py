@@ -24,9 +24,10 @@ from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, RoundsDone, TaskDropped, TasksDone
 from warren.model.run import Grain, Truth
 from warren.policy.registry import place_policy
+from warren.sim.build import sim_port
 from warren.sim.port import SimPort
 from warren.sim.shared_cpu import ContendedPort, raised_costs
-from warren.sim.speculation import CopyingPort, sim_port
+from warren.sim.speculation import CopyingPort
 
 
 def own_stretches(made: World, seed: int) -> tuple[Assignment, ...]:

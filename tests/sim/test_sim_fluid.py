@@ -21,9 +21,9 @@ from warren.cost.run_rings import (
 )
 from warren.model.cluster import Network
 from warren.model.run import Run, Truth
+from warren.sim.build import sim_port
 from warren.sim.network.flows import Pool
 from warren.sim.network.max_min import FluidPort
-from warren.sim.speculation import sim_port
 
 
 def test_a_ring_alone_takes_computation_latency_and_its_bytes_over_its_slowest_card() -> None:

@@ -15,7 +15,7 @@ from test_sim_rings import Rows, S, ends_s, gang, round_by_round, world
 from warren.model.cluster import Emulate
 from warren.model.errors import SpecError
 from warren.model.measured import Overheads
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 
 ROUND_S = 3.02
 """1 s of COMP, 2 s of sending over a link alone, 10 ms for each of two hosts."""

@@ -11,8 +11,8 @@ from sim_worlds import World, world_of
 from warren.model.errors import SpecError
 from warren.model.measured import Overheads
 from warren.model.units import NS_PER_S
+from warren.sim.build import sim_port
 from warren.sim.shared_cpu import processor_ns, raised_costs, raised_ns
-from warren.sim.speculation import sim_port
 
 MS = 10**6
 MEASURED = Overheads(

@@ -17,7 +17,7 @@ from warren.model.run import Run
 from warren.policy.registry import RINGS, place_policy
 from warren.profile.cost_table import cost_table
 from warren.run.lower_bound import lower_bound
-from warren.sim.speculation import sim_port
+from warren.sim.build import sim_port
 from warren.workload.load import run_from_dict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))

@@ -19,8 +19,8 @@ from warren.model.costs import CostTable
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler, Truth
+from warren.sim.build import sim_port
 from warren.sim.network.ring_gangs import RingPort
-from warren.sim.speculation import sim_port
 
 S = 10**9
 MB = 10**6

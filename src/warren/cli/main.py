@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # not from typing, which takes longer than all else here
-
-if TYPE_CHECKING:
-    import typer
-
 
 def main() -> None:
     """Entry point; see ``warren.cli.errors`` for the exit codes."""
@@ -50,28 +45,12 @@ def _invoke(arguments: list[str]) -> int:
 
     from warren.cli.app import app
 
-    command = typer.main.get_command(_with_called_alone(app, arguments))
+    command = typer.main.get_command(app)
     with command.make_context("warren", arguments) as context:
         command.invoke(context)
     if sys.stdout is not None:
         sys.stdout.flush()
     return 0
-
-
-def _with_called_alone(app: typer.Typer, arguments: list[str]) -> typer.Typer:
-    """The application with one command, where the first word names it: each takes time to make."""
-    from copy import copy
-
-    called = [
-        one
-        for one in app.registered_commands
-        if one.callback is not None and one.callback.__name__ in arguments[:1]
-    ]
-    if not called:
-        return app
-    alone = copy(app)
-    alone.registered_commands, alone.registered_groups = called, []
-    return alone
 
 
 def _end(error: BaseException) -> int:

@@ -125,7 +125,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
     from warren.cost.switching import simulated_costs
     from warren.profile.cost_table import cost_table, past_of
-    from warren.sim.speculation import sim_port
+    from warren.sim.build import sim_port
 
     begin, options = perf_counter(), options or Options()
     costs = simulated_costs(run, cost_table(run, _measured(run, options)))

@@ -163,26 +163,3 @@ class CopyingPort(SimPort):
             return of_task and (device is None or getattr(event, "device", None) == device)
 
         self._coming.drop(is_meant)
-
-
-def sim_port(run: Run, costs: CostTable) -> SimPort:
-    """The port for a run: one that can copy, or counts the devices at work, only where it has to.
-
-    Raises
-    ------
-    SpecError
-        As for ``SimPort``, or if overheads make tasks longer than time can count.
-    """
-    if any(job.sync == "ring" for job in run.workload.jobs):
-        if run.cluster.network.model == "fluid":
-            from warren.sim.network.max_min import FluidPort
-
-            return FluidPort(run, costs)
-        from warren.sim.network.ring_gangs import RingPort
-
-        return RingPort(run, costs)
-    if run.cluster.raises_times:
-        from warren.sim.shared_cpu import ContendedPort  # it can copy too, so it builds on this
-
-        return ContendedPort(run, costs)
-    return SimPort(run, costs) if run.scheduler.copies_after is None else CopyingPort(run, costs)

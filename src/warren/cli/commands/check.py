@@ -4,14 +4,40 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
+from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.run.inputs import chosen, jobs_of, run_of
 from warren.store.files import read
+
+app: Final = one_command()
+
+
+@app.command(
+    epilog=examples(
+        "warren check examples/quickstart/jobs.yaml --job digits-mlp",
+        "warren check examples/quickstart/run.yaml",
+    )
+)
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Job file or run file.")],
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="One job of the file; else all.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Tell whether an app is deterministic.
+
+    The same tasks run twice in two processes; if their results differ, the tensor is named. Where
+    the app fails, its traceback is shown.
+    """
+
+    check_command(file, job, json_)
 
 
 @answers_alone()

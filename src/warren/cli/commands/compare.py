@@ -9,8 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
+
+from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
@@ -21,6 +24,69 @@ from warren.run.inputs import named_after, run_of
 from warren.run.results import load_record
 from warren.run.simulate_many import simulated
 from warren.store.files import read_dir, refused, write_atomic
+
+_RUN: Final = "examples/quickstart/run.yaml"
+app: Final = one_command()
+
+
+@app.command(
+    epilog=examples(
+        f"warren compare {_RUN} --place gavel-fifo,srtf,hare --out compare.html",
+        f"warren compare {_RUN} --place srtf,hare --seeds 9 --set truth.task_cv=0.2 --against srtf",
+        f"warren compare {_RUN} --place srtf,hare --sweep truth.task_cv=0.1,0.3 --csv t.csv",
+        "warren compare sim-hare live-hare",
+    )
+)
+def compare(
+    what: Annotated[
+        list[str], typer.Argument(metavar="RUN.yaml|DIR...", help="Run files to simulate, or DIRs.")
+    ],
+    place: Annotated[
+        str | None,
+        typer.Option(
+            "--place", metavar="A,B", help="Simulate each run file under these place policies."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Simulate with seeds 1 to N.")
+    ] = 1,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option("--sweep", metavar="KEY=A,B,C", help="Simulate with each value; repeatable."),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, help="Simulate in so many processes.")
+    ] = 1,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="PLACE", help="Set policies against this, by seed."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="PAGE.html", help="Write a page (an old one goes)."),
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Write a row a run.")
+    ] = None,
+    set_: Set = None,
+    json_: Json = False,
+) -> None:
+    """Put runs side by side.
+
+    A run file is simulated now, under each policy and seed; a folder is read. Where a live
+    folder and a simulation have the same jobs and policy, each job's JCT error is given too.
+    With --seeds each policy has a row of means, with 95 % intervals by Student's t.
+    --json prints a list of summaries in the order given; that of a folder has "dir", that of a
+    live run "jct_errors": one entry a simulation of it, with every job's error, and
+    "same_params": one entry another live run of the same jobs, and which have the same bits.
+    """
+
+    asked = Asked(
+        place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [], processes=jobs,
+        against=against, out=out, csv=csv, json=json_,
+    )  # fmt: skip
+    compare_command(what, asked)
+
 
 _CHOSEN: Final = ("policy.", "scheduler.", "grain")
 """Keys of --sweep whose values are ways to schedule one problem; others make it another one."""

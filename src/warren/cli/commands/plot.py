@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
 
+import typer
+
+from warren.cli.options import GROUP, examples
 from warren.cli.streams import answers_alone, say
 from warren.cli.views.pictures import picture_path
 from warren.report.record import Record
@@ -43,3 +47,46 @@ def use_command(folder: str, out: str) -> None:
 
 def _record(folder: str) -> Record:
     return load_record(folder, read_dir(folder))
+
+
+app: Final = typer.Typer(
+    name="plot",
+    help="Draw pictures of runs for a paper.",
+    epilog=examples(
+        "warren plot cdf sim-hare sim-srtf --out jct.pdf",
+        "warren plot gantt sim-hare --out gantt.pdf",
+        "warren plot use sim-hare --out use.svg",
+    ),
+    **GROUP,
+)
+Out: TypeAlias = Annotated[
+    str, typer.Option("--out", "-o", metavar="FILE", help=".png, .svg or .pdf (an old one goes).")
+]
+Folder: TypeAlias = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")]
+
+
+@app.callback()
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command(epilog=examples("warren plot cdf sim-hare sim-srtf --out jct.pdf"))
+def cdf(
+    folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Folders of runs.")],
+    out: Out,
+) -> None:
+    """Draw the share of jobs by completion time, a line a run."""
+    cdf_command(folders, out)
+
+
+@app.command(epilog=examples("warren plot gantt sim-hare --out gantt.pdf"))
+def gantt(folder: Folder, out: Out) -> None:
+    """Draw which job computes where and when."""
+    gantt_command(folder, out)
+
+
+@app.command(epilog=examples("warren plot use sim-hare --out use.svg"))
+def use(folder: Folder, out: Out) -> None:
+    """Draw how busy the devices of each type are."""
+    use_command(folder, out)

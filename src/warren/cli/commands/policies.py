@@ -1,11 +1,14 @@
-"""``warren policies`` and ``warren schema``."""
+"""``warren policies``: all policies, one in full, or what one makes of a cluster."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from typing import Final
+from typing import Annotated, Final
 
+import typer
+
+from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json
 from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
@@ -13,7 +16,28 @@ from warren.policy.registry import POLICIES, place_policy
 from warren.run.choose_policy import foreign, is_foreign
 from warren.store.files import read
 
-KINDS: Final = ("job", "cluster", "run", "testbed")
+app: Final = one_command()
+
+
+@app.command(epilog=examples("warren policies", "warren policies hare"))
+def policies(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="All about this one; also FILE.py:Class."),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain",
+            metavar="CLUSTER",
+            help="What NAME makes of a cluster file, for example GPU groups.",
+        ),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """List the policies and where they come from."""
+
+    policies_command(name, explain, json_)
 
 
 @answers_alone()
@@ -102,14 +126,3 @@ def _row(name: str, policy: AnyPolicy) -> dict[str, str]:
         "what": " ".join(what.split()).rstrip("."),
         "source": policy.source,
     }
-
-
-@answers_alone()
-def schema_command(kind: str) -> None:
-    """Print a JSON Schema."""
-    if kind not in KINDS:
-        message = f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}"
-        raise SpecError(Problem(file="schema", message=message))
-    from warren.workload.specs.json_schema import json_schema
-
-    print_json(json_schema(kind))

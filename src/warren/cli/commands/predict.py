@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
+import typer
 
+from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.pictures import picture_path
 from warren.model.errors import Problem, SpecError
@@ -140,3 +142,68 @@ def _number(option: str, text: str) -> tuple[float, bool]:
         message = f"{text!r} is neither a step nor a percentage, such as 30%"
         raise SpecError(Problem(file=option, message=message))
     return number, text.strip().endswith("%")
+
+
+_CURVE: Final = "examples/curves/digits.csv"
+_LOG: Final = "examples/curves/digits.log"
+
+app: Final = one_command()
+EXAMPLES: Final = examples(
+    f"warren predict {_CURVE} --observe 30% --at 100%",
+    f"warren predict {_CURVE} --at 200% --target 0.97 --plot curve.png",
+    f"warren predict {_LOG} --pattern 'loss=(?P<value>[0-9.]+)' --at 300%",
+)
+
+
+@app.command(epilog=EXAMPLES)
+def predict(
+    curve_file: Annotated[
+        str,
+        typer.Argument(
+            metavar="CURVE.csv", help="A table with a header, or a log.", show_default=False
+        ),
+    ],
+    at: Annotated[
+        str,
+        typer.Option("--at", metavar="STEP|N%", help="Where to predict; N% of the last step."),
+    ] = "100%",
+    observe: Annotated[
+        str,
+        typer.Option(
+            "--observe", metavar="STEP|N%", help="Look at no later points; N% of the points."
+        ),
+    ] = "100%",
+    target: Annotated[
+        float | None,
+        typer.Option("--target", metavar="V", help="Also the chance to be at V or better then."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="STEP,VALUE", help="Which columns; step,value unless given."
+        ),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern",
+            metavar="REGEX",
+            help="Read a log: each match of (?P<value>...), and (?P<step>...) or the count.",
+        ),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf (an old one goes)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the sampling.")] = 1,
+    json_: Json = False,
+) -> None:
+    """Predict how a learning curve goes on.
+
+    Accuracy or loss: whether better is higher or lower is told from the curve. Steps may be of any
+    unit. With probability 80 % the value measured at that step lies between low and high.
+    """
+    asked = Asked(curve_file, at, observe, target, columns, pattern, plot, seed)
+    predict_command(asked, json_)

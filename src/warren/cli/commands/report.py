@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
+from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.run.results import load_record, result_files
 from warren.store.files import read_dir, write_atomic
 from warren.store.signals import held
+
+app: Final = one_command()
+
+
+@app.command(epilog=examples("warren report sim-hare", "warren report live-hare --check"))
+def report(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; verify the folder from its files.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Write a run's tables and page again, from its journal.
+
+    Also for a run that was cut off: its journal holds all that was done.
+    """
+
+    report_command(folder, check, json_)
 
 
 @answers_alone()

@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.workload.text import hint
@@ -190,3 +191,27 @@ def _tell(name: str, compared: list[Row], json_: bool) -> None:
 
 def _text(value: float | None) -> str:
     return "none" if value is None else f"{value:,.6g}"
+
+
+app: Final = one_command()
+EXAMPLES: Final = examples("warren reproduce", "warren reproduce hare-4")
+
+
+@app.command(epilog=EXAMPLES)
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="FIGURE", help="Which one; without it they are listed."),
+    ] = None,
+    checkout: Annotated[
+        str,
+        typer.Option("--checkout", metavar="DIR", help="Warren's checkout, or a folder in it."),
+    ] = ".",
+    json_: Json = False,
+) -> None:
+    """Make a figure of a paper again and compare it.
+
+    The program under experiments/ runs as it is, its rows stand beside the committed ones, and
+    nothing in the checkout changes. Exit code 1 if a row differs; real times are not compared.
+    """
+    reproduce_command(name, checkout, json_)

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
@@ -17,10 +18,114 @@ from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import Record
 from warren.run.check_apps import check_apps
-from warren.run.compose import Options, run_live, simulate
+from warren.run.compose import Options, run_live
+from warren.run.compose import simulate as simulate_run
 from warren.run.inputs import named_after, run_of
 from warren.run.machine import check_device_types
 from warren.store.run_folder import OldDir, OutputDir, check_free, default_dir
+
+_RUN: Final = "examples/quickstart/run.yaml"
+app: Final = one_command()
+simulate_app: Final = one_command()
+
+
+RunFile = Annotated[str, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)]
+Place = Annotated[
+    str | None,
+    typer.Option(
+        "--place",
+        metavar="NAME",
+        help="Place policy: a name from `warren policies`, or FILE.py:Class.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check everything, print the resolved run file, run nothing."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Check the core's invariants after every step.")
+]
+
+
+@simulate_app.command(
+    epilog=examples(
+        f"warren simulate {_RUN}",
+        f"warren simulate {_RUN} --place srtf --out sim-srtf",
+        f"warren simulate {_RUN} --set cluster.network.model=lane --json",
+    )
+)
+def simulate(
+    run_file: RunFile,
+    place: Place = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="New folder for the results; none unless given."
+        ),
+    ] = None,
+    set_: Set = None,
+    dry_run: DryRun = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Run a plan event by event, not in compiled code.")
+    ] = False,
+    check: Check = False,
+    json_: Json = False,
+) -> None:
+    """Predict a run in virtual time."""
+
+    simulate_command(run_file, place, out, set_ or [], dry_run, events, check, json_)
+
+
+@app.command(
+    epilog=examples(
+        f"warren run {_RUN} --out live-hare",
+        f"warren run {_RUN} --place srtf --set cluster.emulate.time_scale=0.1 --out live-srtf",
+        "warren run --resume live-hare",
+    )
+)
+def run(
+    run_file: Annotated[
+        str | None, typer.Argument(metavar="RUN.yaml", help="Run file.", show_default=False)
+    ] = None,
+    place: Place = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="New folder for the results; out/NAME-PLACE unless given.",
+        ),
+    ] = None,
+    set_: Set = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="DIR", help="Go on with a run that was cut off."),
+    ] = None,
+    app_: Annotated[
+        str | None,
+        typer.Option(
+            "--app",
+            metavar="pinned|new",
+            help="With --resume: apps as the run has them (unless given), or as they are on disk.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    check: Check = False,
+    no_history: Annotated[
+        bool, typer.Option("--no-history", help="Leave the history database alone.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Train for real under a scheduler.
+
+    Ctrl-C ends it: no process stays, and DIR holds the journal and the tables of what ran. With
+    --resume it goes on from there, as it does when it was killed: each job from its checkpoint.
+    """
+
+    run_command(
+        run_file, place, out, set_ or [], dry_run, check, json_, resume, not no_history, app_
+    )
 
 
 @answers_alone()
@@ -44,7 +149,7 @@ def simulate_command(
     view = simulation_view(run)
     options = Options(compiled=not events, check=check, attend=view, ahead=True)
     with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
-        record = simulate(run, folder, options)
+        record = simulate_run(run, folder, options)
     finish(record, out, json_)
 
 

@@ -1,0 +1,32 @@
+"""``warren schema``: the JSON Schema of a file that users write."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from warren.cli.options import examples, one_command
+from warren.cli.streams import answers_alone, print_json
+
+app: Final = one_command()
+
+
+@app.command(epilog=examples("warren schema job > job.schema.json"))
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="job|cluster|run|testbed", help="Which file.")],
+    json_: Annotated[
+        bool, typer.Option("--json", help="As always: JSON is all it prints.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of a file, with or without --json."""
+
+    schema_command(kind)
+
+
+@answers_alone()
+def schema_command(kind: str) -> None:
+    """Print a JSON Schema."""
+    from warren.workload.specs.json_schema import json_schema
+
+    print_json(json_schema(kind))
