@@ -18,7 +18,7 @@ from warren.policy.registry import place_policy
 from warren.profile.cost_table import cost_table
 from warren.run.choose_policy import Timed
 from warren.sim.build import sim_port
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 SIZES: Final = ((160, 20), (2000, 500))
 PLACES: Final[tuple[tuple[str, str, dict[str, object]], ...]] = (

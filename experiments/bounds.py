@@ -30,7 +30,7 @@ from warren.solve.bounds.lagrangian import CERTIFIED, Priced, new_scratch, respo
 from warren.solve.bounds.machine_load import area_speeds
 from warren.solve.bounds.mean_busy_time import busy_time_bound
 from warren.solve.bounds.subgradient import Prices, best_prices
-from warren.workload.load import load_run
+from warren.workload.run_file import load_run
 
 Floats = npt.NDArray[np.float64]
 LOADS: Final = (0.5, 1.0, 2.0, None)

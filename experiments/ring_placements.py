@@ -38,7 +38,7 @@ from warren.live.testbed.status import one_standing
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost, Queue
 from warren.store.files import read
-from warren.workload.load import load_cluster
+from warren.workload.run_file import load_cluster
 
 HOSTS: Final = 4
 LINK_BPS: Final = 200_000_000

@@ -43,7 +43,7 @@ from warren.run.choose_policy import Timed, choose
 from warren.run.inputs import run_of
 from warren.run.lower_bound import lower_bound
 from warren.sim.build import sim_port
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 RUN: Final = Path(__file__).parent / "sjf-bco" / "mix.yaml"
 SEEDS: Final = 5

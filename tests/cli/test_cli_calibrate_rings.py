@@ -23,7 +23,7 @@ from warren.profile.published import TABLE
 from warren.run.calibration.ring_network_file import Calibrated, calibrated, network_yaml
 from warren.run.calibration.ring_rounds import MOST, Row, contenders, plan
 from warren.store.files import read
-from warren.workload.load import load_cluster
+from warren.workload.run_file import load_cluster
 
 TRUTH = RingNetwork(inner_bytes_per_s=5e8, outer_bytes_per_s=23e6, xi1=0.9, xi2_s=0.002, alpha=0.0)
 CLUSTER = "hosts: [{name: h, count: 4, devices: {GPU: 2}, nic: 25 Gbps}]\nnetwork: net.yaml\n"

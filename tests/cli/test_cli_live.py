@@ -20,7 +20,7 @@ import warren as from_python
 from warren.core.journal_reader import read_history
 from warren.live.training.app.app_loader import build_app
 from warren.store.files import OUTPUT_FILES, read
-from warren.workload.load import load_run
+from warren.workload.run_file import load_run
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,7 @@ from warren.run.calibration import engine_overheads as calibrating
 from warren.run.calibration.phases import Phase, run_phases
 from warren.run.calibration.profile_rows import switch_time_ns, with_build
 from warren.store.files import read
-from warren.workload.load import load_cluster, load_run
+from warren.workload.run_file import load_cluster, load_run
 
 pytestmark = pytest.mark.live
 

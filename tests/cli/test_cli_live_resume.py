@@ -23,7 +23,7 @@ from warren.live.training.app.app_loader import build_app
 from warren.model.events import ParamsSaved, RoundsDone
 from warren.profile.published import BATCHES
 from warren.store.files import read
-from warren.workload.load import load_run
+from warren.workload.run_file import load_run
 
 pytestmark = pytest.mark.live
 

@@ -16,7 +16,7 @@ from warren.run.check_apps import check_apps
 from warren.run.machine import check_device_types
 from warren.store.files import read
 from warren.store.history_database import Database
-from warren.workload.load import load_cluster, load_run
+from warren.workload.run_file import load_cluster, load_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "profile"))
 from profile_rows import BLANK, ended, rows

@@ -19,7 +19,7 @@ from warren.profile.published import TABLE
 from warren.run.history_source import recorded, recorded_elsewhere
 from warren.run.notices import say_once
 from warren.store.history_database import VARIABLE, Database
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 
 def ended(position: int, rounds: int, **given: Any) -> EndedJob:

@@ -6,7 +6,7 @@ import pytest
 
 from warren.model.errors import SpecError
 from warren.run.choose_policy import choose
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 
 def described(place: str, scale: int) -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 from cli_runs import CHECKOUT, QUICKSTART, Warren
 
 from warren.store.files import read
-from warren.workload.load import load_cluster
+from warren.workload.run_file import load_cluster
 
 JOBS_FILE = QUICKSTART.with_name("jobs.yaml")
 BURSTS = str(CHECKOUT / "examples/traces/bursts.csv")

@@ -11,7 +11,7 @@ import yaml
 from cli_runs import Warren
 
 from warren.store.files import read
-from warren.workload.load import load_run
+from warren.workload.run_file import load_run
 
 TABLE = "job_id,submission_time,duration_min,num_gpus\na,0,3,2\nb,60,2,1\n"
 COLUMNS = "name=job_id,submitted=submission_time,run=duration_min,gpus=num_gpus"

@@ -25,8 +25,7 @@ from warren.model.events import (
 )
 from warren.model.run import Truth
 from warren.report.checks.check import check
-from warren.report.losses import loss_sentence
-from warren.report.metrics import summary
+from warren.report.metrics import loss_sentence, summary
 from warren.report.record import Record
 from warren.run.results import result_files
 

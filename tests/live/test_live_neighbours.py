@@ -18,7 +18,7 @@ from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.profile.published import BATCHES
 from warren.store.files import read
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 pytestmark = pytest.mark.live
 

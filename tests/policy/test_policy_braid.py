@@ -15,7 +15,7 @@ from warren.model.run import Run
 from warren.policy.registry import place_policy
 from warren.profile.cost_table import cost_table
 from warren.sim.build import sim_port
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
 from workload_files import reader

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from warren.profile.overheads import Constant, Repeat, Sizes, constants, overheads_yaml
-from warren.workload.load import load_cluster
+from warren.workload.run_file import load_cluster
 
 SIZES = Sizes(small_bytes=1_000, large_bytes=4_001_000, scale=4, ranks=4, wide_ranks=12, cores=2)
 START_NS, RANK_NS, MOVE_NS = 60e6, 90e6, 40e6

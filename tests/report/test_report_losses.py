@@ -18,8 +18,7 @@ from warren.model.job import Checkpoint
 from warren.model.run import Grain
 from warren.policy.registry import place_policy
 from warren.report.checks.check import check
-from warren.report.losses import loss_sentence
-from warren.report.metrics import summary
+from warren.report.metrics import loss_sentence, summary
 from warren.report.page.page import page
 from warren.report.record import Record
 

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
-from warren.cost.switching import simulated_costs
 from warren.model.run import Run
 from warren.policy.registry import RINGS, place_policy
 from warren.profile.cost_table import cost_table
 from warren.run.lower_bound import lower_bound
-from warren.sim.build import sim_port
-from warren.workload.load import run_from_dict
+from warren.sim.build import sim_port, simulated_costs
+from warren.workload.run_file import run_from_dict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
 from workload_files import reader

@@ -9,7 +9,7 @@ from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
 from warren.profile.published import TABLE
-from warren.workload.load import load_cluster, load_run, run_from_dict
+from warren.workload.run_file import load_cluster, load_run, run_from_dict
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from warren.model.past import stem
 from warren.model.run import Run
 from warren.profile.published import TABLE
 from warren.workload.generators.job_families import DOMAINS, factors
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 SHAPE = {"generate": "hare", "devices": 16}
 

@@ -14,7 +14,7 @@ from warren.cost.run_rings import devices_S, ring_exchanges, ring_network
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.profile.cost_table import cost_table
-from warren.workload.load import load_cluster, load_run, run_from_dict
+from warren.workload.run_file import load_cluster, load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
 MIX = Path(__file__).parents[2] / "experiments" / "sjf-bco" / "mix.yaml"

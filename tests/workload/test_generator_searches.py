@@ -10,7 +10,7 @@ from workload_files import reader
 from warren.model.job import Evaluate, Job, Stop
 from warren.model.run import Run
 from warren.profile.published import TABLE
-from warren.workload.load import load_run, run_from_dict
+from warren.workload.run_file import load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
 

@@ -19,7 +19,7 @@ from warren.model.run import Run
 from warren.profile.cost_table import cost_table
 from warren.profile.published import TABLE
 from warren.workload.generators.cluster_shapes import parts_of
-from warren.workload.load import load_run, run_from_dict
+from warren.workload.run_file import load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
 CV = ("vgg19", "resnet50", "inception-v3")

@@ -15,7 +15,7 @@ from warren.model.run import Run
 from warren.profile.published import TABLE
 from warren.report.tables import JOB_COLUMNS, LIVE_COLUMNS
 from warren.workload.jobs_file import COLUMNS, RESULTS
-from warren.workload.load import load_run, run_from_dict
+from warren.workload.run_file import load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
 CLUSTER = {"hosts": [{"name": "v", "devices": {"V100": 2}}]}

@@ -17,7 +17,7 @@ from workload_files import reader
 from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.profile.cost_table import cost_table
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 from warren.workload.specs.write import dump_profiles
 from warren.workload.traces.convert import jobs_csv
 from warren.workload.traces.read_trace import Rows, read_rows, read_trace

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.errors import SpecError
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 from warren.workload.traces.formats.any_table import UNITS, mapping_problem, time_cell_ns
 from warren.workload.traces.proposal import propose
 from warren.workload.traces.read_trace import read_rows, read_trace

@@ -12,7 +12,7 @@ from workload_files import reader
 from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 TWO: Final = {
     name: ProfileRow(

@@ -8,7 +8,7 @@ from workload_files import CLUSTER, FILES, MACHINE, reader
 from warren.model.cluster import Emulate, Host, Local, Network
 from warren.model.errors import SpecError
 from warren.model.measured import PCIE3_X16_BYTES_PER_S, Overheads, Switching
-from warren.workload.load import load_cluster, run_from_dict
+from warren.workload.run_file import load_cluster, run_from_dict
 
 
 def test_hosts_with_a_count_get_numbers_and_others_keep_their_name() -> None:

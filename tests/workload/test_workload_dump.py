@@ -11,7 +11,7 @@ from workload_files import reader
 
 from warren.model.run import Run
 from warren.model.units import NEVER_NS
-from warren.workload.load import load_run, run_from_dict
+from warren.workload.run_file import load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
 NAMES = st.text("ABCxyz019._-", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))

@@ -6,7 +6,7 @@ import pytest
 from workload_files import CLUSTER, FILES, MACHINE, reader
 
 from warren.model.errors import SpecError
-from warren.workload.load import load_cluster, load_jobs, load_run
+from warren.workload.run_file import load_cluster, load_jobs, load_run
 
 
 def problems(call: object, *args: object) -> list[str]:

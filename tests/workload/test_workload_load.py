@@ -11,7 +11,7 @@ from workload_files import reader
 from warren.model.errors import SpecError
 from warren.model.job import Checkpoint, Evaluate, Stop
 from warren.model.run import Grain, Scheduler, Truth
-from warren.workload.load import load_jobs, load_run, run_from_dict
+from warren.workload.run_file import load_jobs, load_run, run_from_dict
 
 HOST = {"name": "a", "devices": {"V100": 1}}
 JOB = {"name": "j", "model": "resnet50", "batch": 64}

@@ -9,7 +9,7 @@ import pytest
 from warren.model.cluster import Cluster, Network
 from warren.model.errors import SpecError
 from warren.store.files import read
-from warren.workload.load import load_cluster, load_run
+from warren.workload.run_file import load_cluster, load_run
 from warren.workload.specs.write import dump_run
 
 HOSTS = "hosts: [{name: h, devices: {V100: 2}}]\n"

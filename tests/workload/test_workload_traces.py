@@ -14,7 +14,7 @@ from workload_files import reader
 
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.workload.load import run_from_dict
+from warren.workload.run_file import run_from_dict
 
 
 def run_of(trace: dict[str, object], files: dict[str, str | bytes], *types: str) -> Run:

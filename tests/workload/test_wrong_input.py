@@ -15,7 +15,7 @@ import yaml
 from workload_files import FILES, reader
 
 from warren.model.errors import SpecError
-from warren.workload.load import load_cluster, load_jobs, load_run, run_from_dict
+from warren.workload.run_file import load_cluster, load_jobs, load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 
 MUTATIONS: Final = 2_000

@@ -1,11 +1,16 @@
-"""Outstanding tasks of a job: one group a round, or a stretch of several."""
+"""Outstanding tasks of jobs: one group a round, or a stretch of several; and those that run twice.
+
+A task runs twice where a copy of a late one was started on another device: the first of both that
+is done counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 
 from warren.model.decision import Assignment
-from warren.model.events import CompDone, TasksDone
+from warren.model.events import CompDone, TaskDropped, TasksDone
 
 
 class Group:
@@ -34,3 +39,75 @@ def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
         and assignment.shards == event.shards
         and 1 <= event.rounds <= assignment.rounds
     )
+
+
+Task = tuple[int, int, int]
+"""(job, round, shard)."""
+
+
+def task_of(one: Assignment) -> Task | None:
+    """The one task of an assignment; None if it has several."""
+    return (one.job, one.round, one.shards[0]) if one.rounds == len(one.shards) == 1 else None
+
+
+class Races:
+    """``pairs``: first run and copy of tasks that are not done. ``lost``: runs that were beaten.
+
+    A lost run stays on its device until ``TaskDropped``: nothing is killed.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: dict[Task, tuple[Assignment, Assignment]] = {}
+        self.lost: dict[Assignment, None] = {}
+
+    def head(self, queue: deque[Assignment]) -> Assignment | None:
+        """What stands first in a queue, apart from runs that have lost."""
+        return next((one for one in queue if one not in self.lost), None)
+
+    def first_run(self, queues: Iterable[deque[Assignment]], copy: Assignment) -> Assignment | None:
+        """The run of a copy's task that stands first on its device."""
+        task = task_of(copy)
+        heads = (self.head(queue) for queue in queues if task is not None)
+        return next((one for one in heads if one is not None and task_of(one) == task), None)
+
+    def begin(self, first: Assignment, copy: Assignment) -> None:
+        """The task of ``first`` runs once more."""
+        self.pairs[copy.job, copy.round, copy.shards[0]] = first, copy
+
+    def done(self, event: TasksDone) -> None:
+        """A task is done: if it ran twice, the other run has lost."""
+        pair = self.pairs.pop((event.job, event.round, event.shards[0]), None)
+        if pair is not None:
+            first, copy = pair
+            self.lost[copy if first.device == event.device else first] = None
+
+    def take(self, event: TaskDropped) -> Assignment | None:
+        """The run that is over, and is known no more; None if it is the only one.
+
+        It may be told before the other run, which counts, is done.
+        """
+        one = Assignment(event.device, event.job, event.round, 1, (event.shard,))
+        task = (event.job, event.round, event.shard)
+        if one in self.lost:
+            del self.lost[one]
+        elif one in self.pairs.get(task, ()):
+            del self.pairs[task]
+        else:
+            return None
+        return one
+
+    def forget(self, job: int) -> list[Assignment]:
+        """A job has failed or gone back: all its runs are gone. Gives the lost ones."""
+        self.pairs = {task: pair for task, pair in self.pairs.items() if task[0] != job}
+        return self.forget_lost([one for one in self.lost if one.job == job])
+
+    def forget_lost(self, gone: list[Assignment]) -> list[Assignment]:
+        """These lost runs are gone, with what ran them."""
+        for one in gone:
+            del self.lost[one]
+        return gone
+
+    def counts(self, one: Assignment) -> bool:
+        """Whether this is the run that stands for its task: not lost, and no copy."""
+        pair = self.pairs.get((one.job, one.round, one.shards[0]))
+        return one not in self.lost and (pair is None or pair[1] != one)

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.core.outstanding import Group, containing, is_of
-from warren.core.speculative_runs import Races
+from warren.core.outstanding import Group, Races, containing, is_of
 from warren.core.view_columns import Shown
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Reason

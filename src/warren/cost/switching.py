@@ -28,7 +28,6 @@ from typing import Final
 
 import numpy as np
 
-from warren.cost.run_rings import with_rings
 from warren.model.costs import CostTable, IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.measured import Switching
@@ -112,8 +111,3 @@ def _check_lengths(run: Run, costs: CostTable, switch_ns_JT: IntArray) -> None:
                     message=f"{message}more than 146 years",
                 )
             )
-
-
-def simulated_costs(run: Run, costs: CostTable) -> CostTable:
-    """The costs that policies see and bounds count with in virtual time."""
-    return with_rings(run, with_switching(run, costs))

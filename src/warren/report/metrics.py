@@ -1,14 +1,7 @@
 """The numbers of a run: one row a job, and ``summary.json``.
 
-All metrics cover finished jobs; how many did not finish stands beside them. With C_n the finish,
-a_n the arrival and w_n the weight of job n:
-
-- ``jct_s`` = C_n - a_n; ``weighted_jct_s`` = sum of w_n (C_n - a_n);
-- percentiles interpolate linearly between order statistics (numpy's default);
-- ``makespan_s`` = last finish - first arrival, both over finished jobs;
-- ``utilization`` = COMP time of finished jobs / (number of devices x makespan);
-- ``tasks`` counts every task done, also those of jobs that did not finish, each once;
-- ``gap`` = value / bound - 1, null unless every job finished and a bound is known.
+Among them what ran and did not count, also in one sentence for people, and how often devices went
+from one job to another, where that is charged.
 """
 
 from __future__ import annotations
@@ -23,11 +16,99 @@ import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.model.run import Run
+from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
-from warren.report.losses import copy_values, loss_values
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
-from warren.report.switches import switch_values
+
+
+def loss_values(record: Record) -> dict[str, Any]:
+    """The keys of ``summary.json`` about losses; none for a simulation.
+
+    ``redone_tasks`` counts tasks that ran and did not count, since they went down with a process or
+    a checkpoint was older; ``rollbacks`` returns of jobs to a checkpoint, each told in
+    ``rolled_back``; ``resumed`` how often the run went on after it was cut off.
+    """
+    if not record.live:
+        return {}
+    jobs, history = record.run.workload.jobs, record.history
+    redone = sum(one.redone_tasks(jobs[one.event.job].scale) for one in history.rollbacks)
+    return {
+        "redone_tasks": redone + sum(len(one.shards) for one in history.lost),
+        "rollbacks": len(history.rollbacks),
+        "resumed": history.resumed,
+        "rolled_back": [
+            {
+                "job": jobs[one.event.job].name,
+                "time_s": ns_to_seconds(one.event.time_ns),
+                "passed": one.passed,
+                "round": one.event.round,
+                "checkpoint": _every(record, one.event.job),
+                "reason": one.event.reason,
+            }
+            for one in history.rollbacks
+        ],
+    }
+
+
+def copy_values(record: Record) -> dict[str, Any]:
+    """The keys of ``summary.json`` about copies of late tasks; none where the run makes none.
+
+    ``copies_won`` of ``copies`` were done before the run they were made of; ``copies_wasted_s`` is
+    the COMP time, in cluster seconds, of the runs that were not first, as far as they have ended.
+    """
+    history = record.history
+    if record.run.scheduler.copies_after is None and not history.copies:
+        return {}
+    return {
+        "copies": history.copies,
+        "copies_won": history.copies_won,
+        "copies_wasted_s": ns_to_seconds(sum(one.busy_ns for one in history.dropped)),
+    }
+
+
+def _every(record: Record, job: int) -> int | None:
+    checkpoint = record.run.workload.jobs[job].checkpoint
+    return None if checkpoint is None else checkpoint.every
+
+
+def loss_sentence(found: Mapping[str, Any]) -> str:
+    """What a summary tells of losses and copies; empty if there were none."""
+    redone, rollbacks = int(found.get("redone_tasks") or 0), int(found.get("rollbacks") or 0)
+    resumed, copies = int(found.get("resumed") or 0), int(found.get("copies") or 0)
+    parts = []
+    if rollbacks:
+        parts.append(f"jobs went back to a checkpoint {count(rollbacks, 'time')}")
+    if redone:
+        parts.append(f"{count(redone, 'task')} ran again after a loss")
+    if resumed:
+        parts.append(f"the run was cut off and went on {count(resumed, 'time')}")
+    if copies:
+        won = int(found.get("copies_won") or 0)
+        parts.append(f"{count(copies, 'late task')} also started elsewhere, {won} done first there")
+    return ", ".join(parts)
+
+
+def switch_values(record: Record) -> dict[str, Any]:
+    """The keys of ``summary.json`` about switching; none where it is not charged.
+
+    ``switches``: how often a device went from one job to another; ``switching_s``: the device time,
+    in cluster seconds, that this took.
+    """
+    if record.costs.switch_ns_JT is None:
+        return {}
+    type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
+    return counted(record.history.timeline, type_D, record.costs.switch_ns_JT)
+
+
+def counted(line: Timeline, type_D: IntArray, switch_ns_JT: IntArray) -> dict[str, Any]:
+    """``switch_values`` of a timeline on devices of these types."""
+    order = np.lexsort((line.comp_end_ns_R, line.start_ns_R, line.device_R))
+    job, device = line.job_R[order], line.device_R[order]
+    to_R = order[1:][(job[1:] != job[:-1]) & (device[1:] == device[:-1])]
+    time_ns = switch_ns_JT[line.job_R[to_R], type_D[line.device_R[to_R]]].sum()
+    return {"switches": len(to_R), "switching_s": ns_to_seconds(int(time_ns))}
+
 
 STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")
 _MEASURED: Final = ("decide_s", "wall_s", "overruns")

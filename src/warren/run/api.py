@@ -219,7 +219,7 @@ def _pandas() -> Any:
 
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
     from warren.profile.published import TABLE
-    from warren.workload.load import load_run, run_from_dict
+    from warren.workload.run_file import load_run, run_from_dict
 
     past = recorded if history else recorded_elsewhere
     if isinstance(run, Run):

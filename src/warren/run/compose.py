@@ -123,9 +123,8 @@ class _Parts:
 
 def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
-    from warren.cost.switching import simulated_costs
     from warren.profile.cost_table import cost_table, past_of
-    from warren.sim.build import sim_port
+    from warren.sim.build import sim_port, simulated_costs
 
     begin, options = perf_counter(), options or Options()
     costs = simulated_costs(run, cost_table(run, _measured(run, options)))

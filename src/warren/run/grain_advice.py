@@ -14,7 +14,7 @@ from warren.policy.common.gang_holding import HOLDERS
 from warren.profile.cost_table import cost_table, missing
 from warren.report.record import Record
 from warren.run.choose_policy import choose
-from warren.workload.grain import parse_grain
+from warren.workload.specs.run import parse_grain
 
 MANY_BY_EVENTS: Final = 1_000_000
 """Above so many stretches a run that goes event by event takes minutes."""

@@ -27,7 +27,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
         All that is wrong with the file or the options.
     """
     from warren.profile.published import TABLE
-    from warren.workload.load import load_run
+    from warren.workload.run_file import load_run
 
     values: dict[str, str] = {}
     for override in overrides:
@@ -52,7 +52,7 @@ def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
         All that is wrong with the file, or that there is no such job.
     """
     from warren.profile.published import BATCHES
-    from warren.workload.load import load_jobs
+    from warren.workload.run_file import load_jobs
 
     return chosen(load_jobs(path, read, batches=BATCHES).jobs, names, path)
 

@@ -93,7 +93,7 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
     SpecError
         If a file is missing, or ``run.yaml`` is damaged.
     """
-    from warren.workload.load import load_run
+    from warren.workload.run_file import load_run
 
     for needed in ("run.yaml", "journal", "profile.csv"):
         if needed not in files and files.get("journal") == b"":

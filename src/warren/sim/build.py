@@ -1,10 +1,32 @@
-"""The port of a simulation, chosen by what the run asks for."""
+"""The port and the costs of a simulation, chosen by what the run asks for."""
 
 from __future__ import annotations
 
+from warren.cost.run_rings import with_rings
+from warren.cost.switching import with_switching
 from warren.model.costs import CostTable
 from warren.model.run import Run
 from warren.sim.port import SimPort
+
+
+def simulated_costs(run: Run, costs: CostTable) -> CostTable:
+    """The costs that policies see and bounds count with in virtual time.
+
+    Beside the profile's: what a device pays between jobs, and the exchanges of rings.
+
+    Raises
+    ------
+    SpecError
+        If switching makes tasks longer than time can count.
+    """
+    if run.cluster.switching is not None:
+        costs = with_switching(run, costs)
+    return with_rings(run, costs) if has_rings(run) else costs
+
+
+def has_rings(run: Run) -> bool:
+    """Whether a job of the run is a ring."""
+    return any(job.sync == "ring" for job in run.workload.jobs)
 
 
 def sim_port(run: Run, costs: CostTable) -> SimPort:
@@ -15,7 +37,7 @@ def sim_port(run: Run, costs: CostTable) -> SimPort:
     SpecError
         As for ``SimPort``, or if overheads make tasks longer than time can count.
     """
-    if any(job.sync == "ring" for job in run.workload.jobs):
+    if has_rings(run):
         if run.cluster.network.model == "fluid":
             from warren.sim.network.max_min import FluidPort
 

@@ -66,7 +66,7 @@ def _jobs(file: str, name: str | None) -> tuple[list[Job], str]:
 
     A run may have jobs without an app beside those with one: they are left out.
     """
-    from warren.workload.load import describes_run
+    from warren.workload.run_file import describes_run
 
     names = [] if name is None else [name]
     if describes_run(file, read):

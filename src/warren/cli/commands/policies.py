@@ -80,7 +80,7 @@ def _explain(name: str | None, path: str, json_: bool) -> None:
         raise SpecError(Problem(file="--explain", message=message))
     from warren.profile.cost_table import model_costs
     from warren.profile.published import DEVICE_TYPES, TABLE
-    from warren.workload.load import load_cluster
+    from warren.workload.run_file import load_cluster
 
     cluster = load_cluster(path, read)
     costs = model_costs(cluster, tuple(TABLE.values()))

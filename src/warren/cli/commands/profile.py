@@ -213,7 +213,7 @@ def _run(job_file: str, cluster: str | None, names: Sequence[str]) -> Run:
 
 
 def _cluster(path: str) -> Cluster:
-    from warren.workload.load import load_cluster
+    from warren.workload.run_file import load_cluster
 
     return load_cluster(path, read)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from warren.report.losses import loss_sentence
+from warren.report.metrics import loss_sentence
 from warren.report.number_text import count, duration, percent, seconds
 
 OVERRUN_SHARE: Final = 0.05

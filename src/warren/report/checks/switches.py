@@ -13,7 +13,7 @@ from warren.report.checks.devices import visits_of
 from warren.report.checks.fault import Fault, listed
 from warren.report.checks.run_folder import SUMMARY, Exported
 from warren.report.checks.tasks import groups_of
-from warren.report.switches import counted
+from warren.report.metrics import counted
 
 
 def check_switches(run: Exported) -> list[Fault]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from warren.report.compare import compare, jct_errors
-from warren.report.losses import loss_sentence
-from warren.report.metrics import job_rows, summary
+from warren.report.metrics import job_rows, loss_sentence, summary
 from warren.report.number_text import duration, number
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
