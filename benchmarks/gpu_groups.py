@@ -10,7 +10,7 @@ import numpy as np
 from _ranges import median_s, report
 
 from warren.profile.published import TABLE
-from warren.solve.gpu_groups.problem import Problem, relative_speeds
+from warren.solve.gpu_groups.problem import GroupingProblem, relative_speeds
 from warren.solve.gpu_groups.solve import grouped
 
 TYPES = ("V100", "P100", "T4", "K80")
@@ -33,13 +33,13 @@ def main() -> None:
     report(figures)
 
 
-def cluster(devices: int, groups: int) -> Problem:
+def cluster(devices: int, groups: int) -> GroupingProblem:
     """So many GPUs in these shares, all shipped models at their own batch, T^c only."""
     speed_JT = np.array([[1.0 / row.comp_s[kind] for kind in TYPES] for row in TABLE.values()])
     ends = np.rint(np.cumsum(SHARES) * devices).astype(np.int64)
     type_D = np.searchsorted(ends, np.arange(devices), side="right")
     relative_JT = relative_speeds(speed_JT, type_D, groups)
-    return Problem(speed_JT=relative_JT, type_D=type_D, groups=groups)
+    return GroupingProblem(speed_JT=relative_JT, type_D=type_D, groups=groups)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from warren.cost.run_rings import with_rings
 from warren.model.run import Run
 from warren.policy.registry import place_policy
 from warren.profile.cost_table import cost_table
-from warren.run.choose_policy import Timed
+from warren.runs.choose_policy import TimedPolicy
 from warren.sim.build import sim_port
 from warren.workload.run_file import run_from_dict
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 def planned_s(run: Run, place: str, options: dict[str, object]) -> float:
     """Seconds that the plan takes."""
-    costs, policy = with_rings(run, cost_table(run)), Timed(place_policy(place, options))
+    costs, policy = with_rings(run, cost_table(run)), TimedPolicy(place_policy(place, options))
     port, sink = sim_port(run, costs), bytearray()
     Core(run=run, costs=costs, policy=policy, port=port, sink=sink.extend, world="sim").begin()
     return policy.decide_s

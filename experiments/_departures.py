@@ -17,7 +17,7 @@ from _curves import OBSERVED, Real, real_curves
 from numpy.typing import NDArray
 
 from warren.predict.curve import Curve, direction_of
-from warren.predict.family_error import Departure, departed, normal_quantiles
+from warren.predict.family_error import FamilyError, departed, normal_quantiles
 from warren.predict.forecast import HIGH, LOW, Scaled, Settings
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 WANTED: Final = 0.8
 RISES: Final = (0.05, 0.1, 0.2)
 DEPARTURES: Final = tuple(
-    Departure(*one)
+    FamilyError(*one)
     for one in itertools.product((0.35, 0.5, 0.75, 1.0), (0.3, 0.5, 0.8, 1.2), (0.2, 0.3, 0.4))
 )
 STEPS: Final = 4
@@ -100,7 +100,7 @@ def scored(cases: Sequence[Case], seed: int) -> list[Scores]:
     return found
 
 
-def _told(kept: Any, case: Case, departure: Departure, seed: int) -> tuple[float, bool]:
+def _told(kept: Any, case: Case, departure: FamilyError, seed: int) -> tuple[float, bool]:
     random = np.random.Generator(np.random.PCG64([seed, 1]))
     limit = case.scaled.limit
     paths, _ = departed(kept, case.horizon, limit, departure, random)

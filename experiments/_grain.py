@@ -20,7 +20,7 @@ import numpy.typing as npt
 import yaml
 
 import warren
-from warren.run.api import Result
+from warren.runs.api import Result
 
 PART: Final = 100
 """One job in so many."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.model.view import View
-from warren.policy.place.hlas.policy import Hlas, Memory
-from warren.policy.place.hlas.waiting_jobs import Spot
+from warren.policy.place.hlas.policy import Hlas, HlasMemory
+from warren.policy.place.hlas.waiting_jobs import QueuePosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +17,8 @@ class Oracle(Hlas):
     name: ClassVar[str] = "oracle"
     needs_rounds: ClassVar[bool] = True
 
-    def spot(self, view: View, memory: Memory, job: int) -> Spot:
+    def spot(self, view: View, memory: HlasMemory, job: int) -> QueuePosition:
         """Where a job stands: by R T_n, the rounds that are left times the mean time of a round."""
         assert memory.groups is not None, "a job has arrived, so there are groups"
         left = view.rounds_J.item(job) - view.round_J.item(job)
-        return Spot(float(left * memory.groups.round_ns(view, job)), 0.0, job)
+        return QueuePosition(float(left * memory.groups.round_ns(view, job)), 0.0, job)

@@ -16,7 +16,7 @@ from _curves import Real
 from numpy.typing import NDArray
 
 from warren.model.progress import Progress
-from warren.predict.remaining_rounds import Caution, trend_rounds
+from warren.predict.remaining_rounds import Cautiousness, trend_rounds
 
 SEEN: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 REACHED: Final = (0.6, 0.8, 0.95, 1.0)
@@ -71,7 +71,7 @@ def _best_so_far(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-Chosen = Callable[[NDArray[np.bool_]], tuple[Caution, float]]
+Chosen = Callable[[NDArray[np.bool_]], tuple[Cautiousness, float]]
 
 
 def chooser(every: Sequence[Case]) -> Chosen:
@@ -82,15 +82,15 @@ def chooser(every: Sequence[Case]) -> Chosen:
     """
     left = np.array([case.left for case in every])
     run = np.array([len(case.progress) for case in every])
-    told: list[tuple[Caution, NDArray[np.float64]]] = []
+    told: list[tuple[Cautiousness, NDArray[np.float64]]] = []
     for slope in SLOPE:
         trend = np.array([trend_rounds(case.progress, case.target, slope) for case in every])
         for part, ahead in product(TREND, AHEAD):
             sure = np.floor(np.minimum(part * trend, ahead * run))
-            told.append((Caution(part, slope, ahead), sure / left))
+            told.append((Cautiousness(part, slope, ahead), sure / left))
 
-    def choose(mask: NDArray[np.bool_]) -> tuple[Caution, float]:
-        best: tuple[Caution, float] | None = None
+    def choose(mask: NDArray[np.bool_]) -> tuple[Cautiousness, float]:
+        best: tuple[Cautiousness, float] | None = None
         for caution, ratio in told:
             ours = ratio[mask]
             dared = ours > 0

@@ -28,8 +28,8 @@ from warren.policy.place.hare.planner import Planner
 from warren.policy.place.hare.policy import OBJECTIVES
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
-from warren.solve.lists.earliest_completion import Problem, dispatch
+from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
+from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
 
 HARD: Final = 1.05
 MAX_TASKS: Final = 8
@@ -136,7 +136,7 @@ def _case(types: list[str], jobs: tuple[Job, ...], costs: CostTable) -> Case:
 
 def optimum_s(case: Case) -> float:
     """The least sum of w (C - a), by exhaustive search."""
-    return least_weighted_jct(Tiny(**case.columns)) / NS_PER_S
+    return least_weighted_jct(TinyInstance(**case.columns)) / NS_PER_S
 
 
 def best_order_s(case: Case) -> float:
@@ -145,7 +145,7 @@ def best_order_s(case: Case) -> float:
     columns = {name: column for name, column in case.columns.items() if name != "weight_J"}
     values = []
     for order in permutations(range(jobs)):
-        problem = Problem(
+        problem = DispatchProblem(
             **columns,
             priority_J=np.argsort(order).astype(np.float64),
             priority_step_J=np.zeros(jobs),

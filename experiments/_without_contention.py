@@ -19,8 +19,8 @@ from warren.model.events import Event
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
 from warren.profile.cost_table import cost_table
-from warren.run.choose_policy import choose
-from warren.run.inputs import run_of
+from warren.runs.choose_policy import choose
+from warren.runs.inputs import run_of
 from warren.sim.build import sim_port
 
 Row = dict[str, Any]

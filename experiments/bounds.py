@@ -24,12 +24,12 @@ from scipy.sparse import coo_array
 from warren.model.errors import SpecError
 from warren.profile.cost_table import cost_table
 from warren.profile.published import TABLE
-from warren.run.lower_bound import columns_of
-from warren.solve.bounds.columns import Jobs, bound_jobs
-from warren.solve.bounds.lagrangian import CERTIFIED, Priced, new_scratch, respond
+from warren.runs.lower_bound import columns_of
+from warren.solve.bounds.columns import BoundJobs, bound_jobs
+from warren.solve.bounds.lagrangian import CERTIFIED, LagrangianBound, new_scratch, respond
 from warren.solve.bounds.machine_load import area_speeds
 from warren.solve.bounds.mean_busy_time import busy_time_bound
-from warren.solve.bounds.subgradient import Prices, best_prices
+from warren.solve.bounds.subgradient import DevicePrices, best_prices
 from warren.workload.run_file import load_run
 
 Floats = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def measured(load: float | None, seed: int) -> dict[str, Any]:
     }
 
 
-def drawn(load: float | None, seed: int) -> Jobs:
+def drawn(load: float | None, seed: int) -> BoundJobs:
     """The jobs of ``hare-mix`` as bounds see them."""
     content = {
         "cluster": {"hosts": {"generate": "hare", "devices": 160, "heterogeneity": "high"}},
@@ -98,7 +98,7 @@ def drawn(load: float | None, seed: int) -> Jobs:
     return found
 
 
-def divided(jobs: Jobs, prices: Prices) -> float:
+def divided(jobs: BoundJobs, prices: DevicePrices) -> float:
     """The weighted JCT of the divided schedule."""
     step_s = float(prices.grid_s_E[1]) / FINER
     priced = prices.price_TI.shape[1] * FINER
@@ -112,12 +112,12 @@ def divided(jobs: Jobs, prices: Prices) -> float:
     return total_s
 
 
-def waits_s(jobs: Jobs, prices: Prices) -> Floats:
+def waits_s(jobs: BoundJobs, prices: DevicePrices) -> Floats:
     """How long each job's own answer to the prices takes, to the interval."""
     result = np.zeros(len(jobs.weight_J))
     for j in range(len(result)):
         one = slice(j, j + 1)
-        problem = Priced(
+        problem = LagrangianBound(
             weight_J=jobs.weight_J[one],
             arrival_s_J=jobs.arrival_s_J[one],
             path_s_JT=jobs.path_s_JT[one],
@@ -134,7 +134,7 @@ def waits_s(jobs: Jobs, prices: Prices) -> Floats:
 
 
 def cheapest(
-    jobs: Jobs, j: int, step_s: float, price_TK: Floats, left_s_TK: Floats
+    jobs: BoundJobs, j: int, step_s: float, price_TK: Floats, left_s_TK: Floats
 ) -> tuple[float, Floats]:
     """JCT and device seconds of the job's cheapest schedule in what is left."""
     types, steps = price_TK.shape

@@ -43,7 +43,7 @@ from _parts import Asked, ask, make_parts
 
 from warren.live.measure.machine import processor
 from warren.profile.published import TABLE
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 
 HARE: Final = Path(__file__).parent / "hare"
 PLACES: Final = ("gavel-fifo", "hare")

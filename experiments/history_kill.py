@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import _common
 
 from warren.model.history_rows import EndedJob, LiveRun, Profile
-from warren.profile.averages import Took, blank, with_taken
+from warren.profile.averages import TaskAverages, blank, with_taken
 from warren.profile.measured import PROCESSOR, TaskKind
 from warren.store.history_database import Database
 
@@ -140,7 +140,7 @@ def entries(run: str, known: Iterable[Profile]) -> list[LiveRun | EndedJob | Pro
         )
         for index in range(JOBS)
     ]  # fmt: skip
-    one_more = with_taken(row, [Took(tasks=1, comp_s=1.0, sync_s=None)], 0.0)
+    one_more = with_taken(row, [TaskAverages(tasks=1, comp_s=1.0, sync_s=None)], 0.0)
     return [LiveRun(id=run, name=run, began_at=0.0, until_ns=0), *jobs, one_more]
 
 

@@ -22,7 +22,7 @@ from _curves import FOLDER, OBSERVED, Real, real_curves
 from _parts import ask, make_parts
 
 from warren.predict.curve import Curve
-from warren.predict.family_error import Departure
+from warren.predict.family_error import FamilyError
 from warren.predict.forecast import DEFAULT, Settings, forecast
 
 SEED: Final = 1
@@ -132,7 +132,7 @@ def _held_out(scratch: Path) -> Mapping[str, Any]:
 
 
 def _settings(found: Mapping[str, Any]) -> Settings:
-    return Settings(found["rise"], Departure(**found["departure"]))
+    return Settings(found["rise"], FamilyError(**found["departure"]))
 
 
 def _seconds(scratch: Path) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from _remaining import CHOSEN_LIMIT, LIMIT, REACHED, SEEN, Case, cases, chooser
 from numpy.typing import NDArray
 
 from warren.model.progress import Progress
-from warren.predict.remaining_rounds import CAUTION, Caution, optimus_rounds, sure_rounds
+from warren.predict.remaining_rounds import CAUTION, Cautiousness, optimus_rounds, sure_rounds
 
 SEED: Final = 1
 POINTS: Final = (10, 100, 1000, 100_000)
@@ -88,7 +88,7 @@ def _chosen(scratch: Path) -> Mapping[str, Any]:
     }
 
 
-def _told(caution: Caution, worth: float) -> dict[str, Any]:
+def _told(caution: Cautiousness, worth: float) -> dict[str, Any]:
     return {"caution": asdict(caution), "worth": round(worth, 4)}
 
 
@@ -105,7 +105,7 @@ def _shipped(scratch: Path) -> Mapping[str, Any]:
 def _by_task(scratch: Path) -> Mapping[str, Any]:
     """With the constants chosen without the curve's task."""
     made = _common.earlier("remaining_rounds")["chosen"]["without_task"]
-    of = {task: Caution(**one["caution"]) for task, one in made.items()}
+    of = {task: Cautiousness(**one["caution"]) for task, one in made.items()}
     tasks = [_departures.TASKS[real.dataset] for real in _known()[0]]
     return _predicted(lambda case: sure_rounds(case.progress, case.target, of[tasks[case.curve]]))
 

@@ -39,7 +39,7 @@ from _parts import Make, ask, make_parts
 from warren.live.measure.machine import processor
 from warren.live.testbed.iproute import check_usable
 from warren.model.errors import SpecError
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 
 RUN: Final = RINGS / "mixed.yaml"
 TIES: Final = RINGS / "mixed-ties.yaml"

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from warren.cost.ring import RingJobs, RingNetwork, round_s_J
 from warren.cost.run_rings import ring_network
-from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places
+from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places
 from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import GOODPUT
@@ -130,7 +130,7 @@ def _part(queue: Queue, seed: int, scratch: Path) -> Mapping[str, Any]:
         fitted = _common.warren_json("calibrate", *options)
         (scratch / "cluster.yaml").write_text(CLUSTER)
         networks = _networks(load_cluster(str(scratch / "cluster.yaml"), read), fitted)
-        with Prober(bed_places(one_standing(NAME))) as prober:
+        with RingProber(bed_places(one_standing(NAME))) as prober:
             sets = [placement(seed, number) for number in range(PLACEMENTS)]
             rows = [_measured(prober, *one, networks) for one in enumerate(sets)]
     finally:
@@ -190,7 +190,7 @@ def _inside(draw: random.Random) -> ProbedRing:
 
 
 def _measured(
-    prober: Prober,
+    prober: RingProber,
     number: int,
     rings: Sequence[ProbedRing],
     networks: Mapping[str, RingNetwork],

@@ -39,9 +39,9 @@ from warren.cost.run_rings import with_rings
 from warren.model.errors import SpecError
 from warren.model.run import Run
 from warren.profile.cost_table import cost_table
-from warren.run.choose_policy import Timed, choose
-from warren.run.inputs import run_of
-from warren.run.lower_bound import lower_bound
+from warren.runs.choose_policy import TimedPolicy, choose
+from warren.runs.inputs import run_of
+from warren.runs.lower_bound import lower_bound
 from warren.sim.build import sim_port
 from warren.workload.run_file import run_from_dict
 
@@ -155,7 +155,7 @@ def simulated(run: Run) -> Row | None:
     contention and hosts have added to rounds at their best; ``added_most_pct``: of the ring with
     most of it.
     """
-    costs, policy, journal = with_rings(run, cost_table(run)), Timed(choose(run)), bytearray()
+    costs, policy, journal = with_rings(run, cost_table(run)), TimedPolicy(choose(run)), bytearray()
     core = Core(
         run=run, costs=costs, policy=policy, port=sim_port(run, costs), sink=journal.extend,
         world="sim",

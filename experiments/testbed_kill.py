@@ -28,11 +28,11 @@ from typing import Any, Final
 import _common
 
 from warren.live.testbed import orphans as leftovers
-from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.cpu_quota import cgroup_roots
 from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import measure
-from warren.live.testbed.records import FOLDER, Records
+from warren.live.testbed.records import FOLDER, TestbedRecords
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed, BedHost
 
@@ -55,7 +55,7 @@ def main() -> None:
     except SpecError as error:
         print(f"not made here: {error}")
         return
-    quota = 0.5 if homes() else None
+    quota = 0.5 if cgroup_roots() else None
     hosts = tuple(
         BedHost(name=f"h{i}", link_bps=200_000_000, cpus=quota if i % 2 else None) for i in range(4)
     )
@@ -133,7 +133,7 @@ def _start(bed: Bed, removing: bool) -> int:
 
 def _struck(bed: Bed, removing: bool) -> str:
     """How far the child had come, by what it left; waits for its children as `down` does."""
-    with Records() as records:
+    with TestbedRecords() as records:
         record = records.read(bed.name)
     if removing:
         return "removing" if record is not None else "removing: done"

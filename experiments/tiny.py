@@ -22,7 +22,7 @@ import numpy as np
 
 from warren.core.state import State
 from warren.policy.registry import POLICIES, place_policy
-from warren.solve.bounds.exhaustive import Tiny, least_makespan
+from warren.solve.bounds.exhaustive import TinyInstance, least_makespan
 from warren.solve.bounds.lower_bounds import lower_bounds
 
 EASY, HARD = 300, 200
@@ -88,7 +88,7 @@ def measured(case: _tiny.Case) -> dict[str, Any]:
     """Ratios of one instance to its optimum."""
     optimum_s = _tiny.optimum_s(case)
     bounds = lower_bounds(**case.columns)
-    shortest_s = least_makespan(Tiny(**case.columns)) / 1e9
+    shortest_s = least_makespan(TinyInstance(**case.columns)) / 1e9
     policies = {
         name: _tiny.weighted_s(case, _tiny.finish_ns(case, name)) / optimum_s
         for name in POLICIES

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from warren.model.decision import Decision
 from warren.model.view import View
-from warren.policy.place.hare.policy import Hare, Memory
+from warren.policy.place.hare.policy import Hare, HareMemory
 
 
 class HareBlind(Hare):
@@ -24,7 +24,7 @@ class HareBlind(Hare):
 
     name = "hare-blind"
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: HareMemory) -> tuple[Decision, HareMemory]:
         """The plan of ``hare`` where nothing is charged."""
         costs = replace(view.costs, switch_ns_JT=None)
         return super().decide(structs.replace(view, costs=costs), memory)

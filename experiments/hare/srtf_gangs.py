@@ -23,7 +23,7 @@ from warren.model.costs import IntArray
 from warren.model.decision import Decision
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.common.gang_holding import Holder, Holdings
+from warren.policy.common.gang_holding import GangHolder, Holdings
 from warren.policy.common.round_times import fastest, gang_sizes_J, round_ns_J
 
 
@@ -57,7 +57,7 @@ class SrtfGangs:
 
     def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
         """Continue the gangs that moved on, then start the shortest jobs."""
-        holder = Holder(view, memory.holdings)
+        holder = GangHolder(view, memory.holdings)
         holder.release_ended()
         holder.go_on()
         waiting = [

@@ -12,12 +12,12 @@ __all__ = ["load", "resume", "run", "simulate"]
 TYPE_CHECKING = False  # not from typing: it would take a tenth of the time to ``warren --help``
 
 if TYPE_CHECKING:
-    from warren.run.api import load, resume, run, simulate
+    from warren.runs.api import load, resume, run, simulate
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        from warren.run import api
+        from warren.runs import api
 
         return getattr(api, name)
     raise AttributeError(f"module 'warren' has no attribute {name!r}")

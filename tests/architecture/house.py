@@ -33,11 +33,11 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "live": frozenset({"model", "apps", "predict", "core.ports"}),
     "report": frozenset({"model", "core.journal", "core.journal_reader"}),
     "store": frozenset({"model"}),
-    "run": frozenset(
+    "runs": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report store")
     ),
     "cli": frozenset(
-        words("model workload profile cost predict policy core live report store run")
+        words("model workload profile cost predict policy core live report store runs")
     ),
 }
 """Room to what it may import: a room, or one module of it. docs/structure.md shows the same."""
@@ -47,7 +47,7 @@ FACE: Final = "warren"
 
 HEAVY_LIBRARIES: Final[Mapping[str, frozenset[str]]] = {
     "numba": frozenset({"solve", "sim"}),
-    "torch": frozenset({"apps", "live", "run"}),
+    "torch": frozenset({"apps", "live", "runs"}),
     "zmq": frozenset(),
     "typer": frozenset({"cli"}),
 }

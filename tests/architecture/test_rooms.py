@@ -34,7 +34,7 @@ def _broken_room(room: str, target: str) -> str | None:
         return None if target in ("", "__version__") else f"there is no room {target_room!r}"
     if target_room == room:
         return None
-    allowed = frozenset({"run", "cli"}) if room == FACE else ROOMS[room]
+    allowed = frozenset({"runs", "cli"}) if room == FACE else ROOMS[room]
     if any(target == one or target.startswith(f"{one}.") for one in allowed):
         return None
     return f"{room} may not import {target}; allowed: {', '.join(sorted(allowed)) or 'nothing'}"
@@ -59,8 +59,8 @@ def test_the_table_has_no_cycle_and_sim_never_meets_live() -> None:
 
     for room in ROOMS:
         assert room not in reach(room)
-    assert not reach("sim") & {"live", "run", "cli"}
-    assert not reach("live") & {"sim", "run", "cli"}
+    assert not reach("sim") & {"live", "runs", "cli"}
+    assert not reach("live") & {"sim", "runs", "cli"}
     assert not reach("policy") & {"core", "sim", "live"}
 
 
@@ -98,11 +98,11 @@ def test_a_forbidden_import_is_found(name: str, source: str) -> None:
         ("warren.core.x", "from warren.policy.protocol import AnyPolicy"),
         ("warren.sim.x", "from warren.core.ports import Port\nfrom warren.core import ports"),
         ("warren.report.x", "from warren.core.journal import decode"),
-        ("warren.run.x", "from warren import __version__\nimport warren.sim.port"),
+        ("warren.runs.x", "from warren import __version__\nimport warren.sim.port"),
         ("warren.policy.x", "from .registry import POLICIES"),
         ("warren.policy.x", "POLICIES = {'srtf': 'warren.policy.place.hare.srtf:Srtf'}"),
         ("warren.sim.x", "from numba import njit"),
-        ("warren", "def simulate():\n    from warren.run.api import simulate"),
+        ("warren", "def simulate():\n    from warren.runs.api import simulate"),
         ("warren.core.x", '"""A text may mention warren.sim.port in a sentence."""'),
     ],
 )

@@ -22,7 +22,7 @@ def tiny(tmp_path: Path) -> str:
 
 @pytest.fixture
 def heard(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
-    """Lines that the room ``run`` has said since it was last asked."""
+    """Lines that the room ``runs`` has said since it was last asked."""
 
     def told() -> str:
         lines = [one.getMessage() for one in caplog.records if one.name == "warren"]

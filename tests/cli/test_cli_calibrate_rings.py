@@ -20,8 +20,8 @@ from warren.cost.run_rings import ring_network
 from warren.live.measure.ring_rounds import ProbedRing
 from warren.model.errors import EngineError
 from warren.profile.published import TABLE
-from warren.run.calibration.ring_network_file import Calibrated, calibrated, network_yaml
-from warren.run.calibration.ring_rounds import MOST, Row, contenders, plan
+from warren.runs.calibration.ring_network_file import RingCalibration, calibrated, network_yaml
+from warren.runs.calibration.ring_rounds import MOST, RingRow, contenders, plan
 from warren.store.files import read
 from warren.workload.run_file import load_cluster
 
@@ -88,7 +88,7 @@ def test_rings_on_the_busiest_link_are_the_p_of_equation_6(hosts_J: list[list[in
     assert contenders(hosts_J) == contenders_J(workers_JS).tolist()
 
 
-def rows_of(runs: list[list[ProbedRing]], truth: RingNetwork, noise: float) -> list[Row]:
+def rows_of(runs: list[list[ProbedRing]], truth: RingNetwork, noise: float) -> list[RingRow]:
     draw = np.random.default_rng(3)
     found = []
     for run in runs:
@@ -102,20 +102,28 @@ def rows_of(runs: list[list[ProbedRing]], truth: RingNetwork, noise: float) -> l
         first, p = run[0], contenders([one.hosts for one in run])[0]
         round_s = float(times[0] * np.exp(draw.normal(0, noise)))
         found.append(
-            Row(rings=len(run), contenders=p, workers=len(first.hosts), hosts=len(set(first.hosts)),
-                message_bytes=first.message_bytes, comp_s=first.comp_s, round_s=round_s,
-                low_s=round_s, high_s=round_s)
-        )  # fmt: skip
+            RingRow(
+                rings=len(run),
+                contenders=p,
+                workers=len(first.hosts),
+                hosts=len(set(first.hosts)),
+                message_bytes=first.message_bytes,
+                comp_s=first.comp_s,
+                round_s=round_s,
+                low_s=round_s,
+                high_s=round_s,
+            )
+        )
     return found
 
 
 @pytest.fixture
-def found() -> Calibrated:
+def found() -> RingCalibration:
     return calibrated(rows_of(plan(4, 23.9e6, quick=False), TRUTH, 0.02))
 
 
 def test_the_file_that_a_cluster_names_gives_simulations_the_network_that_was_measured(
-    found: Calibrated, tmp_path: Path
+    found: RingCalibration, tmp_path: Path
 ) -> None:
     (tmp_path / "c.yaml").write_text(CLUSTER)
     (tmp_path / "net.yaml").write_text(network_yaml(found, {"testbed": "none"}))
@@ -127,7 +135,7 @@ def test_the_file_that_a_cluster_names_gives_simulations_the_network_that_was_me
     assert network.xi2_s == pytest.approx(0.002, abs=0.0015)
 
 
-def test_the_file_says_how_well_it_fits_what_was_measured(found: Calibrated) -> None:
+def test_the_file_says_how_well_it_fits_what_was_measured(found: RingCalibration) -> None:
     told = yaml.safe_load(network_yaml(found, {}))
     assert list(told["fit"])[:2] == [told["reading"], *({"ours", "published"} - {told["reading"]})]
     assert 0.005 < told["fit"]["ours"]["left_out_error"]["mean"] < 0.04
@@ -144,7 +152,7 @@ def test_rounds_without_contention_are_refused_in_one_line() -> None:
 
 
 def test_the_picture_shows_each_point_twice_and_is_the_same_file_again(
-    found: Calibrated, tmp_path: Path
+    found: RingCalibration, tmp_path: Path
 ) -> None:
     for name in ("a.svg", "b.svg"):
         draw_rings(tmp_path / name, found)

@@ -15,7 +15,7 @@ from cli_runs import ROUND_ROBIN, Told, Warren
 from warren.core.journal import encode
 from warren.core.loop import Core
 from warren.model.errors import EngineError
-from warren.run.choose_policy import Timed
+from warren.runs.choose_policy import TimedPolicy
 from warren.store import signals
 
 TEMPLATE = Path(ROUND_ROBIN.rpartition(":")[0]).read_text()
@@ -159,7 +159,7 @@ def test_an_interrupted_simulation_leaves_nothing_and_exits_with_130(
         os.kill(os.getpid(), signal.SIGINT)  # an impatient user: dropped
         raise AssertionError("not reached")
 
-    where = {"first step": "core.loop.encode", "last table": "run.compose.result_files"}[when]
+    where = {"first step": "core.loop.encode", "last table": "runs.compose.result_files"}[when]
     monkeypatch.setattr(f"warren.{where}", told)
     before = signal.getsignal(signum)
     found = warren("simulate", tiny, "--out", tmp_path / "out")
@@ -229,5 +229,5 @@ def test_a_signal_that_was_swallowed_on_its_way_ends_a_run_before_it_plans() -> 
         with suppress(KeyboardInterrupt):  # as the interpreter does in a callback
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
-            Timed(cast("Any", Policy())).initial(cast("Any", None))
+            TimedPolicy(cast("Any", Policy())).initial(cast("Any", None))
     assert not asked

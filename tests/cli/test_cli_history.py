@@ -7,7 +7,7 @@ from typing import Any
 from warren.cli.commands.run import _notes
 from warren.model.run import Run
 from warren.profile.published import TABLE
-from warren.run.compose import simulate
+from warren.runs.compose import simulate
 from warren.workload.run_file import load_run, run_from_dict
 from warren.workload.specs.write import dump_run
 

@@ -13,9 +13,9 @@ from cli_runs import CHECKOUT, Warren, write_run
 from warren.model.costs import ProfileRow
 from warren.model.events import TasksDone
 from warren.profile.published import BATCHES
-from warren.run.calibration import engine_overheads as calibrating
-from warren.run.calibration.phases import Phase, run_phases
-from warren.run.calibration.profile_rows import switch_time_ns, with_build
+from warren.runs.calibration import engine_overheads as calibrating
+from warren.runs.calibration.phases import CalibrationPhase, run_phases
+from warren.runs.calibration.profile_rows import switch_time_ns, with_build
 from warren.store.files import read
 from warren.workload.run_file import load_cluster, load_run
 
@@ -47,11 +47,11 @@ def test_phases_come_to_rest_and_give_tasks_and_processor_times(
     run, of_kind = calibrating._run(2, pin=False)
     small, steady = of_kind["empty"], of_kind["net"]
     phases = [
-        Phase(name="warm", jobs=(*small, *steady), devices=2, rounds=2),
-        Phase(name="small", jobs=small, devices=2, rounds=10),
-        Phase(name="steady", jobs=steady[:1], devices=1, rounds=10),
-        Phase(name="in turn", jobs=small[:2], devices=1, rounds=4, together=2),
-        Phase(name="moved", jobs=of_kind["ring"][:1], devices=2, rounds=2, turning=True),
+        CalibrationPhase(name="warm", jobs=(*small, *steady), devices=2, rounds=2),
+        CalibrationPhase(name="small", jobs=small, devices=2, rounds=10),
+        CalibrationPhase(name="steady", jobs=steady[:1], devices=1, rounds=10),
+        CalibrationPhase(name="in turn", jobs=small[:2], devices=1, rounds=4, together=2),
+        CalibrationPhase(name="moved", jobs=of_kind["ring"][:1], devices=2, rounds=2, turning=True),
     ]
     begun: list[int] = []
     samples, numerics, built_ns = run_phases(

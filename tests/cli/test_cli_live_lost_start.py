@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_runs import CHECKOUT, Told, Warren, write_run
 
-from warren.live.process.process_pool import Fleet
+from warren.live.process.process_pool import ProcessPool
 
 pytestmark = pytest.mark.live
 
@@ -63,13 +63,13 @@ def _said(told: Told, tmp_path: Path) -> str:
 def test_a_zygote_that_is_killed_while_it_starts_is_told_with_how(
     command: str, warren: Warren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = Fleet.__init__
+    begin = ProcessPool.__init__
 
-    def struck(self: Fleet, *what: Any, **named: Any) -> None:
+    def struck(self: ProcessPool, *what: Any, **named: Any) -> None:
         begin(self, *what, **named)
         self._zygote.kill()
 
-    monkeypatch.setattr(Fleet, "__init__", struck)
+    monkeypatch.setattr(ProcessPool, "__init__", struck)
     line = _said(warren(*COMMANDS[command]), tmp_path)
     assert line == (
         "the zygote ended while it started (killed by SIGKILL); it printed last: nothing"

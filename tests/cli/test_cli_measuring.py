@@ -13,12 +13,12 @@ from warren.live.training import numerics
 from warren.model.errors import SpecError
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.profile.averages import Took, blank, with_measured, with_taken
-from warren.profile.measured import PROCESSOR, Measured
-from warren.run import measure_profiles as measuring
-from warren.run.check_apps import with_apps
-from warren.run.inputs import run_of
-from warren.run.measure_profiles import measured_rows, profiles_of
+from warren.profile.averages import TaskAverages, blank, with_measured, with_taken
+from warren.profile.measured import PROCESSOR, MeasuredCost
+from warren.runs import measure_profiles as measuring
+from warren.runs.check_apps import with_apps
+from warren.runs.inputs import run_of
+from warren.runs.measure_profiles import measured_rows, profiles_of
 from warren.store import history_database as opened
 from warren.store.history_database import Database, default_file
 
@@ -29,7 +29,7 @@ jobs:
   - {{name: b, app: {APP}:Line}}
   - {{name: c, app: {APP}:Sides}}
 """
-COST = Measured(comp_s=0.5, sync_s=0.25, model_bytes=40, memory_bytes=9)
+COST = MeasuredCost(comp_s=0.5, sync_s=0.25, model_bytes=40, memory_bytes=9)
 Asked = list[list[str]]
 
 
@@ -59,7 +59,7 @@ def measured_by(
 
     def measure_jobs(
         run: Run, jobs: Sequence[Job], tasks: int, why: str
-    ) -> tuple[dict[int, Measured], Mapping[int, str]]:
+    ) -> tuple[dict[int, MeasuredCost], Mapping[int, str]]:
         asked.append([job.name for job in jobs])
         meanwhile()
         bad = {job.index: "boom" for job in jobs if job.name in failing}
@@ -100,7 +100,7 @@ def test_what_live_runs_took_is_used_where_nothing_was_measured_alone(
 ) -> None:
     run = with_apps(run, run.workload.jobs)
     kind = measuring._kinds(run, run.workload.jobs, None)[2]
-    row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
+    row = with_taken(blank(kind, PROCESSOR, 1.0), [TaskAverages(4, 2.0, 1.0)], 2.0)
     with Database(default_file()) as database, database.transaction():
         database.put([row])
     rows = measured_rows(run)
@@ -129,7 +129,7 @@ def test_what_a_run_adds_while_others_measure_is_not_lost(
 ) -> None:
     run = with_apps(run, run.workload.jobs)
     kind = measuring._kinds(run, run.workload.jobs, None)[2]
-    row = with_taken(blank(kind, PROCESSOR, 1.0), [Took(4, 2.0, 1.0)], 2.0)
+    row = with_taken(blank(kind, PROCESSOR, 1.0), [TaskAverages(4, 2.0, 1.0)], 2.0)
 
     def meanwhile() -> None:
         with Database(default_file()) as database, database.transaction():

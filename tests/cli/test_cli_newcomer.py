@@ -20,8 +20,8 @@ from warren.cli.views import progress as lines
 from warren.core.loop import Core, Observer
 from warren.model.run import Run
 from warren.report.record import Record
-from warren.run import simulate_many as simulating
-from warren.run.compose import Options, simulate
+from warren.runs import simulate_many as simulating
+from warren.runs.compose import Options, simulate
 
 
 def test_a_mistyped_device_type_is_told_with_its_line(warren: Warren, tiny: str) -> None:
@@ -96,9 +96,9 @@ def test_a_grain_that_is_far_too_fine_is_told_with_one_that_would_do(
     assert [line.split()[0] for line in told[:2]] == ["3,900,000", "simulating"]
 
 
-@pytest.mark.parametrize("command", [runs, simulating])
+@pytest.mark.parametrize(("command", "name"), [(runs, "simulate_run"), (simulating, "simulate")])
 def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
-    warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch, command: ModuleType
+    warren: Warren, tiny: str, monkeypatch: pytest.MonkeyPatch, command: ModuleType, name: str
 ) -> None:
     """Nobody waits for lines of seconds here: each step that has to be told waits for its line."""
     monkeypatch.setattr(lines, "LINES_S", 1e-3)
@@ -128,7 +128,7 @@ def test_a_long_simulation_tells_how_far_it_is_where_there_is_no_terminal(
 
         return simulate(run, out, replace(options, attend=attend, compiled=False))
 
-    monkeypatch.setattr(command, "simulate", slow)
+    monkeypatch.setattr(command, name, slow)
     err = warren("compare" if command is simulating else "simulate", tiny).err
     assert [one for one in told if one in err] == told
     assert told[0].startswith("  srtf: planning, ")

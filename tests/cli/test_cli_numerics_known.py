@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from warren.live.training import numerics
-from warren.run import machine as numerics_known
-from warren.run.machine import known_numerics
+from warren.runs import machine as numerics_known
+from warren.runs.machine import known_numerics
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from cli_runs import RUN, Warren, write_run
 
 from warren.model.errors import SpecError
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 from warren.store.files import OUTPUT_FILES
-from warren.store.run_folder import OutputDir, default_dir
+from warren.store.run_folder import RunFolder, default_dir
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -123,7 +123,7 @@ def test_a_disk_that_fills_up_ends_a_simulation_in_one_line_and_leaves_nothing(
 
 def test_a_journal_is_on_disk_at_once_where_that_was_asked_for(tmp_path: Path) -> None:
     for durable in (True, False):
-        with OutputDir(str(tmp_path / str(durable)), durable=durable) as folder:
+        with RunFolder(str(tmp_path / str(durable)), durable=durable) as folder:
             folder.journal(b"one")
             folder.journal(b"two")
             on_disk = (folder.path / "journal").read_bytes()
@@ -134,17 +134,17 @@ def test_a_journal_is_on_disk_at_once_where_that_was_asked_for(tmp_path: Path) -
 
 def test_a_folder_goes_with_those_made_above_it_unless_it_is_kept(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with OutputDir(str(tmp_path / "there" / "a" / "b")) as folder:
+    with RunFolder(str(tmp_path / "there" / "a" / "b")) as folder:
         folder.write({"jobs.csv": "x"})
         (folder.path / "logs").mkdir()
     assert list((tmp_path / "there").iterdir()) == []
-    with OutputDir(str(tmp_path / "there" / "a" / "b")) as folder:
+    with RunFolder(str(tmp_path / "there" / "a" / "b")) as folder:
         folder.keep()
     assert tree(tmp_path) == {"there/a/b/journal": b""}
 
 
 def test_a_file_that_cannot_be_written_leaves_no_part_of_it(tmp_path: Path) -> None:
-    with OutputDir(str(tmp_path / "out")) as folder:
+    with RunFolder(str(tmp_path / "out")) as folder:
         (folder.path / "jobs.csv").mkdir()
         with pytest.raises(SpecError, match="cannot be written"):
             folder.write({"jobs.csv": "x"})

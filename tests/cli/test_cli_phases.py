@@ -8,18 +8,18 @@ from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.model.job import Job
 from warren.model.timeline import Timeline
-from warren.run.calibration.phases import Phase, PhasePolicy
+from warren.runs.calibration.phases import CalibrationPhase, PhasePolicy
 from warren.sim.port import SimPort
 
 PHASES = (
-    Phase(name="ahead", jobs=(0, 1), devices=2, rounds=3),
-    Phase(name="scaled", jobs=(2,), devices=2, rounds=2),
-    Phase(name="decided", jobs=(1,), devices=1, rounds=4, decided=True),
-    Phase(name="again", jobs=(0, 2), devices=1, rounds=1),
+    CalibrationPhase(name="ahead", jobs=(0, 1), devices=2, rounds=3),
+    CalibrationPhase(name="scaled", jobs=(2,), devices=2, rounds=2),
+    CalibrationPhase(name="decided", jobs=(1,), devices=1, rounds=4, decided=True),
+    CalibrationPhase(name="again", jobs=(0, 2), devices=1, rounds=1),
 )
 
 
-def ran(phases: tuple[Phase, ...], jobs: list[Job]) -> tuple[Timeline, list[int]]:
+def ran(phases: tuple[CalibrationPhase, ...], jobs: list[Job]) -> tuple[Timeline, list[int]]:
     """The timeline, and how many assignments lay in queues after each step."""
     run = worlds.run(worlds.cluster(["A", "A"]), jobs)
     costs = worlds.costs([[1.0]] * len(jobs), [[0.25]] * len(jobs))
@@ -39,7 +39,7 @@ def ran(phases: tuple[Phase, ...], jobs: list[Job]) -> tuple[Timeline, list[int]
     return read_history(b"".join(journal)).timeline, queued
 
 
-def jobs_of(phases: tuple[Phase, ...]) -> list[Job]:
+def jobs_of(phases: tuple[CalibrationPhase, ...]) -> list[Job]:
     rounds = [sum(phase.rounds for phase in phases if job in phase.jobs) for job in range(3)]
     return [worlds.job(j, scale=(1, 1, 4)[j], rounds=rounds[j]) for j in range(3)]
 
@@ -65,6 +65,6 @@ def test_each_phase_runs_in_full_and_ends_before_the_next_begins() -> None:
 def test_a_decided_phase_holds_back_each_round_until_the_last_has_ended() -> None:
     jobs = [worlds.job(0, rounds=5)]
     for decided, most in ((True, 1), (False, 5)):
-        phase = Phase(name="one", jobs=(0,), devices=1, rounds=5, decided=decided)
+        phase = CalibrationPhase(name="one", jobs=(0,), devices=1, rounds=5, decided=decided)
         _, queued = ran((phase,), jobs)
         assert max(queued) == most

@@ -11,7 +11,7 @@ from cli_runs import Warren
 import warren as from_python
 from warren.cli.views import run_plots
 from warren.model.errors import SpecError
-from warren.run.results import load_record
+from warren.runs.results import load_record
 from warren.store.files import read_dir
 
 

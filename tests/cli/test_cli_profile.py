@@ -12,8 +12,8 @@ from cli_runs import JOBS, RUN, Warren, write_run
 
 from warren.cli.commands.profile import _run
 from warren.model.errors import SpecError
-from warren.run.check_apps import check_apps
-from warren.run.machine import check_device_types
+from warren.runs.check_apps import check_apps
+from warren.runs.machine import check_device_types
 from warren.store.files import read
 from warren.store.history_database import Database
 from warren.workload.run_file import load_cluster, load_run

@@ -15,7 +15,7 @@ import pytest
 from cli_runs import Warren
 
 from warren.model.errors import SpecError
-from warren.run.history_source import recorded
+from warren.runs.history_source import recorded
 from warren.store import history_database as opened
 from warren.store.history_database import Database, check_writable, known_jobs, known_profiles
 

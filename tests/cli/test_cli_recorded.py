@@ -16,8 +16,8 @@ from warren.model.run import Run
 from warren.policy.common.job_history import kinds_by_code, like, records_of
 from warren.profile.cost_table import past_of
 from warren.profile.published import TABLE
-from warren.run.history_source import recorded, recorded_elsewhere
-from warren.run.notices import say_once
+from warren.runs.history_source import recorded, recorded_elsewhere
+from warren.runs.notices import say_once
 from warren.store.history_database import VARIABLE, Database
 from warren.workload.run_file import run_from_dict
 

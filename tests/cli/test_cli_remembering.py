@@ -19,11 +19,11 @@ from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.run import Run
 from warren.profile.averages import averaged
-from warren.run import history_writer as remembering
-from warren.run.history_writer import remembered
-from warren.run.inputs import run_of
+from warren.runs import history_writer as remembering
+from warren.runs.history_writer import remembered
+from warren.runs.inputs import run_of
 from warren.store.history_database import Database
-from warren.store.run_folder import OldDir
+from warren.store.run_folder import ReopenedFolder
 
 CLUSTER = """\
 hosts: [{name: h, devices: {CPU: 2}}, {name: g, devices: {CPU-slow: 1}}]
@@ -68,7 +68,7 @@ def folder(simulated: tuple[Run, Path], tmp_path: Path) -> tuple[Run, Path]:
 
 
 def remember(run: Run, out: Path, error: Exception | None = None) -> None:
-    opened = OldDir(str(out))
+    opened = ReopenedFolder(str(out))
     with opened, remembered(run, opened):
         opened.keep()
         if error is not None:

@@ -18,7 +18,7 @@ from warren.core.journal import MAGIC, Record, Step, frames
 from warren.core.journal_reader import read_history
 from warren.live.control.engine import refuse_another_class
 from warren.model.events import AnyEvent
-from warren.run import compose
+from warren.runs import compose
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import core_faults

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.model.errors import SpecError
-from warren.run.choose_policy import choose
+from warren.runs.choose_policy import choose
 from warren.workload.run_file import run_from_dict
 
 

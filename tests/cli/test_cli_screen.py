@@ -23,8 +23,8 @@ from warren.core.state import Phase, State
 from warren.model.events import AnyEvent, JobFailed, RoundsDone
 from warren.model.job import Workload
 from warren.model.run import Run
-from warren.run.compose import Options, simulate
-from warren.run.inputs import run_of
+from warren.runs.compose import Options, simulate
+from warren.runs.inputs import run_of
 
 
 class Terminal(io.StringIO):

@@ -60,7 +60,7 @@ def test_a_quota_without_a_cpu_controller_is_refused(
     warren: Warren, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warren.live.testbed.lifecycle.check_usable", lambda: None)
-    monkeypatch.setattr("warren.live.testbed.cpu_quota.homes", list)
+    monkeypatch.setattr("warren.live.testbed.cpu_quota.cgroup_roots", list)
     found = warren("testbed", "up", "--hosts", "2", "--link", "1Gbit", "--cpus", "0.5")
     assert found.code == 2
     assert "testbed: cpus: no cgroup with a cpu quota can be made here" in found.complaint

@@ -51,7 +51,7 @@ def test_nothing_but_a_page_is_overwritten_by_compare(
 
 
 def test_another_policy_leaves_the_options_of_the_files_own(tmp_path: Any) -> None:
-    from warren.run.inputs import run_of
+    from warren.runs.inputs import run_of
 
     path = tmp_path / "run.yaml"
     path.write_text(

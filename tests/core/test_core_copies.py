@@ -15,7 +15,7 @@ from journal_replay import replay
 from warren.core.journal_reader import History, read_history
 from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_copy
-from warren.core.stragglers import Copier
+from warren.core.stragglers import StragglerCopier
 from warren.model.decision import Assignment
 from warren.model.events import (
     CompDone,
@@ -27,7 +27,7 @@ from warren.model.run import Truth
 from warren.report.checks.check import check
 from warren.report.metrics import loss_sentence, summary
 from warren.report.record import Record
-from warren.run.results import result_files
+from warren.runs.results import result_files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
@@ -81,7 +81,7 @@ def test_a_task_behind_a_run_that_has_lost_is_late_in_its_turn(place: str) -> No
 
 def test_a_task_is_copied_when_its_time_has_come_and_not_before() -> None:
     state = begun([10.0, 10.0], [[FIRST]])
-    copier = Copier(2.5, state)
+    copier = StragglerCopier(2.5, state)
     assert copier.look(state) == ((), 30 * S)
     assert copier.look(at(state, 29.999)) == ((), None)  # the wake-up asked for will come
     assert copier.look(at(state, 30)) == ((Assignment(1, 0, 0, 1, (0,)),), None)
@@ -91,7 +91,7 @@ def test_a_slower_device_takes_a_copy_only_when_the_task_has_taken_as_long_as_it
     None
 ):
     state = begun([10.0, 98.0], [[FIRST]])
-    copier = Copier(2.0, state)
+    copier = StragglerCopier(2.0, state)
     assert copier.look(state) == ((), 100 * S)
     assert copier.look(at(state, 99.9))[0] == ()
     assert copier.look(at(state, 100))[0] == (Assignment(1, 0, 0, 1, (0,)),)
@@ -101,7 +101,7 @@ def test_the_quickest_device_takes_it_of_equals_an_empty_one() -> None:
     waits = Assignment(1, 0, 1, 1, (0,))
     for comp_s, chosen in (([10.0, 9.0, 8.0], 2), ([10.0, 8.0, 9.0], 1), ([10.0, 8.0, 8.0], 2)):
         state = begun(comp_s, [[FIRST], [waits], []], scale=1)
-        copier = Copier(2.0, state)
+        copier = StragglerCopier(2.0, state)
         copier.look(state)
         (copy,), _ = copier.look(at(state, 24))
         assert copy.device == chosen
@@ -118,7 +118,7 @@ def test_the_quickest_device_takes_it_of_equals_an_empty_one() -> None:
 )
 def test_what_cannot_be_copied_is_left_alone(queues: list[list[Assignment]], why: str) -> None:
     state = begun([10.0, 10.0], queues)
-    copier = Copier(2.0, state)
+    copier = StragglerCopier(2.0, state)
     copier.look(state)
     assert copier.look(at(state, 1000)) == ((), None), why
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_copied_is_left_alone(queues: list[list[Assignment]], why
 def test_two_late_tasks_share_the_devices_and_each_is_copied_once() -> None:
     queues = [[FIRST], [Assignment(1, 0, 0, 1, (1,))], [], []]
     state = begun([10.0] * 4, queues)
-    copier = Copier(2.0, state)
+    copier = StragglerCopier(2.0, state)
     copier.look(state)
     copies, _ = copier.look(at(state, 24))
     assert copies == (Assignment(2, 0, 0, 1, (0,)), Assignment(3, 0, 0, 1, (1,)))
@@ -139,7 +139,7 @@ def test_two_late_tasks_share_the_devices_and_each_is_copied_once() -> None:
 
 def test_a_task_that_begins_when_the_barrier_passes_is_on_time_from_then() -> None:
     state = begun([10.0, 10.0], [[FIRST, Assignment(0, 0, 1, 1, (0,))], []], scale=1)
-    copier = Copier(2.0, state)
+    copier = StragglerCopier(2.0, state)
     copier.look(state)
     for event in (
         CompDone(20 * S, 0, 0, 1, (0,), 0),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from journal_replay import replay
 
 from warren.core.loop import Core
-from warren.core.metric_history import Observations
+from warren.core.metric_history import MetricHistory
 from warren.core.state import State
 from warren.model.decision import Assignment, Decision
 from warren.model.events import JobArrived, RolledBack, RoundsDone
@@ -41,7 +41,7 @@ def passed(first: int, rounds: int = 1, **what: Any) -> RoundsDone:
 
 
 def test_the_metric_of_the_stop_rule_is_kept_and_no_other() -> None:
-    seen = Observations([worlds.job(0, stop=RISES)])
+    seen = MetricHistory([worlds.job(0, stop=RISES)])
     seen.note(passed(0, 3, loss=9.0, metrics=(("accuracy", 0.2), ("f1", 0.1))))
     seen.note(passed(3, loss=8.0))
     seen.note(passed(4, loss=7.0, metrics=(("accuracy", 0.3),)))
@@ -52,14 +52,14 @@ def test_the_metric_of_the_stop_rule_is_kept_and_no_other() -> None:
 def test_the_loss_of_rounds_stands_in_only_where_the_job_is_not_evaluated() -> None:
     events = [passed(0, loss=9.0), passed(1, loss=8.0, metrics=(("loss", 5.0),))]
     for evaluate, found in ((None, [(1, 9.0), (2, 5.0)]), (Evaluate(every=2), [(2, 5.0)])):
-        seen = Observations([worlds.job(0, stop=FALLS, evaluate=evaluate)])
+        seen = MetricHistory([worlds.job(0, stop=FALLS, evaluate=evaluate)])
         for event in events:
             seen.note(event)
         assert points(seen) == found
 
 
 def test_a_job_without_a_stop_rule_has_no_points() -> None:
-    seen = Observations([worlds.job(0)])
+    seen = MetricHistory([worlds.job(0)])
     seen.note(passed(0, loss=9.0, metrics=(("loss", 9.0),)))
     assert points(seen) == []
 
@@ -68,7 +68,7 @@ def test_a_job_without_a_stop_rule_has_no_points() -> None:
 def test_what_is_seen_is_what_a_list_would_hold_after_any_roll_backs(
     steps: list[tuple[bool, int]],
 ) -> None:
-    seen, expected, now = Observations([worlds.job(0, stop=FALLS)]), [], 0
+    seen, expected, now = MetricHistory([worlds.job(0, stop=FALLS)]), [], 0
     for number, (back, amount) in enumerate(steps):
         if back:
             now = min(now, amount)
@@ -82,7 +82,7 @@ def test_what_is_seen_is_what_a_list_would_hold_after_any_roll_backs(
 
 
 def test_nothing_shown_can_be_written_and_a_roll_back_leaves_what_was_shown() -> None:
-    seen = Observations([worlds.job(0, stop=FALLS)])
+    seen = MetricHistory([worlds.job(0, stop=FALLS)])
     for number in range(20):
         seen.note(passed(number, loss=float(number)))
     before = seen.of(0)

@@ -156,14 +156,14 @@ def test_no_plan_waits_for_ever_whatever_is_rolled_back(
     check()
 
 
-class Open(feeder.Feeder):
+class Open(feeder.PlanFeeder):
     """Hands out whatever comes next."""
 
     def _may(self, one: Assignment) -> bool:
         return True
 
 
-class Late(feeder.Feeder):
+class Late(feeder.PlanFeeder):
     """Puts what comes back before the other parts of stretches begun."""
 
     def _begun(self, one: Assignment) -> bool:
@@ -172,9 +172,9 @@ class Late(feeder.Feeder):
 
 @pytest.mark.parametrize(("broken", "grain"), [(Open, 1), (Open, 6), (Late, 6)])
 def test_without_any_one_of_the_feeders_rules_some_plan_waits_for_ever(
-    broken: type[feeder.Feeder], grain: int, monkeypatch: pytest.MonkeyPatch
+    broken: type[feeder.PlanFeeder], grain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "Feeder", broken)
+    monkeypatch.setattr(loop, "PlanFeeder", broken)
     monkeypatch.setattr(feeder, "LOOK_AHEAD", 1)
     assert any(map(waits_for_ever, range(3000), [grain] * 3000))
 
@@ -192,7 +192,7 @@ def test_what_comes_back_stands_first_in_the_plans_order_and_a_cut_stretch_as_it
         Assignment(0, 0, 0, 4, (0,)), Assignment(0, 0, 4, 1, (0,)), Assignment(0, 1, 0, 1, (0,)),
         Assignment(0, 1, 1, 1, (0,)),
     ]  # fmt: skip
-    feed = feeder.Feeder(rows, 1, np.array([1, 1]))
+    feed = feeder.PlanFeeder(rows, 1, np.array([1, 1]))
     assert feed.feed([0]) == rows[:3]
     feed.roll_back(0, 3)
     assert feed.feed([1]) == [Assignment(0, 0, 3, 1, (0,)), rows[1]]

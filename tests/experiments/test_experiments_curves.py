@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from warren.predict.curve import direction_of
-from warren.predict.family_error import Departure
+from warren.predict.family_error import FamilyError
 from warren.predict.forecast import DEFAULT, Settings, forecast
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
@@ -43,7 +43,7 @@ def test_every_curve_is_read_as_what_it_is(data_dir: Path) -> None:
 
 def test_the_settings_that_ship_are_those_that_were_chosen() -> None:
     found = _common.earlier("predict_curves")["calibrated"]["settings"]
-    assert Settings(found["rise"], Departure(**found["departure"])) == DEFAULT
+    assert Settings(found["rise"], FamilyError(**found["departure"])) == DEFAULT
 
 
 def test_the_score_is_the_difference_of_its_two_expectations() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import warren
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _common

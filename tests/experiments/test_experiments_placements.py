@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.cost.ring import RingNetwork
-from warren.run.calibration.ring_rounds import plan
+from warren.runs.calibration.ring_rounds import plan
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _common

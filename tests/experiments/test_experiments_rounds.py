@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from warren.model.progress import Progress
-from warren.predict.remaining_rounds import CAUTION, Caution, sure_rounds
+from warren.predict.remaining_rounds import CAUTION, Cautiousness, sure_rounds
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
 import _common
@@ -28,7 +28,7 @@ def test_sure_rounds_of_real_curves_are_seldom_too_many(data_dir: Path) -> None:
 
 def test_the_constants_that_ship_are_those_that_were_chosen_on_half_of_the_files() -> None:
     found = _common.earlier("remaining_rounds")["chosen"]["half"]["caution"]
-    assert Caution(**found) == CAUTION
+    assert Cautiousness(**found) == CAUTION
 
 
 def test_on_files_that_were_not_chosen_on_at_most_five_percent_are_too_many() -> None:

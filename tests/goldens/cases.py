@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import warren
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 
 HERE = Path(__file__).parent
 JOURNALS = HERE / "journals.json"

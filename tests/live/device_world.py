@@ -15,7 +15,7 @@ from live_worlds import virtual
 from warren.live.device.executor import Executor
 from warren.live.emulated_times import Pads
 from warren.live.process.specs import ExecutorRole
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
     AnyMessage,
     Assign,
@@ -24,7 +24,7 @@ from warren.live.transport.messages import (
     TrainerReady,
     Verify,
 )
-from warren.live.transport.server_messages import Pull, State
+from warren.live.transport.server_messages import Pull, StateSent
 from warren.live.transport.sockets import (
     Hub,
     Link,
@@ -100,7 +100,7 @@ class Stage:
         self._read, self._write = os.pipe()
         pads = Pads(*virtual(jobs, 1)).table(0)
         role = ExecutorRole(
-            device=0, life=0, folder=folder, log="", pads=pads, look_ahead=1, verify=verify
+            device=0, incarnation=0, folder=folder, log="", pads=pads, look_ahead=1, verify=verify
         )
         self._executor = Executor(role, self._read)
         self._thread = threading.Thread(target=self._executor.serve, daemon=True)
@@ -126,7 +126,9 @@ class Stage:
         what = Assign(seq, job, round_no, 1, shards, 0, 0, self._servers, limit_ns, copy)
         self.controller.say(what)
 
-    def state(self, round_no: int, done: tuple[Stamp, ...] = (), *have: tuple[int, ...]) -> None:
+    def state(
+        self, round_no: int, done: tuple[TaskStamp, ...] = (), *have: tuple[int, ...]
+    ) -> None:
         """All servers answer a pull; ``have``: of each but the first, the updates it has."""
         size = SIZE // self._servers
         for part, server in enumerate(self.servers):
@@ -134,7 +136,7 @@ class Stage:
             ranges = ((part * size, (part + 1) * size),)
             since_ns = None if part else 1
             first = (round_no, since_ns, SIZE, ranges)
-            state = State(*first, (), have[part - 1]) if part else State(*first, done)
+            state = StateSent(*first, (), have[part - 1]) if part else StateSent(*first, done)
             server.say(state, bytes(size))
 
     def close(self) -> None:
@@ -144,7 +146,7 @@ class Stage:
         os.close(self._read)
         inside = self._executor
         for job in range(len(self._jobs)):
-            inside._supply.drop(job, ended=True)
+            inside._client.drop(job, ended=True)
         for end in (inside._control, inside._trainers, inside._poller):
             end.close()
         for peer in (self.controller, *self.servers, *self._trainers):

@@ -15,10 +15,10 @@ from live_worlds import virtual
 from warren.core.scheduling_rules import check_copy, check_invariants
 from warren.core.state import State
 from warren.live.clock import ClusterClock
-from warren.live.control.event_queue import Agenda
+from warren.live.control.event_queue import PendingEvents
 from warren.live.control.ledger import Ledger, Report
-from warren.live.transport.message import Stamp
-from warren.live.transport.messages import CompEnded, NotOnComp
+from warren.live.transport.message import TaskStamp
+from warren.live.transport.messages import CompEnded, LeftComp
 from warren.live.transport.server_messages import RoundReport
 from warren.model.decision import Assignment
 from warren.model.errors import InfeasibleDecision
@@ -27,7 +27,7 @@ from warren.model.job import Job
 
 Task = tuple[int, int, int, int, int]
 """(seq, job, era, round, shard)."""
-Word = Report | NotOnComp
+Word = Report | LeftComp
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ class Computing:
 class Server:
     """Barriers of one job in one era."""
 
-    era: int
+    generation: int
     passed: int
     since: int
-    stamps: dict[int, Stamp] = field(default_factory=dict)
+    stamps: dict[int, TaskStamp] = field(default_factory=dict)
 
 
 class World:
@@ -62,8 +62,8 @@ class World:
         self.draw, self.eager = random.Random(seed), eager
         self.jobs, self.now = jobs, 0
         run, costs = virtual(jobs, devices)
-        self.agenda = Agenda(jobs)
-        self.ledger = Ledger(jobs, devices, self.agenda)
+        self.pending = PendingEvents(jobs)
+        self.ledger = Ledger(jobs, devices, self.pending)
         self.ledger.begin(ClusterClock(0), "class")
         self.state = State(run, costs)
         self.events: list[AnyEvent] = []
@@ -73,7 +73,7 @@ class World:
         self.comp: list[Computing | None] = [None] * devices
         self.beaten: list[deque[int]] = [deque() for _ in range(devices)]
         self.ways: dict[str, deque[Word]] = {}
-        self.commits: dict[int, deque[tuple[int, int, int, Stamp]]] = {}
+        self.commits: dict[int, deque[tuple[int, int, int, TaskStamp]]] = {}
         self.lost = self.copies = 0
 
     # The controller's side.
@@ -97,14 +97,14 @@ class World:
 
     def _assign(self, one: Assignment) -> None:
         self.state.assign(one)
-        if self.agenda.returning(one.job):
+        if self.pending.returning(one.job):
             return
-        seq, era = self.ledger.assigned(one), self.ledger.era(one.job)
-        self.queues[one.device].append((seq, one.job, era, one.round, *one.shards))
+        seq, generation = self.ledger.assigned(one), self.ledger.generation(one.job)
+        self.queues[one.device].append((seq, one.job, generation, one.round, *one.shards))
 
     def take_events(self) -> None:
         """The core asks for what is next."""
-        while got := self.agenda.pop():
+        while got := self.pending.pop():
             for event in got:
                 self.state.apply(event)
             check_invariants(self.state)
@@ -124,7 +124,7 @@ class World:
             self.state.copy(one)
             self.copies += 1
             if (seq := self.ledger.copied(one)) is not None:
-                task = (seq, one.job, self.ledger.era(one.job), one.round, *one.shards)
+                task = (seq, one.job, self.ledger.generation(one.job), one.round, *one.shards)
                 self.queues[device].appendleft(task)
             return True
         return False
@@ -136,9 +136,9 @@ class World:
         queue = self.queues[device]
         if self._end_comp(device) or not queue:
             return False
-        seq, job, era, round_no, shard = queue[0]
+        seq, job, generation, round_no, shard = queue[0]
         server = self.servers[job]
-        if server.era != era or round_no < server.passed:
+        if server.generation != generation or round_no < server.passed:
             queue.popleft()
             return True
         if round_no == server.passed and shard in server.stamps:
@@ -154,7 +154,7 @@ class World:
         start = max(self.free[device], server.since)
         end = start + self.draw.randint(1, 20)
         self.free[device] = end
-        self.comp[device] = Computing((seq, job, era, round_no, shard), start, end)
+        self.comp[device] = Computing((seq, job, generation, round_no, shard), start, end)
         return self.draw.random() < 0.3 or self._end_comp(device)
 
     def _end_comp(self, device: int) -> bool:
@@ -162,12 +162,12 @@ class World:
         if on is None:
             return False
         self.comp[device] = None
-        seq, job, era, round_no, shard = on.task
+        seq, job, generation, round_no, shard = on.task
         self._send(f"device {device}", CompEnded(seq, round_no, shard, on.start, on.end, False))
         sync = on.end + self.draw.randint(0, 30)
         self.now = max(self.now, on.end if on.beaten else sync)
         if not on.beaten:
-            commit = (job, era, round_no, Stamp(shard, on.start, on.end, sync, device))
+            commit = (job, generation, round_no, TaskStamp(shard, on.start, on.end, sync, device))
             self.commits.setdefault(device, deque()).append(commit)
         return True
 
@@ -180,7 +180,7 @@ class World:
             on.beaten = True
             return True
         self.queues[device] = deque(task for task in self.queues[device] if task[0] != seq)
-        self._send(f"device {device}", NotOnComp(seq))
+        self._send(f"device {device}", LeftComp(seq))
         return True
 
     def _tell_beaten(self) -> None:
@@ -191,9 +191,9 @@ class World:
         """A device's oldest commit reaches its server."""
         if not self.commits.get(device):
             return False
-        job, era, round_no, stamp = self.commits[device].popleft()
+        job, generation, round_no, stamp = self.commits[device].popleft()
         server = self.servers[job]
-        if (server.era, server.passed) == (era, round_no):
+        if (server.generation, server.passed) == (generation, round_no):
             server.stamps.setdefault(stamp.shard, stamp)
             self._pass(job, server)
         return True
@@ -203,9 +203,9 @@ class World:
         ways = sorted(name for name, way in self.ways.items() if way)
         if not ways:
             return False
-        self.agenda.advance(self.now)
+        self.pending.advance(self.now)
         word = self.ways[self.draw.choice(ways)].popleft()
-        if isinstance(word, NotOnComp):
+        if isinstance(word, LeftComp):
             self.ledger.not_on_comp(word.seq, self.now)
         else:
             self.ledger.report(word)
@@ -221,7 +221,7 @@ class World:
         for one in list(self.ledger.under_way(device)):
             self.ledger.tasks_lost(one, "killed", self.now)
         self.queues[device] = deque(
-            (seq, one.job, self.ledger.era(one.job), round_no, shard)
+            (seq, one.job, self.ledger.generation(one.job), round_no, shard)
             for seq, one in self.ledger.unfinished(device)
             for round_no in range(one.round, one.round + one.rounds)
             for shard in one.shards
@@ -248,12 +248,12 @@ class World:
             if on is not None and on.task[1] == job:
                 self.comp[device] = None
         self.now += 1
-        self.servers[job] = Server(self.ledger.era(job), round_no, self.now)
+        self.servers[job] = Server(self.ledger.generation(job), round_no, self.now)
 
     def _send(self, way: str, word: Word) -> None:
         self.ways.setdefault(way, deque()).append(word)
 
-    def _cut(self, way: deque[Word] | deque[tuple[int, int, int, Stamp]] | None) -> None:
+    def _cut(self, way: deque[Word] | deque[tuple[int, int, int, TaskStamp]] | None) -> None:
         while way and self.draw.random() < 0.7:
             way.pop()
 
@@ -264,7 +264,9 @@ class World:
         last = server.passed + 1 == self.jobs[job].rounds
         stamps = tuple(server.stamps.values())
         self.now = max(self.now, at)
-        report = RoundReport(job, server.era, server.passed, 0.5, None, last, at, stamps, 0, "hash")
+        report = RoundReport(
+            job, server.generation, server.passed, 0.5, None, last, at, stamps, 0, "hash"
+        )
         self._send(f"server {job}", report)
         server.passed, server.since = server.passed + 1, at
         server.stamps = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from live_worlds import drive, job, shuffled, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.process.process_pool import Fleet
+from warren.live.process.process_pool import ProcessPool
 from warren.model.cluster import Local
 
 
@@ -41,13 +41,13 @@ def main() -> int:
 
 
 def _announce_before_warm() -> None:
-    plain = Fleet.await_zygote
+    plain = ProcessPool.await_zygote
 
-    def announced(self: Fleet) -> object:
+    def announced(self: ProcessPool) -> object:
         print(self.session, flush=True)
         return plain(self)
 
-    Fleet.await_zygote = announced  # type: ignore[method-assign,assignment]
+    ProcessPool.await_zygote = announced  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from live_apps import APPS as APPS
 
-from warren.live.control.engine import BasePort
+from warren.live.control.engine import LiveEngine
 from warren.model.cluster import Cluster, Device, DeviceType, Emulate, Host
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
@@ -104,7 +104,7 @@ def shuffled(
 
 
 def drive(
-    port: BasePort,
+    port: LiveEngine,
     assignments: Sequence[Assignment],
     watch: Callable[[AnyEvent], object] = lambda event: None,
 ) -> list[AnyEvent]:

@@ -21,7 +21,7 @@ from warren.live.training.app.app_loader import build_app
 from warren.live.training.block_ownership import ranges_of, static_owners
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.server_messages import Open, PartDone, Push, RoundReport, ServerReady
 from warren.live.transport.sockets import Hub, Link, controller_address, server_address
 from warren.model.job import Job
@@ -38,7 +38,7 @@ class ServerStage:
         self._read, self._write = os.pipe()
         role = ServerRole(
             folder=folder, base=str(base), job=job, log="", params=str(base / "params"),
-            store=str(self.store), tmp="", part=0, parts=PARTS, era=0, round=0,
+            store=str(self.store), tmp="", part=0, parts=PARTS, generation=0, round=0,
         )  # fmt: skip
         self._control = Link(controller_address(folder))
         self._server = Server(role, self._read, self._control)
@@ -60,7 +60,7 @@ class ServerStage:
         """The task of a round is done, and the other server has made its step."""
         update = bytearray(len(self._state))
         done = self._runner.run(self._state, round_no, 0, update)
-        what = round_no, 0, done.loss, done.present, done.marks, True, Stamp(0, 1, 2, 3)
+        what = round_no, 0, done.loss, done.present, done.marks, True, TaskStamp(0, 1, 2, 3)
         self._executor.say(Push(*what), *(bytes(update[a:b]) for a, b in self._own))
         self.second.say(PartDone(1, round_no))
 

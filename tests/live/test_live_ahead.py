@@ -11,38 +11,38 @@ import pytest
 from device_world import SIZE, Peer, Stage, stage
 from live_worlds import job
 
-from warren.live.device import report_buffer as news
-from warren.live.device.lanes import Work
+from warren.live.device import report_buffer as reports
+from warren.live.device.lanes import LaneTask
 from warren.live.server import round_report as leftover
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.training.memory.shared_memory import Windows
+from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.task_hashes import RoundOutcome
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
     CompEnded,
     Drop,
     JobBroke,
-    NotOnComp,
+    LeftComp,
     RunTask,
     TaskComputed,
     TaskRaised,
 )
-from warren.live.transport.server_messages import Pull, Push, RoundReport, State, Taken
+from warren.live.transport.server_messages import Pull, Push, RoundReport, StateReleased, StateSent
 
 COMPUTED = TaskComputed(0, 0, 0, 0.5, b"", b"")
 
 
-def a_task(**fields: Any) -> Work:
+def a_task(**fields: Any) -> LaneTask:
     """A task without pads, unless they are given."""
     given = {"seq": 1, "job": 0, "round": 0, "shard": 0, **fields}
-    return Work(**{"comp_pad_ns": 0, "sync_pad_ns": 0, **given})
+    return LaneTask(**{"comp_pad_ns": 0, "sync_pad_ns": 0, **given})
 
 
 @pytest.fixture
 def now_ns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The clock: what is in it."""
     found = [1000]
-    for room in (news, leftover):
+    for room in (reports, leftover):
         monkeypatch.setattr(room.time, "monotonic_ns", lambda: found[0])
     return found
 
@@ -56,7 +56,7 @@ def lying(device: Stage, *, rounds: int = 1) -> Iterator[tuple[Peer, RunTask, Ar
     arena = Arena.create(SIZE, 1)
     arena.slot(0)[:] = b"\7" * SIZE
     assert device.servers[0].hear(Pull).round == 0
-    device.servers[0].say(State(0, 1, SIZE, ((0, SIZE),), (), (), arena.spot(0)))
+    device.servers[0].say(StateSent(0, 1, SIZE, ((0, SIZE),), (), (), arena.spot(0)))
     yield trainer, trainer.hear(RunTask), arena
     arena.close()
 
@@ -64,15 +64,15 @@ def lying(device: Stage, *, rounds: int = 1) -> Iterator[tuple[Peer, RunTask, Ar
 @pytest.mark.live
 def test_a_state_is_read_in_its_servers_memory_and_let_go_of_after_its_task() -> None:
     with stage(job(0)) as device, lying(device) as (trainer, task, arena):
-        windows = Windows(read_only=True)
+        windows = MappedMemories(read_only=True)
         arena.slot(0)[0] = 9
         seen = windows.view(task.state)
         assert bytes(seen) == b"\x09" + b"\7" * (SIZE - 1), "no copy was made"
         assert seen.readonly
-        assert device.servers[0].hears_none(Taken)
+        assert device.servers[0].hears_none(StateReleased)
         trainer.say(COMPUTED)
         assert device.servers[0].hear(Push).round == 0
-        assert device.servers[0].hear(Taken).round == 0
+        assert device.servers[0].hear(StateReleased).round == 0
         windows.close()
 
 
@@ -80,7 +80,7 @@ def test_a_state_is_read_in_its_servers_memory_and_let_go_of_after_its_task() ->
 def test_a_state_can_be_read_when_its_server_is_gone() -> None:
     with stage(job(0)) as device, lying(device) as (_, task, arena):
         arena.close()
-        windows = Windows(read_only=True)
+        windows = MappedMemories(read_only=True)
         assert bytes(windows.view(task.state)) == b"\7" * SIZE
         windows.close()
 
@@ -97,7 +97,7 @@ def test_a_trainer_hears_which_task_of_the_job_follows() -> None:
 def test_an_error_of_a_task_that_was_taken_back_does_not_fail_its_job() -> None:
     with stage(job(0)) as device, lying(device) as (trainer, _, _):
         device.controller.say(Drop(0, False))
-        assert device.servers[0].hears_none(Taken)
+        assert device.servers[0].hears_none(StateReleased)
         trainer.say(TaskRaised(0, "its state is gone"))
         assert device.controller.hears_none(JobBroke)
 
@@ -125,11 +125,11 @@ class Told:
 
 def test_an_ended_task_waits_for_the_barrier_but_not_for_long(now_ns: list[int]) -> None:
     told: Any = Told()
-    one = news.News(told)
+    one = reports.ReportBuffer(told)
     one.add(ENDED)
     one.tell(None, [a_task()])
-    assert (told.said, one.due_ns) == ([], 1000 + news.HELD_NS)
-    now_ns[0] += news.HELD_NS - 1
+    assert (told.said, one.due_ns) == ([], 1000 + reports.HELD_NS)
+    now_ns[0] += reports.HELD_NS - 1
     one.tell(None, [a_task()])
     assert not told.said
     now_ns[0] += 1
@@ -139,11 +139,11 @@ def test_an_ended_task_waits_for_the_barrier_but_not_for_long(now_ns: list[int])
 
 def test_an_ended_task_waits_until_the_next_one_has_settled(now_ns: list[int]) -> None:
     told: Any = Told()
-    one = news.News(told)
+    one = reports.ReportBuffer(told)
     one.add(ENDED)
     one.tell(a_task(began_ns=900), [])
-    assert (told.said, one.due_ns) == ([], 900 + news.SETTLED_NS)
-    now_ns[0] = 900 + news.SETTLED_NS
+    assert (told.said, one.due_ns) == ([], 900 + reports.SETTLED_NS)
+    now_ns[0] = 900 + reports.SETTLED_NS
     one.tell(a_task(began_ns=900), [])
     assert (told.said, one.due_ns) == ([ENDED], None)
 
@@ -151,7 +151,7 @@ def test_an_ended_task_waits_until_the_next_one_has_settled(now_ns: list[int]) -
 @pytest.mark.parametrize(("comp", "ahead"), [(False, False), (True, False), (False, True)])
 def test_no_news_waits_where_tasks_are_emulated(comp: bool, ahead: bool) -> None:
     told: Any = Told()
-    one = news.News(told)
+    one = reports.ReportBuffer(told)
     one.add(ENDED)
     padded = a_task(comp_pad_ns=10**9, began_ns=time.monotonic_ns())
     one.tell(padded if comp else None, [padded] if ahead else [])
@@ -160,12 +160,12 @@ def test_no_news_waits_where_tasks_are_emulated(comp: bool, ahead: bool) -> None
 
 def test_other_news_takes_what_was_held_along_in_its_order() -> None:
     told: Any = Told()
-    one = news.News(told)
+    one = reports.ReportBuffer(told)
     one.add(ENDED)
     one.tell(None, [a_task()])
-    one.add(NotOnComp(3))
+    one.add(LeftComp(3))
     one.tell(None, [a_task()])
-    assert (told.said, one.due_ns) == ([ENDED, NotOnComp(3)], None)
+    assert (told.said, one.due_ns) == ([ENDED, LeftComp(3)], None)
     one.add(ENDED)
     one.tell(None, [])
     assert told.said[2:] == [ENDED]
@@ -173,9 +173,9 @@ def test_other_news_takes_what_was_held_along_in_its_order() -> None:
 
 def test_what_a_barrier_left_is_due_when_trainers_have_begun(now_ns: list[int]) -> None:
     outcome = RoundOutcome(round=4, loss=0.5, metrics={"accuracy": 0.75}, finished=False)
-    stamps = (Stamp(0, 10, 20, 30),)
-    left = leftover.LeftOver(3, 1, outcome, 40, stamps, now_ns[0])
-    now_ns[0] += news.SETTLED_NS - 1
+    stamps = (TaskStamp(0, 10, 20, 30),)
+    left = leftover.DeferredReport(3, 1, outcome, 40, stamps, now_ns[0])
+    now_ns[0] += reports.SETTLED_NS - 1
     assert not left.due
     now_ns[0] += 1
     assert left.due

@@ -15,8 +15,8 @@ from live_worlds import APPS, drive, ended, job, of, shuffled, virtual, world
 
 from warren.core.state import State
 from warren.live.clock import ClusterClock
-from warren.live.control.devices import Crew
-from warren.live.control.event_queue import Agenda
+from warren.live.control.devices import DeviceManager
+from warren.live.control.event_queue import PendingEvents
 from warren.live.control.ledger import Ledger
 from warren.live.control.local_engine import LivePort
 from warren.live.control.recovery import Recovery
@@ -25,9 +25,9 @@ from warren.live.process.process_pool import ZygoteLost
 from warren.live.process.specs import ServerRole
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import MarkLog
+from warren.live.training.task_hashes import HashLog
 from warren.live.training.task_runner import TaskRunner
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
     CompEnded,
     Drop,
@@ -46,8 +46,8 @@ class Books:
     """A ledger over one device, and the core's state at the other end."""
 
     def __init__(self, *jobs: Job) -> None:
-        self.agenda = Agenda(jobs)
-        self.ledger = Ledger(jobs, 1, self.agenda)
+        self.pending = PendingEvents(jobs)
+        self.ledger = Ledger(jobs, 1, self.pending)
         self.ledger.begin(ClusterClock(0), "class")
         self.state = State(*virtual(jobs, 1))
 
@@ -58,9 +58,9 @@ class Books:
 
     def events(self, now_ns: int) -> list[AnyEvent]:
         """What the core is told until now; it refuses what cannot be."""
-        self.agenda.advance(now_ns)
+        self.pending.advance(now_ns)
         seen: list[AnyEvent] = []
-        while got := self.agenda.pop():
+        while got := self.pending.pop():
             for event in got:
                 self.state.apply(event)
             seen += got
@@ -82,7 +82,7 @@ def test_a_barrier_that_waited_behind_another_jobs_task_passes_when_that_job_goe
     books.assign(Assignment(0, 1, 0, 1, (0,)))
     books.assign(Assignment(0, 0, 0, 1, (0,)))
     # The device ran both and was lost before it could say so; what it sent to servers came.
-    report = RoundReport(0, 0, 0, 1.0, None, True, 30, (Stamp(0, 10, 20, 25),), 0, "hash")
+    report = RoundReport(0, 0, 0, 1.0, None, True, 30, (TaskStamp(0, 10, 20, 25),), 0, "hash")
     assert books.ledger.report(report) == []
     ends = books.ledger.fail(1, "broke", 40) if way == "fail" else None
     ends = books.ledger.roll_back(1, 0, "lost", 40) if ends is None else ends
@@ -126,7 +126,7 @@ def test_a_jobs_folder_is_made_while_another_job_removes_the_empty_one_above(
         plain(path, mode)
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    log = MarkLog(above / "job" / "marks", 1)
+    log = HashLog(above / "job" / "marks", 1)
     log.append(0, 0, b"8 bytes!")
     log.close()
     assert (above / "job" / "marks").exists()
@@ -143,7 +143,7 @@ def test_a_checkpoint_inside_a_stretch_is_needed_until_its_round_is_in_the_journ
     recovery = Recovery(none, books.ledger, none, servers)
     for number in range(5):
         at = 10 * number
-        stamps = (Stamp(0, at, at + 5, at + 6),)
+        stamps = (TaskStamp(0, at, at + 5, at + 6),)
         saved = 3 if number >= 3 else 0
         report = RoundReport(0, 0, number, 1.0, None, False, at + 7, stamps, saved)
         books.ledger.report(report)
@@ -161,7 +161,7 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port: Any = LivePort(*virtual((job(0),), 1), tmp_path)
-    fleet = SimpleNamespace(pipes=[SimpleNamespace(fileno=lambda: 7)], close=lambda *, last: None)
+    pool = SimpleNamespace(pipes=[SimpleNamespace(fileno=lambda: 7)], close=lambda *, last: None)
     seen: list[str] = []
 
     def start() -> None:
@@ -170,12 +170,12 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
             raise ZygoteLost(f"lost again {len(seen)}")
 
     monkeypatch.setattr(port, "_start_fleet", start)
-    port._fleet_or_none, port._poller_or_none = fleet, SimpleNamespace(unregister=lambda fd: None)
+    port._fleet_or_none, port._poller_or_none = pool, SimpleNamespace(unregister=lambda fd: None)
     port._servers = SimpleNamespace(known=lambda job: False)
     errors: list[str] = []
     port._recovery = SimpleNamespace(
         check_zygotes=lambda error: errors.append(str(error)),
-        all_lost=lambda fleet, at, reason: seen.append(f"all lost: {reason}"),
+        all_lost=lambda pool, at, reason: seen.append(f"all lost: {reason}"),
         pop_over=list,
     )
     port._all_lost(ZygoteLost("lost"))
@@ -185,23 +185,23 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
 
 def test_news_of_a_lost_executor_is_not_taken_for_its_successors() -> None:
     sent: list[bytes] = []
-    hands: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         devices=(SimpleNamespace(name="d"),),
         local=SimpleNamespace(pin=False, look_ahead=1),
         jobs=(),
         folder="",
         outputs=SimpleNamespace(run_log=""),
         run=virtual((), 1)[0],
-        fleet=SimpleNamespace(fork=lambda role: 1),
+        pool=SimpleNamespace(fork=lambda role: 1),
         hub=SimpleNamespace(send=lambda peer, message: sent.append(peer)),
     )
-    crew = Crew(hands, Pads(*virtual((), 1)), SimpleNamespace())  # type: ignore[arg-type]
-    crew.start()
-    assert crew.ready(0, 0, b"first")
-    crew.executor_ended(0, "killed")
-    assert crew.ready(0, 1, b"second")
-    assert not crew.ready(0, 0, b"first")
-    crew.tell(0, Drop(0, True))
+    manager = DeviceManager(context, Pads(*virtual((), 1)), SimpleNamespace())  # type: ignore[arg-type]
+    manager.start()
+    assert manager.ready(0, 0, b"first")
+    manager.executor_ended(0, "killed")
+    assert manager.ready(0, 1, b"second")
+    assert not manager.ready(0, 0, b"first")
+    manager.tell(0, Drop(0, True))
     assert sent == [b"second"]
 
 
@@ -214,16 +214,16 @@ def test_what_is_assigned_before_the_core_hears_of_a_return_is_assigned_again(
     monkeypatch.setattr(port, "_assign", lambda seq, one, decided_ns: sent.append(one))
     first, second = (Assignment(0, 0, number, 1, (0,)) for number in (0, 1))
     port._ledger.begin(ClusterClock(0), "class")
-    port._agenda.advance(0)
-    port._agenda.pop()
+    port._pending.advance(0)
+    port._pending.pop()
     port.submit((first,))
-    stamps = (Stamp(0, 10, 20, 25),)
+    stamps = (TaskStamp(0, 10, 20, 25),)
     port._ledger.report(RoundReport(0, 0, 0, 1.0, None, False, 30, stamps))
     port._ledger.roll_back(0, 0, "its server ended", 40)
-    while not of(port._agenda.pop(), RoundsDone):
+    while not of(port._pending.pop(), RoundsDone):
         pass
     port.submit((second,))
-    assert of(port._agenda.pop(), RolledBack)
+    assert of(port._pending.pop(), RolledBack)
     port.submit((first,))
     port.submit((second,))
     assert sent == [first, first, second]
@@ -257,7 +257,7 @@ def test_what_a_trainer_said_before_its_end_is_not_taken_for_its_successors_word
         assert device.servers[0].hear(Push).loss == 2.0
 
 
-DONE = (Stamp(0, 100, 200, 300),)
+DONE = (TaskStamp(0, 100, 200, 300),)
 
 
 def test_a_task_done_by_a_lost_device_is_told_by_the_next_one() -> None:

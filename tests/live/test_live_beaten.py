@@ -8,13 +8,13 @@ import pytest
 from device_world import Peer, Stage, stage
 from live_worlds import job
 
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
-    Beaten,
     CompEnded,
     Drop,
     JobBroke,
-    NotOnComp,
+    LeftComp,
+    LostRace,
     RunTask,
     TaskComputed,
     TaskLost,
@@ -37,8 +37,8 @@ def computing(device: Stage) -> Peer:
 
 def beat(device: Stage, seq: int = 1) -> None:
     """Say that it was done elsewhere; it is on COMP."""
-    device.controller.say(Beaten(seq))
-    assert device.controller.hears_none(NotOnComp)
+    device.controller.say(LostRace(seq))
+    assert device.controller.hears_none(LeftComp)
 
 
 def test_a_copy_goes_before_what_has_not_begun() -> None:
@@ -76,8 +76,8 @@ def test_a_beaten_task_that_has_not_begun_never_does() -> None:
         trainer = computing(device)
         device.assign(2, 0, 0, (1,))
         device.assign(3, 0, 0, (2,))
-        device.controller.say(Beaten(2))
-        assert device.controller.hear(NotOnComp).seq == 2
+        device.controller.say(LostRace(2))
+        assert device.controller.hear(LeftComp).seq == 2
         trainer.say(DONE)
         assert trainer.hear(RunTask).shard == 2
 
@@ -87,8 +87,8 @@ def test_a_beaten_task_that_has_left_comp_is_said_to_have() -> None:
         trainer = computing(device)
         trainer.say(DONE)
         assert device.controller.hear(CompEnded).seq == 1
-        device.controller.say(Beaten(1))
-        assert device.controller.hear(NotOnComp).seq == 1
+        device.controller.say(LostRace(1))
+        assert device.controller.hear(LeftComp).seq == 1
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_a_task_done_on_another_device_is_neither_run_nor_told_as_run_here() -> 
         trainer = device.trainer(10)
         device.assign(7, 0, 0, (0,))
         device.assign(8, 0, 0, (1,))
-        device.state(0, (Stamp(0, 100, 200, 300, 3),))
+        device.state(0, (TaskStamp(0, 100, 200, 300, 3),))
         assert trainer.hear(RunTask).shard == 1
         assert device.controller.hears_none(CompEnded)

@@ -18,9 +18,9 @@ from live_worlds import drive, job, of, session, shuffled, world
 
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
-from warren.live.process.host_placement import Homes
+from warren.live.process.host_placement import HostPlacement
 from warren.live.process.specs import ExecutorRole, Role, ServerRole, TrainerRole
-from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.cpu_quota import cgroup_roots
 from warren.live.testbed.names import namespace
 from warren.live.testbed.namespaces import HERE
 from warren.live.testbed.orphans import processes
@@ -48,7 +48,7 @@ MBIT = 200
 
 @pytest.fixture(scope="module")
 def bed(can_make_testbeds: None) -> Iterator[Bed]:
-    limited = 1.5 if homes() else None
+    limited = 1.5 if cgroup_roots() else None
     with standing_bed(2, MBIT, limited) as made:
         yield made
 
@@ -69,8 +69,8 @@ def hashes(events: list[AnyEvent]) -> dict[int, str]:
 def test_a_role_is_at_home_on_the_host_of_its_device_and_servers_go_round() -> None:
     assert [home_of_server(j, p, 3) for j in range(3) for p in range(2)] == [0, 1, 1, 2, 2, 0]
     trainer = TrainerRole(2, "", "", job(0), "", 0, "")
-    assert Homes((HERE, HERE, HERE), (0, 0, 1)).of(trainer) == 1
-    assert Homes((HERE,)).of(trainer) == 0
+    assert HostPlacement((HERE, HERE, HERE), (0, 0, 1)).of(trainer) == 1
+    assert HostPlacement((HERE,)).of(trainer) == 0
 
 
 @dataclass
@@ -156,7 +156,7 @@ def test_a_round_lasts_as_long_as_the_link_takes_for_its_bytes(told: Told) -> No
     assert barriers[1] - barriers[0] >= 1e9 * 2 * FAR_BYTES * 8 / (MBIT * 1e6)
 
 
-@pytest.mark.skipif(not homes(), reason="no cgroup with the cpu controller here")
+@pytest.mark.skipif(not cgroup_roots(), reason="no cgroup with the cpu controller here")
 def test_processes_of_a_host_share_its_quota_beside_a_memory_limit(told: Told) -> None:
     assert told.cgroups == {host: {namespace(NAME, host)} for host in (0, 1)}
 

@@ -11,9 +11,9 @@ from live_worlds import APPS, job
 from server_world import first_server
 
 from warren.live.control.recovery import Recovery
-from warren.live.server.checkpoint_schedule import Saver
+from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.training.checkpoints.files import latest_round, load_parts
-from warren.live.transport.server_messages import PartSaved, RoundReport, Turn
+from warren.live.transport.server_messages import BeginRound, PartSaved, RoundReport
 from warren.model.events import RoundsDone
 from warren.model.job import Checkpoint
 
@@ -28,7 +28,7 @@ def test_a_barrier_waits_until_all_servers_have_put_the_state_before_it_on_disk(
     with first_server(tmp_path, one, monkeypatch) as stage:
         stage.compute(0)
         assert stage.passed(0)  # the state that round 0 begins with is not saved
-        assert stage.second.hear(Turn) == Turn(1, save=True)
+        assert stage.second.hear(BeginRound) == BeginRound(1, save=True)
         stage.compute(1)
         assert stage.controller.hears_none(RoundReport)
         for other in (PartSaved(1, 0), PartSaved(1, 2)):
@@ -38,12 +38,12 @@ def test_a_barrier_waits_until_all_servers_have_put_the_state_before_it_on_disk(
         stage.second.say(PartSaved(1, 1))
         assert stage.passed(1)
         assert [path.name for path in stage.store.glob("*.json")] == ["1.json"]
-        assert stage.second.hear(Turn) == Turn(2, save=True)
+        assert stage.second.hear(BeginRound) == BeginRound(2, save=True)
 
 
-def _saver(folder: Path, begin: int = 0) -> Saver:
+def _schedule(folder: Path, begin: int = 0) -> CheckpointSchedule:
     store: Any = SimpleNamespace(checkpoint_part=lambda: b"state", restore=lambda parts: None)
-    return Saver(store, job(0, checkpoint=EACH), str(folder), begin, 0, 1)
+    return CheckpointSchedule(store, job(0, checkpoint=EACH), str(folder), begin, 0, 1)
 
 
 def _rounds(folder: Path) -> list[int]:
@@ -52,15 +52,15 @@ def _rounds(folder: Path) -> list[int]:
 
 def test_no_checkpoint_goes_before_the_journal_has_passed_a_newer_one(tmp_path: Path) -> None:
     """A journal that was cut off may go back to any round that it has reached."""
-    saver = _saver(tmp_path)
+    schedule = _schedule(tmp_path)
     for round_no in range(1, 7):
-        saver.save(round_no)
+        schedule.save(round_no)
     assert _rounds(tmp_path) == [1, 2, 3, 4, 5, 6]
-    saver.kept = 4
-    saver.save(7)
+    schedule.kept = 4
+    schedule.save(7)
     assert _rounds(tmp_path) == [4, 5, 6, 7]
     assert [latest_round(tmp_path, at_most=at) for at in (3, 4, 5)] == [0, 4, 5]
-    again = _saver(tmp_path, begin=5)  # it went back: nothing newer counts for the journal
+    again = _schedule(tmp_path, begin=5)  # it went back: nothing newer counts for the journal
     again.save(6)
     again.save(7)
     assert _rounds(tmp_path) == [5, 6, 7]
@@ -69,12 +69,12 @@ def test_no_checkpoint_goes_before_the_journal_has_passed_a_newer_one(tmp_path: 
 
 def test_servers_hear_of_a_checkpoint_when_its_barrier_is_in_the_journal_and_not_before() -> None:
     told: list[object] = []
-    keepers: Any = SimpleNamespace(kept=lambda *what: told.append(what))
+    owners: Any = SimpleNamespace(kept=lambda *what: told.append(what))
     ledger: Any = SimpleNamespace(passed=lambda job: 9)
     outputs = SimpleNamespace(drop_checkpoints=lambda job: told.append("dropped"))
-    hands: Any = SimpleNamespace(outputs=outputs)
-    crew: Any = None
-    recovery = Recovery(hands, ledger, crew, keepers)
+    context: Any = SimpleNamespace(outputs=outputs)
+    manager: Any = None
+    recovery = Recovery(context, ledger, manager, owners)
     recovery.saved(RoundReport(0, 0, 4, 1.0, None, False, 7, (), 3))
 
     def handed_out(round_no: int, *, finished: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.live.device.trainer_slots import Desk
+from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.transport.messages import BUILDING, IDLE, AnyMessage, Leave
 
 
@@ -17,13 +17,13 @@ class Hub:
         return True
 
 
-def desk() -> tuple[Desk, Hub]:
+def slots() -> tuple[TrainerSlots, Hub]:
     hub = Hub()
-    return Desk(hub), hub  # type: ignore[arg-type]
+    return TrainerSlots(hub), hub  # type: ignore[arg-type]
 
 
 def test_a_trainer_is_free_when_it_has_built_its_app() -> None:
-    one, _ = desk()
+    one, _ = slots()
     one.warm(3)
     assert one.warmed() == []
     one.sat_down(b"p", 3, 10)
@@ -34,7 +34,7 @@ def test_a_trainer_is_free_when_it_has_built_its_app() -> None:
 
 
 def test_a_trainer_that_ends_while_building_is_told_from_one_that_does_nothing() -> None:
-    one, _ = desk()
+    one, _ = slots()
     one.warm(3)
     one.sat_down(b"p", 3, 10)
     assert one.gone(3, 10) == BUILDING
@@ -47,7 +47,7 @@ def test_a_trainer_that_ends_while_building_is_told_from_one_that_does_nothing()
 
 
 def test_the_news_of_an_end_may_come_after_the_successor() -> None:
-    one, _ = desk()
+    one, _ = slots()
     one.warm(3)
     one.sat_down(b"p", 3, 10)
     one.sat_down(b"q", 3, 11)
@@ -59,7 +59,7 @@ def test_the_news_of_an_end_may_come_after_the_successor() -> None:
 
 
 def test_the_trainer_of_a_job_that_has_ended_leaves() -> None:
-    one, hub = desk()
+    one, hub = slots()
     one.sat_down(b"p", 3, 10)
     one.drop(3)
     one.drop(5)
@@ -67,7 +67,7 @@ def test_the_trainer_of_a_job_that_has_ended_leaves() -> None:
 
 
 def test_a_trainer_is_released_only_while_it_does_nothing() -> None:
-    one, hub = desk()
+    one, hub = slots()
     one.sat_down(b"p", 3, 10)
     one.release(3)
     assert hub.sent == []
@@ -81,7 +81,7 @@ def test_a_trainer_is_released_only_while_it_does_nothing() -> None:
 
 
 def test_a_trainer_whose_end_was_told_before_it_came_is_not_waited_for() -> None:
-    one, _ = desk()
+    one, _ = slots()
     one.warm(3)
     assert one.gone(3, 10) is None
     one.sat_down(b"p", 3, 10)
@@ -91,7 +91,7 @@ def test_a_trainer_whose_end_was_told_before_it_came_is_not_waited_for() -> None
 
 
 def test_a_trainer_that_comes_when_its_job_has_ended_leaves() -> None:
-    one, hub = desk()
+    one, hub = slots()
     one.drop(3)
     one.sat_down(b"p", 3, 10)
     assert hub.sent == [(b"p", Leave())]

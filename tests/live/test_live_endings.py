@@ -21,7 +21,7 @@ from warren.live.control.engine import refuse_another_class
 from warren.live.control.local_engine import LivePort
 from warren.live.control.plain_engine import PlainPort
 from warren.live.process.linux import fork_below, leave
-from warren.live.process.process_pool import Fleet
+from warren.live.process.process_pool import ProcessPool
 from warren.model.errors import EngineError, SpecError
 
 pytestmark = pytest.mark.live
@@ -100,9 +100,19 @@ def test_a_run_of_another_numerics_class_ends_before_anything_of_it_starts(tmp_p
 
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(
-    "part", ["free_path", "Hub", "cgroups_of", "Guard", "memory_limit", "Poller", "libraries",
-             "Fleet", "Fleet.await_zygote"],
-)  # fmt: skip
+    "part",
+    [
+        "free_path",
+        "Hub",
+        "cgroups_of",
+        "CleanupGuard",
+        "memory_limit",
+        "Poller",
+        "libraries",
+        "ProcessPool",
+        "ProcessPool.await_zygote",
+    ],
+)
 def test_whatever_fails_to_start_is_told_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, plain: bool
 ) -> None:
@@ -111,7 +121,7 @@ def test_whatever_fails_to_start_is_told_and_nothing_stays(
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     owner, _, name = f"base.{part}".rpartition(".")
-    monkeypatch.setattr(base if owner == "base" else base.Fleet, name, refuse)
+    monkeypatch.setattr(base if owner == "base" else base.ProcessPool, name, refuse)
     run, costs = world(tmp_path, [job(0)])
     out = tmp_path / "out"
     port = PlainPort(run, out) if plain else LivePort(run, costs, out)
@@ -127,9 +137,9 @@ def test_the_folder_of_a_run_goes_with_its_zygote_so_that_a_kill_after_that_leav
     """Even one that comes before the controller has removed it, its guard being dead already."""
     folder = tmp_path / "run"
     folder.mkdir()
-    fleet = Fleet(folder, tmp_path / "log")
-    fleet.await_zygote()
-    fleet.close(last=True)
+    pool = ProcessPool(folder, tmp_path / "log")
+    pool.await_zygote()
+    pool.close(last=True)
     assert not folder.exists(), (tmp_path / "log").read_text()
 
 

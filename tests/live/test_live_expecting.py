@@ -35,7 +35,7 @@ class World:
             base=str(folder),
             job=JOB,
             log="",
-            life=0,
+            incarnation=0,
             tmp="",
             rehearse=False,
             core=None,

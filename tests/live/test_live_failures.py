@@ -19,7 +19,7 @@ from warren.live.training.app.app_loader import build_app
 from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, JobArrived, JobFailed, RolledBack, TasksLost
 from warren.model.job import Checkpoint, Evaluate
-from warren.run.api import JobResult
+from warren.runs.api import JobResult
 
 pytestmark = pytest.mark.live
 

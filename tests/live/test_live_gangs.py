@@ -9,8 +9,8 @@ import pytest
 from live_worlds import drive, ended, job, of, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.control.ring_gangs import Gangs
-from warren.live.process.process_pool import Fleet
+from warren.live.control.ring_gangs import GangManager
+from warren.live.process.process_pool import ProcessPool
 from warren.live.process.specs import RankRole, Role, TrainerRole
 from warren.live.transport.ring_messages import GangReady
 from warren.model.decision import Assignment
@@ -26,19 +26,19 @@ MS = 1_000_000
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """What is begun and what is there, in order, by job: "fork" of a rank, "ready" of a gang."""
     found: list[tuple[str, int]] = []
-    fork, ready = Fleet.fork, Gangs.ready
+    fork, ready = ProcessPool.fork, GangManager.ready
 
-    def forked(self: Fleet, role: Role) -> int:
+    def forked(self: ProcessPool, role: Role) -> int:
         if isinstance(role, RankRole):
             found.append(("fork", role.job.index))
         return fork(self, role)
 
-    def is_ready(self: Gangs, peer: bytes, said: GangReady) -> None:
+    def is_ready(self: GangManager, peer: bytes, said: GangReady) -> None:
         found.append(("ready", said.job))
         ready(self, peer, said)
 
-    monkeypatch.setattr(Fleet, "fork", forked)
-    monkeypatch.setattr(Gangs, "ready", is_ready)
+    monkeypatch.setattr(ProcessPool, "fork", forked)
+    monkeypatch.setattr(GangManager, "ready", is_ready)
     return found
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from warren.live.transport import tcp_listener as gate
-from warren.live.transport.host_identity import Seat
-from warren.live.transport.messages import ENCODER, AnyMessage, Release, Warm
+from warren.live.transport.host_identity import HostIdentity
+from warren.live.transport.messages import ENCODER, AnyMessage, RehearseTask, Release
 from warren.live.transport.sockets import Hub, Link, Poller, link_to_server
 
 TOKEN = bytes(range(32))
-SEAT = Seat(0, 2, "127.0.0.1", TOKEN)
+SEAT = HostIdentity(0, 2, "127.0.0.1", TOKEN)
 
 
 class Net:
@@ -82,12 +82,12 @@ def test_what_is_sent_between_hosts_comes_whole_and_the_peer_is_known_to_be_far(
     near, link = net.link(net.path), net.link()
     near.send(Release(1))
     bulk = bytes(range(256)) * 20_000
-    link.send(Warm(2), bulk, b"end")
+    link.send(RehearseTask(2), bulk, b"end")
     found = net.heard()
     by_far = {net.hub.is_far(peer): (message, buffers) for peer, message, buffers in found}
     assert by_far[False] == (Release(1), [])
     message, buffers = by_far[True]
-    assert message == Warm(2)
+    assert message == RehearseTask(2)
     assert [bytes(one) for one in buffers] == [bulk, b"end"]
     assert (near.far, link.far) == (False, True)
 
@@ -159,7 +159,7 @@ def test_it_listens_at_its_own_address_only(net: Net) -> None:
 
 def test_nobody_listens_to_other_hosts_without_a_token(tmp_path: Path) -> None:
     with select.epoll() as epoll, pytest.raises(ValueError, match="32 bytes, not 0"):
-        gate.Gate(str(tmp_path / "hub"), Seat(0, 2, "127.0.0.1", b""), epoll)
+        gate.TcpListener(str(tmp_path / "hub"), HostIdentity(0, 2, "127.0.0.1", b""), epoll)
 
 
 def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) -> None:
@@ -176,7 +176,7 @@ def test_after_the_end_of_the_hub_what_is_sent_is_lost_and_no_error(net: Net) ->
 
 
 def test_a_server_is_reached_over_the_network_exactly_from_other_hosts(tmp_path: Path) -> None:
-    seats = [Seat(host, 3, "127.0.0.1", TOKEN) for host in range(3)]
+    seats = [HostIdentity(host, 3, "127.0.0.1", TOKEN) for host in range(3)]
     links = [
         [link_to_server(str(tmp_path), 1, 0, part, seat) for part in range(4)] for seat in seats
     ]

@@ -11,7 +11,7 @@ from warren.live.oracle.plain import train
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.profile.published import BATCHES
-from warren.run.api import Result
+from warren.runs.api import Result
 from warren.store.files import read
 from warren.workload.run_file import run_from_dict
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from live_worlds import job
 
 from warren.live.clock import ClusterClock
-from warren.live.control.event_queue import Agenda
-from warren.live.device.lanes import CommLane, Queue, Work
+from warren.live.control.event_queue import PendingEvents
+from warren.live.device.lanes import CommLane, CompLane, LaneTask
 from warren.live.emulated_times import PadTable
 from warren.live.transport.messages import Assign
 from warren.model.events import JobArrived, JobFailed, Woken
@@ -19,8 +19,8 @@ def assign(job_index: int, rounds: int = 1, shards: tuple[int, ...] = (0,)) -> A
 PADS = PadTable(pads_J=((10, 4),) * 3)
 
 
-def work(shard: int, comp_pad_ns: int = 10, sync_pad_ns: int = 4) -> Work:
-    return Work(
+def work(shard: int, comp_pad_ns: int = 10, sync_pad_ns: int = 4) -> LaneTask:
+    return LaneTask(
         seq=1,
         job=0,
         round=0,
@@ -31,7 +31,7 @@ def work(shard: int, comp_pad_ns: int = 10, sync_pad_ns: int = 4) -> Work:
 
 
 def test_a_queue_gives_the_tasks_of_assignments_in_order() -> None:
-    queue = Queue(PADS)
+    queue = CompLane(PADS)
     queue.append(assign(0, rounds=2, shards=(3, 1)))
     queue.append(assign(1))
     assert [(w.job, w.round, w.shard) for w in queue.ahead(3)] == [(0, 0, 3), (0, 0, 1), (0, 1, 3)]
@@ -43,7 +43,7 @@ def test_a_queue_gives_the_tasks_of_assignments_in_order() -> None:
 
 
 def test_dropping_a_job_keeps_the_order_of_the_others() -> None:
-    queue = Queue(PADS)
+    queue = CompLane(PADS)
     for index in (0, 1, 0, 2):
         queue.append(assign(index, rounds=3))
     queue.ahead(2)
@@ -54,7 +54,7 @@ def test_dropping_a_job_keeps_the_order_of_the_others() -> None:
 
 
 def test_a_task_that_is_put_back_runs_before_all_others() -> None:
-    queue = Queue(PADS)
+    queue = CompLane(PADS)
     queue.append(assign(0, rounds=2))
     queue.append(assign(1))
     queue.ahead(2)
@@ -66,7 +66,7 @@ def test_a_task_that_is_put_back_runs_before_all_others() -> None:
 
 
 def test_a_stretch_of_a_million_rounds_is_not_expanded() -> None:
-    queue = Queue(PADS)
+    queue = CompLane(PADS)
     queue.append(assign(0, rounds=10**9))
     assert len(queue.ahead(2)) == 2
 
@@ -113,20 +113,20 @@ def test_a_clock_s_scale_stretches_cluster_time() -> None:
 
 
 def test_an_agenda_gives_instants_in_order_and_never_goes_back() -> None:
-    agenda = Agenda([job(0), job(1, arrival_ns=50), job(2, arrival_ns=50)])
-    agenda.wake_at(50)
-    agenda.advance(60)
-    assert agenda.pop() == (JobArrived(0, 0),)
-    assert agenda.pop() == (JobArrived(50, 1), JobArrived(50, 2), Woken(50))
-    agenda.wake_at(20)
-    agenda.advance(60)
-    assert agenda.pop() == (Woken(50),)
-    assert agenda.empty
+    pending = PendingEvents([job(0), job(1, arrival_ns=50), job(2, arrival_ns=50)])
+    pending.wake_at(50)
+    pending.advance(60)
+    assert pending.pop() == (JobArrived(0, 0),)
+    assert pending.pop() == (JobArrived(50, 1), JobArrived(50, 2), Woken(50))
+    pending.wake_at(20)
+    pending.advance(60)
+    assert pending.pop() == (Woken(50),)
+    assert pending.empty
 
 
 def test_a_failure_comes_after_what_is_known_of_the_job() -> None:
-    agenda = Agenda([job(0, arrival_ns=7)])
-    agenda.advance(7)
-    agenda.push(JobFailed(agenda.after_known(0, 3), 0, "why"))
-    assert agenda.pop() == (JobArrived(7, 0),)
-    assert agenda.pop() == (JobFailed(8, 0, "why"),)
+    pending = PendingEvents([job(0, arrival_ns=7)])
+    pending.advance(7)
+    pending.push(JobFailed(pending.after_known(0, 3), 0, "why"))
+    assert pending.pop() == (JobArrived(7, 0),)
+    assert pending.pop() == (JobFailed(8, 0, "why"),)

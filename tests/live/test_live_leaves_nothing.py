@@ -16,7 +16,7 @@ from live_worlds import job, world
 
 from warren.live.control import engine as base
 from warren.live.control.local_engine import LivePort
-from warren.live.process.process_pool import Fleet
+from warren.live.process.process_pool import ProcessPool
 
 pytestmark = pytest.mark.live
 
@@ -33,15 +33,15 @@ def test_a_run_that_is_struck_at_a_drawn_moment_leaves_nothing() -> None:
 def test_a_signal_that_comes_while_the_zygote_is_started_does_not_lose_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[tuple[Fleet, Path]] = []
+    begun: list[tuple[ProcessPool, Path]] = []
 
-    class Struck(Fleet):
+    class Struck(ProcessPool):
         def __init__(self, folder: Path, *rest: Any) -> None:
             super().__init__(folder, *rest)
             begun.append((self, folder))
             signal.raise_signal(signal.SIGINT)  # taken before it returns, if it is not held
 
-    monkeypatch.setattr(base, "Fleet", Struck)
+    monkeypatch.setattr(base, "ProcessPool", Struck)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run, costs = world(tmp_path, [job(0)], 1)
@@ -49,6 +49,6 @@ def test_a_signal_that_comes_while_the_zygote_is_started_does_not_lose_it(
             LivePort(run, costs, tmp_path / "out").__enter__()
     finally:
         signal.signal(signal.SIGINT, before)
-    ((fleet, folder),) = begun
-    assert fleet._zygote.poll() is not None
+    ((pool, folder),) = begun
+    assert pool._zygote.poll() is not None
     assert not folder.exists()

@@ -12,9 +12,9 @@ from live_worlds import accepted, job, of, virtual
 
 from warren.core.state import State
 from warren.live.clock import ClusterClock
-from warren.live.control.event_queue import Agenda
+from warren.live.control.event_queue import PendingEvents
 from warren.live.control.ledger import Ledger
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import CompEnded
 from warren.live.transport.server_messages import RoundReport
 from warren.model.decision import Assignment
@@ -62,7 +62,7 @@ def live(world: World, *, device_losses: int = 0, server_losses: int = 0, copies
             world.hear_beaten(device)
         else:
             world.now += draw.randint(0, 3)
-            world.agenda.advance(world.now)
+            world.pending.advance(world.now)
     raise AssertionError("the jobs do not end")
 
 
@@ -165,11 +165,11 @@ def test_after_a_failure_nothing_of_the_job_follows_and_the_rest_goes_on(seed: i
 
 
 def test_a_head_whose_round_was_never_assigned_is_stuck() -> None:
-    agenda = Agenda(JOBS)
-    ledger = Ledger(JOBS, 1, agenda)
+    pending = PendingEvents(JOBS)
+    ledger = Ledger(JOBS, 1, pending)
     ledger.begin(ClusterClock(0), "class")
-    agenda.advance(100)
-    while agenda.pop():
+    pending.advance(100)
+    while pending.pop():
         pass
     ledger.assigned(Assignment(0, 0, 1, 1, (0,)))
     assert ledger.stuck()
@@ -179,32 +179,32 @@ def _run_rounds(ledger: Ledger, seq: int, rounds: range, last: int) -> None:
     for number in rounds:
         at = 10 * number
         ledger.report(CompEnded(seq, number, 0, at, at + 5, False))
-        stamps = (Stamp(0, at, at + 5, at + 6),)
-        era = ledger.era(0)
+        stamps = (TaskStamp(0, at, at + 5, at + 6),)
+        generation = ledger.generation(0)
         ledger.report(
-            RoundReport(0, era, number, 1.0, None, number == last, at + 7, stamps, 0, "hash")
+            RoundReport(0, generation, number, 1.0, None, number == last, at + 7, stamps, 0, "hash")
         )
 
 
-def _stretch(rounds: int) -> tuple[Ledger, Agenda, State]:
+def _stretch(rounds: int) -> tuple[Ledger, PendingEvents, State]:
     jobs: tuple[Job, ...] = (job(0, scale=1, rounds=rounds),)
-    agenda = Agenda(jobs)
-    ledger = Ledger(jobs, 1, agenda)
+    pending = PendingEvents(jobs)
+    ledger = Ledger(jobs, 1, pending)
     ledger.begin(ClusterClock(0), "class")
     run, costs = virtual(jobs, 1)
     state = State(run, costs)
-    agenda.advance(0)
-    for event in agenda.pop():
+    pending.advance(0)
+    for event in pending.pop():
         state.apply(event)
     one = Assignment(0, 0, 0, rounds, (0,))
     ledger.assigned(one)
     state.assign(one)
-    return ledger, agenda, state
+    return ledger, pending, state
 
 
-def _events(agenda: Agenda, state: State) -> list[AnyEvent]:
+def _events(pending: PendingEvents, state: State) -> list[AnyEvent]:
     events: list[AnyEvent] = []
-    while got := agenda.pop():
+    while got := pending.pop():
         for event in got:
             state.apply(event)
         events += got
@@ -212,17 +212,17 @@ def _events(agenda: Agenda, state: State) -> list[AnyEvent]:
 
 
 def test_a_stretch_is_one_row_and_each_of_its_rounds_is_reported() -> None:
-    ledger, agenda, state = _stretch(3)
+    ledger, pending, state = _stretch(3)
     _run_rounds(ledger, 1, range(3), 2)
-    events = _events(agenda, state)
+    events = _events(pending, state)
     assert of(events, TasksDone) == [TasksDone(26, 0, 0, 3, (0,), 0, 0, 25, 15, 26)]
     assert [event.round for event in of(events, RoundsDone)] == [0, 1, 2]
 
 
 def test_a_stop_inside_a_stretch_keeps_the_rounds_that_ran() -> None:
-    ledger, agenda, state = _stretch(9)
+    ledger, pending, state = _stretch(9)
     _run_rounds(ledger, 1, range(2), 1)
-    events = _events(agenda, state)
+    events = _events(pending, state)
     assert of(events, TasksDone) == [TasksDone(16, 0, 0, 2, (0,), 0, 0, 15, 10, 16)]
     assert state.done_J.all()
     assert not state.queues[0]
@@ -230,16 +230,16 @@ def test_a_stop_inside_a_stretch_keeps_the_rounds_that_ran() -> None:
 
 
 def test_a_rollback_into_a_stretch_keeps_what_ran_before_the_checkpoint() -> None:
-    ledger, agenda, state = _stretch(9)
+    ledger, pending, state = _stretch(9)
     _run_rounds(ledger, 1, range(4), 8)
     ledger.roll_back(0, 2, "lost", 50)
-    events = _events(agenda, state)
+    events = _events(pending, state)
     back = of(events, RolledBack)[0]
     assert back.kept == (TasksDone(50, 0, 0, 2, (0,), 0, 0, 15, 10, 16),)
     assert (state.round_J[0], state.next_round_J[0]) == (2, 2)
     rest = Assignment(0, 0, 2, 7, (0,))
     state.assign(rest)
     _run_rounds(ledger, ledger.assigned(rest), range(2, 9), 8)
-    events = _events(agenda, state)
+    events = _events(pending, state)
     assert [(row.round, row.rounds) for row in of(events, TasksDone)] == [(2, 7)]
     assert state.done_J.all()

@@ -15,7 +15,7 @@ from live_worlds import drive, ended, job, of, shuffled, world
 from warren.live.control.local_engine import LivePort
 from warren.live.process import memory_limit
 from warren.live.process.cleanup_guard import end_cgroups
-from warren.live.process.memory_limit import FALLBACK, cgroup_homes
+from warren.live.process.memory_limit import FALLBACK, cgroup_folders
 from warren.model.cluster import Local
 from warren.model.costs import CostTable
 from warren.model.events import JobFailed
@@ -55,7 +55,7 @@ def limited(folder: Path) -> tuple[Run, CostTable]:
 
 def cgroups() -> set[Path]:
     """Those of runs, wherever they might be made."""
-    return {path for home in cgroup_homes() for path in home.glob("warren-*")}
+    return {path for home in cgroup_folders() for path in home.glob("warren-*")}
 
 
 def wait_until_gone(before: set[Path], timeout_s: float) -> set[Path]:
@@ -103,7 +103,7 @@ def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
 def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_limit, "cgroup_homes", lambda: iter(()))
+    monkeypatch.setattr(memory_limit, "cgroup_folders", lambda: iter(()))
     said = reasons(tmp_path)
     assert said[1].startswith("app failed in round 0")
     assert "MemoryError (apps.py:" in said[1]
@@ -213,4 +213,4 @@ def test_cgroups_are_made_where_memory_can_be_limited_and_no_limit_is_left(
         (top / name).write_text(text)
     (proc / "cgroup").write_text(cgroup)
     (proc / "mountinfo").write_text(mounts.format(top=top))
-    assert list(cgroup_homes(proc)) == [top / home for home in homes]
+    assert list(cgroup_folders(proc)) == [top / home for home in homes]

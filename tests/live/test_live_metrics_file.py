@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.live.control.run_files import Outputs
+from warren.live.control.run_files import RunFiles
 from warren.model.job import Job
 from warren.predict.curve_files import table_curve
 
@@ -15,12 +15,12 @@ def test_a_metric_called_like_the_loss_has_a_column_of_its_own_and_is_predicted_
     tmp_path: Path,
 ) -> None:
     job = Job(index=0, name="j", scale=1, rounds=12, batch=1)
-    outputs, path = Outputs(tmp_path, (job,)), tmp_path / "metrics" / "j.csv"
+    outputs, path = RunFiles(tmp_path, (job,)), tmp_path / "metrics" / "j.csv"
     for round_no in range(10):
         metrics = {"loss": 2.0 / (1 + round_no), "round": 1.0} if round_no % 2 else {}
         outputs.add_metrics(0, round_no, round_no * SECOND, 1.0 / (1 + round_no), metrics)
     outputs.drop_metrics(0, 8)
-    again = Outputs(tmp_path, (job,))
+    again = RunFiles(tmp_path, (job,))
     again.drop_metrics(0, 9)
     again.add_metrics(0, 8, 9 * SECOND, 0.5, {"loss": 0.25, "evaluate.loss": 3.0})
     head, *rows = [line.split(",") for line in path.read_text().splitlines()]
@@ -39,7 +39,7 @@ def test_rows_of_more_jobs_than_files_stay_open_are_all_there_after_roll_backs_t
     tmp_path: Path,
 ) -> None:
     jobs = tuple(Job(index=at, name=f"j{at}", scale=1, rounds=4, batch=1) for at in range(70))
-    outputs = Outputs(tmp_path, jobs)
+    outputs = RunFiles(tmp_path, jobs)
     for round_no in range(3):
         for job in jobs:
             outputs.add_metrics(job.index, round_no, round_no * SECOND, 0.5, {})

@@ -6,16 +6,16 @@ from device_world import Peer, Stage, stage
 from live_worlds import job
 
 from warren.live.transport.messages import Assign
-from warren.live.transport.ring_messages import Begin, Muster, RankGone, RankReady
+from warren.live.transport.ring_messages import AssignRank, BeginRing, RankGone, RankReady
 from warren.live.transport.sockets import Link, executor_address
 
 
-def rank(device: Stage, life: int) -> Peer:
+def rank(device: Stage, incarnation: int) -> Peer:
     """The rank of a gang sits down at the device, and is mustered for round 2 or 4."""
     peer = Peer(Link(executor_address(device._folder, 0, 0)))
     device._trainers.append(peer)
-    peer.say(RankReady(0, life))
-    device.controller.say(Muster(0, 2 * life, life, 0))
+    peer.say(RankReady(0, incarnation))
+    device.controller.say(AssignRank(0, 2 * incarnation, incarnation, 0))
     return peer
 
 
@@ -30,16 +30,16 @@ def test_a_rank_that_was_ended_after_its_last_barrier_leaves_the_device_to_the_n
     with stage(job(0, sync="ring", rounds=6)) as device:
         assign(device, 2)
         assign(device, 4)
-        assert rank(device, 1).hear(Begin).round == 2
+        assert rank(device, 1).hear(BeginRing).round == 2
         device.controller.say(RankGone(0, 1, 4))
-        assert rank(device, 2).hear(Begin).round == 4
+        assert rank(device, 2).hear(BeginRing).round == 4
 
 
 def test_a_rank_that_is_lost_before_its_last_barrier_has_another_to_follow_it() -> None:
     with stage(job(0, sync="ring", rounds=6)) as device:
         assign(device, 2)
         assign(device, 4)
-        assert rank(device, 1).hear(Begin).round == 2
+        assert rank(device, 1).hear(BeginRing).round == 2
         device.controller.say(RankGone(0, 1, 3))
-        device.controller.say(Muster(0, 2, 2, 0))
-        assert rank(device, 2).hear(Begin).round == 2
+        device.controller.say(AssignRank(0, 2, 2, 0))
+        assert rank(device, 2).hear(BeginRing).round == 2

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places, local_places
+from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places, local_places
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import GOODPUT
-from warren.live.testbed.namespaces import Place
+from warren.live.testbed.namespaces import HostNamespace
 from warren.live.testbed.status import one_standing
 from warren.model.errors import EngineError
 from warren.model.testbed import Bed, BedHost
@@ -45,7 +45,7 @@ def _testbed(can_make_testbeds: None) -> Iterator[None]:
 @pytest.mark.usefixtures("_testbed")
 def test_two_rings_on_one_link_take_twice_as_long_as_one_and_as_long_as_each_other() -> None:
     ring = ProbedRing(hosts=(0, 1), message_bytes=MESSAGE)
-    with Prober(bed_places(one_standing(NAME))) as prober:
+    with RingProber(bed_places(one_standing(NAME))) as prober:
         (alone,) = prober.run([ring], 6)
         both = prober.run([ring, ring], 6)
     at_the_rate_s = MESSAGE * 8 / (GOODPUT * LINK_BPS)  # 2 m (w - 1) / w is m of two ranks
@@ -58,7 +58,7 @@ def test_two_rings_on_one_link_take_twice_as_long_as_one_and_as_long_as_each_oth
 
 def test_a_round_holds_its_sleep_and_its_exchange_and_only_those_of_all_count() -> None:
     rings = [ProbedRing(hosts=(0, 1), message_bytes=4000, comp_s=comp_s) for comp_s in (0.02, 0.2)]
-    with Prober(local_places(2)) as prober:
+    with RingProber(local_places(2)) as prober:
         fast, slow = prober.run(rings, 3)
     assert len(slow.round_s_R) == 3
     assert len(fast.round_s_R) > 3 * 3  # while the slow one did three
@@ -69,8 +69,11 @@ def test_a_round_holds_its_sleep_and_its_exchange_and_only_those_of_all_count() 
 
 
 def test_a_rank_that_cannot_enter_its_host_is_told_in_one_line() -> None:
-    nowhere = Place(namespace="nowhere")
-    with Prober([nowhere]) as prober, pytest.raises(EngineError, match=r"a rank failed: .*nowhere"):
+    nowhere = HostNamespace(namespace="nowhere")
+    with (
+        RingProber([nowhere]) as prober,
+        pytest.raises(EngineError, match=r"a rank failed: .*nowhere"),
+    ):
         prober.run([ProbedRing(hosts=(0, 0), message_bytes=4000)], 3)
 
 

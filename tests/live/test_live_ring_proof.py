@@ -21,11 +21,11 @@ from live_worlds import drive, job, of, world
 from ring_outsider import Outsider, port_of
 
 from warren.live.control.local_engine import LivePort
-from warren.live.control.ring_gangs import Gangs
+from warren.live.control.ring_gangs import GangManager
 from warren.live.oracle.plain import train
 from warren.live.process.specs import RankRole
 from warren.live.rings.allreduce import Ring, RingBroken
-from warren.live.rings.rank_proof import Proofs, new_secret
+from warren.live.rings.rank_proof import RankProofs, new_secret
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.model.decision import Assignment
@@ -43,16 +43,16 @@ _CONTEXT = multiprocessing.get_context("fork")
 
 def test_a_proof_is_right_for_its_two_ranks_its_direction_its_ring_and_its_secret_only() -> None:
     secret = new_secret()
-    shown = Proofs(secret, "a", 1).to(0)
-    assert Proofs(secret, "a", 0).right(1, shown)
-    assert not Proofs(secret, "a", 0).right(2, shown)
-    assert not Proofs(secret, "a", 1).right(0, shown)
-    assert not Proofs(secret, "b", 0).right(1, shown)
-    assert not Proofs(new_secret(), "a", 0).right(1, shown)
-    assert not Proofs(secret, "a", 0).right(1, shown[:-1])
+    shown = RankProofs(secret, "a", 1).to(0)
+    assert RankProofs(secret, "a", 0).right(1, shown)
+    assert not RankProofs(secret, "a", 0).right(2, shown)
+    assert not RankProofs(secret, "a", 1).right(0, shown)
+    assert not RankProofs(secret, "b", 0).right(1, shown)
+    assert not RankProofs(new_secret(), "a", 0).right(1, shown)
+    assert not RankProofs(secret, "a", 0).right(1, shown[:-1])
     assert len({new_secret() for _ in range(10)}) == 10
     with pytest.raises(ValueError, match="has 32 bytes, not 0"):
-        Proofs(b"", "a", 0)
+        RankProofs(b"", "a", 0)
 
 
 def _rank(rank: int, size: int, meeting: Path, secret: bytes, mine: Connection) -> None:
@@ -162,16 +162,16 @@ def test_a_gang_with_a_stranger_breaks_with_a_line_and_the_next_one_gives_the_ri
 ) -> None:
     """And no secret is where others can read it: command lines, environments, files of the run."""
     told: dict[tuple[int, int], bytes] = {}
-    role_of = Gangs._role
+    role_of = GangManager._role
 
-    def role(self: Gangs, *what: Any) -> RankRole:
+    def role(self: GangManager, *what: Any) -> RankRole:
         found = role_of(self, *what)
-        if (found.life, found.rank) == (1, 1):
+        if (found.incarnation, found.rank) == (1, 1):
             found = msgspec.structs.replace(found, secret=new_secret())
-        told[found.life, found.rank] = found.secret
+        told[found.incarnation, found.rank] = found.secret
         return found
 
-    monkeypatch.setattr(Gangs, "_role", role)
+    monkeypatch.setattr(GangManager, "_role", role)
     run, costs = world(tmp_path, (job(0, sync="ring", rounds=4),), devices=2)
     seen: list[bytes] = []
     with LivePort(run, costs, tmp_path / "run") as port:

@@ -19,9 +19,9 @@ from warren.live.control.local_engine import LivePort
 from warren.live.measure import ring_rounds as probing
 from warren.live.measure import task_times as measure
 from warren.live.oracle import determinism_check as check
-from warren.live.process import process_pool as fleet
+from warren.live.process import process_pool as pool
 from warren.live.process import scratch
-from warren.live.process.scratch import Scratch
+from warren.live.process.scratch import ScratchFolder
 
 pytestmark = pytest.mark.live
 
@@ -42,22 +42,22 @@ def _then_struck(what: Callable[..., object]) -> Callable[..., None]:
 
 
 def _guard_started(_: Path) -> None:
-    scratch.Guard = _then_struck(scratch.Guard)  # type: ignore[assignment, misc]
-    Scratch().__enter__()
+    scratch.CleanupGuard = _then_struck(scratch.CleanupGuard)  # type: ignore[assignment, misc]
+    ScratchFolder().__enter__()
 
 
 def _folder_made(_: Path) -> None:
     Path.mkdir = _then_struck(Path.mkdir)  # type: ignore[method-assign]
-    Scratch().__enter__()
+    ScratchFolder().__enter__()
 
 
 def _rings_start(_: Path) -> None:
-    probing.Prober._wait_for = _struck  # type: ignore[method-assign, assignment]
-    probing.Prober(probing.local_places(2)).__enter__()
+    probing.RingProber._wait_for = _struck  # type: ignore[method-assign, assignment]
+    probing.RingProber(probing.local_places(2)).__enter__()
 
 
 def _check_starts(folder: Path) -> None:
-    fleet.Fleet.await_zygote = _struck  # type: ignore[method-assign, assignment]
+    pool.ProcessPool.await_zygote = _struck  # type: ignore[method-assign, assignment]
     check.check_job(job(0), str(folder))
 
 
@@ -125,7 +125,7 @@ def test_a_folder_is_private_and_goes_when_its_context_ends_whatever_is_in_it(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def fails_in_it() -> None:
-        with Scratch("warren-some-") as folder:
+        with ScratchFolder("warren-some-") as folder:
             assert folder.parent == tmp_path
             assert folder.name.startswith("warren-some-")
             assert folder.stat().st_mode & 0o777 == 0o700

@@ -10,21 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from warren.apps.protocol import TorchApp
-from warren.live.server.state_sender import Handout, Standing
-from warren.live.server.update_reader import Intake
+from warren.live.server.state_sender import ServedState, StateSender
+from warren.live.server.update_reader import UpdateReader
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, Windows
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, MappedMemories
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
-from warren.live.transport.message import Spot
-from warren.live.transport.server_messages import Pull, State
+from warren.live.transport.message import SharedSlot
+from warren.live.transport.server_messages import Pull, StateSent
 from warren.live.transport.sockets import Hub, Link, Poller
 from warren.model.job import Job
 
 pytestmark = pytest.mark.live
 
 SIZE = 4 * SHARED_FROM_BYTES
-STANDING = Standing(first=True, passed=0, since_ns=7, unsure=False, done=())
+STANDING = ServedState(first=True, passed=0, since_ns=7, unsure=False, done=())
 
 
 class Wide(TorchApp):
@@ -60,8 +60,8 @@ class World:
         self.hub = Hub(self.address)
         self.store = ParameterStore(Wide(), JOB, shared=str(folder))
         self.runner = TaskRunner(Wide(), JOB)
-        self.handout = Handout(self.hub, self.store)
-        self.windows = Windows()
+        self.handout = StateSender(self.hub, self.store)
+        self.windows = MappedMemories()
         self._ends: list[Hub | Link] = [self.hub]
 
     def link(self) -> Link:
@@ -75,7 +75,7 @@ class World:
         for end in self._ends:
             end.close()
 
-    def pull(self, link: Link, round_no: int, device: int = 0) -> tuple[bytes, Spot]:
+    def pull(self, link: Link, round_no: int, device: int = 0) -> tuple[bytes, SharedSlot]:
         """An executor asks for a state: its id, and where the state lies."""
         link.send(Pull(round_no, device))
         _await(self.hub)
@@ -84,7 +84,7 @@ class World:
         self.handout.answer(STANDING)
         _await(link)
         ((state, buffers),) = link.drain()
-        assert isinstance(state, State)
+        assert isinstance(state, StateSent)
         assert state.spot is not None
         assert not buffers
         return peer, state.spot
@@ -97,7 +97,7 @@ class World:
         self.store.conclude()
         self.store.forget_previous()
 
-    def spots(self, rounds: int) -> set[Spot | None]:
+    def spots(self, rounds: int) -> set[SharedSlot | None]:
         """Where the states of these rounds come to lie."""
         found = set()
         for _ in range(rounds):
@@ -156,7 +156,7 @@ def test_an_update_is_copied_in_the_pieces_of_its_server_and_may_then_be_overwri
     whole[:] = bytes(range(256)) * (SIZE // 256)
     ranges = ((0, 100), (1000, SIZE))
     expected = [bytes(whole[begin:end]) for begin, end in ranges]
-    intake = Intake(ranges)
+    intake = UpdateReader(ranges)
     first = intake.fetch(arena.spot(1))
     lying = intake.look(arena.spot(1))
     whole[:] = bytes(SIZE)
@@ -176,7 +176,7 @@ def test_an_update_is_copied_in_the_pieces_of_its_server_and_may_then_be_overwri
 
 
 def test_memory_that_is_gone_is_no_memory_and_a_path_that_leads_elsewhere_neither() -> None:
-    windows = Windows()
+    windows = MappedMemories()
     first = Arena.create(100, 1)
     spot = first.spot(0)
     first.slot(0)[:2] = b"ok"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from warren.live.transport import frames as stream_module
 from warren.live.transport.frames import COPY_BELOW_BYTES, READ_BYTES, BadFrame, Stream
-from warren.live.transport.messages import Release, Warm
+from warren.live.transport.messages import RehearseTask, Release
 from warren.live.transport.sockets import Hub, Link, Poller
 
 SIZES = st.sampled_from([0, 1, 7, 300, READ_BYTES - 20, READ_BYTES, READ_BYTES + 1, 700_000])
@@ -194,9 +194,9 @@ def test_a_peer_that_does_not_keep_to_the_protocol_is_let_go_of_and_others_are_h
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bad:
         bad.connect(net.address)
         bad.sendall(bytes_)
-        good.send(Warm(1))
+        good.send(RehearseTask(1))
         ((peer, message),) = heard(net, hub)
-        assert message == Warm(1)
+        assert message == RehearseTask(1)
         assert bad.recv(1) == b""
     assert hub.send(peer, Release(1))
     assert good in net.poller.poll(1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.live.control.recovery import Strikes
+from warren.live.control.recovery import LossCounter
 
 KILLED, CRASHED = "killed by SIGKILL", "killed by SIGSEGV"
 SERVER = ()
@@ -20,7 +20,7 @@ class Progress:
 
 
 def test_many_tasks_killed_at_once_are_one_strike_each() -> None:
-    strikes = Strikes(Progress())
+    strikes = LossCounter(Progress())
     for _ in range(2):
         assert not any(strikes.out(0, (5, shard), KILLED) for shard in range(8))
         assert not strikes.out(0, SERVER, KILLED)
@@ -31,7 +31,7 @@ def test_many_tasks_killed_at_once_are_one_strike_each() -> None:
 
 def test_a_new_barrier_forgives_what_came_from_outside_and_an_old_one_does_not() -> None:
     progress = Progress()
-    strikes = Strikes(progress)
+    strikes = LossCounter(progress)
     for passed in (0, 1, 2):
         progress.passed = passed
         assert [strikes.out(0, SERVER, KILLED) for _ in range(2)] == [False, False]
@@ -42,7 +42,7 @@ def test_a_new_barrier_forgives_what_came_from_outside_and_an_old_one_does_not()
 @pytest.mark.parametrize("how", [CRASHED, "exit status 1", "left"])
 def test_three_ends_of_its_own_count_whatever_it_did(how: str) -> None:
     progress = Progress()
-    strikes = Strikes(progress)
+    strikes = LossCounter(progress)
     for passed in range(2):
         progress.passed = passed
         assert not strikes.out(0, (passed, 0), how)

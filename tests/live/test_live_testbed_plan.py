@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from warren.live.testbed import records as record
 from warren.live.testbed.cpu_quota import homes
 from warren.live.testbed.iproute import check_usable
-from warren.live.testbed.link_test import GOODPUT, Measured, expected_bps, plan_flows
+from warren.live.testbed.link_test import GOODPUT, MeasuredLink, expected_bps, plan_flows
 from warren.live.testbed.names import hosts_text, namespace, namespaces, owner, port
-from warren.live.testbed.records import Record, Records
+from warren.live.testbed.records import TestbedRecord, TestbedRecords
 from warren.live.testbed.setup_commands import batches
 from warren.model.errors import SpecError
 from warren.model.testbed import QUEUES, Bed, BedHost, Queue
@@ -27,7 +27,7 @@ BED = Bed(
     subnet="10.77.0.0/24",
     hosts=(BedHost(name="h0", link_bps=200_000_000), BedHost(name="h1", link_bps=50_000_000)),
 )
-RECORD = Record(bed=BED, namespaces=tuple(namespaces(BED)), cgroups=("/x/warren-lab-0",))
+RECORD = TestbedRecord(bed=BED, namespaces=tuple(namespaces(BED)), cgroups=("/x/warren-lab-0",))
 
 
 @given(st.from_regex(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?", fullmatch=True), st.integers(0, 63))
@@ -75,10 +75,10 @@ def test_the_machines_name_is_the_hosts_own_address_in_each_host() -> None:
 
 def test_a_record_is_read_back_as_written_and_goes_with_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "records"
-    with Records(folder) as records:
+    with TestbedRecords(folder) as records:
         assert records.names() == []
         records.write(RECORD)
-    with Records(folder) as records:
+    with TestbedRecords(folder) as records:
         assert (records.names(), records.read("lab")) == (["lab"], RECORD)
         assert records.read("other") is None
         (folder / ".lab.part").write_text("{")  # what a killed write leaves
@@ -88,7 +88,7 @@ def test_a_record_is_read_back_as_written_and_goes_with_its_folder(tmp_path: Pat
 
 def test_a_damaged_record_is_told(tmp_path: Path) -> None:
     (tmp_path / "lab.json").write_text('{"bed": 3}')
-    with Records(tmp_path) as records, pytest.raises(SpecError, match="cannot be read"):
+    with TestbedRecords(tmp_path) as records, pytest.raises(SpecError, match="cannot be read"):
         records.read("lab")
 
 
@@ -98,13 +98,13 @@ def test_a_lock_holds_until_all_who_inherited_it_have_ended(
     """As a command does whose caller was killed: what it still makes must not be overlooked."""
     monkeypatch.setattr(record, "_PATIENCE_S", 0.1)
     folder = tmp_path / "records"
-    with Records(folder) as records:
+    with TestbedRecords(folder) as records:
         inherited = os.dup(records.lock)
         records.write(RECORD)
-    with pytest.raises(SpecError, match="in use by another command"), Records(folder):
+    with pytest.raises(SpecError, match="in use by another command"), TestbedRecords(folder):
         pass
     os.close(inherited)
-    with Records(folder):
+    with TestbedRecords(folder):
         pass
 
 
@@ -114,7 +114,7 @@ def test_a_folder_that_went_while_it_was_opened_is_made_again(tmp_path: Path) ->
     old = os.open(folder, os.O_RDONLY)
     folder.rmdir()
     fcntl.flock(old, fcntl.LOCK_EX)
-    with Records(folder) as records:
+    with TestbedRecords(folder) as records:
         assert os.fstat(records.lock).st_ino == folder.stat().st_ino
     os.close(old)
 
@@ -141,7 +141,7 @@ def test_equal_hosts_are_measured_by_one_flow_each() -> None:
 def test_a_rate_is_fine_within_ten_percent_and_no_further() -> None:
     flows = plan_flows([1.0, 1.0])[0]
     rates = [(85.0, False), (91.0, True), (109.0, True), (111.0, False)]
-    assert [(rate, Measured(flows, rate, 100.0).ok) for rate, _ in rates] == rates
+    assert [(rate, MeasuredLink(flows, rate, 100.0).ok) for rate, _ in rates] == rates
 
 
 @pytest.mark.parametrize(

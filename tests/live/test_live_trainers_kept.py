@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from live_worlds import drive, ended, job, of, shuffled, virtual, world
 
-from warren.live.control.devices import Crew
+from warren.live.control.devices import DeviceManager
 from warren.live.control.local_engine import LivePort
 from warren.live.emulated_times import Pads
 from warren.live.oracle.plain import train
@@ -31,14 +31,14 @@ class World:
         self.forked: list[int] = []
         self.told: list[AnyMessage] = []
         self.queued: list[int] = []
-        hands: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             devices=(SimpleNamespace(name="d"),),
             local=SimpleNamespace(pin=False, look_ahead=1),
             jobs=JOBS,
             folder=Path(),
             outputs=SimpleNamespace(run_log="", log=lambda index: ""),
             run=virtual(JOBS, 1)[0],
-            fleet=SimpleNamespace(fork=self._fork, kill=None),
+            pool=SimpleNamespace(fork=self._fork, kill=None),
             hub=SimpleNamespace(send=lambda peer, message: self.told.append(message)),
             tmp=lambda index: "",
             rehearse=False,
@@ -49,9 +49,9 @@ class World:
                 (n, Assignment(0, index, 0, 1, (0,))) for n, index in enumerate(self.queued)
             ]
         )
-        self.crew = Crew(hands, Pads(*virtual(JOBS, 1)), ledger)
-        self.crew.start()
-        self.crew.ready(0, 0, b"peer")
+        self.manager = DeviceManager(context, Pads(*virtual(JOBS, 1)), ledger)
+        self.manager.start()
+        self.manager.ready(0, 0, b"peer")
 
     def _fork(self, role: TrainerRole | ExecutorRole) -> int:
         if isinstance(role, TrainerRole):
@@ -60,7 +60,7 @@ class World:
 
     def need(self, *jobs: int) -> None:
         for index in jobs:
-            self.crew.need_trainer(0, JOBS[index])
+            self.manager.need_trainer(0, JOBS[index])
 
 
 def test_a_trainer_stays_while_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +92,8 @@ def test_one_that_was_let_go_comes_again_only_where_it_has_work(
     assert one.told == [Release(0)]
     one.queued = [0] if work else []
     role: Any = SimpleNamespace(device=0, job=JOBS[0], verifies=False)
-    assert one.crew.trainer_ended(role, 7, "left") is work
-    assert one.crew.losses(0, 0) == 0
+    assert one.manager.trainer_ended(role, 7, "left") is work
+    assert one.manager.losses(0, 0) == 0
 
 
 def test_memory_is_scarce_when_an_eighth_is_left_of_the_machine_or_of_its_limit(

@@ -10,16 +10,16 @@ from device_world import stage
 from live_worlds import drive, ended, job, of, shuffled, world
 
 from warren.live.control.local_engine import LivePort
-from warren.live.device.lanes import Work
+from warren.live.device.lanes import LaneTask
 from warren.live.device.verification import Verifier
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 from warren.live.transport.messages import RunTask, TaskComputed, Verified
 from warren.live.transport.server_messages import Push, Pushed
 from warren.model.decision import Assignment
 from warren.model.draws import FIRST, is_drawn
 from warren.model.events import JobFailed
 
-SPOT = Spot("", 0, 8, 4, 0)
+SPOT = SharedSlot("", 0, 8, 4, 0)
 
 
 class Hub:
@@ -40,9 +40,9 @@ def verifier(share: float = 0.0) -> tuple[Verifier, Hub]:
     return one, hub
 
 
-def work(round_no: int, **fields: int) -> Work:
+def work(round_no: int, **fields: int) -> LaneTask:
     what = {"seq": 1, "job": 0, "shard": 0, "comp_pad_ns": 0, "sync_pad_ns": 0, **fields}
-    return Work(round=round_no, state=SPOT, **what)  # type: ignore[arg-type]
+    return LaneTask(round=round_no, state=SPOT, **what)  # type: ignore[arg-type]
 
 
 def here(one: Verifier) -> None:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 
 pytestmark = pytest.mark.live
 
@@ -131,7 +131,7 @@ def test_another_size_and_a_closed_arena_are_refused() -> None:
 def test_the_death_of_either_side_leaves_the_other_its_memory_and_then_nothing() -> None:
     creator = start(CREATOR)
     path, serial = line(creator).split()
-    spot = Spot(path, int(serial), 1 << 20, 4, 0)
+    spot = SharedSlot(path, int(serial), 1 << 20, 4, 0)
     arena = Arena.open(spot)
     os.kill(creator.pid, signal.SIGKILL)
     creator.communicate()

@@ -10,7 +10,7 @@ import pytest
 from training_bench import Points, a_job, serve, whole
 
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import MarkLog, differing
+from warren.live.training.task_hashes import HashLog, differing
 from warren.live.training.task_runner import TaskRunner
 from warren.model.errors import SpecError
 
@@ -19,8 +19,8 @@ def marks(seed: int) -> bytes:
     return bytes((seed + index) % 256 for index in range(12))
 
 
-def filled(path: Path, rounds: int = 3) -> MarkLog:
-    log = MarkLog(path, 2)
+def filled(path: Path, rounds: int = 3) -> HashLog:
+    log = HashLog(path, 2)
     log.load()
     for round_no in range(rounds):
         for shard in range(2):
@@ -28,8 +28,8 @@ def filled(path: Path, rounds: int = 3) -> MarkLog:
     return log
 
 
-def again(path: Path, entries: int = 2) -> MarkLog:
-    log = MarkLog(path, entries)
+def again(path: Path, entries: int = 2) -> HashLog:
+    log = HashLog(path, entries)
     log.load()
     return log
 
@@ -100,7 +100,7 @@ def test_earlier_rounds_are_forgotten_on_disk_too(tmp_path: Path) -> None:
         assert (one.expected(2, 0), one.expected(3, 0)) == (marks(20), marks(30))
     assert os.listdir(tmp_path) == ["marks"]
     log.close()
-    MarkLog(tmp_path / "new" / "marks", 2).forget_before(3)
+    HashLog(tmp_path / "new" / "marks", 2).forget_before(3)
     assert again(tmp_path / "new" / "marks").expected(3, 0) is None
 
 
@@ -119,7 +119,7 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "marks"
     path.symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"No space left.*marks"):
-        MarkLog(path, 2).append(0, 0, marks(0))
+        HashLog(path, 2).append(0, 0, marks(0))
 
 
 def test_marks_name_the_tensor_that_differs() -> None:
@@ -138,7 +138,7 @@ def test_a_task_that_was_computed_in_an_earlier_life_must_repeat_its_bits(tmp_pa
     job = a_job(scale=2)
     first, runner = ParameterStore(Points(), job), TaskRunner(Points(), job)
     result = runner.run(whole(first), 0, 0)
-    log = MarkLog(tmp_path / "marks", len(first.layout.entries))
+    log = HashLog(tmp_path / "marks", len(first.layout.entries))
     log.append(0, 0, result.marks)
     store = ParameterStore(Points(), job)
     store.known.expected = again(tmp_path / "marks", len(first.layout.entries)).expected

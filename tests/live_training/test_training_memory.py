@@ -18,8 +18,8 @@ from training_bench import OPTIMIZERS, MixedApp, Points, a_job, drive, mixed_job
 from warren.live.oracle.plain import train
 from warren.live.training.block_ownership import ranges_of, static_owners
 from warren.live.training.checkpoints.archive import Archive, unpack
-from warren.live.training.gradient_sum import Means
-from warren.live.training.memory.shared_memory import Frames, Place, StatePool, fresh
+from warren.live.training.gradient_sum import GradientMeans
+from warren.live.training.memory.shared_memory import LentMemory, StateMemories, StatePool, fresh
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import Layout, flat_of
@@ -36,7 +36,7 @@ def test_fresh_memory_is_zero_and_aligned() -> None:
 
 
 def test_a_place_is_free_when_the_last_view_of_any_kind_is_gone() -> None:
-    place = Place(1000)
+    place = LentMemory(1000)
     assert place.free
     view: Any = place.lend()
     piece, array = view[10:20], np.frombuffer(view, np.uint8)
@@ -130,7 +130,7 @@ def test_sums_have_the_bits_of_tensor_by_tensor_ones_wherever_the_bytes_lie(
     for part in range(parts):
         ranges = ranges_of(layout, owners, part)
         for shift in (0, 1, 2, 3, 5, 8, 16, 33):
-            means = Means(layout, ranges)
+            means = GradientMeans(layout, ranges)
             means.compute([moved(flat, ranges, shift) for flat in given])
             for index, entry, view in means.views():
                 assert owners[index] == part
@@ -214,7 +214,7 @@ def test_every_byte_of_an_update_is_written() -> None:
 
 def test_frames_of_few_buffers_are_kept_and_each_keeps_its_memory() -> None:
     layout = Layout.of(nn.Linear(3, 1))
-    frames = Frames(layout)
+    frames = StateMemories(layout)
     buffers = [bytearray(layout.total_bytes) for _ in range(5)]
     first = frames.at(buffers[0])
     assert frames.at(memoryview(buffers[0])) is first

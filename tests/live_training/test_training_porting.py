@@ -11,7 +11,7 @@ import pytest
 
 from warren.live.oracle.plain import train
 from warren.live.training.app.app_loader import build_app
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 
 pytest.importorskip("sklearn", reason="scikit-learn (extra: examples) is not installed")
 

@@ -27,7 +27,7 @@ from training_bench import (
 from warren.live.oracle.plain import train
 from warren.live.training.block_ownership import ranges_of, static_owners, views_in
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.tensor_layout import Entry, Layout
+from warren.live.training.tensor_layout import Layout, TensorEntry
 from warren.model.errors import SpecError
 from warren.model.job import Stop
 
@@ -37,7 +37,7 @@ def a_layout(sizes: Sequence[int]) -> Layout:
     entries, offset = [], 0
     for index, size in enumerate(sizes):
         name = f"t{index}"
-        entry = Entry(
+        entry = TensorEntry(
             name=name, kind="param", dtype="uint8", shape=(size,), offset=offset, nbytes=size
         )
         entries.append(entry)

@@ -21,7 +21,7 @@ from warren.model.run import Grain, Run, Truth
 from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
+from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
@@ -128,7 +128,7 @@ def test_at_a_coarse_grain_a_held_job_is_one_stretch_and_ends_as_at_grain_1(name
             assert len(set(rows.device_R[mine].tolist())) == np.count_nonzero(mine)
 
 
-def whole(run: Run, costs: CostTable) -> Tiny:
+def whole(run: Run, costs: CostTable) -> TinyInstance:
     """The same jobs, each as one task of its length on one device, all of weight 1."""
     jobs = run.workload.jobs
     scale = np.array([[job.scale] for job in jobs])
@@ -137,7 +137,7 @@ def whole(run: Run, costs: CostTable) -> Tiny:
         costs.fits_JT, rounds * (scale * costs.comp_ns_JT + costs.sync_ns_JT), costs.comp_ns_JT
     )
     ones = np.ones(len(jobs), dtype=np.int64)
-    return Tiny(
+    return TinyInstance(
         arrival_ns_J=0 * ones,
         weight_J=ones.astype(np.float64),
         scale_J=ones,

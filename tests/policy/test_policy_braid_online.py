@@ -18,7 +18,7 @@ from warren.cost.run_rings import with_rings
 from warren.model.decision import Decision
 from warren.model.errors import SpecError
 from warren.model.run import Run
-from warren.policy.place.rings.backfilling import Memory
+from warren.policy.place.rings.backfilling import BackfillingMemory
 from warren.policy.registry import place_policy
 from warren.profile.cost_table import cost_table
 from warren.sim.build import sim_port
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workload"))
 from workload_files import reader
 
 S = 10**9
-Seen = list[tuple[int, Memory]]
+Seen = list[tuple[int, BackfillingMemory]]
 """The time of each decision, and the memory after it."""
 
 

@@ -17,7 +17,7 @@ from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.place.hare.planner import Planner
 from warren.policy.place.hare.problem import finish_ns_of, gangs_of, instance_of
-from warren.solve.lists.dispatch_options import Preferences, nearby, plain_srtf
+from warren.solve.lists.dispatch_options import TypePreferences, nearby, plain_srtf
 from warren.solve.lists.shortest_remaining import by_remaining
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,12 +31,12 @@ def seconds(value: float) -> Grain:
 GRAINS = (Grain(text="3 rounds", rounds=3), seconds(2), seconds(3.5), seconds(7))
 
 
-def srtf_of(view: View) -> Preferences:
+def srtf_of(view: View) -> TypePreferences:
     gangs = gangs_of(view)
     return plain_srtf(gangs, gangs.round_ns_J, view.costs.fits_JT.shape[1])
 
 
-def dispatched(view: View, preferences: Preferences) -> tuple[Any, Any]:
+def dispatched(view: View, preferences: TypePreferences) -> tuple[Any, Any]:
     rows, finish_ns_J, _ = by_remaining(instance_of(view, False), preferences)
     return rows, finish_ns_J
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.policy.common.persistent_heap import Line, entries, put, take
-from warren.policy.place.hlas.feedback_queues import Queues, geometric, parse_queues
+from warren.policy.common.persistent_heap import PersistentHeap, entries, put, take
+from warren.policy.place.hlas.feedback_queues import FeedbackQueues, geometric, parse_queues
 
 ENTRIES = st.lists(st.tuples(st.floats(0, 9).map(round).map(float), st.integers(0, 50)))
 S = 10**9
 
 
-def line_of(given: list[tuple[float, int]]) -> Line | None:
+def line_of(given: list[tuple[float, int]]) -> PersistentHeap | None:
     line = None
     for entry in given:
         line = put(line, entry)
@@ -54,7 +54,7 @@ def test_the_way_to_the_end_of_a_line_is_logarithmic(keys: list[int]) -> None:
 
 def test_a_job_belongs_to_the_queue_whose_thresholds_hold_what_it_attained() -> None:
     queues = parse_queues("1 s, 10 s")
-    assert queues == Queues((S, 10 * S))
+    assert queues == FeedbackQueues((S, 10 * S))
     assert [queues.of(at) for at in (0, S - 1, S, 9 * S, 10 * S, 99 * S)] == [0, 0, 1, 1, 2, 2]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from warren.model.past import NO_PAST, Past
 from warren.policy.common.job_history import MOST, kinds_by_name, records_of, similar
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.place.hlas.predicted_rounds import ahead_of, guess, is_due
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -22,7 +22,7 @@ import worlds
 def test_notes_are_a_dictionary_whose_every_version_stays_as_it_was(
     given: list[tuple[int, int]],
 ) -> None:
-    notes: Notes[int, int] = Notes()
+    notes: PersistentMap[int, int] = PersistentMap()
     plain = dict[int, int]()
     versions = [(notes, dict(plain))]
     for key, value in given:
@@ -35,7 +35,7 @@ def test_notes_are_a_dictionary_whose_every_version_stays_as_it_was(
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=120))
 def test_what_is_forgotten_is_neither_found_nor_kept(steps: list[tuple[bool, int]]) -> None:
     plain = dict[int, int]()
-    notes: Notes[int, int] = Notes()
+    notes: PersistentMap[int, int] = PersistentMap()
     for is_noted, key in steps:
         if is_noted:
             notes, plain[key] = notes.noted(key, key), key
@@ -47,7 +47,7 @@ def test_what_is_forgotten_is_neither_found_nor_kept(steps: list[tuple[bool, int
 
 
 def test_of_many_notes_few_are_copied_a_time() -> None:
-    notes: Notes[int, int] = Notes()
+    notes: PersistentMap[int, int] = PersistentMap()
     most = 0
     for key in range(10_000):
         notes = notes.noted(key, key)
@@ -93,7 +93,7 @@ def test_the_latest_of_a_long_past_are_remembered() -> None:
 
 
 def test_a_prediction_is_consumed_round_by_round_and_grows_back_with_rounds_taken_back() -> None:
-    guesses = Notes({5: guess(4, 3)})
+    guesses = PersistentMap({5: guess(4, 3)})
     assert [ahead_of(guesses, 5, rounds) for rounds in (2, 4, 5, 6, 7, 8)] == [5, 3, 2, 1, 0, 0]
     assert ahead_of(guesses, 6, 0) == 0
 

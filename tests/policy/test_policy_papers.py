@@ -19,7 +19,7 @@ from warren.model.units import NS_PER_S
 from warren.policy.common.round_times import round_ns_J
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
-from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
+from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import worlds
@@ -119,7 +119,7 @@ def tiny_world(seed: int) -> tuple[Run, CostTable, float]:
 def least_weighted_c(run: Run, costs: CostTable) -> float:
     """The optimum of sum w C, by exhaustive search."""
     jobs = run.workload.jobs
-    tiny = Tiny(
+    tiny = TinyInstance(
         arrival_ns_J=np.array([job.arrival_ns for job in jobs]),
         weight_J=np.array([job.weight for job in jobs]),
         scale_J=np.array([job.scale for job in jobs]),

@@ -18,8 +18,15 @@ from warren.model.costs import CostTable
 from warren.model.job import Job, Workload
 from warren.model.past import NO_PAST, Past
 from warren.model.run import Run
-from warren.policy.common.job_history import ENOUGH, MOST, Records, kinds_by_code, like, records_of
-from warren.policy.place.hlas.feedback_queues import Queues, by_past
+from warren.policy.common.job_history import (
+    ENOUGH,
+    MOST,
+    JobHistory,
+    kinds_by_code,
+    like,
+    records_of,
+)
+from warren.policy.place.hlas.feedback_queues import FeedbackQueues, by_past
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
@@ -78,7 +85,7 @@ def test_hlas_counts_past_service_on_the_groups_that_it_makes() -> None:
             past=past,
         )  # fmt: skip
         core.begin()
-        assert core.memory.queues == Queues((10 * S * groups,))  # type: ignore[attr-defined]
+        assert core.memory.queues == FeedbackQueues((10 * S * groups,))  # type: ignore[attr-defined]
 
 
 @given(st.lists(st.integers(1, 10**15), min_size=1, max_size=80, unique=True))
@@ -93,7 +100,7 @@ def test_equally_many_past_jobs_end_in_each_queue(sizes_ns: list[int]) -> None:
 
 
 def test_past_jobs_of_one_size_make_one_threshold() -> None:
-    assert by_past([5 * S] * 100) == Queues((5 * S,))
+    assert by_past([5 * S] * 100) == FeedbackQueues((5 * S,))
     assert by_past([0]).above_ns == (1,)
 
 
@@ -101,7 +108,7 @@ def named(name: str, rounds: int, user: str = "ana", model: str = "m") -> Job:
     return replace(worlds.job(0, rounds=rounds, user=user, model=model), name=name)
 
 
-def learned_from(past: Past) -> Records:
+def learned_from(past: Past) -> JobHistory:
     return records_of(past, kinds_by_code)
 
 

@@ -18,7 +18,7 @@ from warren.model.run import Grain, Run
 from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_times import gang_round_ns, no_faster
-from warren.policy.place.hare.srtf import Memory, Srtf
+from warren.policy.place.hare.srtf import Srtf, SrtfMemory
 from warren.policy.protocol import AnyPolicy
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
@@ -46,7 +46,7 @@ def finish_s(run: Run, costs: CostTable) -> list[float]:
 class LooksAtAll(Srtf):
     """Takes no job to be served."""
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: SrtfMemory) -> tuple[Decision, SrtfMemory]:
         return super().decide(view, replace(memory, left=True))
 
 

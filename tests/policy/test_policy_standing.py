@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.policy.place.hlas.waiting_jobs import Spot, Standing
+from warren.policy.place.hlas.waiting_jobs import QueuePosition, WaitingJobs
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 9)), max_size=40)
 
@@ -14,7 +14,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 
 def test_a_standing_line_is_a_sorted_list_whose_jobs_stand_beside_it(
     steps: list[tuple[int, int, int]],
 ) -> None:
-    line, plain = Standing(), list[Spot]()
+    line, plain = WaitingJobs(), list[QueuePosition]()
     for kind, queue, job in steps:
         before = line.copy()
         spots = before.spots.copy()
@@ -24,9 +24,11 @@ def test_a_standing_line_is_a_sorted_list_whose_jobs_stand_beside_it(
         elif kind == 1 and plain:
             del plain[job % len(plain)]
             line.drop(job % len(line))
-        elif job not in {one.job for one in plain} or Spot(float(queue), 0.0, job) in plain:
-            plain = sorted({*plain, Spot(float(queue), 0.0, job)})
-            line.stand(Spot(float(queue), 0.0, job))
+        elif (
+            job not in {one.job for one in plain} or QueuePosition(float(queue), 0.0, job) in plain
+        ):
+            plain = sorted({*plain, QueuePosition(float(queue), 0.0, job)})
+            line.stand(QueuePosition(float(queue), 0.0, job))
         assert line.spots == plain
         assert line.jobs.tolist() == [one.job for one in plain]
         assert line.first_of(float(queue)) == sum(one.queue < queue for one in plain)

@@ -22,7 +22,7 @@ from warren.model.events import (
     TasksDone,
 )
 from warren.model.run import Grain, Run
-from warren.policy.common.persistent_heap import Line, entries
+from warren.policy.common.persistent_heap import PersistentHeap, entries
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 
@@ -105,7 +105,7 @@ def test_a_job_that_was_rolled_back_is_no_longer_partly_placed() -> None:
 def lengths(memory: Any) -> int:
     """Entries of all lines of a policy's memory."""
     fields = (getattr(memory, name) for name in memory.__slots__)
-    return sum(len(entries(one)) for one in fields if isinstance(one, Line))
+    return sum(len(entries(one)) for one in fields if isinstance(one, PersistentHeap))
 
 
 @pytest.mark.parametrize("age", ["", "5 s", "1 h"])

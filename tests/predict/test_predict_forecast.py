@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from warren.predict.curve import FloatArray, curve_of
-from warren.predict.family_error import Departure, departed
+from warren.predict.family_error import FamilyError, departed
 from warren.predict.forecast import Settings, forecast
 from warren.predict.mcmc import Posterior
 
 STEPS = np.arange(1.0, 101.0)
-FAITHFUL = replace(Settings(), departure=Departure(0.0, 0.0, 0.0))
+FAITHFUL = replace(Settings(), departure=FamilyError(0.0, 0.0, 0.0))
 """For runs that never depart from the families."""
 KNOWN: dict[str, Callable[[FloatArray], FloatArray]] = {
     "pow4": lambda x: 0.9 - (0.5 * x + 2) ** -0.7,
@@ -116,12 +116,12 @@ def test_runs_depart_from_their_families_as_the_process_says() -> None:
     flat = cast("Posterior", SimpleNamespace(values=lambda at: np.full((40_000, len(at)), 0.6)))
     horizon = np.array([1.0, np.e, np.e**3])
     random = np.random.default_rng(1)
-    paths, mean = departed(flat, horizon, 1.0, Departure(), random)
+    paths, mean = departed(flat, horizon, 1.0, FamilyError(), random)
     # Cuts come with rate 0.75 a factor of e; one leaves exp(-0.5 X) of what is left, X exponential.
     kept = np.exp(-0.75 * np.array([0, 1, 3]) * 0.5 / 1.5)
     assert mean == pytest.approx(0.6 + 0.4 * (1 - kept), abs=2e-3)
     assert np.std(paths[:, 0]) == 0
-    wobbling, _ = departed(flat, horizon, 1.0, Departure(rate=0.0), random)
+    wobbling, _ = departed(flat, horizon, 1.0, FamilyError(rate=0.0), random)
     wide = np.log((1 - wobbling[:, 1:]) / 0.4).std(axis=0)
     assert wide == pytest.approx([0.2, 0.2 * np.sqrt(3)], rel=0.01)
 

@@ -17,7 +17,7 @@ from warren.predict.local_trend import noise_of, shortfall
 from warren.predict.optimus import _smoothed, fit
 from warren.predict.remaining_rounds import (
     CAUTION,
-    Caution,
+    Cautiousness,
     optimus_rounds,
     sure_rounds,
     trend_rounds,
@@ -171,7 +171,7 @@ def test_on_a_plateau_no_more_is_sure_than_a_part_of_what_ran() -> None:
 def test_the_trend_is_a_straight_line_where_the_curve_is_one() -> None:
     k = np.arange(1, 101) * 10
     assert trend_rounds(progress(k, 50 - 0.01 * k), 38.0, 2.0) == pytest.approx(200)
-    assert sure_rounds(progress(k, 50 - 0.01 * k), 38.0, Caution(ahead=1.0)) in (199, 200)
+    assert sure_rounds(progress(k, 50 - 0.01 * k), 38.0, Cautiousness(ahead=1.0)) in (199, 200)
 
 
 @pytest.mark.parametrize(("early", "late"), [(1.0, 0.01), (0.01, 1.0)])

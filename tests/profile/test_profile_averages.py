@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profile_rows import BLANK, TIMES
 
-from warren.profile.averages import ALPHA, Took, as_measured, averaged, with_measured, with_taken
-from warren.profile.measured import Measured
+from warren.profile.averages import (
+    ALPHA,
+    TaskAverages,
+    as_measured,
+    averaged,
+    with_measured,
+    with_taken,
+)
+from warren.profile.measured import MeasuredCost
 
 SAMPLES = st.lists(st.tuples(TIMES, st.integers(0, 40)), max_size=20)
 
@@ -46,19 +53,22 @@ def test_the_last_22_tasks_make_up_nine_tenths_of_an_average() -> None:
 
 
 def test_what_is_measured_and_what_is_taken_leave_each_other_alone() -> None:
-    cost = Measured(comp_s=0.5, sync_s=0.25, model_bytes=40, memory_bytes=9)
-    taken = with_taken(BLANK, [Took(10, 2.0, None), Took(1, 3.0, 0.5)], 7.0)
+    cost = MeasuredCost(comp_s=0.5, sync_s=0.25, model_bytes=40, memory_bytes=9)
+    taken = with_taken(BLANK, [TaskAverages(10, 2.0, None), TaskAverages(1, 3.0, 0.5)], 7.0)
     both = with_measured(taken, cost, 3, 8.0)
     assert (both.comp_s, both.sync_s, both.samples, both.memory_bytes) == (0.5, 0.25, 3, 9)
     assert (both.comp_avg_s, both.sync_avg_s, both.avg_tasks) == (2.0 + ALPHA, 0.5, 11)
-    assert with_taken(with_measured(BLANK, cost, 3, 7.0), [Took(1, 9.0, 1.0)], 8.0).comp_s == 0.5
+    assert (
+        with_taken(with_measured(BLANK, cost, 3, 7.0), [TaskAverages(1, 9.0, 1.0)], 8.0).comp_s
+        == 0.5
+    )
 
 
 def test_a_run_plans_with_times_alone_and_else_with_averages() -> None:
     assert as_measured(BLANK) is None
-    taken = with_taken(BLANK, [Took(1, 2.0, 0.5)], 7.0)
+    taken = with_taken(BLANK, [TaskAverages(1, 2.0, 0.5)], 7.0)
     average = as_measured(taken)
     assert average is not None
     assert (average.comp_s, average.sync_s) == (2.0, 0.5)
-    cost = Measured(comp_s=0.5, sync_s=None, model_bytes=40)
+    cost = MeasuredCost(comp_s=0.5, sync_s=None, model_bytes=40)
     assert as_measured(with_measured(taken, cost, 3, 8.0)) == cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warren.model.job import Job
-from warren.profile.measured import Measured, measured_row, task_kind
+from warren.profile.measured import MeasuredCost, measured_row, task_kind
 
 JOB = Job(index=0, name="j", scale=1, rounds=1, app="a.py:A", batch=8, params={"lr": 0.1})
 
@@ -32,8 +32,8 @@ def test_a_measured_row_holds_the_largest_sizes_and_all_times() -> None:
     row = measured_row(
         JOB,
         {
-            "V100": Measured(comp_s=0.1, sync_s=0.01, model_bytes=10, memory_bytes=7),
-            "T4": Measured(comp_s=0.2, model_bytes=10, memory_bytes=9),
+            "V100": MeasuredCost(comp_s=0.1, sync_s=0.01, model_bytes=10, memory_bytes=7),
+            "T4": MeasuredCost(comp_s=0.2, model_bytes=10, memory_bytes=9),
         },
     )
     assert (row.model, row.batch, row.model_bytes, row.memory_bytes) == ("measured:j", 8, 10, 9)

@@ -19,7 +19,7 @@ from warren.model.units import NS_PER_S
 from warren.policy.registry import place_policy
 from warren.report.checks.check import check
 from warren.report.record import Record
-from warren.run.results import load_costs
+from warren.runs.results import load_costs
 from warren.sim.port import SimPort
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

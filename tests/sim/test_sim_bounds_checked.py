@@ -23,7 +23,7 @@ def test_kernels_answer_the_same_where_the_interpreter_checks_every_index(
     """
     code = (
         f"import sys; sys.path[:0] = {FOLDERS}; import kernel_cases; "
-        "import warren.solve.common.pool as pool; "
+        "import warren.solve.common.heaps as pool; "
         f"assert type(pool.rebuild).__name__ == 'function'; print(kernel_cases.digest({SEEDS}))"
     )
     done = subprocess.run(

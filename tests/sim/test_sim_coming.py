@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.events import RANK, AnyEvent, CompDone, JobArrived, RoundsDone, Woken
-from warren.sim.event_queue import Coming
+from warren.sim.event_queue import EventQueue
 
 
 def event_of(kind: int, time_ns: int, number: int) -> AnyEvent:
@@ -25,7 +25,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_what_leaves_is_sorted_by_time_rank_and_sequence(steps: list[object]) -> None:
-    coming, left = Coming(), list[tuple[int, int, int, AnyEvent]]()
+    coming, left = EventQueue(), list[tuple[int, int, int, AnyEvent]]()
     for number, step in enumerate(steps):
         if isinstance(step, tuple):
             event = event_of(step[0], step[1], number)

@@ -22,7 +22,7 @@ from warren.cost.run_rings import (
 from warren.model.cluster import Network
 from warren.model.run import Run, Truth
 from warren.sim.build import sim_port
-from warren.sim.network.flows import Pool
+from warren.sim.network.flows import TiedRings
 from warren.sim.network.max_min import FluidPort
 
 
@@ -187,7 +187,7 @@ def test_rings_that_are_alone_again_take_their_rounds_in_one_step(
 ) -> None:
     taken, step = [], FluidPort._step
 
-    def counted(port: FluidPort, pool: Pool) -> None:
+    def counted(port: FluidPort, pool: TiedRings) -> None:
         taken.append(pool)
         step(port, pool)
 
@@ -203,13 +203,13 @@ def test_rings_that_are_alone_again_take_their_rounds_in_one_step(
 
 def test_most_drawn_worlds_have_rings_that_send_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second simulation has something to find."""
-    senders, share = [0], Pool.share
+    senders, share = [0], TiedRings.share
 
-    def counted(pool: Pool, now: int) -> None:
+    def counted(pool: TiedRings, now: int) -> None:
         senders.append(sum(flow.sends for flow in pool.flows))
         share(pool, now)
 
-    monkeypatch.setattr(Pool, "share", counted)
+    monkeypatch.setattr(TiedRings, "share", counted)
     shared = 0
     for seed in range(60):
         senders[:] = [0]

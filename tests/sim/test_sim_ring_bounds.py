@@ -15,7 +15,7 @@ from warren.core.loop import Core
 from warren.model.run import Run
 from warren.policy.registry import RINGS, place_policy
 from warren.profile.cost_table import cost_table
-from warren.run.lower_bound import lower_bound
+from warren.runs.lower_bound import lower_bound
 from warren.sim.build import sim_port, simulated_costs
 from warren.workload.run_file import run_from_dict
 

@@ -13,7 +13,7 @@ from test_sim_rings import Rows, S, ends_s, gang, world
 from warren.cost.ring import bandwidth_J
 from warren.cost.run_rings import host_of_D, ring_exchanges, ring_network
 from warren.model.costs import CostTable
-from warren.solve.rings.timing import Gangs, links, ring_times
+from warren.solve.rings.timing import RingGangs, links, ring_times
 
 
 def kernel_ends_s(one: World, rows: Rows) -> list[float]:
@@ -21,7 +21,7 @@ def kernel_ends_s(one: World, rows: Rows) -> list[float]:
     network = ring_network(cluster)
     first_J = np.append(0, np.cumsum([job.scale for job in jobs]))
     shared = cluster.network.model == "contention"
-    gangs = Gangs(
+    gangs = RingGangs(
         first_J=first_J,
         ready_ns_J=np.array([job.arrival_ns for job in jobs]),
         rounds_J=np.array([job.rounds for job in jobs]),

@@ -8,7 +8,7 @@ import numpy as np
 
 from warren.solve.gpu_groups.problem import (
     Grouping,
-    Problem,
+    GroupingProblem,
     relative_speeds,
 )
 
@@ -27,7 +27,7 @@ def partitions(devices: int, groups: int) -> Iterator[list[list[int]]]:
             yield [*rest[:place], [*rest[place], last], *rest[place + 1 :]]
 
 
-def value_of(problem: Problem, groups: list[list[int]]) -> float:
+def value_of(problem: GroupingProblem, groups: list[list[int]]) -> float:
     """(4) to the letter, GPU by GPU."""
     worst = 0.0
     for speed_T in problem.speed_JT:
@@ -36,7 +36,7 @@ def value_of(problem: Problem, groups: list[list[int]]) -> float:
     return worst
 
 
-def optimum(problem: Problem) -> float:
+def optimum(problem: GroupingProblem) -> float:
     every = partitions(len(problem.type_D), problem.groups)
     return min(value_of(problem, groups) for groups in every)
 
@@ -46,7 +46,7 @@ def lists(grouping: Grouping) -> list[list[int]]:
     return [np.flatnonzero(grouping.group_D == group).tolist() for group in groups]
 
 
-def drawn(seed: int, most: int = 8, raw: bool = False) -> Problem:
+def drawn(seed: int, most: int = 8, raw: bool = False) -> GroupingProblem:
     """Up to ``most`` GPUs of up to four types, up to four jobs, some that do not fit."""
     random = np.random.default_rng(seed)
     devices, types = int(random.integers(2, most + 1)), int(random.integers(1, 5))
@@ -59,13 +59,15 @@ def drawn(seed: int, most: int = 8, raw: bool = False) -> Problem:
     groups = int(random.integers(1, devices + 1))
     if not raw:
         speed_JT = relative_speeds(speed_JT, type_D, groups)
-    return Problem(speed_JT=speed_JT, type_D=type_D, groups=groups)
+    return GroupingProblem(speed_JT=speed_JT, type_D=type_D, groups=groups)
 
 
-def mixed(seed: int, devices: int, groups: int, types: int = 4, jobs: int = 8) -> Problem:
+def mixed(seed: int, devices: int, groups: int, types: int = 4, jobs: int = 8) -> GroupingProblem:
     """A larger cluster; jobs gain more or less by faster types, as real ones do."""
     random = np.random.default_rng(seed)
     gain_T = np.sort(random.uniform(1.0, 7.0, types))
     speed_JT = gain_T ** random.uniform(0.3, 1.2, (jobs, 1)) * random.uniform(0.9, 1.1, (jobs, 1))
     type_D = np.sort(random.choice(types, devices, p=random.dirichlet(np.full(types, 5.0))))
-    return Problem(speed_JT=relative_speeds(speed_JT, type_D, groups), type_D=type_D, groups=groups)
+    return GroupingProblem(
+        speed_JT=relative_speeds(speed_JT, type_D, groups), type_D=type_D, groups=groups
+    )

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from warren.solve.rings.device_choice import Ways
-from warren.solve.rings.timing import Gangs, Links, links, ring_times
+from warren.solve.rings.device_choice import DispatchOptions
+from warren.solve.rings.timing import RingGangs, RingLinks, links, ring_times
 
 
 @dataclass
 class Case:
-    gangs: Gangs
-    links: Links
+    gangs: RingGangs
+    links: RingLinks
     fits_JT: Any
     weight_J: Any
 
@@ -37,7 +37,7 @@ def drawn(draw: random.Random, jobs: int = 8, devices: int = 9, times: int = 40)
     number = len(size)
     rate = draw.choice([2e9, 3e8])
     slower = draw.choice([0.1, 0.6])
-    gangs = Gangs(
+    gangs = RingGangs(
         first_J=np.append(0, np.cumsum(size)).astype(np.int64),
         ready_ns_J=np.array([draw.choice([0, 0, draw.randrange(600)]) for _ in size]),
         rounds_J=np.array([draw.randint(1, 9) for _ in size]),
@@ -88,7 +88,7 @@ class Dispatched:
     """What ``ring_dispatch`` says it does, in sets and sorted lists."""
 
     case: Case
-    ways: Ways
+    ways: DispatchOptions
     line: list[int]
     reserve: bool
     running: dict[int, Running] = field(default_factory=dict)

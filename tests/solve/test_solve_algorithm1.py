@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from test_solve_dispatch import random_problem
 
-from warren.solve.lists.earliest_completion import Problem
+from warren.solve.lists.earliest_completion import DispatchProblem
 from warren.solve.lists.hare_algorithm1 import AVAILABLE, COMPLETION, FASTEST, algorithm1
 
 
-def sequence(problem: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def sequence(problem: DispatchProblem, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A random order of all tasks in which rounds follow one another."""
     rng = random.Random(seed)
     left = [int(n * r) for n, r in zip(problem.scale_J, problem.rounds_J, strict=True)]
@@ -26,7 +26,9 @@ def sequence(problem: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return table[:, 0], table[:, 1]
 
 
-def place(problem: Problem, pi: tuple[np.ndarray, np.ndarray], choice: int) -> list[list[int]]:
+def place(
+    problem: DispatchProblem, pi: tuple[np.ndarray, np.ndarray], choice: int
+) -> list[list[int]]:
     p = problem
     result = algorithm1(
         *pi, p.arrival_ns_J, p.scale_J, p.rounds_J, p.comp_ns_JT, p.sync_ns_JT, p.fits_JT,
@@ -35,7 +37,7 @@ def place(problem: Problem, pi: tuple[np.ndarray, np.ndarray], choice: int) -> l
     return [column.tolist() for column in result]
 
 
-def plain(p: Problem, pi: tuple[np.ndarray, np.ndarray], choice: int) -> list[list[int]]:
+def plain(p: DispatchProblem, pi: tuple[np.ndarray, np.ndarray], choice: int) -> list[list[int]]:
     phi = [0 for _ in p.type_D]
     ends: dict[tuple[int, int], list[int]] = {}
     devices, starts = [], []

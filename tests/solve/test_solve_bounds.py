@@ -14,11 +14,11 @@ from scipy.optimize import linear_sum_assignment
 
 from warren.solve.bounds import machine_load as area
 from warren.solve.bounds.columns import bound_jobs
-from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
 from warren.solve.bounds.lower_bounds import lower_bounds
 from warren.solve.bounds.mean_busy_time import mean_busy_delays
 from warren.solve.common.round_time import least_round_ns
-from warren.solve.lists.earliest_completion import Problem, dispatch
+from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
 
 
 def instance(rng: random.Random) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def instance(rng: random.Random) -> dict[str, Any]:
 
 
 def assert_valid(case: dict[str, Any]) -> tuple[float, float]:
-    tiny, bounds = Tiny(**case), lower_bounds(**case)
+    tiny, bounds = TinyInstance(**case), lower_bounds(**case)
     weighted, makespan = least_weighted_jct(tiny), least_makespan(tiny)
     assert bounds.weighted_jct_s * 1e9 <= weighted
     assert bounds.makespan_s * 1e9 <= makespan
@@ -71,10 +71,13 @@ def test_no_dispatched_schedule_beats_the_exact_optimum() -> None:
         case = instance(rng)
         case["comp_ns_JT"] = np.maximum(case["comp_ns_JT"], 1)
         jobs = len(case["scale_J"])
-        least, shortest = least_weighted_jct(Tiny(**case)), least_makespan(Tiny(**case))
+        least, shortest = (
+            least_weighted_jct(TinyInstance(**case)),
+            least_makespan(TinyInstance(**case)),
+        )
         columns = {name: value for name, value in case.items() if name != "weight_J"}
         for _ in range(10):
-            problem = Problem(
+            problem = DispatchProblem(
                 **columns,
                 priority_J=np.array([rng.random() for _ in range(jobs)]),
                 priority_step_J=np.array([rng.random() for _ in range(jobs)]),

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ring_cases import Case, Dispatched, best_plan_ns, drawn
 
-from warren.solve.rings.device_choice import Ways
-from warren.solve.rings.dispatch import Desk, dispatch_rings, new_desk
+from warren.solve.rings.device_choice import DispatchOptions
+from warren.solve.rings.dispatch import DispatchScratch, dispatch_rings, new_desk
 from warren.solve.rings.order_search import Goal, alone, braid, lines, ways_to_try
 from warren.solve.rings.timing import ring_times
 
 
 @dataclass
 class Dispatch:
-    desk: Desk
-    ways: Ways
+    scratch: DispatchScratch
+    ways: DispatchOptions
     line: list[int]
     reserve: bool
 
@@ -29,12 +29,12 @@ class Dispatch:
 def dispatched(case: Case, draw: random.Random, *, reserve: bool) -> Dispatch:
     times = alone(case.gangs, case.links, case.fits_JT)
     ways = draw.choice(list(ways_to_try(case.gangs, times)))
-    desk = new_desk(case.gangs, case.links)
+    scratch = new_desk(case.gangs, case.links)
     line = draw.sample(range(len(case.sizes)), len(case.sizes))
     for _ in range(2):  # what one dispatch leaves behind does not change the next
-        desk.line_J[:] = line
-        dispatch_rings(case.gangs, case.links, ways, desk, reserve)
-    return Dispatch(desk, ways, line, reserve)
+        scratch.line_J[:] = line
+        dispatch_rings(case.gangs, case.links, ways, scratch, reserve)
+    return Dispatch(scratch, ways, line, reserve)
 
 
 @settings(max_examples=300, deadline=None)
@@ -45,11 +45,11 @@ def test_a_dispatch_is_that_of_a_plain_implementation(rng: random.Random, reserv
     plain = Dispatched(case, found.ways, found.line, reserve)
     first_J = case.gangs.first_J
     begun = [
-        (int(job), sorted(found.desk.device_A[first_J[job] : first_J[job + 1]].tolist()))
-        for job in found.desk.begun_J
+        (int(job), sorted(found.scratch.device_A[first_J[job] : first_J[job + 1]].tolist()))
+        for job in found.scratch.begun_J
     ]
     assert begun == [(job, sorted(devices)) for job, devices in plain.begun]
-    assert found.desk.state.end_ns_J.tolist() == [plain.ends[job] for job in sorted(plain.ends)]
+    assert found.scratch.state.end_ns_J.tolist() == [plain.ends[job] for job in sorted(plain.ends)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -59,14 +59,14 @@ def test_without_reservations_a_plan_runs_as_it_was_dispatched(rng: random.Rando
     ring that waited for one host (``hop``) may start sooner than it did."""
     case = drawn(rng)
     times = alone(case.gangs, case.links, case.fits_JT)
-    desk = new_desk(case.gangs, case.links)
+    scratch = new_desk(case.gangs, case.links)
     for ways in ways_to_try(case.gangs, times):
         for line_J in lines(case.gangs, times, case.weight_J):
-            desk.line_J[:] = line_J
-            dispatch_rings(case.gangs, case.links, ways, desk, False)
-            ends = ring_times(case.gangs, case.links, desk.begun_J, desk.device_A)
+            scratch.line_J[:] = line_J
+            dispatch_rings(case.gangs, case.links, ways, scratch, False)
+            ends = ring_times(case.gangs, case.links, scratch.begun_J, scratch.device_A)
             if np.isinf(ways.hop[0]):
-                assert desk.state.end_ns_J.tolist() == ends.tolist()
+                assert scratch.state.end_ns_J.tolist() == ends.tolist()
 
 
 def test_orders_are_orders_and_ways_leave_each_ring_enough_devices() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 from test_solve_bounds import instance as random_columns
 from test_solve_rules import finish_of
 
-from warren.solve.bounds.branch_and_bound import Branch, best_rows, new_branch, search
-from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.bounds.branch_and_bound import SearchTree, best_rows, new_branch, search
+from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
 from warren.solve.common.instance import Instance
 
 
-def begun(columns: dict[str, Any], *, makespan: bool) -> Branch:
+def begun(columns: dict[str, Any], *, makespan: bool) -> SearchTree:
     columns = {**columns, "comp_ns_JT": np.maximum(columns["comp_ns_JT"], 1)}
     instance = Instance(**columns, stretch_rounds_J=np.ones(len(columns["scale_J"]), np.int64))
     branch = new_branch(instance, np.inf, makespan=makespan)
@@ -29,7 +29,7 @@ def test_a_search_that_ends_has_found_the_optimum() -> None:
         for makespan, least in ((False, least_weighted_jct), (True, least_makespan)):
             branch = begun(columns, makespan=makespan)
             assert search(branch, 10**7) < 10**7
-            assert branch.best[0] == least(Tiny(**columns))
+            assert branch.best[0] == least(TinyInstance(**columns))
             finish_ns_J = finish_of(branch.instance, best_rows(branch))
             arrival_ns_J = columns["arrival_ns_J"]
             value = (

@@ -7,14 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from warren.solve.lists.earliest_completion import Problem, dispatch
-from warren.solve.lists.execute_plan import OK, Tables, execute
-from warren.solve.lists.plan_units import Rows
+from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
+from warren.solve.lists.execute_plan import OK, PlanTables, execute
+from warren.solve.lists.plan_units import PlanRows
 
 Row = tuple[int, int, int, int, int]
 
 
-def random_problem(seed: int, stretch: int = 1, fits: float = 0.8) -> Problem:
+def random_problem(seed: int, stretch: int = 1, fits: float = 0.8) -> DispatchProblem:
     rng = random.Random(seed)
     types = rng.randint(1, 3)
     type_D = [rng.randrange(types) for _ in range(rng.randint(1, 5))]
@@ -22,7 +22,7 @@ def random_problem(seed: int, stretch: int = 1, fits: float = 0.8) -> Problem:
     top = rng.choice([3, 50])
     fits_JT = np.array([[rng.random() < fits for _ in range(types)] for _ in range(jobs)])
     fits_JT[np.arange(jobs), type_D[0]] = True
-    return Problem(
+    return DispatchProblem(
         arrival_ns_J=np.array(sorted(rng.choice([0, 0, 7, 30]) for _ in range(jobs))),
         scale_J=np.array([rng.randint(1, 4) for _ in range(jobs)]),
         rounds_J=np.array([rng.randint(1, 5) for _ in range(jobs)]),
@@ -36,7 +36,7 @@ def random_problem(seed: int, stretch: int = 1, fits: float = 0.8) -> Problem:
     )
 
 
-def plain_dispatch(p: Problem) -> tuple[list[tuple[int, int, int, int]], list[int]]:
+def plain_dispatch(p: DispatchProblem) -> tuple[list[tuple[int, int, int, int]], list[int]]:
     """The rule again at grain 1, by looking at everything at every instant."""
     jobs, devices = range(len(p.scale_J)), range(len(p.type_D))
     free = [0 for _ in devices]
@@ -93,10 +93,10 @@ def test_dispatch_is_the_plain_rule(seed: int) -> None:
     assert finish_ns_J.tolist() == finish
 
 
-def run_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
+def run_of(problem: DispatchProblem, rows: np.ndarray) -> np.ndarray:
     """Finish times of the dispatched rows, by the kernel that runs plans."""
     jobs = len(problem.scale_J)
-    tables = Tables(
+    tables = PlanTables(
         arrival_ns_J=problem.arrival_ns_J,
         scale_J=problem.scale_J,
         rounds_J=problem.rounds_J,
@@ -108,7 +108,7 @@ def run_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
         cv_ppm=0,
         is_lane=False,
     )
-    outcome = execute(Rows(*(np.ascontiguousarray(row) for row in rows)), tables)
+    outcome = execute(PlanRows(*(np.ascontiguousarray(row) for row in rows)), tables)
     assert outcome.status == OK
     return outcome.finish_ns_J
 

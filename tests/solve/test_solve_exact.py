@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
 
 
-def tiny(seed: int) -> Tiny:
+def tiny(seed: int) -> TinyInstance:
     """Up to 6 tasks on up to 3 devices; T^s may exceed T^c; a job may not fit a type."""
     rng = random.Random(seed)
     types = rng.randint(1, 3)
@@ -23,7 +23,7 @@ def tiny(seed: int) -> Tiny:
     jobs = len(shapes)
     fits = np.array([[rng.random() < 0.8 for _ in range(types)] for _ in range(jobs)])
     fits[:, 0] = True
-    return Tiny(
+    return TinyInstance(
         arrival_ns_J=np.array([rng.choice([0, 0, 2, 5]) for _ in range(jobs)]),
         weight_J=np.array([rng.choice([0.5, 1.0, 3.0]) for _ in range(jobs)]),
         scale_J=np.array([scale for scale, _ in shapes]),
@@ -38,7 +38,7 @@ def tiny(seed: int) -> Tiny:
 class Program:
     """(4)-(8) as a mixed-integer program: starts x, devices y, orders z of pairs on a device."""
 
-    def __init__(self, case: Tiny) -> None:
+    def __init__(self, case: TinyInstance) -> None:
         self.case = case
         self.tasks = [
             (j, r)
@@ -129,7 +129,7 @@ def test_the_search_finds_what_a_mixed_integer_program_finds() -> None:
 
 def test_a_synchronisation_overlaps_the_next_task_on_its_device() -> None:
     # Two jobs of one task on one device: 2 + 5 and 4 + 1, not 2 + 5 + 2 + 1.
-    case = Tiny(
+    case = TinyInstance(
         arrival_ns_J=np.zeros(2, np.int64), weight_J=np.ones(2), scale_J=np.ones(2, np.int64),
         rounds_J=np.ones(2, np.int64), comp_ns_JT=np.array([[2], [2]]),
         sync_ns_JT=np.array([[5], [1]]), fits_JT=np.ones((2, 1), bool), type_D=np.array([0]),

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warren.solve.gpu_groups.round_dispatch import Desk, Jobs, Rules
-from warren.solve.gpu_groups.waiting_walk import Waiting, serve
+from warren.solve.gpu_groups.round_dispatch import DispatchRules, GroupedDevices, JobColumns
+from warren.solve.gpu_groups.waiting_walk import WaitingColumns, serve
 
 NOW = 100
 FAR = 2**40
@@ -82,20 +82,20 @@ def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int]]:
     first_R = np.concatenate(([0], np.cumsum(cells_R)))
     shard_J = np.zeros(jobs, np.int64)
     shard_J[waiting:] = [shard for shard, _, _ in case.begun]
-    asked = Waiting(
+    asked = WaitingColumns(
         np.arange(waiting),
         np.zeros(waiting, np.bool_),
         np.array(
             [(waiting + p, group, at) for p, (_, group, at) in enumerate(case.begun)], np.int64
         ).reshape(-1, 3),
     )
-    columns = Jobs(
+    columns = JobColumns(
         np.array(case.scales), shard_J, comp, np.where(fits, comp + sync, 0), fits,
     )  # fmt: skip
     queued_D = 1 - np.array(case.idle).astype(np.int64)
     for seen in (*columns[:3], columns.fits_JT, kind_D, queued_D):
         seen.flags.writeable = False  # as a view's are, so that one compiled kernel does for both
-    desk = Desk(
+    scratch = GroupedDevices(
         np.array([first_R[first : first + types + 1] for first in range(0, len(cells_R), types)]),
         np.zeros(len(kind_D), np.int64), np.argsort(row_D, kind="stable"), kind_D,
         np.zeros(len(kind_D), np.int64), np.zeros(types, np.bool_),
@@ -103,10 +103,10 @@ def by_kernel(case: Case) -> tuple[list[tuple[int, ...]], list[int]]:
     )  # fmt: skip
     free_ns_D = np.array(case.free)
     rows = np.zeros((4, max(1, case.idle.count(True))), np.int64)
-    rules = Rules(NOW, case.rounds, case.grain, case.by_completion, case.declined)
+    rules = DispatchRules(NOW, case.rounds, case.grain, case.by_completion, case.declined)
     groups_N = np.arange(max(case.groups) + 1)
-    count = serve(asked, columns, desk, rules, groups_N, queued_D, free_ns_D, rows)
-    assert not desk.load_D.any()
+    count = serve(asked, columns, scratch, rules, groups_N, queued_D, free_ns_D, rows)
+    assert not scratch.load_D.any()
     found = [tuple(row) for row in rows[:, :count].T.tolist()]
     named = [(row[0] if row[0] >= 0 else waiting - 1 - row[0], *row[1:]) for row in found]
     return named, free_ns_D.tolist()

@@ -17,9 +17,9 @@ from warren.solve.gpu_groups.branch_and_bound import exact
 from warren.solve.gpu_groups.local_search import constructions
 from warren.solve.gpu_groups.problem import (
     Floats,
+    GroupingProblem,
     Ints,
-    Problem,
-    Reduced,
+    ReducedProblem,
     reduced,
     spread,
 )
@@ -53,7 +53,7 @@ def test_the_programs_alone_find_the_best_from_any_grouping() -> None:
     assert improved > 20
 
 
-def is_beaten(least: Reduced, value: float) -> bool:
+def is_beaten(least: ReducedProblem, value: float) -> bool:
     """Whether some grouping has less, by trying one group after another, the largest first."""
     ranges = [range(count, -1, -1) for count in least.count_K.tolist()]
     near = [
@@ -124,7 +124,7 @@ def test_a_search_that_is_cut_off_proves_nothing_wrong() -> None:
             assert best - 1e-8 <= found <= value
 
 
-def letter(problem: Problem) -> float:
+def letter(problem: GroupingProblem) -> float:
     """(4)-(6) as printed, with z_mu, by HiGHS: another way to the optimum."""
     gpus, groups, jobs = len(problem.type_D), problem.groups, len(problem.speed_JT)
     speed_JD = problem.speed_JT[:, problem.type_D]
@@ -178,7 +178,7 @@ def test_the_bound_for_two_groups_is_the_best_itself() -> None:
     exceptions = 0
     for seed in range(100):
         drawn_ = drawn(seed)
-        problem = Problem(speed_JT=drawn_.speed_JT, type_D=drawn_.type_D, groups=2)
+        problem = GroupingProblem(speed_JT=drawn_.speed_JT, type_D=drawn_.type_D, groups=2)
         least = reduced(problem)
         if not len(least.count_K):
             continue
@@ -197,7 +197,7 @@ def test_no_larger_grouping_that_is_known_is_below_the_bound(seed: int) -> None:
     differences = patterns_QT[1:] - patterns_QT[:1]
     null = np.linalg.svd(differences.astype(float))[2][2:]
     speed_JT = np.abs(random.normal(size=(6, 2)) @ null) + 0.01 * random.random((6, 4))
-    problem = Problem(speed_JT=speed_JT, type_D=type_D, groups=30)
+    problem = GroupingProblem(speed_JT=speed_JT, type_D=type_D, groups=30)
     found = grouped(problem)
     assert found.bound <= spread(count_GT, speed_JT) + 1e-9
     assert found.bound <= found.spread

@@ -11,8 +11,8 @@ from test_solve_bounds import instance, one_machine
 from test_solve_dispatch import random_problem
 
 from warren.solve.bounds.columns import bound_jobs
-from warren.solve.bounds.exhaustive import Tiny, least_weighted_jct
-from warren.solve.bounds.lagrangian import Priced, new_scratch, respond
+from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
+from warren.solve.bounds.lagrangian import LagrangianBound, new_scratch, respond
 from warren.solve.bounds.subgradient import CELLS, best_prices, to_price
 from warren.solve.lists.earliest_completion import dispatch
 
@@ -72,7 +72,7 @@ def answer(case: dict[str, Any], stop: int = 0) -> float:
     """What ``respond`` says, without what the devices earn."""
     comp, turn = np.array(case["comp"], float), np.add(case["comp"], case["sync"]).astype(float)
     longest = np.maximum(turn, case["round"])
-    problem = Priced(
+    problem = LagrangianBound(
         weight_J=np.array([case["weight"]]),
         arrival_s_J=np.array([float(case["arrival"])]),
         path_s_JT=case["rounds"] * longest[None],
@@ -127,7 +127,7 @@ def priced(case: dict[str, Any]) -> float:
 def test_the_bound_by_prices_alone_never_exceeds_the_optimum() -> None:
     for seed in range(100):
         case = instance(random.Random(seed))
-        assert priced(case) * 1e9 <= least_weighted_jct(Tiny(**case)) * (1 + 1e-9)
+        assert priced(case) * 1e9 <= least_weighted_jct(TinyInstance(**case)) * (1 + 1e-9)
 
 
 def test_many_short_rounds_on_one_device_come_close_to_smiths_rule() -> None:

@@ -9,17 +9,17 @@ import pytest
 from test_solve_dispatch import run_of
 
 from warren.solve.bounds.lower_bounds import lower_bounds
+from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance
-from warren.solve.common.pool import usable
-from warren.solve.lists.earliest_completion import Problem
+from warren.solve.lists.earliest_completion import DispatchProblem
 from warren.solve.lists.serial_insertion import insertion
 from warren.solve.lists.type_queues import guided
-from warren.solve.relaxation.divisible_devices import Rule, others_at_half
+from warren.solve.relaxation.divisible_devices import SharingRule, others_at_half
 from warren.solve.relaxation.flow_time import flow
 from warren.solve.relaxation.rule_search import RuleSearch
 
 
-def random_instance(seed: int, stretch: int = 1) -> tuple[Instance, Rule]:
+def random_instance(seed: int, stretch: int = 1) -> tuple[Instance, SharingRule]:
     rng = random.Random(seed)
     types, jobs = rng.randint(1, 3), rng.randint(1, 6)
     type_D = [rng.randrange(types) for _ in range(rng.randint(1, 6))]
@@ -36,7 +36,7 @@ def random_instance(seed: int, stretch: int = 1) -> tuple[Instance, Rule]:
         type_D=np.array(type_D),
         stretch_rounds_J=np.full(jobs, stretch),
     )
-    rule = Rule(
+    rule = SharingRule(
         priority_J=np.array([float(rng.randint(0, 3)) for _ in range(jobs)]),
         greed_J=np.array([rng.choice([0.0, 1.0, 5.0]) for _ in range(jobs)]),
         worth_T=np.array([rng.random() for _ in range(types)]),
@@ -49,7 +49,7 @@ def finish_of(instance: Instance, rows: np.ndarray) -> np.ndarray:
     del columns["weight_J"]
     nobody = np.zeros(len(instance.scale_J))
     finish_ns_J: np.ndarray = run_of(
-        Problem(**columns, priority_J=nobody, priority_step_J=nobody), rows
+        DispatchProblem(**columns, priority_J=nobody, priority_step_J=nobody), rows
     )
     return finish_ns_J
 
@@ -130,7 +130,7 @@ def test_liquid_jobs_on_one_device_end_as_preemptive_priorities_say() -> None:
             fits_JT=np.ones((count, 1), np.bool_), type_D=np.array([0]),
             stretch_rounds_J=np.ones(count, np.int64),
         )  # fmt: skip
-        rule = Rule(
+        rule = SharingRule(
             priority_J=np.array(priority, float), greed_J=np.ones(count), worth_T=np.ones(1)
         )
         found, _ = flow(instance, rule)
@@ -146,7 +146,9 @@ def test_a_job_that_gains_little_leaves_the_fast_device_to_one_that_gains_much()
         comp_ns_JT=[[10, 11], [10, 100]], sync_ns_JT=np.zeros((2, 2)),
         fits_JT=np.ones((2, 2), np.bool_), type_D=[0, 1], stretch_rounds_J=np.ones(2),
     )  # fmt: skip
-    rule = Rule(priority_J=np.array([0.0, 1.0]), greed_J=np.ones(2), worth_T=np.array([0.9, 0.1]))
+    rule = SharingRule(
+        priority_J=np.array([0.0, 1.0]), greed_J=np.ones(2), worth_T=np.array([0.9, 0.1])
+    )
     assert guided(typed(instance), rule)[1].tolist() == [110, 100]
     assert guided(typed(instance), rule._replace(greed_J=np.zeros(2)))[1].tolist() == [100, 190]
 

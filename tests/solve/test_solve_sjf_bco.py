@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warren.solve.rings.packing import FEW_SERVERS, FIRST, LEAST_BUSY, USED_SERVERS, Rings, pack
-from warren.solve.rings.sjf_bco import Schedule, Search, kappas, sjf_bco
-from warren.solve.rings.timing import Gangs, Links, links, ring_times
+from warren.solve.rings.packing import (
+    FEW_SERVERS,
+    FIRST,
+    LEAST_BUSY,
+    USED_SERVERS,
+    PackedRings,
+    pack,
+)
+from warren.solve.rings.sjf_bco import Schedule, SjfBcoSearch, kappas, sjf_bco
+from warren.solve.rings.timing import RingGangs, RingLinks, links, ring_times
 
 S = 10**9
 RULES = (LEAST_BUSY, USED_SERVERS, FIRST, FEW_SERVERS)
@@ -22,8 +29,8 @@ def world(held: list[int], jobs: list[tuple[int, int]], sent: float = 0) -> tupl
     sizes, lengths = (np.array(one, dtype=np.int64) for one in zip(*jobs, strict=True))
     first_J = np.append(0, np.cumsum(sizes))
     ones = np.ones((len(jobs), 1), dtype=np.int64)
-    rings = Rings(first_J=first_J, rho_ns_J=lengths * S, fits_JT=ones.astype(np.bool_))
-    gangs = Gangs(
+    rings = PackedRings(first_J=first_J, rho_ns_J=lengths * S, fits_JT=ones.astype(np.bool_))
+    gangs = RingGangs(
         first_J=first_J, ready_ns_J=np.zeros(len(jobs), np.int64), rounds_J=lengths,
         comp_ns_JT=ones * S, sync_ns_JT=ones * 0, shared_J=np.full(len(jobs), True),
         sent_bytes_J=np.full(len(jobs), float(sent)),
@@ -36,7 +43,7 @@ def world(held: list[int], jobs: list[tuple[int, int]], sent: float = 0) -> tupl
 def searched(case: tuple[Any, ...], **fields: Any) -> Schedule | None:
     sizes_J = np.diff(case[0].first_J)
     order_J = np.argsort(sizes_J, kind="stable")
-    search = Search(small=LEAST_BUSY, large=FEW_SERVERS, kappas=kappas(sizes_J), **fields)
+    search = SjfBcoSearch(small=LEAST_BUSY, large=FEW_SERVERS, kappas=kappas(sizes_J), **fields)
     return sjf_bco(*case, order_J, search)
 
 
@@ -63,7 +70,9 @@ def test_theorem_5_does_not_hold(lengths: list[int], optimum: int, ours: int) ->
     assert (least, found.makespan_ns) == (optimum, ours * S)
 
 
-def naive(case: tuple[Rings, Gangs, Links], rule: int, limit: int, room: float) -> list[list[int]]:
+def naive(
+    case: tuple[PackedRings, RingGangs, RingLinks], rule: int, limit: int, room: float
+) -> list[list[int]]:
     """The rules again, with lists that are sorted as a whole; shorter where a ring has no place."""
     rings, _, shape = case
     host_D = shape.host_D.tolist()
@@ -191,7 +200,7 @@ def test_the_least_theta_that_has_a_schedule_is_found_where_more_theta_never_hur
     draw = random.Random(5)
     for _ in range(60):
         case = world([draw.randint(1, 4)], [(1, draw.randint(1, 9)) for _ in range(6)])
-        search = Search(small=FIRST, large=FIRST, kappas=(0,), by_makespan=False)
+        search = SjfBcoSearch(small=FIRST, large=FIRST, kappas=(0,), by_makespan=False)
         found = sjf_bco(*case, np.arange(6), search)
         feasible = [
             pack(

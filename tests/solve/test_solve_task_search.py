@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_solve_rules import random_instance
 
-from warren.solve.bounds.exhaustive import Tiny, least_makespan, least_weighted_jct
+from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
 from warren.solve.common.instance import Instance
-from warren.solve.lists.task_search import Order, order_of, rows_of, walk_tasks, walked
+from warren.solve.lists.task_search import TaskOrder, order_of, rows_of, walk_tasks, walked
 
 
 def instance_of(seed: int, most: int = 8) -> Instance:
@@ -31,11 +31,11 @@ def instance_of(seed: int, most: int = 8) -> Instance:
     )  # fmt: skip
 
 
-def file_order(instance: Instance) -> Order:
+def file_order(instance: Instance) -> TaskOrder:
     """All tasks on the first device that fits, job after job."""
     job_I = np.repeat(np.arange(len(instance.scale_J)), instance.scale_J * instance.rounds_J)
     first_J = instance.fits_JT[:, instance.type_D].argmax(axis=1)
-    return Order(job_I.astype(np.int64), first_J[job_I])
+    return TaskOrder(job_I.astype(np.int64), first_J[job_I])
 
 
 def finish_ns(instance: Instance, rows: np.ndarray) -> list[int]:
@@ -51,7 +51,7 @@ def finish_ns(instance: Instance, rows: np.ndarray) -> list[int]:
     return [ends.get((job, int(last) - 1), 0) for job, last in enumerate(instance.rounds_J)]
 
 
-def weighted_ns(instance: Instance, order: Order) -> float:
+def weighted_ns(instance: Instance, order: TaskOrder) -> float:
     finish_ns_J = np.array(finish_ns(instance, rows_of(order, instance.scale_J)))
     return float(instance.weight_J @ (finish_ns_J - instance.arrival_ns_J))
 
@@ -63,10 +63,12 @@ def test_moves_find_the_optimum_of_tiny_instances(seed: int) -> None:
     order = file_order(instance)
     for worse in (0.3, 0.1, 0.0):
         order = walk_tasks(instance, order, makespan=False, trials=4000, threshold=worse, seed=seed)
-    assert weighted_ns(instance, order) == pytest.approx(least_weighted_jct(Tiny(**columns)))
+    assert weighted_ns(instance, order) == pytest.approx(
+        least_weighted_jct(TinyInstance(**columns))
+    )
     order = walk_tasks(instance, order, makespan=True, trials=4000, threshold=0.2, seed=seed)
     latest_ns = max(finish_ns(instance, rows_of(order, instance.scale_J)))
-    assert latest_ns - instance.arrival_ns_J.min() == least_makespan(Tiny(**columns))
+    assert latest_ns - instance.arrival_ns_J.min() == least_makespan(TinyInstance(**columns))
 
 
 @given(st.integers(0, 10**6), st.integers(0, 2**62))

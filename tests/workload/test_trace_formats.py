@@ -20,7 +20,7 @@ from warren.profile.cost_table import cost_table
 from warren.workload.run_file import run_from_dict
 from warren.workload.specs.write import dump_profiles
 from warren.workload.traces.convert import jobs_csv
-from warren.workload.traces.read_trace import Rows, read_rows, read_trace
+from warren.workload.traces.read_trace import TraceRows, read_rows, read_trace
 from warren.workload.traces.registry import TRACES, detected
 from warren.workload.traces.rows import Trace, TraceRequest
 
@@ -41,7 +41,7 @@ def request(text: str, **more: object) -> TraceRequest:
     return TraceRequest(**given)  # type: ignore[arg-type]
 
 
-def rows(name: str, text: str = "", **more: object) -> Rows:
+def rows(name: str, text: str = "", **more: object) -> TraceRows:
     return read_rows(name, request(text or SAMPLES[name], **more))
 
 
@@ -49,7 +49,7 @@ def trace(name: str, text: str = "", **more: object) -> Trace:
     return read_trace(name, request(text or SAMPLES[name], **more))
 
 
-def bad(found: Rows) -> dict[str, list[int]]:
+def bad(found: TraceRows) -> dict[str, list[int]]:
     return {reason: [line for line, _ in at] for reason, at in found.unused.rows.items()}
 
 

@@ -9,25 +9,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warren.workload.traces.read_trace import Rows, read_rows
+from warren.workload.traces.read_trace import TraceRows, read_rows
 from warren.workload.traces.registry import detected, trace_format
-from warren.workload.traces.rows import Row, TraceRequest, Unused
+from warren.workload.traces.rows import TraceRequest, TraceRow, UnusedRows
 from warren.workload.traces.summary import summary_of
 
 NS = 10**9
 
 
-def found(*rows: Row) -> Rows:
-    return Rows(format="x", rows=rows, unused=Unused())
+def found(*rows: TraceRow) -> TraceRows:
+    return TraceRows(format="x", rows=rows, unused=UnusedRows())
 
 
-def row(at_s: float, run_s: float | None, gpus: int = 1, **more: str) -> Row:
+def row(at_s: float, run_s: float | None, gpus: int = 1, **more: str) -> TraceRow:
     run_ns = None if run_s is None else round(run_s * NS)
     name = f"j{at_s}-{run_s}-{gpus}"
-    return Row(line=1, name=name, submitted_ns=round(at_s * NS), gpus=gpus, run_ns=run_ns, **more)
+    return TraceRow(
+        line=1, name=name, submitted_ns=round(at_s * NS), gpus=gpus, run_ns=run_ns, **more
+    )
 
 
-def sized(works: np.ndarray) -> Rows:
+def sized(works: np.ndarray) -> TraceRows:
     return found(*(row(index, float(work)) for index, work in enumerate(works)))
 
 
@@ -81,7 +83,7 @@ def test_an_empty_trace_has_a_summary() -> None:
     assert summary_of(found())["jobs"] == 0
 
 
-def read(path: Path, **more: object) -> Rows:
+def read(path: Path, **more: object) -> TraceRows:
     content = path.read_bytes()
     name = detected(str(path), content)
     types = trace_format(name).types

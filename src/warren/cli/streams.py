@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from warren.run.notices import LOGGER
+from warren.runs.notices import LOGGER
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -23,7 +23,7 @@ from warren.core.journal import (
     plan_run,
 )
 from warren.core.plan_assignments import plan_assignments, refuse_cycle
-from warren.core.plan_feeder import Feeder
+from warren.core.plan_feeder import PlanFeeder
 from warren.core.ports import Port
 from warren.core.scheduling_rules import (
     check_assignment,
@@ -33,7 +33,7 @@ from warren.core.scheduling_rules import (
     check_stretches,
 )
 from warren.core.state import State
-from warren.core.stragglers import Copier
+from warren.core.stragglers import StragglerCopier
 from warren.core.view_columns import is_blind
 from warren.model.costs import CostTable
 from warren.model.decision import NOTHING, Decision, Plan
@@ -79,8 +79,8 @@ class Core:
     compiled: bool = True
     state: State = field(init=False)
     memory: object = field(init=False, default=None)
-    feeder: Feeder | None = field(init=False, default=None)
-    copier: Copier | None = field(init=False, default=None)
+    feeder: PlanFeeder | None = field(init=False, default=None)
+    copier: StragglerCopier | None = field(init=False, default=None)
     begun: bool = field(init=False, default=False)
     """Whether there is a past: ``core.resume.catch_up`` has led it to where a journal ends."""
     _first: Decision | None = field(init=False, default=None)
@@ -94,7 +94,7 @@ class Core:
         self._triggers = frozenset(self.policy.triggers) | {RolledBack, TaskDropped}
         self.state = State(self.run, self.costs, past=self.past, blind=is_blind(self.policy))
         if self.run.scheduler.copies_after is not None:
-            self.copier = Copier(self.run.scheduler.copies_after, self.state)
+            self.copier = StragglerCopier(self.run.scheduler.copies_after, self.state)
 
     def execute(self) -> State:
         """Run to the end and return the last state.
@@ -244,7 +244,7 @@ class Core:
         assignments = plan_assignments(plan)
         refuse_cycle(self.policy.name, assignments, self.state.scale_J)
         self.state.adopt_plan()
-        self.feeder = Feeder(assignments, len(self.run.cluster.devices), self.state.scale_J)
+        self.feeder = PlanFeeder(assignments, len(self.run.cluster.devices), self.state.scale_J)
         self._feed(())
         return False
 
@@ -272,7 +272,7 @@ class Core:
         if step.assign:
             self.port.submit(step.assign)
 
-    def _write_and_copy(self, step: Step, copier: Copier) -> None:
+    def _write_and_copy(self, step: Step, copier: StragglerCopier) -> None:
         state = self.state
         copies, wake_ns = copier.look(state)
         for one in copies:

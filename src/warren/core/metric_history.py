@@ -23,7 +23,7 @@ _FIRST_ROOM: Final = 16
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-class Observations:
+class MetricHistory:
     """The points of every job that has any; ``Observed`` for a policy that knows all jobs."""
 
     __slots__ = ("_jobs", "_points")
@@ -72,7 +72,7 @@ class _First:
 
     __slots__ = ("_all", "_count")
 
-    def __init__(self, of_all: Observations, count: int) -> None:
+    def __init__(self, of_all: MetricHistory, count: int) -> None:
         self._all, self._count = of_all, count
 
     def of(self, job: int) -> Progress:

@@ -13,7 +13,7 @@ from warren.model.decision import Assignment
 from warren.model.events import CompDone, TaskDropped, TasksDone
 
 
-class Group:
+class OutstandingGroup:
     """Outstanding tasks of one round, or of one stretch: how many rounds, how many shards done."""
 
     __slots__ = ("done", "rounds")
@@ -23,7 +23,7 @@ class Group:
         self.done = 0
 
 
-def containing(groups: Mapping[int, Group], wanted: int) -> int | None:
+def containing(groups: Mapping[int, OutstandingGroup], wanted: int) -> int | None:
     """The first round of the group that a round belongs to; None if it is in none."""
     for first, group in groups.items():
         if first <= wanted < first + group.rounds:
@@ -50,7 +50,7 @@ def task_of(one: Assignment) -> Task | None:
     return (one.job, one.round, one.shards[0]) if one.rounds == len(one.shards) == 1 else None
 
 
-class Races:
+class SpeculativeRuns:
     """``pairs``: first run and copy of tasks that are not done. ``lost``: runs that were beaten.
 
     A lost run stays on its device until ``TaskDropped``: nothing is killed.

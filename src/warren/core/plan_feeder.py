@@ -24,7 +24,7 @@ class _Row(NamedTuple):
     assignment: Assignment
 
 
-class Feeder:
+class PlanFeeder:
     """Hands out a plan's assignments, device by device, at most ``LOOK_AHEAD`` ahead.
 
     On a device they follow the plan's order. What a roll-back brings back has its old place in it,

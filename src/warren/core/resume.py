@@ -31,9 +31,14 @@ from warren.model.events import AnyEvent, Woken
 from warren.model.timeline import PlanOutcome
 
 _WHAT: Final = {
-    "run": "name", "world": "world", "place": "place policy", "grain": "grain", "seed": "seed",
-    "jobs": "list of jobs", "devices": "cluster",
-}  # fmt: skip
+    "run": "name",
+    "world": "world",
+    "place": "place policy",
+    "grain": "grain",
+    "seed": "seed",
+    "jobs": "list of jobs",
+    "devices": "cluster",
+}
 """Fields of a header, as a person calls them."""
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.core.outstanding import Group, Races, containing, is_of
-from warren.core.view_columns import Shown
+from warren.core.outstanding import OutstandingGroup, SpeculativeRuns, containing, is_of
+from warren.core.view_columns import ViewColumns
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Reason
 from warren.model.errors import InvalidTransition
@@ -88,11 +88,11 @@ class State:
         self.queued_D = np.zeros(len(devices), dtype=np.int64)
         self.queues: list[deque[Assignment]] = [deque() for _ in devices]
         self.syncing: list[list[Assignment]] = [[] for _ in devices]
-        self.groups: list[dict[int, Group]] = [{} for _ in jobs]
-        self.races = Races()
+        self.groups: list[dict[int, OutstandingGroup]] = [{} for _ in jobs]
+        self.races = SpeculativeRuns()
         self.planned = False
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
-        self._shown = Shown(self, run, costs, past=past, blind=blind)
+        self._shown = ViewColumns(self, run, costs, past=past, blind=blind)
         self.told = self._shown.told
 
     def apply(self, event: AnyEvent) -> None:
@@ -125,7 +125,7 @@ class State:
         self.reason_J[job] = _RUNNING
         groups = self.groups[job]
         if first not in groups:
-            groups[first] = Group(assignment.rounds)
+            groups[first] = OutstandingGroup(assignment.rounds)
         if not self.planned:
             self._advance(job, assignment)
 

@@ -17,7 +17,7 @@ from warren.core.state import State
 from warren.model.decision import Assignment
 
 
-class Copier:
+class StragglerCopier:
     """Knows since when each device has its task under way; asked after every step.
 
     ``after`` is the run's ``copies_after``. Assignments of several tasks are never copied.

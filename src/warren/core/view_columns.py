@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from warren.core.metric_history import Observations
+from warren.core.metric_history import MetricHistory
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
 from warren.model.job import Job
@@ -25,9 +25,17 @@ from warren.policy.protocol import AnyPolicy
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _OF_JOBS: Final = (
-    "arrived_J", "done_J", "open_J", "round_J", "rounds_J", "scale_J", "next_round_J",
-    "next_shard_J", "arrival_ns_J", "weight_J",
-)  # fmt: skip
+    "arrived_J",
+    "done_J",
+    "open_J",
+    "round_J",
+    "rounds_J",
+    "scale_J",
+    "next_round_J",
+    "next_shard_J",
+    "arrival_ns_J",
+    "weight_J",
+)
 _OF_DEVICES: Final = ("type_D", "queued_D")
 
 
@@ -36,7 +44,7 @@ def is_blind(policy: AnyPolicy) -> bool:
     return not policy.offline and not policy.needs_rounds
 
 
-class Shown:
+class ViewColumns:
     """The columns of a view, by name; ``state`` has them under the same names."""
 
     def __init__(
@@ -44,7 +52,7 @@ class Shown:
     ) -> None:
         self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
         self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
-        self.observed = Observations(self._jobs)
+        self.observed = MetricHistory(self._jobs)
         self._told: dict[int, Job] = {}
         self._never: set[int] = set()
         self._count = 0

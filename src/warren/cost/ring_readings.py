@@ -94,8 +94,15 @@ def _with_errors(reading: Reading, points: RingPoints, inner: float) -> ReadingF
 
 def _alike(points: RingPoints) -> Iterator[BoolArray]:
     """For each different kind of point, which are of it."""
-    kinds = np.stack((points.message_bytes_N, points.contenders_N, points.servers_N,
-                      points.workers_N, points.comp_s_N))  # fmt: skip
+    kinds = np.stack(
+        (
+            points.message_bytes_N,
+            points.contenders_N,
+            points.servers_N,
+            points.workers_N,
+            points.comp_s_N,
+        )
+    )
     _, of_N = np.unique(kinds, axis=1, return_inverse=True)
     for kind in range(int(of_N.max()) + 1):
         yield of_N.ravel() == kind

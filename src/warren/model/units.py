@@ -17,18 +17,41 @@ NEVER_NS: Final = 2**62
 """Later than any time: the completion of what can never run (about 146 years)."""
 
 _TIME_S: Final[Mapping[str, float]] = {
-    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
     "d": 86400.0,
-}  # fmt: skip
+}
 _BYTES: Final[Mapping[str, float]] = {
-    "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-    "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
-}  # fmt: skip
+    "B": 1.0,
+    "kB": 1e3,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
 _BITS_PER_S: Final[Mapping[str, float]] = {
-    "bps": 1.0, "bit/s": 1.0, "kbps": 1e3, "kbit/s": 1e3, "Mbps": 1e6, "Mbit": 1e6,
-    "Mbit/s": 1e6, "Gbps": 1e9, "Gbit": 1e9, "Gbit/s": 1e9, "Tbps": 1e12,
+    "bps": 1.0,
+    "bit/s": 1.0,
+    "kbps": 1e3,
+    "kbit/s": 1e3,
+    "Mbps": 1e6,
+    "Mbit": 1e6,
+    "Mbit/s": 1e6,
+    "Gbps": 1e9,
+    "Gbit": 1e9,
+    "Gbit/s": 1e9,
+    "Tbps": 1e12,
     **{f"{unit}/s": 8.0 * size for unit, size in _BYTES.items()},
-}  # fmt: skip
+}
 _QUANTITY: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ/]*)\s*")
 
 

@@ -12,8 +12,8 @@ from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 
 POLICIES: Final[Mapping[str, str]] = {
-    "braid": "warren.policy.place.rings.order_search:Braid",
-    "braid-online": "warren.policy.place.rings.backfilling:BraidOnline",
+    "braid": "warren.policy.place.rings.order_search:RingOrderSearch",
+    "braid-online": "warren.policy.place.rings.backfilling:RingBackfilling",
     "fifo": "warren.policy.place.hlas.fifo:Fifo",
     "first-fit": "warren.policy.place.rings.sjf_bco_baselines:FirstFit",
     "gavel-fifo": "warren.policy.place.hare.gavel_fifo:GavelFifo",
@@ -26,7 +26,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "hlas-published": "warren.policy.place.hlas.policy:HlasPublished",
     "las-2d": "warren.policy.place.hlas.las_2d:Las2d",
     "list-scheduling": "warren.policy.place.rings.sjf_bco_baselines:ListScheduling",
-    "plain": "warren.policy.place.serial:Plain",
+    "plain": "warren.policy.place.serial:Serial",
     "random": "warren.policy.place.rings.sjf_bco_baselines:RandomGpus",
     "sched-allox": "warren.policy.place.hare.sched_allox:SchedAllox",
     "sched-allox-unit": "warren.policy.place.hare.unit_sizes:SchedAlloxUnit",

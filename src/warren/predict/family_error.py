@@ -25,7 +25,7 @@ _LEAST_ROOM: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class FamilyError:
     """Constants of the process.
 
     ``rate``: cuts expected while progress grows e-fold; ``cut``: mean of the logarithm by which a
@@ -41,7 +41,7 @@ def departed(
     posterior: Posterior,
     horizon: FloatArray,
     limit: float | None,
-    departure: Departure,
+    departure: FamilyError,
     random: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
     """Sampled paths (s, a) at some progress of at least 1, and their expected value (a,).

@@ -24,7 +24,7 @@ from warren.predict.curve import (
     noise_of,
     shift_of,
 )
-from warren.predict.family_error import Departure, departed, normal_quantiles
+from warren.predict.family_error import FamilyError, departed, normal_quantiles
 from warren.predict.likelihood import Points, trusted
 from warren.predict.mcmc import Posterior, Prior, sampled
 
@@ -45,7 +45,7 @@ class Settings:
     """
 
     rise: float = 0.1
-    departure: Departure = field(default_factory=Departure)
+    departure: FamilyError = field(default_factory=FamilyError)
 
 
 DEFAULT: Final = Settings()

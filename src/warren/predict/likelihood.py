@@ -46,7 +46,7 @@ class Shapes:
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class BestFit:
     """The likeliest member of one family: ``level + gain * shape``, gain >= 0.
 
     ``fit`` are its values at the points, ``error`` its weighted sum of squares.
@@ -70,7 +70,7 @@ def shapes_of(points: Points, families: Sequence[Family] = FAMILIES) -> tuple[Sh
     return tuple(found)
 
 
-def likeliest(points: Points, shapes: Shapes) -> Best:
+def likeliest(points: Points, shapes: Shapes) -> BestFit:
     """The maximum of JPAS (2) over the shapes, levels and gains of one family."""
     weight = points.weight
     mean = float(points.y @ weight / weight.sum())
@@ -79,7 +79,7 @@ def likeliest(points: Points, shapes: Shapes) -> Best:
     gain = float(gain_g[shape])
     fit = mean + gain * shapes.centred[shape]
     level = float(fit[0] - gain * shapes.values[shape, 0])
-    return Best(shape, level, gain, fit, float(weight @ (points.y - fit) ** 2))
+    return BestFit(shape, level, gain, fit, float(weight @ (points.y - fit) ** 2))
 
 
 def trusted(points: Points) -> Points:

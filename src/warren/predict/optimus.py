@@ -31,7 +31,7 @@ _MOST_POINTS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class OptimusFit:
     """``l(k) = scale (1 / (a k / last + b) + c)``; the job ends where l is ``target``."""
 
     a: float
@@ -49,7 +49,7 @@ class Fit:
         return (1 / left - self.b) / self.a * self.last
 
 
-def fit(short: Shortfall) -> Fit:
+def fit(short: Shortfall) -> OptimusFit:
     """The best fit to three or more points, none of them at the target yet."""
     step = -(-len(short.short_P) // _MOST_POINTS)
     loss = _smoothed(short.short_P[::-step][::-1]) + short.beyond
@@ -62,7 +62,7 @@ def fit(short: Shortfall) -> Fit:
         a, b, error = _linear(k, y, bins.count, grid)
         best = int(np.argmin(error))
         low, high = grid[max(0, best - 1)], grid[min(_GRID - 1, best + 1)]
-    return Fit(float(a[best]), float(b[best]), float(grid[best]), scale, last, short.beyond)
+    return OptimusFit(float(a[best]), float(b[best]), float(grid[best]), scale, last, short.beyond)
 
 
 def _linear(

@@ -35,7 +35,7 @@ _LEAST_POINTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class Cautiousness:
     """How little is sure.
 
     ``trend``: which part of the trend's rounds. ``slope``: by how many standard errors slopes may
@@ -47,7 +47,7 @@ class Caution:
     ahead: float = 0.35
 
 
-CAUTION: Final = Caution()
+CAUTION: Final = Cautiousness()
 
 
 def optimus_rounds(progress: Progress, target: float) -> float:
@@ -64,7 +64,7 @@ def optimus_rounds(progress: Progress, target: float) -> float:
     return max(0.0, fit(short).rounds_at_target() - float(short.rounds_P[-1]))
 
 
-def sure_rounds(progress: Progress, target: float, caution: Caution = CAUTION) -> int:
+def sure_rounds(progress: Progress, target: float, caution: Cautiousness = CAUTION) -> int:
     """Rounds that the job will run almost surely before its metric is at the target.
 
     0 where it does not dare: with fewer than four points, or if the target was reached. Its time

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from warren.model.history_rows import Profile
-from warren.profile.measured import Measured, TaskKind
+from warren.profile.measured import MeasuredCost, TaskKind
 
 ALPHA: Final = 0.1
 """How much a single task counts in a moving average: the last 22 tasks make up 90 % of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class TaskAverages:
     """What ``tasks`` tasks took on average, real seconds; ``sync_s`` None: not seen."""
 
     tasks: int
@@ -54,7 +54,7 @@ def blank(kind: TaskKind, device_type: str, at: float) -> Profile:
     )
 
 
-def with_measured(row: Profile, found: Measured, samples: int, at: float) -> Profile:
+def with_measured(row: Profile, found: MeasuredCost, samples: int, at: float) -> Profile:
     """The row after ``samples`` tasks were measured alone; what was measured before goes."""
     return replace(
         row,
@@ -67,7 +67,7 @@ def with_measured(row: Profile, found: Measured, samples: int, at: float) -> Pro
     )
 
 
-def with_taken(row: Profile, taken: Iterable[Took], at: float) -> Profile:
+def with_taken(row: Profile, taken: Iterable[TaskAverages], at: float) -> Profile:
     """The row after a live run's tasks, in the order in which they ended."""
     seen = tuple(taken)
     return replace(
@@ -81,7 +81,7 @@ def with_taken(row: Profile, taken: Iterable[Took], at: float) -> Profile:
     )
 
 
-def as_measured(row: Profile) -> Measured | None:
+def as_measured(row: Profile) -> MeasuredCost | None:
     """What a run plans with: times alone, else the averages; None: the row has neither."""
     if row.comp_s is not None:
         comp_s, sync_s = row.comp_s, row.sync_s
@@ -89,6 +89,6 @@ def as_measured(row: Profile) -> Measured | None:
         comp_s, sync_s = row.comp_avg_s, row.sync_avg_s
     else:
         return None
-    return Measured(
+    return MeasuredCost(
         comp_s=comp_s, sync_s=sync_s, model_bytes=row.model_bytes, memory_bytes=row.memory_bytes
     )

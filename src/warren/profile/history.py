@@ -87,14 +87,14 @@ def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportedRows:
     """Rows in order of name; ``spare``: the names of those that price no job of a run."""
 
     rows: tuple[ProfileRow, ...]
     spare: tuple[str, ...]
 
 
-def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported:
+def exported(profiles: Iterable[Profile], *, averages: bool = False) -> ExportedRows:
     """Rows for ``profiles`` of a run, in real seconds by device type.
 
     A row is named after its kind of tasks (``warren.profile.cost_table.kind_key``), whatever jobs
@@ -120,7 +120,7 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
             name = f"{name}, {one.key[:12]}"
             spare.append(name)
         rows[name] = replace(row, model=name)
-    return Exported(rows=tuple(rows[name] for name in sorted(rows)), spare=tuple(sorted(spare)))
+    return ExportedRows(rows=tuple(rows[name] for name in sorted(rows)), spare=tuple(sorted(spare)))
 
 
 def _updated(group: Sequence[Profile]) -> float:

@@ -22,7 +22,7 @@ PROCESSOR: Final = "CPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredCost:
     """One app on one device type: a task at the job's batch. ``sync_s`` None: not measured."""
 
     comp_s: float
@@ -69,7 +69,7 @@ def task_kind(job: Job, source_sha256: str, numerics: str, machine: str) -> Task
     )
 
 
-def measured_row(job: Job, by_type: Mapping[str, Measured]) -> ProfileRow:
+def measured_row(job: Job, by_type: Mapping[str, MeasuredCost]) -> ProfileRow:
     """The profile row of a job that was measured on these device types (at least one).
 
     Sizes are the largest seen. Hand rows to ``cost_table`` under ``measured_key(job)``.

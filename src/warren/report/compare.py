@@ -13,11 +13,19 @@ from warren.report.record import Record
 from warren.report.seeds import mean_rows
 
 COLUMNS: Final = (
-    ("run", "run"), ("place", "place"), ("world", "world"), ("finished", "finished"),
-    ("weighted_jct_s", "sum of weighted JCTs s"), ("vs_best", "vs best"),
-    ("mean_jct_s", "mean JCT s"), ("p95_jct_s", "p95 JCT s"), ("makespan_s", "makespan s"),
-    ("utilization", "use"), ("gap", "gap"), ("decide_s", "decide s"),
-)  # fmt: skip
+    ("run", "run"),
+    ("place", "place"),
+    ("world", "world"),
+    ("finished", "finished"),
+    ("weighted_jct_s", "sum of weighted JCTs s"),
+    ("vs_best", "vs best"),
+    ("mean_jct_s", "mean JCT s"),
+    ("p95_jct_s", "p95 JCT s"),
+    ("makespan_s", "makespan s"),
+    ("utilization", "use"),
+    ("gap", "gap"),
+    ("decide_s", "decide s"),
+)
 """Key of a comparison row and its heading in a table."""
 _NAMES: Final = 5
 """Jobs that a line names at most."""
@@ -63,10 +71,23 @@ def _whole(row: Mapping[str, Any]) -> bool:
 def _row(run: Record | Mapping[str, Any]) -> dict[str, Any]:
     found = summary(run) if isinstance(run, Record) else run
     kept = (
-        "run", "world", "grain", "seed", "jobs", "finished", "failed", "weighted_jct_s",
-        "mean_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s", "utilization",
-        "decide_s", "wall_s",
-    )  # fmt: skip
+        "run",
+        "world",
+        "grain",
+        "seed",
+        "jobs",
+        "finished",
+        "failed",
+        "weighted_jct_s",
+        "mean_jct_s",
+        "p50_jct_s",
+        "p95_jct_s",
+        "p99_jct_s",
+        "makespan_s",
+        "utilization",
+        "decide_s",
+        "wall_s",
+    )
     return {
         **{key: found.get(key) for key in kept},
         "place": found["scheduler"]["place"],

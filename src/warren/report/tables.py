@@ -38,9 +38,22 @@ DEVICES: Final = "devices.csv"
 PROFILE: Final = "profile.csv"
 
 JOB_COLUMNS: Final = (
-    "job", "arrival_s", "start_s", "finish_s", "jct_s", "weight", "rounds", "scale", "status",
-    "model", "batch", "sync", "user", "group", "seed",
-)  # fmt: skip
+    "job",
+    "arrival_s",
+    "start_s",
+    "finish_s",
+    "jct_s",
+    "weight",
+    "rounds",
+    "scale",
+    "status",
+    "model",
+    "batch",
+    "sync",
+    "user",
+    "group",
+    "seed",
+)
 LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics", "app_sha256")
 DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")

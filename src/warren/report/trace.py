@@ -99,10 +99,15 @@ def _comp(record: Record, slices: Slices) -> Iterator[str]:
     names = [json.dumps(job.name) for job in record.run.workload.jobs]
     host = _host_of_device(record)
     columns = zip(
-        slices.device_S.tolist(), slices.job_S.tolist(), slices.start_ns_S.tolist(),
-        slices.end_ns_S.tolist(), slices.round_S.tolist(), slices.last_round_S.tolist(),
-        slices.tasks_S.tolist(), strict=True,
-    )  # fmt: skip
+        slices.device_S.tolist(),
+        slices.job_S.tolist(),
+        slices.start_ns_S.tolist(),
+        slices.end_ns_S.tolist(),
+        slices.round_S.tolist(),
+        slices.last_round_S.tolist(),
+        slices.tasks_S.tolist(),
+        strict=True,
+    )
     for device, job, start, end, first, last, tasks in columns:
         yield (
             f'{{"ph":"X","cat":"comp","name":{names[job]},"pid":{host[device]},"tid":{device},'
@@ -115,9 +120,12 @@ def _sync(record: Record) -> Iterator[str]:
     names = [json.dumps(job.name) for job in record.run.workload.jobs]
     host, line = _host_of_device(record), record.history.timeline
     columns = zip(
-        line.device_R.tolist(), line.job_R.tolist(), line.comp_end_ns_R.tolist(),
-        line.end_ns_R.tolist(), strict=True,
-    )  # fmt: skip
+        line.device_R.tolist(),
+        line.job_R.tolist(),
+        line.comp_end_ns_R.tolist(),
+        line.end_ns_R.tolist(),
+        strict=True,
+    )
     for row, (device, job, start, end) in enumerate(columns):
         what = f'"cat":"sync","id":"s{row}","name":{names[job]}'
         where = f'"pid":{host[device]},"tid":{device + _SECOND}'

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from warren.model.events import RANK, AnyEvent
 
 
-class Coming:
+class EventQueue:
     """Total order (time, rank, sequence): most events share their instant with another one.
 
     So the heap holds whole numbers, and what was added first among equals stays first.

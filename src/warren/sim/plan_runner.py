@@ -14,8 +14,8 @@ from warren.model.errors import InfeasibleDecision
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome, Timeline, sorted_by_start
 from warren.sim.task_durations import check_simulable, cv_to_ppm, true_costs
-from warren.solve.lists.execute_plan import OK, PARTIAL, STUCK, TWICE, Tables, execute
-from warren.solve.lists.plan_units import Outcome, Rows, planned_columns
+from warren.solve.lists.execute_plan import OK, PARTIAL, STUCK, TWICE, PlanTables, execute
+from warren.solve.lists.plan_units import PlanRows, UnitTimes, planned_columns
 
 _RULE: Final = {
     STUCK: "never starts: the plan's device orders and barriers form a cycle, or an earlier "
@@ -47,7 +47,7 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
     """
     check_simulable(run)
     tables = _tables(run, costs)
-    rows = Rows(*(np.ascontiguousarray(column, dtype=np.int64) for column in _columns(plan)))
+    rows = PlanRows(*(np.ascontiguousarray(column, dtype=np.int64) for column in _columns(plan)))
     _check_rows(rows, tables, run, costs)
     outcome = execute(rows, tables, costs.switch_ns_JT)
     if outcome.status != OK:
@@ -55,7 +55,7 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
     return PlanOutcome(timeline=_timeline(rows, outcome), finish_ns_J=outcome.finish_ns_J)
 
 
-def _timeline(rows: Rows, outcome: Outcome) -> Timeline:
+def _timeline(rows: PlanRows, outcome: UnitTimes) -> Timeline:
     """The timeline of what ran, each column made once, in its order."""
     time_ns_XU, row_U, tasks_U = outcome.time_ns_XU, outcome.row_U, outcome.tasks_U
     columns = (rows.shard_R, rows.round_R, rows.job_R, rows.device_R)
@@ -77,12 +77,12 @@ def _columns(plan: Plan) -> tuple[IntArray, ...]:
     return plan.job_R, plan.round_R, plan.rounds_R, plan.shard_R, plan.device_R
 
 
-def _tables(run: Run, costs: CostTable) -> Tables:
+def _tables(run: Run, costs: CostTable) -> PlanTables:
     jobs, truth = run.workload.jobs, run.truth
     true = true_costs(run, costs)
     cv_ppm = cv_to_ppm(truth.task_cv)
     keyed = range(len(jobs)) if cv_ppm > 0 else range(0)
-    return Tables(
+    return PlanTables(
         arrival_ns_J=np.array([job.arrival_ns for job in jobs], dtype=np.int64),
         scale_J=np.array([job.scale for job in jobs], dtype=np.int64),
         rounds_J=np.array([job.rounds for job in jobs], dtype=np.int64),
@@ -96,7 +96,7 @@ def _tables(run: Run, costs: CostTable) -> Tables:
     )
 
 
-def _check_rows(rows: Rows, tables: Tables, run: Run, costs: CostTable) -> None:
+def _check_rows(rows: PlanRows, tables: PlanTables, run: Run, costs: CostTable) -> None:
     jobs, devices = len(tables.scale_J), len(tables.type_D)
     wrong = (rows.job_R < 0) | (rows.job_R >= jobs)
     wrong |= (rows.device_R < 0) | (rows.device_R >= devices)
@@ -118,7 +118,7 @@ def _check_rows(rows: Rows, tables: Tables, run: Run, costs: CostTable) -> None:
         raise _refusal(rows, run, int(np.argmax(wrong)), "does not fit the device")
 
 
-def _refusal(rows: Rows, run: Run, row: int, rule: str) -> InfeasibleDecision:
+def _refusal(rows: PlanRows, run: Run, row: int, rule: str) -> InfeasibleDecision:
     job = run.workload.jobs[rows.job_R[row]]
     device = run.cluster.devices[rows.device_R[row]]
     return InfeasibleDecision(

@@ -16,9 +16,9 @@ from warren.model.decision import Assignment, Plan
 from warren.model.events import AnyEvent, CompDone, JobArrived, RoundsDone, TasksDone, Woken
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
-from warren.sim.event_queue import Coming
+from warren.sim.event_queue import EventQueue
 from warren.sim.hidden_curves import HiddenCurves
-from warren.sim.task_durations import Lanes, check_simulable
+from warren.sim.task_durations import DeviceLanes, check_simulable
 
 Part = tuple[Assignment, int, int]
 """A stretch on one device: its assignment, its start, its COMP time in the first round."""
@@ -43,11 +43,11 @@ class SimPort:
     __slots__ = (
         "_arrived_J",
         "_barrier_J",
-        "_coming",
         "_comm_free_D",
         "_costs",
         "_curves",
         "_emit",
+        "_events",
         "_held",
         "_lanes",
         "_last_job_D",
@@ -73,7 +73,7 @@ class SimPort:
         devices = range(len(run.cluster.devices))
         self._run = run
         self._costs = costs
-        self._lanes = Lanes(run, costs)
+        self._lanes = DeviceLanes(run, costs)
         losses = run.truth.losses
         self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None
         self._type_D = run.cluster.type_of_device
@@ -95,8 +95,8 @@ class SimPort:
         self._short: dict[int, int] = {}  # where a job's stretch begins that its end cuts short
         self._now = 0
         self._wakes: set[int] = set()
-        self._coming = Coming()
-        self._emit = self._coming.add
+        self._events = EventQueue()
+        self._emit = self._events.add
         for job in jobs:
             self._emit(JobArrived(job.arrival_ns, job.index))
 
@@ -123,10 +123,10 @@ class SimPort:
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant, sorted by (rank, sequence); () when over."""
-        if not self._coming:
+        if not self._events:
             return ()
-        now = self._now = self._coming.first_ns
-        batch = self._coming.take()
+        now = self._now = self._events.first_ns
+        batch = self._events.take()
         for event in batch:
             match event:
                 case TasksDone():

@@ -55,8 +55,8 @@ from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S
 from warren.sim.port import Part
 from warren.sim.speculation import CopyingPort
-from warren.sim.task_durations import Lanes
-from warren.sim.verified_tasks import Again
+from warren.sim.task_durations import DeviceLanes
+from warren.sim.verified_tasks import VerifiedTasks
 
 
 def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
@@ -173,12 +173,12 @@ class ContendedPort(CopyingPort):
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         super().__init__(run, replace(costs, switch_ns_JT=costs.turn_ns_JT))
-        self._lanes_of: dict[int, Lanes] = {}
+        self._lanes_of: dict[int, DeviceLanes] = {}
         self._lanes = self._lanes_for(len(run.cluster.devices))  # the longest times come first
         self._due: list[Assignment] = []  # they start at this instant
         self._copies: tuple[Assignment, ...] = ()  # and so do these, after them
         self._legs: list[_Leg] = []
-        self._again = Again(run)
+        self._again = VerifiedTasks(run)
         self._until_D = [0 for _ in run.cluster.devices]  # when it has computed a task again
         self._over: list[int] = []  # heap of such times to come
         self._blocked: list[Assignment] = []  # nothing but that keeps them from starting
@@ -203,7 +203,7 @@ class ContendedPort(CopyingPort):
             leg = min(self._legs, key=lambda leg: leg.end_ns, default=None)
             over_ns = self._over[0] if self._over else NEVER_NS
             next_ns = over_ns if leg is None else min(leg.end_ns, over_ns)
-            if self._coming and self._coming.first_ns <= next_ns:
+            if self._events and self._events.first_ns <= next_ns:
                 break
             if leg is not None and leg.end_ns == next_ns:
                 self._go_on(leg)
@@ -212,10 +212,10 @@ class ContendedPort(CopyingPort):
                 self._start_due()
         return super().next_events()
 
-    def _lanes_for(self, at_work: int) -> Lanes:
+    def _lanes_for(self, at_work: int) -> DeviceLanes:
         if at_work not in self._lanes_of:
             raised = raised_costs(self._run, self._costs, at_work)
-            self._lanes_of[at_work] = Lanes(self._run, raised)
+            self._lanes_of[at_work] = DeviceLanes(self._run, raised)
         return self._lanes_of[at_work]
 
     def _start_due(self) -> None:

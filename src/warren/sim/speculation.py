@@ -94,7 +94,7 @@ class CopyingPort(SimPort):
 
     def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
         """Ends to come of tasks of a round, or of one that is alone in its assignment."""
-        done = [one for one in self._coming if isinstance(one, TasksDone)]
+        done = [one for one in self._events if isinstance(one, TasksDone)]
         done = [one for one in done if (one.job, one.round) == (job, round_)]
         return [one for one in done if shard is None or one.shards == (shard,)]
 
@@ -162,4 +162,4 @@ class CopyingPort(SimPort):
             of_task = shards is None or getattr(event, "shards", None) == shards
             return of_task and (device is None or getattr(event, "device", None) == device)
 
-        self._coming.drop(is_meant)
+        self._events.drop(is_meant)

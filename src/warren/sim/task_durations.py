@@ -114,7 +114,7 @@ def check_simulable(run: Run) -> None:
         raise SpecError(problems)
 
 
-class Lanes:
+class DeviceLanes:
     """True times of a run, as plain integers. ``noisy``: tasks of one job differ."""
 
     __slots__ = ("_comp", "_comp_key", "_cv_ppm", "_is_lane", "_sync", "_sync_key", "noisy")

@@ -19,7 +19,7 @@ from warren.model.draws import FIRST, can_tell, is_taken
 from warren.model.run import Run
 
 
-class Again:
+class VerifiedTasks:
     """What was computed again so far, of each job."""
 
     __slots__ = ("_before", "_count_J", "_device_J", "_owed_J", "_share")

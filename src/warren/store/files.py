@@ -15,9 +15,16 @@ DISK_ERRORS: Final = frozenset(
 )
 """What a disk may answer that is no fault of the program."""
 OUTPUT_FILES: Final = (
-    "run.yaml", "summary.json", "report.html", "trace.json", "journal", "devices.csv",
-    "profile.csv", "jobs.csv", "timeline.parquet",
-)  # fmt: skip
+    "run.yaml",
+    "summary.json",
+    "report.html",
+    "trace.json",
+    "journal",
+    "devices.csv",
+    "profile.csv",
+    "jobs.csv",
+    "timeline.parquet",
+)
 
 
 def read(path: str) -> bytes:

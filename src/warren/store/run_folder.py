@@ -19,7 +19,7 @@ from warren.store.signals import held
 _BUFFER_BYTES: Final = 1 << 20
 
 
-class OutputDir:
+class RunFolder:
     """A new folder with the journal open for appending.
 
     Leaving the context before ``keep`` was called removes all of it again, with the folders made
@@ -145,7 +145,7 @@ class OutputDir:
                 folder.rmdir()
 
 
-class OldDir(OutputDir):
+class ReopenedFolder(RunFolder):
     """The folder of a live run that goes on; it stays whatever happens."""
 
     def __init__(self, path: str) -> None:

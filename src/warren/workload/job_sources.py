@@ -14,10 +14,10 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.workload.generators.gavel_mix import gavel_mix
 from warren.workload.generators.hare_mix import hare_mix
-from warren.workload.generators.inputs import Ground
+from warren.workload.generators.inputs import GeneratorInputs
 from warren.workload.generators.sjf_bco import sjf_bco
 from warren.workload.jobs_file import documents, jobs_of
-from warren.workload.named_files import Files
+from warren.workload.named_files import NamedFiles
 from warren.workload.specs.job import JobContext, JobSpec, build_jobs, job_seed
 from warren.workload.specs.workload import (
     GavelMixSpec,
@@ -34,13 +34,13 @@ from warren.workload.yaml_document import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class JobSources:
     """``content`` gives the file that stands at a place of the run file; None: a problem.
 
     Paths are relative to ``folder``.
     """
 
-    ground: Ground
+    ground: GeneratorInputs
     folder: str
     content: Callable[[Path, str], bytes | None]
 
@@ -119,7 +119,7 @@ An empty path: of one's own, which may hold none.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class JobsAndHistory:
     """How the jobs under a ``key`` of a run file are found; what is wrong goes to ``files``.
 
     ``rows``: costs by model. ``batches``: of jobs that state none, by model. ``cluster`` None: it
@@ -127,7 +127,7 @@ class Given:
     """
 
     key: str
-    files: Files
+    files: NamedFiles
     cluster: Cluster | None
     rows: Mapping[str, ProfileRow]
     batches: Mapping[str, int]
@@ -166,7 +166,7 @@ class Given:
         """The jobs of a trace or of a generator; of a history in the order in which they came."""
         if spec is None or self.cluster is None:
             return None
-        ground = Ground(
+        ground = GeneratorInputs(
             cluster=self.cluster,
             rows=self.rows,
             run_seed=self._seed(),
@@ -174,7 +174,7 @@ class Given:
             field=self.key,
         )
         content = self.files.content
-        sources = Sources(ground=ground, folder=self.files.folder, content=content)
+        sources = JobSources(ground=ground, folder=self.files.folder, content=content)
         found = self.files.attempt(lambda: sources.of(spec))
         if found is None or self.key != HISTORY:
             return found

@@ -14,7 +14,7 @@ from warren.model.cluster import Cluster
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.workload.specs.cluster import ClusterSpec
-from warren.workload.specs.cluster_build import Nearby, build_cluster
+from warren.workload.specs.cluster_build import FilesBeside, build_cluster
 from warren.workload.specs.job import JobContext, JobSpec, JobsSpec, build_jobs
 from warren.workload.text import decoded, shown
 from warren.workload.validation import check
@@ -30,9 +30,15 @@ COLUMNS: Final[Mapping[str, str]] = {
 _STATUS: Final = "status"
 _FINISHED: Final = "finished"
 RESULTS: Final = (
-    "start_s", "finish_s", "jct_s", _STATUS, "params_sha256", "final_loss", "numerics",
+    "start_s",
+    "finish_s",
+    "jct_s",
+    _STATUS,
+    "params_sha256",
+    "final_loss",
+    "numerics",
     "app_sha256",
-)  # fmt: skip
+)
 """Columns that only the table of a run has: what became of its jobs."""
 _COLUMN_OF: Final = {field: column for column, field in COLUMNS.items()}
 _WHOLE: Final = frozenset({"batch", "scale", "rounds", "seed"})
@@ -143,7 +149,7 @@ def documents(path: str, content: bytes, ended: bool = False) -> Document:
 
 
 def cluster_of(
-    document: Document, at: Path, problems: list[Problem], nearby: Nearby
+    document: Document, at: Path, problems: list[Problem], nearby: FilesBeside
 ) -> Cluster | None:
     """The cluster that stands at ``at``, or None and problems."""
     spec = check(ClusterSpec, document, problems, at)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class NamedFiles:
     """``document`` is the run file in ``folder``; ``problems`` grow as files turn out wrong."""
 
     document: Document

@@ -16,11 +16,11 @@ from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Workload
 from warren.model.run import Run
-from warren.workload.job_sources import HISTORY, WORKLOAD, Given, Recorded, apart, ended
+from warren.workload.job_sources import HISTORY, WORKLOAD, JobsAndHistory, Recorded, apart, ended
 from warren.workload.jobs_file import cluster_of, documents, is_run, jobs_of, other_than_run
-from warren.workload.named_files import Files
+from warren.workload.named_files import NamedFiles
 from warren.workload.specs.cluster import ClusterSpec
-from warren.workload.specs.cluster_build import Nearby, build_cluster
+from warren.workload.specs.cluster_build import FilesBeside, build_cluster
 from warren.workload.specs.job import JobContext, sort_jobs
 from warren.workload.specs.run import (
     Profiles,
@@ -96,7 +96,7 @@ def divide(data: Any, values: Mapping[Key, Any]) -> tuple[Overrides, dict[str, O
     return own, inner
 
 
-class Resolver:
+class RunFile:
     """One run file, the files it names, and the problems of all of them."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Resolver:
         self.document, self.folder, self.read = document, folder, read
         self.named, self.rows, self.recorded = named or document.file, rows, recorded
         self.batches = {**{name: row.batch for name, row in rows.items()}, **batches}
-        self.files = Files(document, folder, read)
+        self.files = NamedFiles(document, folder, read)
         self.problems = self.files.problems
         own, self.inner = divide(document.data, overrides)
         apply(document, own, self.problems)
@@ -176,8 +176,8 @@ class Resolver:
         at: Path = ("cluster",)
         return build_cluster(spec.cluster, self.document, at, self.problems, self._nearby())
 
-    def _nearby(self, folder: str = "") -> Nearby:
-        return Nearby(read=self.read, base=self.folder, folder=folder)
+    def _nearby(self, folder: str = "") -> FilesBeside:
+        return FilesBeside(read=self.read, base=self.folder, folder=folder)
 
     def _profiles(self, spec: RunSpec | None) -> tuple[ProfileRow, ...]:
         named = self.files.raw("profiles")
@@ -199,7 +199,7 @@ class Resolver:
         cluster: Cluster | None,
         profiles: tuple[ProfileRow, ...],
     ) -> Trace | None:
-        given = Given(
+        given = JobsAndHistory(
             key=key,
             files=self.files,
             cluster=cluster,
@@ -278,7 +278,7 @@ def load_run(
         key: parse_value(path, dotted(key), text) for key, text in split_keys(overrides).items()
     }
     folder = posixpath.dirname(path)
-    return Resolver(document, folder, read, batches, values, named, rows, recorded).run()
+    return RunFile(document, folder, read, batches, values, named, rows, recorded).run()
 
 
 def run_from_dict(
@@ -308,7 +308,7 @@ def run_from_dict(
     except ValueError as error:
         raise SpecError(Problem(file=name, message=str(error))) from None
     known = split_keys(values)
-    return Resolver(document, base, read, batches, known, rows=rows, recorded=recorded).run()
+    return RunFile(document, base, read, batches, known, rows=rows, recorded=recorded).run()
 
 
 def load_cluster(path: str, read: Reader) -> Cluster:
@@ -321,7 +321,7 @@ def load_cluster(path: str, read: Reader) -> Cluster:
     """
     problems: list[Problem] = []
     document = parse_document(path, fetch(path, read))
-    nearby = Nearby(read=read, base=posixpath.dirname(path))
+    nearby = FilesBeside(read=read, base=posixpath.dirname(path))
     cluster = cluster_of(document, (), problems, nearby)
     if cluster is None or problems:
         raise SpecError(problems)

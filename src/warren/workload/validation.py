@@ -16,9 +16,17 @@ MAX_PROBLEMS: Final = 200
 """More problems than this in one file are counted, not listed."""
 
 _TAGS: Final = (
-    "<path>", "<inline>", "<workload>", "<hare-mix>", "<gavel-mix>", "<sjf-bco>", "<generate>",
-    "<generated>", "<servers>", "[key]",
-)  # fmt: skip
+    "<path>",
+    "<inline>",
+    "<workload>",
+    "<hare-mix>",
+    "<gavel-mix>",
+    "<sjf-bco>",
+    "<generate>",
+    "<generated>",
+    "<servers>",
+    "[key]",
+)
 """What pydantic adds to a path for itself."""
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.run.check_apps import check_apps
-from warren.run.inputs import named_after, run_of
+from warren.runs.check_apps import check_apps
+from warren.runs.inputs import named_after, run_of
 from warren.store.files import write_atomic
 
 _BUSY: Final = 0.2
@@ -57,7 +57,7 @@ def only_rings(given: Mapping[str, object]) -> None:
 
 def _constants(*, pin: bool) -> str:
     from warren.profile.overheads import overheads_yaml
-    from warren.run.calibration.engine_overheads import calibrate
+    from warren.runs.calibration.engine_overheads import calibrate
 
     share = _busy_share()
     say("calibrating the live engine of this machine; other work on it spoils the figures")
@@ -68,7 +68,7 @@ def _constants(*, pin: bool) -> str:
 
 def _rows(path: str, tasks: int, overrides: Sequence[str], *, pin: bool) -> str:
     from warren.live.measure.machine import processor
-    from warren.run.calibration.profile_rows import fresh_rows
+    from warren.runs.calibration.profile_rows import fresh_rows
     from warren.workload.specs.write import dump_profiles
 
     run = run_of(path, None, overrides)
@@ -172,12 +172,12 @@ def calibrate(
     of SJF-BCO's (6)-(8) are fitted: the file is what `network:` of a cluster names. It takes
     four to five minutes; nothing else should use the machine meanwhile.
     """
-    from warren.cli.commands.calibrate_rings import Asked, calibrate_rings_command
+    from warren.cli.commands.calibrate_rings import RingCalibrationOptions, calibrate_rings_command
 
     if rings:
         others = {"--jobs": jobs, "--tasks": tasks, "--set": set_, "--pin": pin}
         given = [name for name, value in others.items() if value]
-        asked = Asked(local, testbed, quick, plot, out, given)
+        asked = RingCalibrationOptions(local, testbed, quick, plot, out, given)
         calibrate_rings_command(asked, json_)
         return
     only_rings({"--testbed": testbed, "--quick": quick, "--plot": plot})

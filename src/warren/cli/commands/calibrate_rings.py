@@ -17,7 +17,7 @@ _TRIAL_BYTES: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RingCalibrationOptions:
     """The options as typed; ``others`` are those of other calibrations that were given."""
 
     local: bool
@@ -29,11 +29,11 @@ class Asked:
 
 
 @answers_alone()
-def calibrate_rings_command(asked: Asked, json_: bool) -> None:
+def calibrate_rings_command(asked: RingCalibrationOptions, json_: bool) -> None:
     """Measure, fit, and write what is asked for."""
     import yaml
 
-    from warren.run.calibration.ring_network_file import calibrated, network_yaml
+    from warren.runs.calibration.ring_network_file import calibrated, network_yaml
 
     _check(asked)
     rows, facts = _measured(asked)
@@ -55,7 +55,7 @@ def calibrate_rings_command(asked: Asked, json_: bool) -> None:
         say(line)
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: RingCalibrationOptions) -> None:
     def wrong(field: str, message: str) -> SpecError:
         return SpecError(Problem(file="calibrate", field=field, message=message))
 
@@ -71,14 +71,14 @@ def _check(asked: Asked) -> None:
             raise SpecError(Problem(file=path, message="cannot be written: no such folder"))
 
 
-def _measured(asked: Asked) -> tuple[list[Any], Mapping[str, str | float]]:
+def _measured(asked: RingCalibrationOptions) -> tuple[list[Any], Mapping[str, str | float]]:
     """Rows, and of which machine and hosts they are."""
     from warren.live.measure.machine import busy_share, machine_facts
-    from warren.live.measure.ring_rounds import ProbedRing, Prober, bed_places, local_places
+    from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places, local_places
     from warren.live.testbed.link_test import GOODPUT
     from warren.live.testbed.status import one_standing
     from warren.model.testbed import checked_name
-    from warren.run.calibration.ring_rounds import measure_rings, plan
+    from warren.runs.calibration.ring_rounds import measure_rings, plan
 
     facts: dict[str, str | float] = {}
     if asked.testbed is not None:
@@ -96,7 +96,7 @@ def _measured(asked: Asked) -> tuple[list[Any], Mapping[str, str | float]]:
         say(f"this machine is {100 * share:.0f} % busy with other work; times will come out long")
     facts |= {**machine_facts(""), "busy_before": round(share, 2)}
     facts.pop("numerics")
-    with Prober(ranks) as prober:
+    with RingProber(ranks) as prober:
         if not bytes_per_s:
             trial = ProbedRing(hosts=(0, 1), message_bytes=_TRIAL_BYTES)
             bytes_per_s = _TRIAL_BYTES / float(prober.run([trial], 5)[0].round_s_R.mean())
@@ -110,7 +110,7 @@ def _tell(done: int, of: int, what: str) -> None:
 
 def _lines(found: Any) -> list[str]:
     """What was found, for people."""
-    from warren.run.calibration.ring_network_file import shares
+    from warren.runs.calibration.ring_network_file import shares
 
     lines = []
     for reading, fit in found.fits.items():

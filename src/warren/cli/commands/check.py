@@ -12,7 +12,7 @@ from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
-from warren.run.inputs import chosen, jobs_of, run_of
+from warren.runs.inputs import chosen, jobs_of, run_of
 from warren.store.files import read
 
 app: Final = one_command()

@@ -19,10 +19,10 @@ from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
-from warren.run.grain_advice import size_note
-from warren.run.inputs import named_after, run_of
-from warren.run.results import load_record
-from warren.run.simulate_many import simulated
+from warren.runs.grain_advice import size_note
+from warren.runs.inputs import named_after, run_of
+from warren.runs.results import load_record
+from warren.runs.simulate_many import simulated
 from warren.store.files import read_dir, refused, write_atomic
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -81,10 +81,17 @@ def compare(
     "same_params": one entry another live run of the same jobs, and which have the same bits.
     """
 
-    asked = Asked(
-        place=place, seeds=seeds, sweeps=sweep or [], overrides=set_ or [], processes=jobs,
-        against=against, out=out, csv=csv, json=json_,
-    )  # fmt: skip
+    asked = CompareOptions(
+        place=place,
+        seeds=seeds,
+        sweeps=sweep or [],
+        overrides=set_ or [],
+        processes=jobs,
+        against=against,
+        out=out,
+        csv=csv,
+        json=json_,
+    )
     compare_command(what, asked)
 
 
@@ -114,7 +121,7 @@ class _Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CompareOptions:
     """What each run file is simulated with, how, and where the comparison goes.
 
     ``sweeps``: KEY=a,b,c each; ``against``: a policy that the others are set against, by seed.
@@ -132,7 +139,7 @@ class Asked:
 
 
 @answers_alone()
-def compare_command(what: Sequence[str], asked: Asked) -> None:
+def compare_command(what: Sequence[str], asked: CompareOptions) -> None:
     """Simulate or load each thing named, then print one row a run."""
     _check_page(asked.out)
     if asked.csv is not None and not Path(asked.csv).absolute().parent.is_dir():
@@ -151,7 +158,7 @@ def compare_command(what: Sequence[str], asked: Asked) -> None:
         _print(entries, asked.against)
 
 
-def _all(what: Sequence[str], asked: Asked) -> list[_Entry]:
+def _all(what: Sequence[str], asked: CompareOptions) -> list[_Entry]:
     """Everything is read and checked before the first simulation, which may take long."""
     found: list[_Planned | _Entry] = []
     for one in what:
@@ -179,7 +186,7 @@ def _all(what: Sequence[str], asked: Asked) -> list[_Entry]:
     ]
 
 
-def _check_use(asked: Asked, runs: Sequence[_Planned]) -> None:
+def _check_use(asked: CompareOptions, runs: Sequence[_Planned]) -> None:
     """Refuse options of simulations where only folders of runs are compared."""
     given = {
         "--place": asked.place is not None,
@@ -192,8 +199,8 @@ def _check_use(asked: Asked, runs: Sequence[_Planned]) -> None:
         raise SpecError(Problem(file=unused[0], message=message))
 
 
-def _runs(path: str, asked: Asked) -> Iterator[_Planned]:
-    from warren.run.choose_policy import choose
+def _runs(path: str, asked: CompareOptions) -> Iterator[_Planned]:
+    from warren.runs.choose_policy import choose
 
     names = [None] if asked.place is None else [name.strip() for name in asked.place.split(",")]
     if "" in names:

@@ -11,7 +11,7 @@ from warren.cli.options import GROUP, examples
 from warren.cli.streams import answers_alone, say
 from warren.cli.views.pictures import picture_path
 from warren.report.record import Record
-from warren.run.results import load_record
+from warren.runs.results import load_record
 from warren.store.files import read_dir
 
 

@@ -13,7 +13,7 @@ from warren.cli.streams import answer, answers_alone, print_json
 from warren.model.errors import Problem, SpecError
 from warren.policy.protocol import AnyPolicy
 from warren.policy.registry import POLICIES, place_policy
-from warren.run.choose_policy import foreign, is_foreign
+from warren.runs.choose_policy import foreign, is_foreign
 from warren.store.files import read
 
 app: Final = one_command()

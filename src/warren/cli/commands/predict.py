@@ -25,7 +25,7 @@ _WAY: Final = {1: "rising", -1: "falling", 0: "constant"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PredictOptions:
     """The options as typed."""
 
     file: str
@@ -39,7 +39,7 @@ class Asked:
 
 
 @answers_alone()
-def predict_command(asked: Asked, json_: bool) -> None:
+def predict_command(asked: PredictOptions, json_: bool) -> None:
     """Print the prediction, and draw it where that is asked for."""
     picture = None if asked.plot is None else picture_path(asked.plot)
     whole = _curve(asked)
@@ -70,7 +70,7 @@ def predict_command(asked: Asked, json_: bool) -> None:
         answer(_text(told))
 
 
-def _told(asked: Asked, seen: Curve, found: Forecast, seconds: float) -> dict[str, Any]:
+def _told(asked: PredictOptions, seen: Curve, found: Forecast, seconds: float) -> dict[str, Any]:
     chance = None if asked.target is None else float(found.reaches(asked.target)[0])
     return {
         "at": float(found.at[0]),
@@ -82,11 +82,13 @@ def _told(asked: Asked, seen: Curve, found: Forecast, seconds: float) -> dict[st
         "curve": asked.file,
         "direction": _WAY[found.direction],
         "observed": {
-            "points": len(seen), "step": float(seen.steps[-1]), "value": float(seen.values[-1])
+            "points": len(seen),
+            "step": float(seen.steps[-1]),
+            "value": float(seen.values[-1]),
         },
         "target": asked.target,
         "seed": asked.seed,
-    }  # fmt: skip
+    }
 
 
 def _text(told: dict[str, Any]) -> str:
@@ -102,7 +104,7 @@ def _text(told: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _curve(asked: Asked) -> Curve:
+def _curve(asked: PredictOptions) -> Curve:
     if asked.columns is not None and asked.pattern is not None:
         message = "names columns of a table; leave it out where --pattern reads a log"
         raise SpecError(Problem(file="--columns", message=message))
@@ -116,7 +118,7 @@ def _curve(asked: Asked) -> Curve:
     return table_curve(asked.file, text, (names[0], names[1]))
 
 
-def _observed(asked: Asked, whole: Curve) -> Curve:
+def _observed(asked: PredictOptions, whole: Curve) -> Curve:
     """The points up to a step, or so many percent of them."""
     number, percent = _number("--observe", asked.observe)
     try:
@@ -205,5 +207,5 @@ def predict(
     Accuracy or loss: whether better is higher or lower is told from the curve. Steps may be of any
     unit. With probability 80 % the value measured at that step lies between low and high.
     """
-    asked = Asked(curve_file, at, observe, target, columns, pattern, plot, seed)
+    asked = PredictOptions(curve_file, at, observe, target, columns, pattern, plot, seed)
     predict_command(asked, json_)

@@ -22,9 +22,9 @@ from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.profile.history import exported, on_types, snapshot, with_own_names
 from warren.report.number_text import count
-from warren.run.check_apps import check_apps
-from warren.run.inputs import jobs_of, named_after, some_of, with_absolute_base
-from warren.run.machine import check_device_types
+from warren.runs.check_apps import check_apps
+from warren.runs.inputs import jobs_of, named_after, some_of, with_absolute_base
+from warren.runs.machine import check_device_types
 from warren.store.files import read, refused, write_atomic
 from warren.store.history_database import Database, default_file, known_jobs, known_profiles
 
@@ -32,7 +32,7 @@ _COMMANDS = "measure, list, show, forget, export"
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class ExportOptions:
     """The options of ``warren profile export`` as typed."""
 
     out: str | None
@@ -51,7 +51,7 @@ def measure_command(
     json_: bool,
 ) -> None:
     """Measure the jobs of a file, but for what is known; exit code 1 if one of them fails."""
-    from warren.run.measure_profiles import profiles_of, row_of_run
+    from warren.runs.measure_profiles import profiles_of, row_of_run
 
     run = _run(job_file, cluster, names)
     with named_after(job_file, run):
@@ -117,7 +117,7 @@ def forget_command(key: str, db: str | None, json_: bool) -> None:
 
 
 @answers_alone()
-def export_command(asked: Export, db: str | None, json_: bool) -> None:
+def export_command(asked: ExportOptions, db: str | None, json_: bool) -> None:
     """Profiles as a file of rows, or ended jobs as a jobs file."""
     import yaml
 
@@ -149,7 +149,7 @@ def export_command(asked: Export, db: str | None, json_: bool) -> None:
         answer(text.rstrip("\n"))
 
 
-def _export_jobs(asked: Export, path: Path, json_: bool) -> None:
+def _export_jobs(asked: ExportOptions, path: Path, json_: bool) -> None:
     from warren.workload.specs.write import dump_profiles
     from warren.workload.traces.convert import jobs_csv
 
@@ -390,4 +390,4 @@ def export(
     With --jobs, write the finished jobs of live runs as a jobs file, and beside it their costs,
     FILE.profiles.yaml.
     """
-    export_command(Export(out, cluster, averages, jobs), db, json_)
+    export_command(ExportOptions(out, cluster, averages, jobs), db, json_)

@@ -9,7 +9,7 @@ import typer
 
 from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
-from warren.run.results import load_record, result_files
+from warren.runs.results import load_record, result_files
 from warren.store.files import read_dir, write_atomic
 from warren.store.signals import held
 

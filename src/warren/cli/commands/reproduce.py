@@ -145,10 +145,16 @@ def _compared(committed: list[Row], made: list[Row]) -> list[Row]:
         numbers = dict.fromkeys((*before, *after))
         differ = [one for one in numbers if not _same(before.get(one), after.get(one))]
         shown = next((one for one in _SHOWN if one in numbers), next(iter(numbers), ""))
-        entries.append({
-            "row": list(key), "figure": shown, "committed": before.get(shown),
-            "made": after.get(shown), "agree": not differ, "differ": differ,
-        })  # fmt: skip
+        entries.append(
+            {
+                "row": list(key),
+                "figure": shown,
+                "committed": before.get(shown),
+                "made": after.get(shown),
+                "agree": not differ,
+                "differ": differ,
+            }
+        )
     return entries
 
 

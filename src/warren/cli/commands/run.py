@@ -17,12 +17,12 @@ from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import Record
-from warren.run.check_apps import check_apps
-from warren.run.compose import Options, run_live
-from warren.run.compose import simulate as simulate_run
-from warren.run.inputs import named_after, run_of
-from warren.run.machine import check_device_types
-from warren.store.run_folder import OldDir, OutputDir, check_free, default_dir
+from warren.runs.check_apps import check_apps
+from warren.runs.compose import Options, run_live
+from warren.runs.compose import simulate as simulate_run
+from warren.runs.inputs import named_after, run_of
+from warren.runs.machine import check_device_types
+from warren.store.run_folder import ReopenedFolder, RunFolder, check_free, default_dir
 
 _RUN: Final = "examples/quickstart/run.yaml"
 app: Final = one_command()
@@ -148,7 +148,7 @@ def simulate_command(
         return
     view = simulation_view(run)
     options = Options(compiled=not events, check=check, attend=view, ahead=True)
-    with named_after(run_file, run), OutputDir(out) if out else nullcontext(None) as folder:
+    with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
         record = simulate_run(run, folder, options)
     finish(record, out, json_)
 
@@ -196,10 +196,10 @@ def run_command(
         if run.cluster.engine != "plain":
             _check_plan(run)
     from warren.cli.views.progress import live_view
-    from warren.run.history_writer import remembered
+    from warren.runs.history_writer import remembered
 
     path = out or default_dir(run)
-    folder = OutputDir(path, durable=True)
+    folder = RunFolder(path, durable=True)
     try:
         with named_after(run_file, run), folder, remembered(run, folder, wanted=history):
             _say_start(run)
@@ -216,15 +216,15 @@ def _go_on(
 ) -> None:
     """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
     from warren.cli.views.progress import live_view
-    from warren.run.pinned_apps import check_choice
-    from warren.run.resume import resume
+    from warren.runs.pinned_apps import check_choice
+    from warren.runs.resume import resume
 
     wrong = [name for name, value in given.items() if value]
     if wrong:
         message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
         raise SpecError(Problem(file="--resume", message=message))
     check_choice(app)
-    folder = OldDir(path)
+    folder = ReopenedFolder(path)
     try:
         with folder:
             record = resume(path, folder, check=check, watch=live_view, remember=history, app=app)
@@ -235,7 +235,7 @@ def _go_on(
 
 
 def _say_size(run: Run, *, events: bool = False) -> None:
-    from warren.run.grain_advice import size_note
+    from warren.runs.grain_advice import size_note
 
     note = size_note(run, events=events)
     if note:
@@ -248,9 +248,9 @@ def _say_start(run: Run) -> None:
     say(f"{run.name}: planning {jobs}, starting {devices}")
 
 
-def say_what_is_left(folder: OutputDir, error: BaseException) -> None:
+def say_what_is_left(folder: RunFolder, error: BaseException) -> None:
     """After a live run that did not come to its end: what is in its folder, and the way on."""
-    path, going_on = folder.path, isinstance(folder, OldDir)
+    path, going_on = folder.path, isinstance(folder, ReopenedFolder)
     way = f"`warren run --resume {shlex.quote(str(path))}` goes on"
     if folder.whole:
         say(f"cut off; the journal and the tables of what ran are in {path}; {way}")
@@ -280,7 +280,7 @@ def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
 def _check_plan(run: Run) -> None:
     """Refuse a policy or costs that are wrong, before anything is said or made."""
     from warren.profile.cost_table import cost_table, missing, past_of
-    from warren.run.choose_policy import choose
+    from warren.runs.choose_policy import choose
 
     choose(run)
     past_of(run)
@@ -293,7 +293,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
     from warren.cli.views.summary_text import OVERRUN_SHARE, summary_lines
     from warren.report.metrics import summary
     from warren.report.overruns import needed_time_scale
-    from warren.run.grain_advice import fine_note
+    from warren.runs.grain_advice import fine_note
 
     values = summary(record)
     if json_:

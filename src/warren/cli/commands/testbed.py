@@ -12,8 +12,8 @@ from warren.cli.options import GROUP, Json, examples
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.testbed_text import hosts_lines, measured_lines, measured_view, whole
 from warren.live.testbed.lifecycle import make, remove
-from warren.live.testbed.link_test import Measured, measure
-from warren.live.testbed.status import Standing, standing
+from warren.live.testbed.link_test import MeasuredLink, measure
+from warren.live.testbed.status import TestbedStatus, standing
 from warren.model.errors import Problem, SpecError
 from warren.model.testbed import COMMAND, Bed, checked_name
 from warren.report.number_text import count
@@ -22,7 +22,7 @@ from warren.workload.specs.testbed import equal_hosts, load_testbed
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TestbedShape:
     """The options of ``warren testbed up`` that say what is to be made."""
 
     hosts: int | None
@@ -34,7 +34,7 @@ class Shape:
 
 
 @answers_alone()
-def up_command(shape: Shape, name: str, measured: bool, json_: bool) -> None:
+def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> None:
     """Make a testbed and measure it."""
     bed = _bed(shape, checked_name(name))
     made = make(bed)
@@ -72,7 +72,7 @@ def down_command(name: str, json_: bool) -> None:
         print_json({"name": name, "changed": removed.changed, "ended": removed.ended})
 
 
-def _bed(shape: Shape, name: str) -> Bed:
+def _bed(shape: TestbedShape, name: str) -> Bed:
     """The testbed that is asked for: by a file, or by options."""
     options = {"--hosts": shape.hosts, "--link": shape.link}
     others = {**options, "--cpus": shape.cpus, "--subnet": shape.subnet, "--queue": shape.queue}
@@ -91,7 +91,7 @@ def _bed(shape: Shape, name: str) -> Bed:
     )
 
 
-def _told(one: Standing, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
+def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
     """A testbed for ``--json``, and whether all of it is as it should be; else also printed."""
     for fault in one.faults:
         complain(f"{one.name}: {fault}; `warren testbed down --name {one.name}` removes it")
@@ -109,7 +109,7 @@ def _told(one: Standing, measured: bool, json_: bool) -> tuple[dict[str, Any], b
     return whole(one, found), not one.faults and not off
 
 
-def _measured(bed: Bed) -> list[Measured]:
+def _measured(bed: Bed) -> list[MeasuredLink]:
     with measured_view(bed) as tell:
         return measure(bed, tell)
 
@@ -186,7 +186,7 @@ def up(
     earlier attempt was killed, what it left is removed first. Exit code 1: it is up, but a link
     is more than 10 % off.
     """
-    up_command(Shape(hosts, link, cpus, subnet, file, queue), name, measure, json_)
+    up_command(TestbedShape(hosts, link, cpus, subnet, file, queue), name, measure, json_)
 
 
 @app.command(

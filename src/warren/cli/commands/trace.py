@@ -12,22 +12,22 @@ from warren.cli.options import GROUP, Json, examples
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.run.inputs import run_of
+from warren.runs.inputs import run_of
 from warren.store.files import read, refused, write_atomic
 from warren.workload.text import fetch
 from warren.workload.traces.format import SOME_TYPE, head_of
 from warren.workload.traces.formats.any_table import USUAL
 from warren.workload.traces.machine_lists import is_cluster
 from warren.workload.traces.proposal import Proposal, propose
-from warren.workload.traces.read_trace import Rows, read_rows, read_trace
+from warren.workload.traces.read_trace import TraceRows, read_rows, read_trace
 from warren.workload.traces.registry import TRACES, detected, told_by, trace_format
-from warren.workload.traces.rows import Row, TraceRequest, Unused
+from warren.workload.traces.rows import TraceRequest, TraceRow, UnusedRows
 
 _YAML: Final = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TraceOptions:
     """The trace and how to read it; the last two options are those of ``convert`` alone."""
 
     file: str
@@ -45,7 +45,7 @@ class Asked:
 
 
 @answers_alone()
-def inspect_command(asked: Asked, json_: bool) -> None:
+def inspect_command(asked: TraceOptions, json_: bool) -> None:
     """Print what a trace, or the workload of a run file, is like."""
     from warren.cli.views.trace_columns import proposal_text, table_spec
     from warren.cli.views.trace_text import trace_text
@@ -69,7 +69,7 @@ def inspect_command(asked: Asked, json_: bool) -> None:
 
 
 @answers_alone()
-def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) -> None:
+def convert_command(asked: TraceOptions, to: str, profiles: str | None, json_: bool) -> None:
     """Write a trace as a jobs file, and its costs as a file of profiles."""
     from warren.workload.specs.write import dump_profiles
     from warren.workload.traces.convert import jobs_csv
@@ -97,7 +97,7 @@ def convert_command(asked: Asked, to: str, profiles: str | None, json_: bool) ->
         print_json(written)
 
 
-def _convert_cluster(asked: Asked, path: Path, json_: bool) -> None:
+def _convert_cluster(asked: TraceOptions, path: Path, json_: bool) -> None:
     """Write a list of machines as a cluster file."""
     from warren.workload.traces.machine_lists import read_cluster
 
@@ -127,7 +127,9 @@ def _tell(written: dict[str, Any]) -> None:
     say(f"written: {written['to']}, {written['jobs']} jobs; {costs}")
 
 
-def _request(asked: Asked, proposing: bool = False) -> tuple[str, TraceRequest, Proposal | None]:
+def _request(
+    asked: TraceOptions, proposing: bool = False
+) -> tuple[str, TraceRequest, Proposal | None]:
     """The name of the format, and what to ask its reader; how it is to be read, if proposed."""
     if asked.format not in ("auto", *TRACES):
         message = f"unknown format {asked.format!r}; allowed: auto, {', '.join(TRACES)}"
@@ -153,7 +155,7 @@ def _request(asked: Asked, proposing: bool = False) -> tuple[str, TraceRequest, 
 
 
 def _form(
-    asked: Asked, content: bytes, proposing: bool
+    asked: TraceOptions, content: bytes, proposing: bool
 ) -> tuple[str, dict[str, Any], Proposal | None]:
     """The name of the format; of a table also how its columns are read, and whether proposed."""
     from warren.cli.views.trace_columns import given_table, of_proposal, unknown_table
@@ -200,7 +202,7 @@ def _round_s(text: str) -> float:
     return round_s
 
 
-def _of_run(run: Run) -> Rows:
+def _of_run(run: Run) -> TraceRows:
     """The jobs of a run; run times where all of its costs are known without measuring."""
     import numpy as np
 
@@ -213,7 +215,7 @@ def _of_run(run: Run) -> Rows:
         sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
         best_ns = (costs.comp_ns_JT + sync_ns_JT).min(axis=1).tolist()
     rows = [
-        Row(
+        TraceRow(
             line=job.index + 1,
             name=job.name,
             submitted_ns=job.arrival_ns,
@@ -228,7 +230,9 @@ def _of_run(run: Run) -> Rows:
         )
         for job, task_ns in zip(jobs, best_ns, strict=True)
     ]
-    return Rows(format="run file", rows=tuple(rows), unused=Unused(), notes=run.workload.notes)
+    return TraceRows(
+        format="run file", rows=tuple(rows), unused=UnusedRows(), notes=run.workload.notes
+    )
 
 
 _SMALL: Final = "examples/traces/bursts.csv"
@@ -395,8 +399,8 @@ def _asked(
     table: tuple[str | None, str | None, str],
     gang: bool = False,
     round_: str = _ROUND,
-) -> Asked:
-    return Asked(
+) -> TraceOptions:
+    return TraceOptions(
         file=file,
         format=format_,
         throughputs=throughputs,

@@ -22,13 +22,20 @@ def draw_curve(
     figure, axes = new_picture()
     later = whole.steps > seen.steps[-1]
     within = later & (whole.steps <= found.at[-1])
-    axes.fill_between(found.at, found.low, found.high, color=DARK, alpha=0.18, linewidth=0,
-                      label="80 % of values")  # fmt: skip
+    axes.fill_between(
+        found.at, found.low, found.high, color=DARK, alpha=0.18, linewidth=0, label="80 % of values"
+    )
     axes.plot(found.at, found.mean, color=DARK, label="mean predicted")
     axes.plot(seen.steps, seen.values, ".", color="#000000", markersize=4, label="observed")
     if within.any():
-        axes.plot(whole.steps[within], whole.values[within], ".", color=ORANGE, markersize=3,
-                  label="not looked at")  # fmt: skip
+        axes.plot(
+            whole.steps[within],
+            whole.values[within],
+            ".",
+            color=ORANGE,
+            markersize=3,
+            label="not looked at",
+        )
     if target is not None:
         axes.axhline(target, color=GREY, linestyle=":", label=f"target {target:g}")
     axes.axvline(seen.steps[-1], color=GREY, linewidth=0.8)

@@ -23,15 +23,22 @@ _WIDEST: Final = 40
 _DEVICES: Final = 4
 _FRAME_LINES: Final = 8
 _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
-    ("job", "left"), ("phase", "left"), ("rounds", "right"), ("loss", "right"),
-    ("devices", "left"), ("finish", "right"),
-)  # fmt: skip
+    ("job", "left"),
+    ("phase", "left"),
+    ("rounds", "right"),
+    ("loss", "right"),
+    ("devices", "left"),
+    ("finish", "right"),
+)
 _LEAST: Final = {"phase": 14, "loss": 8, "finish": 8}
 """What columns that grow during a run may need."""
 _STYLES: Final = {
-    Phase.PENDING: "dim", Phase.ACTIVE: "", Phase.FINISHED: "green", Phase.FAILED: "red",
+    Phase.PENDING: "dim",
+    Phase.ACTIVE: "",
+    Phase.FINISHED: "green",
+    Phase.FAILED: "red",
     Phase.CANCELLED: "yellow",
-}  # fmt: skip
+}
 _WAITS: Final = {
     Reason.WAITING_FOR_TURN: "waits: turn",
     Reason.WAITING_FOR_DEVICES: "waits: device",

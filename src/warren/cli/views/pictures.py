@@ -61,8 +61,14 @@ def save_picture(figure: Figure, axes: Axes, path: Path) -> None:
 
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        figure.legend(handles, labels, loc="outside upper center", fontsize=8, frameon=False,
-                      ncols=min(len(labels), 4))  # fmt: skip
+        figure.legend(
+            handles,
+            labels,
+            loc="outside upper center",
+            fontsize=8,
+            frameon=False,
+            ncols=min(len(labels), 4),
+        )
     content = BytesIO()
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix[1:]

@@ -28,7 +28,7 @@ from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
-from warren.run.compose import Attend, simulate
+from warren.runs.compose import Attend, simulate
 
 LINES_S: Final = 5.0
 

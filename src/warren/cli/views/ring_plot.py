@@ -10,7 +10,7 @@ import numpy as np
 
 from warren.cost.ring import BoolArray, FloatArray, RingNetwork, round_at_s_J
 from warren.cost.ring_fit import RingPoints
-from warren.run.calibration.ring_network_file import Calibrated
+from warren.runs.calibration.ring_network_file import RingCalibration
 from warren.store.files import write_atomic
 
 _COLOURS: Final = ("#0b5394", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#7f6000")
@@ -18,7 +18,7 @@ _MARKS: Final = "os^Dvp"
 _OTHERS: Final = "others"
 
 
-def draw_rings(path: Path, found: Calibrated) -> None:
+def draw_rings(path: Path, found: RingCalibration) -> None:
     """Rounds by rings on the busiest link, a colour a kind of ring; below, fitted / measured - 1.
 
     Raises
@@ -49,8 +49,15 @@ def draw_rings(path: Path, found: Calibrated) -> None:
         below.plot(k_N, 100 * best.error_N[of_N], mark, color=colour, markersize=4.5)
     _dress(above, below, found)
     handles, labels = above.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False,
-                  title="measured (lines: fitted)", title_fontsize=8)  # fmt: skip
+    figure.legend(
+        handles,
+        labels,
+        loc="outside right upper",
+        fontsize=8,
+        frameon=False,
+        title="measured (lines: fitted)",
+        title_fontsize=8,
+    )
     content = BytesIO()
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix[1:]
@@ -59,13 +66,14 @@ def draw_rings(path: Path, found: Calibrated) -> None:
     write_atomic(path, content.getvalue())
 
 
-def _dress(above: Any, below: Any, found: Calibrated) -> None:
+def _dress(above: Any, below: Any, found: RingCalibration) -> None:
     one = found.best.network
     above.set_title(
         f"xi1 {one.xi1:.3g}, alpha {one.alpha:.3g}, xi2 {1e3 * one.xi2_s:.2g} ms, "
         f"b$^e$ {8e-6 * one.outer_bytes_per_s:.4g} Mbit/s, reading {one.reading}",
-        fontsize=9, loc="left",
-    )  # fmt: skip
+        fontsize=9,
+        loc="left",
+    )
     above.set_ylabel("round, s")
     above.set_ylim(bottom=0)
     below.axhline(0, color="#b0b0b0", linewidth=0.8)
@@ -80,8 +88,9 @@ def _dress(above: Any, below: Any, found: Calibrated) -> None:
 
 def _kinds(points: RingPoints) -> list[tuple[str, BoolArray]]:
     """Points of one size on as many hosts, with or without compute time, the largest first."""
-    columns = np.stack((points.message_bytes_N, points.servers_N, points.workers_N,
-                        points.comp_s_N))  # fmt: skip
+    columns = np.stack(
+        (points.message_bytes_N, points.servers_N, points.workers_N, points.comp_s_N)
+    )
     each, of_N = np.unique(columns, axis=1, return_inverse=True)
     counts = np.bincount(of_N.ravel())
     order = sorted(range(len(counts)), key=lambda at: (-counts[at], -each[0][at]))

@@ -48,10 +48,15 @@ def plot_gantt(record: Record, path: Path) -> None:
         at = int(np.flatnonzero(longest == job)[0]) if job in longest else None
         start_s = slices.start_ns_S[rows] / 1e9
         axes.barh(
-            slices.device_S[rows], slices.end_ns_S[rows] / 1e9 - start_s, 0.8, start_s,
-            color=GREY if at is None else COLOURS[at], edgecolor="white", linewidth=0.2,
+            slices.device_S[rows],
+            slices.end_ns_S[rows] / 1e9 - start_s,
+            0.8,
+            start_s,
+            color=GREY if at is None else COLOURS[at],
+            edgecolor="white",
+            linewidth=0.2,
             label=None if at is None else record.run.workload.jobs[job].name,
-        )  # fmt: skip
+        )
     axes.set_yticks(range(len(devices)), [one.name for one in devices], fontsize=6)
     axes.invert_yaxis()
     axes.set_xlabel("cluster seconds" + ("; other jobs grey" if len(busy_J) > _NAMED else ""))

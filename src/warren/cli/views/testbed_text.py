@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from warren.live.testbed.link_test import GOODPUT, Flows, Measured
+from warren.live.testbed.link_test import GOODPUT, MeasuredLink, TestFlows
 from warren.live.testbed.names import namespace
-from warren.live.testbed.status import Standing
+from warren.live.testbed.status import TestbedStatus
 from warren.model.testbed import Bed
 
 
-def whole(one: Standing, found: Sequence[Measured] | None) -> dict[str, Any]:
+def whole(one: TestbedStatus, found: Sequence[MeasuredLink] | None) -> dict[str, Any]:
     """A testbed for ``--json``; ``measured`` is there if it was."""
     value: dict[str, Any] = {"name": one.name, "faults": list(one.faults)}
     if one.record is None:
@@ -48,7 +48,7 @@ def _hosts(bed: Bed, processes_H: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def hosts_lines(one: Standing) -> list[str]:
+def hosts_lines(one: TestbedStatus) -> list[str]:
     """The hosts of a testbed with a record as an aligned table."""
     assert one.record is not None
     bed = one.record.bed
@@ -63,7 +63,7 @@ def hosts_lines(one: Standing) -> list[str]:
     ]
 
 
-def measured_lines(bed: Bed, found: Sequence[Measured]) -> list[str]:
+def measured_lines(bed: Bed, found: Sequence[MeasuredLink]) -> list[str]:
     """What was measured as an aligned table."""
     rows = [("fills", "flows", "expected", "measured", "off by", "")]
     for one in found:
@@ -76,7 +76,7 @@ def measured_lines(bed: Bed, found: Sequence[Measured]) -> list[str]:
     return [f"goodput of TCP, expected: {100 * GOODPUT:.1f} % of the link's rate", *_aligned(rows)]
 
 
-def _flows(bed: Bed, flows: Flows) -> str:
+def _flows(bed: Bed, flows: TestFlows) -> str:
     return ", ".join(f"{bed.hosts[a].name} -> {bed.hosts[b].name}" for a, b in flows.flows)
 
 
@@ -93,7 +93,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 @contextmanager
-def measured_view(bed: Bed) -> Iterator[Callable[[int, int, Measured], None]]:
+def measured_view(bed: Bed) -> Iterator[Callable[[int, int, MeasuredLink], None]]:
     """A bar on a terminal; elsewhere a line a measurement. Both on standard error."""
     if not sys.stderr.isatty():
         yield lambda done, total, last: print(

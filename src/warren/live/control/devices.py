@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from warren.live.control.ledger import Ledger
-from warren.live.control.run_context import Hands
+from warren.live.control.run_context import RunContext
 from warren.live.emulated_times import Pads
 from warren.live.process import free_memory
 from warren.live.process.linux import core_of
@@ -24,16 +24,16 @@ _RELEASED_AT_ONCE: Final = 2
 """Trainers that go where memory is scarce and another is to come: more than come."""
 
 
-class Crew:
+class DeviceManager:
     """Starts, replaces and talks to executors and trainers.
 
     A trainer stays when its job has no task on its device: the next task there begins at once.
     Where memory is ``scarce``, the one that was used longest ago goes.
     """
 
-    def __init__(self, hands: Hands, pads: Pads, ledger: Ledger) -> None:
-        self._hands, self._pads, self._ledger = hands, pads, ledger
-        self._lives = [0] * len(hands.devices)
+    def __init__(self, context: RunContext, pads: Pads, ledger: Ledger) -> None:
+        self._context, self._pads, self._ledger = context, pads, ledger
+        self._lives = [0] * len(context.devices)
         self._peers: dict[int, bytes] = {}
         self._trainers: dict[tuple[int, int], int] = {}
         self._released: set[tuple[int, int]] = set()
@@ -43,22 +43,22 @@ class Crew:
         self._lost_verifiers: Counter[int] = Counter()
         self._stays: Counter[int] = Counter()
         self._early: dict[int, int] = {}  # of jobs to come, where a second trainer is wanted
-        devices = range(len(hands.devices))
-        self._cores = [core_of(device) if hands.local.pin else None for device in devices]
+        devices = range(len(context.devices))
+        self._cores = [core_of(device) if context.local.pin else None for device in devices]
 
     def start(self) -> None:
         """An executor for each device."""
         for device in range(len(self._lives)):
             self._fork(device)
 
-    def ready(self, device: int, life: int, peer: bytes) -> bool:
+    def ready(self, device: int, incarnation: int, peer: bytes) -> bool:
         """A device's executor is up; False if that is old news of one that was lost."""
-        if life != self._lives[device]:
+        if incarnation != self._lives[device]:
             return False
         self._peers[device] = peer
         return True
 
-    def life(self, device: int) -> int:
+    def incarnation(self, device: int) -> int:
         """How many executors the device had before this one."""
         return self._lives[device]
 
@@ -69,27 +69,27 @@ class Crew:
     def tell(self, device: int, message: AnyMessage) -> None:
         """To a device's executor; one that is not up will be told all that counts when it is."""
         if device in self._peers:
-            self._hands.hub.send(self._peers[device], message)
+            self._context.hub.send(self._peers[device], message)
 
     def drop(self, job: int, *, ended: bool) -> None:
         """Free what a job holds on all devices."""
         for device in self._peers:
             self.tell(device, Drop(job, ended))
 
-    def move(self, job: int, era: int) -> None:
+    def move(self, job: int, generation: int) -> None:
         """A job that has not arrived keeps its places in queues, and has servers of this era."""
         for device in self._peers:
-            self.tell(device, Moved(job, era, self._hands.run.scheduler.servers))
+            self.tell(device, Moved(job, generation, self._context.run.scheduler.servers))
 
     def need_trainer(self, device: int, job: Job) -> None:
         """Start the trainer of a job on a device unless it is there."""
-        key, hands = (device, job.index), self._hands
+        key, context = (device, job.index), self._context
         ticket = self._trainers.pop(key, None)
         if ticket is not None:
             self._trainers[key] = ticket  # the last one used is the last in order
             return
         self._make_room()
-        self._trainers[key] = hands.fleet.fork(self._role(device, job))
+        self._trainers[key] = context.pool.fork(self._role(device, job))
 
     def need_verifier(self, device: int, job: Job) -> None:
         """Start what computes some of a job's tasks again, where it has tasks, unless it is there.
@@ -97,7 +97,7 @@ class Crew:
         It stays where it is as long as the job has tasks there, and for ``_STAY`` assignments. It
         comes when the job has arrived: before, it would take the cores from those that have.
         """
-        if not self._hands.run.verify:
+        if not self._context.run.verify:
             return
         # Who arrives at time zero has it with his first tasks, which may be assigned before.
         if job.arrival_ns and not self._ledger.arrived(job.index):
@@ -105,7 +105,7 @@ class Crew:
             return
         if job.index not in self._verifiers:
             if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
-                ticket = self._hands.fleet.fork(self._role(device, job, verifies=True))
+                ticket = self._context.pool.fork(self._role(device, job, verifies=True))
                 self._verifiers[job.index] = device, ticket
                 self.tell(device, Verify(job.index))
                 self._stays[job.index] = _STAY
@@ -115,18 +115,18 @@ class Crew:
         if at != device and self._stays[job.index] < 0 and not self._wanted(at, job.index):
             self._stays[job.index] = _STAY
             self._lost_verifiers[job.index] -= 1
-            self._hands.fleet.kill(ticket)
+            self._context.pool.kill(ticket)
 
     def arrived(self, job: int) -> None:
         """Start what waits for the arrival of its job."""
         device = self._early.pop(job, None)
         if device is not None and not self._ledger.ended(job):
-            self.need_verifier(device, self._hands.jobs[job])
+            self.need_verifier(device, self._context.jobs[job])
 
     def end_trainer(self, device: int, job: int) -> None:
         """Kill one that does not end by itself; that it has ended will be told as always."""
         if (device, job) in self._trainers:
-            self._hands.fleet.kill(self._trainers[device, job])
+            self._context.pool.kill(self._trainers[device, job])
 
     def trainer_ended(self, role: TrainerRole, pid: int, how: str) -> bool:
         """Note that a trainer is gone; tells whether its job needs another here."""
@@ -176,15 +176,15 @@ class Crew:
         """
         self._peers.pop(device, None)
         for key in [key for key in self._trainers if key[0] == device]:
-            self._hands.fleet.end(self._trainers.pop(key))
+            self._context.pool.end(self._trainers.pop(key))
             self._released.discard(key)
         for job, (at, ticket) in list(self._verifiers.items()):
             if at == device:
-                self._hands.fleet.end(ticket)
+                self._context.pool.end(ticket)
                 del self._verifiers[job]
         self._losses[device] += 1
-        if self._losses[device] > _LOSSES + 3 * len(self._hands.jobs):
-            name = self._hands.devices[device].name
+        if self._losses[device] > _LOSSES + 3 * len(self._context.jobs):
+            name = self._context.devices[device].name
             raise EngineError(f"executors of device {name} keep ending: {how}")
         self._lives[device] += 1
         self._fork(device)
@@ -198,31 +198,31 @@ class Crew:
             self.executor_ended(device, how)
 
     def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
-        hands = self._hands
+        context = self._context
         return TrainerRole(
             device=device,
-            folder=str(hands.folder),
-            base=hands.run.base,
+            folder=str(context.folder),
+            base=context.run.base,
             job=job,
-            log=hands.outputs.log(job.index),
-            life=self._lives[device],
-            tmp=hands.tmp(job.index),
-            rehearse=hands.rehearse,
+            log=context.outputs.log(job.index),
+            incarnation=self._lives[device],
+            tmp=context.tmp(job.index),
+            rehearse=context.rehearse,
             verifies=verifies,
             core=self._cores[device],
-            memory=hands.memory,
+            memory=context.memory,
         )
 
     def _fork(self, device: int) -> None:
-        hands = self._hands
+        context = self._context
         role = ExecutorRole(
             device=device,
-            life=self._lives[device],
-            folder=str(hands.folder),
-            log=str(hands.outputs.run_log),
-            pads=self._pads.table(hands.run.cluster.type_of_device[device]),
-            look_ahead=hands.local.look_ahead,
-            verify=hands.run.verify,
+            incarnation=self._lives[device],
+            folder=str(context.folder),
+            log=str(context.outputs.run_log),
+            pads=self._pads.table(context.run.cluster.type_of_device[device]),
+            look_ahead=context.local.look_ahead,
+            verify=context.run.verify,
             core=self._cores[device],
         )
-        hands.fleet.fork(role)
+        context.pool.fork(role)

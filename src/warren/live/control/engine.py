@@ -11,14 +11,14 @@ from typing import Final, Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
-from warren.live.control.event_queue import Agenda
-from warren.live.control.run_files import Outputs
+from warren.live.control.event_queue import PendingEvents
+from warren.live.control.run_files import RunFiles
 from warren.live.process.child_limits import USERS
-from warren.live.process.host_placement import Homes, homes_of
+from warren.live.process.host_placement import HostPlacement, placement_of
 from warren.live.process.linux import NoInterrupt, parents
 from warren.live.process.memory_limit import MemoryLimit, cgroups_of, memory_limit
 from warren.live.process.preload import libraries
-from warren.live.process.process_pool import Fleet, Guard, ZygoteLost
+from warren.live.process.process_pool import CleanupGuard, ProcessPool, ZygoteLost
 from warren.live.process.scratch import free_path
 from warren.live.process.specs import Exited, Role
 from warren.live.training.app.app_imports import sources_of
@@ -34,24 +34,26 @@ from warren.model.timeline import PlanOutcome
 _MS: Final = 1_000_000
 
 
-class BasePort(ABC):
+class LiveEngine(ABC):
     """A port of the core with real processes behind it. Use as a context manager."""
 
     def __init__(self, run: Run, out_dir: Path | str) -> None:
         self._run, self._jobs, self._devices = run, run.workload.jobs, run.cluster.devices
-        self._homes = self._homes_now()  # what is wrong here is told before anything is planned
-        self._outputs = Outputs(Path(out_dir), self._jobs)
+        self._placement = (
+            self._placement_now()
+        )  # what is wrong here is told before anything is planned
+        self._outputs = RunFiles(Path(out_dir), self._jobs)
         self._journal = Path(out_dir) / "journal"
         self._restart: Restart | None = None
-        self._agenda = Agenda(self._jobs)
+        self._pending = PendingEvents(self._jobs)
         own = run.sources
         self._sources = sources_of(self._jobs, run.base) if own is None else own
         emulate = run.cluster.emulate
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
-        self._fleet_or_none: Fleet | None = None
-        self._guard: Guard | None = None
+        self._fleet_or_none: ProcessPool | None = None
+        self._guard: CleanupGuard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
         self._poller_or_none: Poller | None = None
@@ -88,12 +90,12 @@ class BasePort(ABC):
         SpecError
             If the run that is to go on computes in another numerics class, or its hosts are not up.
         """
-        self._homes = self._homes_now()
+        self._placement = self._placement_now()
         with NoInterrupt():  # what is made must be known before a signal can end the run
             self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
-            cgroups = cgroups_of(limit_bytes, self._folder.name, self._homes.quotas)
-            self._guard = Guard(self._folder, cgroups)  # before there is anything to be left
+            cgroups = cgroups_of(limit_bytes, self._folder.name, self._placement.quotas)
+            self._guard = CleanupGuard(self._folder, cgroups)  # before there is anything to be left
             self._folder.mkdir(mode=0o700)
             self._hub_or_none = Hub(controller_address(str(self._folder)))
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
@@ -111,11 +113,11 @@ class BasePort(ABC):
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes
         with NoInterrupt():
-            self._fleet_or_none = Fleet(
-                self._folder, log, wanted, guard, cgroups, self._homes, limit_bytes
+            self._fleet_or_none = ProcessPool(
+                self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
             )
-        self.numerics = self._fleet.await_zygote().numerics
-        for pipe in self._fleet.pipes:
+        self.numerics = self._pool.await_zygote().numerics
+        for pipe in self._pool.pipes:
             self._poller.register(pipe.fileno())
 
     def close(self) -> None:
@@ -140,7 +142,7 @@ class BasePort(ABC):
 
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event."""
-        self._agenda.wake_at(time_ns)
+        self._pending.wake_at(time_ns)
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
         """Live plans go through events."""
@@ -159,7 +161,7 @@ class BasePort(ABC):
         while True:
             self._hear(0)
             self._advance()
-            if events := self._agenda.pop():
+            if events := self._pending.pop():
                 self._hand_out(events)
                 return events
             if self._stuck():
@@ -169,11 +171,11 @@ class BasePort(ABC):
     @property
     def session(self) -> int:
         """The process session of everything that was started."""
-        return self._fleet.session
+        return self._pool.session
 
     def processes(self) -> Mapping[int, Role]:
         """Living processes forked for this run, by process id: who does the work of each role."""
-        forked, parent_of = self._fleet.pids(), parents()
+        forked, parent_of = self._pool.pids(), parents()
         below = {parent: pid for pid, parent in parent_of.items() if parent in forked}
         others = {pid: role for pid, role in forked.items() if not isinstance(role, USERS)}
         users = {below[pid]: role for pid, role in forked.items() if pid in below}
@@ -190,14 +192,14 @@ class BasePort(ABC):
         return self._poller_or_none
 
     @property
-    def _fleet(self) -> Fleet:
+    def _pool(self) -> ProcessPool:
         assert self._fleet_or_none is not None
         return self._fleet_or_none
 
     def _begin(self) -> ClusterClock:
         """Time goes on where the agenda stands: at zero, or where a run was cut off."""
         clock = ClusterClock(0, self._scale)
-        zero_ns = time.monotonic_ns() - clock.pad_ns(self._agenda.last_ns)
+        zero_ns = time.monotonic_ns() - clock.pad_ns(self._pending.last_ns)
         self._clock = ClusterClock(zero_ns, self._scale)
         return self._clock
 
@@ -208,16 +210,16 @@ class BasePort(ABC):
         """A zygote is gone, and everything that it forked."""
         raise error
 
-    def _homes_now(self) -> Homes:
+    def _placement_now(self) -> HostPlacement:
         """The hosts that processes are to be on, which may be others than they were."""
-        return homes_of(self._run.cluster)
+        return placement_of(self._run.cluster)
 
     def _end_fleet(self) -> None:
         """End what is left of it; another will begin on the hosts that there are now."""
-        for pipe in self._fleet.pipes:
+        for pipe in self._pool.pipes:
             self._poller.unregister(pipe.fileno())
-        self._fleet.close(last=False)
-        self._homes = self._homes_now()
+        self._pool.close(last=False)
+        self._placement = self._placement_now()
 
     def _now_ns(self) -> int:
         assert self._clock is not None
@@ -230,11 +232,11 @@ class BasePort(ABC):
             for peer, message, _ in self._hub.drain():
                 self._advance()
                 self._understand(peer, message)
-        for host, pipe in enumerate(self._fleet.pipes):
+        for host, pipe in enumerate(self._pool.pipes):
             if pipe.fileno() in ready:
                 self._advance()
                 try:
-                    for ticket, role, exited in self._fleet.hear(host):
+                    for ticket, role, exited in self._pool.hear(host):
                         self._ended(ticket, role, exited)
                 except ZygoteLost as error:
                     self._all_lost(error)
@@ -243,10 +245,10 @@ class BasePort(ABC):
     def _advance(self) -> None:
         """Who is to arrive by now has arrived, whatever is said of them next."""
         if self._clock is not None:
-            self._agenda.advance(self._now_ns())
+            self._pending.advance(self._now_ns())
 
     def _timeout_ms(self, clock: ClusterClock) -> int | None:
-        due_ns = self._agenda.next_due_ns()
+        due_ns = self._pending.next_due_ns()
         if due_ns is None:
             return None
         return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // _MS))

@@ -24,7 +24,7 @@ from warren.model.events import (
 from warren.model.job import Job
 
 
-class Agenda:
+class PendingEvents:
     """Arrivals and wake-ups to come, and events known already."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:

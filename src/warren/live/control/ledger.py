@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from warren.live.clock import ClusterClock
-from warren.live.control.event_queue import Agenda
-from warren.live.control.ledger_entries import Entry, Progress
-from warren.live.transport.message import Stamp
+from warren.live.control.event_queue import PendingEvents
+from warren.live.control.ledger_entries import JobBarriers, OpenAssignment
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import CompEnded
 from warren.live.transport.server_messages import RoundReport
 from warren.model.decision import Assignment
@@ -33,17 +33,29 @@ from warren.model.events import (
 from warren.model.job import Job
 
 
-class Book:
-    """Assignments under way, by number, and how far each job is."""
+def place_of(one: Assignment) -> tuple[int, int, int, int]:
+    """Job, round, shard and device of an assignment of one task."""
+    return one.job, one.round, one.shards[0], one.device
 
-    def __init__(self, jobs: Sequence[Job], devices: int, agenda: Agenda) -> None:
-        self._jobs, self._agenda = jobs, agenda
+
+Report = CompEnded | RoundReport
+
+
+class Ledger:
+    """Assignments under way, by number, and what is known of each job."""
+
+    def __init__(self, jobs: Sequence[Job], devices: int, pending: PendingEvents) -> None:
+        self._jobs, self._pending = jobs, pending
         self._clock = ClusterClock(0)
         self._seqs = count(1)
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, OpenAssignment] = {}
         self._seqs_of: list[list[int]] = [[] for _ in jobs]
         self._queues: list[deque[int]] = [deque() for _ in range(devices)]
-        self._progress = [Progress(barrier_ns=job.arrival_ns) for job in jobs]
+        self._progress = [JobBarriers(barrier_ns=job.arrival_ns) for job in jobs]
+        self._numerics = ""
+        self._held: list[Report] = []
+        self._finished: list[int] = []
+        self._beaten: list[tuple[int, int]] = []
 
     def over(self, job: int) -> None:
         """Before the beginning: a job of a run that goes on has ended already."""
@@ -52,18 +64,18 @@ class Book:
     def assigned(self, assignment: Assignment) -> int:
         """An assignment goes to its executor; gives its number."""
         seq = next(self._seqs)
-        self._entries[seq] = Entry.of(assignment)
+        self._entries[seq] = OpenAssignment.of(assignment)
         self._seqs_of[assignment.job].append(seq)
         self._queues[assignment.device].append(seq)
         return seq
 
     def cluster_ns(self, host_ns: int) -> int:
         """Cluster time; before time zero it stands still."""
-        return self._agenda.last_ns if host_ns == 0 else self._clock.cluster_ns(host_ns)
+        return self._pending.last_ns if host_ns == 0 else self._clock.cluster_ns(host_ns)
 
     def arrived(self, job: int) -> bool:
         """Whether it has arrived."""
-        return self._agenda.arrived(job)
+        return self._pending.arrived(job)
 
     def ended(self, job: int) -> bool:
         """Whether it has finished or failed."""
@@ -73,9 +85,9 @@ class Book:
         """Barriers it has passed."""
         return self._progress[job].passed
 
-    def era(self, job: int) -> int:
+    def generation(self, job: int) -> int:
         """How often it was rolled back."""
-        return self._progress[job].era
+        return self._progress[job].generation
 
     def unfinished(self, device: int) -> Iterator[tuple[int, Assignment]]:
         """What a new executor of the device has to run, by number: rounds not over yet."""
@@ -112,63 +124,6 @@ class Book:
         """What the device still has of tasks that were done elsewhere."""
         return [seq for seq in self._queues[device] if self._entries[seq].beaten]
 
-    # Inside.
-
-    def _runs(
-        self, job: int, round_no: int, stamps: Mapping[int, Stamp]
-    ) -> tuple[list[Entry], list[int]]:
-        """The entries of a round that count, and the numbers of those that were beaten."""
-        winners, beaten = [], []
-        for seq in self._seqs_of[job]:
-            entry = self._entries[seq]
-            one = entry.assignment
-            if not one.round <= round_no < entry.end_round:
-                continue
-            stamp = stamps.get(one.shards[0]) if one.rounds == len(one.shards) == 1 else None
-            if stamp is None or stamp.device in (-1, one.device):
-                winners.append(entry)
-            else:
-                beaten.append(seq)
-        return winners, beaten
-
-    def _left_comp(self, entry: Entry, round_no: int, stamp: Stamp) -> None:
-        """A task has left COMP, if that is news."""
-        job = entry.assignment.job
-        start_ns = max(self._clock.cluster_ns(stamp.start_ns), self._progress[job].barrier_ns)
-        end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
-        entry.left_comp(round_no, stamp.shard, start_ns, end_ns)
-        if self._jobs[job].sync == "ring":
-            entry.held_ns = self._clock.cluster_ns(stamp.end_ns)
-
-    def _through(self, entry: Entry, round_no: int) -> bool:
-        """Whether its device is done with this round of it: told in the order of the queue."""
-        if not entry.queued:
-            return True
-        head = self._queues[entry.assignment.device][0]
-        return self._entries[head] is entry and entry.end_round > round_no + 1
-
-    def _can_run(self, head: Entry) -> bool:
-        return head.round <= self._progress[head.assignment.job].passed
-
-
-def place_of(one: Assignment) -> tuple[int, int, int, int]:
-    """Job, round, shard and device of an assignment of one task."""
-    return one.job, one.round, one.shards[0], one.device
-
-
-Report = CompEnded | RoundReport
-
-
-class Ledger(Book):
-    """Assignments under way, and what is known of each job."""
-
-    def __init__(self, jobs: Sequence[Job], devices: int, agenda: Agenda) -> None:
-        super().__init__(jobs, devices, agenda)
-        self._numerics = ""
-        self._held: list[Report] = []
-        self._finished: list[int] = []
-        self._beaten: list[tuple[int, int]] = []
-
     def begin(self, clock: ClusterClock, numerics: str) -> None:
         """Time zero has come."""
         self._clock, self._numerics = clock, numerics
@@ -179,11 +134,11 @@ class Ledger(Book):
         None if it is done, or its job gone, and the core is only yet to hear of it.
         """
         job = copy.job
-        passed_ns = self._agenda.passes_ns(job, copy.round)
+        passed_ns = self._pending.passes_ns(job, copy.round)
         if passed_ns is not None:
-            self._agenda.insert(TaskDropped(passed_ns, *place_of(copy), 0))
+            self._pending.insert(TaskDropped(passed_ns, *place_of(copy), 0))
             return None
-        if self._progress[job].ended or self._agenda.returning(job):
+        if self._progress[job].ended or self._pending.returning(job):
             return None
         seq = self.assigned(copy)
         self._entries[seq].copy = True
@@ -209,21 +164,21 @@ class Ledger(Book):
 
     def fail(self, job: int, reason: str, host_ns: int) -> list[int]:
         """The job cannot go on; what is known of it comes first. Gives others that end by it."""
-        at_ns = self._agenda.after_known(job, self.cluster_ns(host_ns))
-        self._agenda.cancel_arrival(job)
+        at_ns = self._pending.after_known(job, self.cluster_ns(host_ns))
+        self._pending.cancel_arrival(job)
         self._progress[job].ended = True
         self._forget(job)
         self._forget_beaten(job)
-        self._agenda.push(JobFailed(at_ns, job, reason))
+        self._pending.push(JobFailed(at_ns, job, reason))
         self._leave_queues()
         return self._try_all()
 
     def tasks_lost(self, one: Assignment, reason: str, host_ns: int) -> None:
         """Tasks of a job that has arrived went down with a process; they will run again."""
-        if not self._progress[one.job].ended and self._agenda.arrived(one.job):
-            at_ns = self._agenda.after_known(one.job, self.cluster_ns(host_ns))
+        if not self._progress[one.job].ended and self._pending.arrived(one.job):
+            at_ns = self._pending.after_known(one.job, self.cluster_ns(host_ns))
             event = TasksLost(at_ns, one.job, one.round, one.shards, one.device, reason)
-            self._agenda.push(event)
+            self._pending.push(event)
 
     def roll_back(self, job: int, round_no: int, reason: str, now_ns: int) -> list[int]:
         """The job begins a new era at a checkpoint; reports of the old one count no more.
@@ -232,15 +187,15 @@ class Ledger(Book):
         has in queues stays there. Gives jobs that end by it: their reports waited behind its tasks.
         """
         progress = self._progress[job]
-        if not self._agenda.arrived(job):
-            progress.era += 1
+        if not self._pending.arrived(job):
+            progress.generation += 1
             return []
-        at_ns = self._agenda.after_known(job, now_ns)
+        at_ns = self._pending.after_known(job, now_ns)
         kept = tuple(past.row(at_ns) for past in progress.cut_at(round_no))
         self._forget(job)
         self._forget_beaten(job)
         progress.begin_again(round_no, at_ns)
-        self._agenda.push(RolledBack(at_ns, job, round_no, reason, kept))
+        self._pending.push(RolledBack(at_ns, job, round_no, reason, kept))
         self._leave_queues()
         return self._try_all()
 
@@ -249,8 +204,8 @@ class Ledger(Book):
     def stuck(self) -> bool:
         """Whether nothing can happen any more without a further assignment."""
         if all(one.ended for one in self._progress):
-            return self._agenda.settled
-        if self._held or not self._agenda.empty or any(e.known for e in self._entries.values()):
+            return self._pending.settled
+        if self._held or not self._pending.empty or any(e.known for e in self._entries.values()):
             return False
         return not any(queue and self._can_run(self._entries[queue[0]]) for queue in self._queues)
 
@@ -280,12 +235,12 @@ class Ledger(Book):
                     return False
                 if round_no > progress.passed:
                     return False
-                stamp = Stamp(shard, report.start_ns, report.end_ns, 0)
+                stamp = TaskStamp(shard, report.start_ns, report.end_ns, 0)
                 self._left_comp(entry, round_no, stamp)
                 self._leave_queue(entry.assignment.device)
             case RoundReport(job=job):
                 progress = self._progress[job]
-                if progress.ended or report.era != progress.era:
+                if progress.ended or report.generation != progress.generation:
                     self._held.remove(report)
                     return False
                 if progress.passed != report.round or not self._complete(report):
@@ -322,7 +277,7 @@ class Ledger(Book):
             entry.queued = False
             one = entry.assignment
             what = (one.job, one.round, one.rounds, one.shards, device)
-            self._agenda.push(CompDone(entry.left_ns, *what))
+            self._pending.push(CompDone(entry.left_ns, *what))
 
     def _round_ended(self, report: RoundReport) -> None:
         progress = self._progress[report.job]
@@ -346,14 +301,14 @@ class Ledger(Book):
             self._seqs_of[report.job].remove(seq)
         self._push_done(report.job, finished=report.finished)
         what = (report.job, report.round, 1, report.finished, report.loss, metrics)
-        at_ns = self._agenda.push(RoundsDone(at_ns, *what, at_ns, cut))
+        at_ns = self._pending.push(RoundsDone(at_ns, *what, at_ns, cut))
         for seq in beaten:
             self._drop_beaten(seq, at_ns, self._entries[seq].busy_ns)
         if report.finished:
             progress.ended = True
             self._forget(report.job)
             self._finished.append(report.job)
-            self._agenda.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
+            self._pending.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
             self._leave_queues()
 
     def _set_aside(self, job: int, beaten: list[int]) -> None:
@@ -371,7 +326,7 @@ class Ledger(Book):
     def _drop_beaten(self, seq: int, at_ns: int, busy_ns: int) -> None:
         entry = self._entries.pop(seq)
         one = entry.assignment
-        self._agenda.push(TaskDropped(at_ns, *place_of(one), busy_ns))
+        self._pending.push(TaskDropped(at_ns, *place_of(one), busy_ns))
         if entry.queued:
             self._queues[one.device].remove(seq)
             self._leave_queue(one.device)
@@ -394,11 +349,11 @@ class Ledger(Book):
                 continue
             if entry.queued:
                 what = (job, one.round, rounds, one.shards, one.device)
-                self._agenda.push(CompDone(entry.left_ns, *what))
-            self._agenda.push(entry.past(passed - 1).row(entry.sync_end_ns))
+                self._pending.push(CompDone(entry.left_ns, *what))
+            self._pending.push(entry.past(passed - 1).row(entry.sync_end_ns))
             self._remove(seq, entry)
 
-    def _remove(self, seq: int, entry: Entry) -> None:
+    def _remove(self, seq: int, entry: OpenAssignment) -> None:
         del self._entries[seq]
         self._seqs_of[entry.assignment.job].remove(seq)
         if entry.queued:
@@ -414,3 +369,39 @@ class Ledger(Book):
             return report.job
         entry = self._entries.get(report.seq)
         return None if entry is None or entry.beaten else entry.assignment.job
+
+    def _runs(
+        self, job: int, round_no: int, stamps: Mapping[int, TaskStamp]
+    ) -> tuple[list[OpenAssignment], list[int]]:
+        """The entries of a round that count, and the numbers of those that were beaten."""
+        winners, beaten = [], []
+        for seq in self._seqs_of[job]:
+            entry = self._entries[seq]
+            one = entry.assignment
+            if not one.round <= round_no < entry.end_round:
+                continue
+            stamp = stamps.get(one.shards[0]) if one.rounds == len(one.shards) == 1 else None
+            if stamp is None or stamp.device in (-1, one.device):
+                winners.append(entry)
+            else:
+                beaten.append(seq)
+        return winners, beaten
+
+    def _left_comp(self, entry: OpenAssignment, round_no: int, stamp: TaskStamp) -> None:
+        """A task has left COMP, if that is news."""
+        job = entry.assignment.job
+        start_ns = max(self._clock.cluster_ns(stamp.start_ns), self._progress[job].barrier_ns)
+        end_ns = max(self._clock.cluster_ns(stamp.comp_end_ns), start_ns + 1)
+        entry.left_comp(round_no, stamp.shard, start_ns, end_ns)
+        if self._jobs[job].sync == "ring":
+            entry.held_ns = self._clock.cluster_ns(stamp.end_ns)
+
+    def _through(self, entry: OpenAssignment, round_no: int) -> bool:
+        """Whether its device is done with this round of it: told in the order of the queue."""
+        if not entry.queued:
+            return True
+        head = self._queues[entry.assignment.device][0]
+        return self._entries[head] is entry and entry.end_round > round_no + 1
+
+    def _can_run(self, head: OpenAssignment) -> bool:
+        return head.round <= self._progress[head.assignment.job].passed

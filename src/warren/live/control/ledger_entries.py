@@ -9,7 +9,7 @@ from warren.model.events import TasksDone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class PassedAssignment:
     """An assignment as it stood when the barrier of its round ``last`` passed."""
 
     assignment: Assignment
@@ -37,7 +37,7 @@ class Past:
 
 
 @dataclass(slots=True)
-class Entry:
+class OpenAssignment:
     """An assignment under way. ``known``: tasks that have left COMP, their barrier not passed.
 
     ``copy``: its task was under way elsewhere. ``beaten``: it was done elsewhere first.
@@ -57,9 +57,9 @@ class Entry:
     held_ns: int = 0
 
     @staticmethod
-    def of(assignment: Assignment) -> Entry:
+    def of(assignment: Assignment) -> OpenAssignment:
         """Nothing has run yet."""
-        return Entry(assignment, assignment.rounds * len(assignment.shards))
+        return OpenAssignment(assignment, assignment.rounds * len(assignment.shards))
 
     @property
     def round(self) -> int:
@@ -101,9 +101,9 @@ class Entry:
         self.known = {task for task in self.known if task[0] > round_no}
         self.sync_end_ns = max(self.sync_end_ns, end_ns, self.comp_end_ns)
 
-    def past(self, last: int) -> Past:
+    def past(self, last: int) -> PassedAssignment:
         """As it stands now, at the barrier of round ``last``."""
-        return Past(
+        return PassedAssignment(
             assignment=self.assignment,
             last=last,
             start_ns=self.start_ns,
@@ -114,8 +114,8 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Progress:
-    """One job: barriers passed and when the last was; ``era`` counts its returns.
+class JobBarriers:
+    """One job: barriers passed and when the last was; ``generation`` counts its returns.
 
     ``pasts``: its stretches of several rounds, barrier by barrier, since the checkpoint before
     the last one; should the job go back to one inside a stretch, they say what is left of it.
@@ -123,9 +123,9 @@ class Progress:
 
     passed: int = 0
     barrier_ns: int = 0
-    era: int = 0
+    generation: int = 0
     ended: bool = False
-    pasts: list[Past] = field(default_factory=list)
+    pasts: list[PassedAssignment] = field(default_factory=list)
     saves: tuple[int, int] = (0, 0)
 
     def saved(self, round_no: int) -> None:
@@ -134,7 +134,7 @@ class Progress:
             self.saves = (self.saves[1], round_no)
             self.pasts = [past for past in self.pasts if past.last >= self.saves[0] - 1]
 
-    def cut_at(self, round_no: int) -> list[Past]:
+    def cut_at(self, round_no: int) -> list[PassedAssignment]:
         """Stretches that run across the beginning of this round, as they stood then."""
         return [
             past
@@ -145,5 +145,5 @@ class Progress:
 
     def begin_again(self, round_no: int, at_ns: int) -> None:
         """The job goes on at this round, in a new era."""
-        self.passed, self.barrier_ns, self.era = round_no, at_ns, self.era + 1
+        self.passed, self.barrier_ns, self.generation = round_no, at_ns, self.generation + 1
         self.pasts = [past for past in self.pasts if past.last < round_no]

@@ -13,29 +13,29 @@ from pathlib import Path
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
-from warren.live.control.devices import Crew
-from warren.live.control.engine import BasePort
+from warren.live.control.devices import DeviceManager
+from warren.live.control.engine import LiveEngine
 from warren.live.control.ledger import Ledger
-from warren.live.control.recovery import Keepers, Recovery
-from warren.live.control.ring_gangs import Gangs
-from warren.live.control.run_context import Hands
+from warren.live.control.recovery import Recovery, StateOwners
+from warren.live.control.ring_gangs import GangManager
+from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
-from warren.live.control.startup import WARM_LIMIT, Warming
+from warren.live.control.startup import WARM_LIMIT, StartupBarrier
 from warren.live.emulated_times import Pads
 from warren.live.process.process_pool import ZygoteLost
 from warren.live.process.specs import Exited, Role
 from warren.live.transport.messages import (
     Assign,
-    Beaten,
     CannotWrite,
     CompEnded,
     ExecutorReady,
     JobBroke,
-    NotOnComp,
+    LeftComp,
+    LostRace,
     TaskLost,
+    TaskRehearsed,
     TaskStuck,
     Verified,
-    Warmed,
 )
 from warren.live.transport.ring_messages import GangBroke, GangReady, HandedOver
 from warren.live.transport.server_messages import RoundReport, ServerReady
@@ -47,16 +47,21 @@ from warren.model.job import Job
 from warren.model.run import Run
 
 
-class LivePort(BasePort):
+class LivePort(LiveEngine):
     """Trains the jobs of a run with the ``local`` engine. Use as a context manager."""
 
     def __init__(
-        self, run: Run, costs: CostTable, out_dir: Path | str,
-        *, warm_limit: int = WARM_LIMIT, rehearse: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        run: Run,
+        costs: CostTable,
+        out_dir: Path | str,
+        *,
+        warm_limit: int = WARM_LIMIT,
+        rehearse: bool = False,
+    ) -> None:
         super().__init__(run, out_dir)
         self._pads = Pads(run, costs)
-        self._ledger = Ledger(self._jobs, len(self._devices), self._agenda)
+        self._ledger = Ledger(self._jobs, len(self._devices), self._pending)
         self._rehearse = rehearse or run.cluster.emulate is not None
         self._warm = len(self._jobs) * len(self._devices) <= warm_limit
         self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
@@ -74,24 +79,24 @@ class LivePort(BasePort):
         """
         super().start()
         assert self._folder is not None
-        hands = Hands(
+        context = RunContext(
             run=self._run,
             folder=self._folder,
             hub=self._hub,
             outputs=self._outputs,
-            fleet=self._fleet,
+            pool=self._pool,
             memory=self._memory,
             rehearse=self._rehearse,
         )
-        self._crew = Crew(hands, self._pads, self._ledger)
-        self._servers = Servers(hands, self._run.scheduler.servers, self._opens_ns)
-        self._gangs = Gangs(hands, self._pads, self._crew, self._ledger, self._opens_ns)
-        self._keepers = Keepers(self._jobs, self._servers, self._gangs)
-        self._recovery = Recovery(hands, self._ledger, self._crew, self._keepers)
+        self._manager = DeviceManager(context, self._pads, self._ledger)
+        self._servers = Servers(context, self._run.scheduler.servers, self._opens_ns)
+        self._gangs = GangManager(context, self._pads, self._manager, self._ledger, self._opens_ns)
+        self._owners = StateOwners(self._jobs, self._servers, self._gangs)
+        self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
         if self._restart is not None:
             self._go_on(self._restart)
-        self._warming = Warming(hands, self._ledger, self._crew, self._servers)
-        self._crew.start()
+        self._warming = StartupBarrier(context, self._ledger, self._manager, self._servers)
+        self._manager.start()
         self._wait_for_all()
         if self._warm:
             self._warming.begin()
@@ -111,7 +116,7 @@ class LivePort(BasePort):
         So is what was decided before the core hears that a job goes back: then it assigns again.
         """
         for one in assignments:
-            if not self._ledger.ended(one.job) and not self._agenda.returning(one.job):
+            if not self._ledger.ended(one.job) and not self._pending.returning(one.job):
                 self._assign(self._ledger.assigned(one), one, self._decided_ns())
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
@@ -123,13 +128,13 @@ class LivePort(BasePort):
     def _go_on(self, restart: Restart) -> None:
         arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}
         over = {job for job, yes in enumerate(restart.ended_J) if yes}
-        self._agenda.resume(restart.now_ns, arrived | over, restart.wakes_ns)
+        self._pending.resume(restart.now_ns, arrived | over, restart.wakes_ns)
         for job in over:
             self._ledger.over(job)
             if Path(self._outputs.params(job)).exists():
                 self._outputs.drop_checkpoints(job)
         for job in sorted(arrived - over):
-            round_no = self._keepers.go_back(job, restart.rounds_J[job])
+            round_no = self._owners.go_back(job, restart.rounds_J[job])
             self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
 
     def _begin(self) -> ClusterClock:
@@ -153,19 +158,19 @@ class LivePort(BasePort):
         match message:
             case CompEnded() | RoundReport():
                 self._report(message)
-            case NotOnComp(seq=seq):
+            case LeftComp(seq=seq):
                 self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
             case TaskStuck(device=device, job=job, reason=reason):
                 self._fail(job, reason)
-                self._crew.end_trainer(device, job)
+                self._manager.end_trainer(device, job)
             case JobBroke(job=job, reason=reason):
                 self._fail(job, reason)
             case CannotWrite(errno=errno, strerror=strerror, path=path):
                 raise OSError(errno, strerror, path)
-            case ExecutorReady(device=device, life=life):
-                if self._crew.ready(device, life, peer):
+            case ExecutorReady(device=device, incarnation=incarnation):
+                if self._manager.ready(device, incarnation, peer):
                     self._warming.here(device)
                     self._tell_again(device)
             case ServerReady(job=job):
@@ -174,7 +179,7 @@ class LivePort(BasePort):
                     self._servers.open(self._jobs[job])
             case Verified(took_ns=took_ns):
                 self.verified_ns.append(took_ns)
-            case Warmed():
+            case TaskRehearsed():
                 self._warming.here(message)
             case GangReady():
                 self._gangs.ready(peer, message)
@@ -204,7 +209,7 @@ class LivePort(BasePort):
     def _all_lost(self, error: ZygoteLost) -> None:
         self._end_fleet()
         self._start_another(error)
-        self._recovery.all_lost(self._fleet, self._host_ns(), str(error))
+        self._recovery.all_lost(self._pool, self._host_ns(), str(error))
         self._end_jobs()
         self._need_all()
 
@@ -214,7 +219,7 @@ class LivePort(BasePort):
         try:
             self._start_fleet()
         except ZygoteLost as again:
-            self._fleet.close(last=False)
+            self._pool.close(last=False)
             self._start_another(again)
 
     def _end_jobs(self) -> None:
@@ -226,18 +231,18 @@ class LivePort(BasePort):
     def _all_over(self, jobs: list[int]) -> None:
         """Free what these jobs hold, places in queues and servers, but for beaten tasks on COMP."""
         for device, seq in self._ledger.pop_beaten():
-            self._crew.tell(device, Beaten(seq))
+            self._manager.tell(device, LostRace(seq))
         for job in jobs:
             self._warming.here(("servers", job))
-            self._crew.drop(job, ended=True)
-            self._keepers.end(job)
+            self._manager.drop(job, ended=True)
+            self._owners.end(job)
 
     def _need_all(self) -> None:
         """Whatever was lost and is still needed comes back."""
         for job in self._jobs:
             known = self._servers.known(job.index)
             if known and not self._ledger.ended(job.index):
-                self._servers.need(job, self._ledger.era(job.index))
+                self._servers.need(job, self._ledger.generation(job.index))
 
     def _tell_again(self, device: int) -> None:
         """An executor is up: it gets what the device has to do, if there was one before it."""
@@ -246,7 +251,7 @@ class LivePort(BasePort):
         for seq, one in list(self._ledger.unfinished(device)):
             self._assign(seq, one, decided_ns)
         for seq in self._ledger.beaten_on(device):
-            self._crew.tell(device, Beaten(seq))
+            self._manager.tell(device, LostRace(seq))
 
     def _stuck(self) -> bool:
         return self._ledger.stuck()
@@ -258,7 +263,7 @@ class LivePort(BasePort):
         super()._hand_out(events)
         for event in events:
             if isinstance(event, JobArrived):
-                self._crew.arrived(event.job)
+                self._manager.arrived(event.job)
             elif isinstance(event, RolledBack):
                 self._outputs.drop_metrics(event.job, event.round)
             elif isinstance(event, RoundsDone):
@@ -267,13 +272,13 @@ class LivePort(BasePort):
     # What others are told.
 
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
-        job, era = self._jobs[one.job], self._ledger.era(one.job)
+        job, generation = self._jobs[one.job], self._ledger.generation(one.job)
         if job.sync == "ring":
             self._gangs.assigned(one)
         else:
-            self._servers.need(job, era)
-            self._crew.need_trainer(one.device, job)
-            self._crew.need_verifier(one.device, job)
+            self._servers.need(job, generation)
+            self._manager.need_trainer(one.device, job)
+            self._manager.need_verifier(one.device, job)
         assign = Assign(
             seq=seq,
             job=one.job,
@@ -281,16 +286,16 @@ class LivePort(BasePort):
             rounds=one.rounds,
             shards=one.shards,
             decided_ns=decided_ns,
-            era=era,
+            generation=generation,
             parts=self._run.scheduler.servers,
             limit_ns=job.task_limit_ns,
             copy=self._ledger.is_copy(seq),
             ring=job.sync == "ring",
         )
-        self._crew.tell(one.device, assign)
+        self._manager.tell(one.device, assign)
 
     def _decided_ns(self) -> int:
-        return 0 if self._clock is None else self._clock.host_ns(self._agenda.last_ns)
+        return 0 if self._clock is None else self._clock.host_ns(self._pending.last_ns)
 
     def _opens_ns(self, job: Job) -> int | None:
         return None if self._clock is None else self._clock.host_ns(job.arrival_ns)

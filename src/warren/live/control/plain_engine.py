@@ -10,8 +10,8 @@ from collections import deque
 from pathlib import Path
 
 from warren.core.ports import Restart
-from warren.live.control.engine import BasePort
-from warren.live.process.host_placement import ALONE, Homes
+from warren.live.control.engine import LiveEngine
+from warren.live.process.host_placement import ALONE, HostPlacement
 from warren.live.process.specs import Exited, PlainRole, Role
 from warren.live.process.time_limit import OVER_LOG, over_log
 from warren.live.transport.messages import JobBroke, PlainDone
@@ -20,7 +20,7 @@ from warren.model.errors import EngineError
 from warren.model.events import CompDone, JobFailed, ParamsSaved, RolledBack, RoundsDone, TasksDone
 
 
-class PlainPort(BasePort):
+class PlainPort(LiveEngine):
     """Trains the jobs of a run with the ``plain`` engine."""
 
     _queue: deque[Assignment]
@@ -32,7 +32,7 @@ class PlainPort(BasePort):
         self._queue = deque()
         super().start()
 
-    def _homes_now(self) -> Homes:
+    def _placement_now(self) -> HostPlacement:
         return ALONE
 
     def resume(self, restart: Restart) -> None:
@@ -40,10 +40,10 @@ class PlainPort(BasePort):
         super().resume(restart)
         rows = list(zip(restart.arrived_J, restart.ended_J, strict=True))
         come = [job for job, (arrived, ended) in enumerate(rows) if arrived or ended]
-        self._agenda.resume(restart.now_ns, come, restart.wakes_ns)
+        self._pending.resume(restart.now_ns, come, restart.wakes_ns)
         for job, (arrived, ended) in enumerate(rows):
             if arrived and not ended:
-                self._agenda.push(RolledBack(restart.now_ns, job, 0, "the run was cut off"))
+                self._pending.push(RolledBack(restart.now_ns, job, 0, "the run was cut off"))
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append whole runs of jobs."""
@@ -70,7 +70,7 @@ class PlainPort(BasePort):
             params=self._outputs.params(job.index),
             tmp=str(Path(str(self._folder)) / "user"),
         )
-        self._ticket = self._fleet.fork(role)
+        self._ticket = self._pool.fork(role)
 
     def _understand(self, peer: bytes, message: object) -> None:
         match message:
@@ -86,28 +86,28 @@ class PlainPort(BasePort):
         assert one is not None
         assert clock is not None
         arrival_ns = self._jobs[one.job].arrival_ns
-        start_ns = max(clock.cluster_ns(done.start_ns), arrival_ns, self._agenda.last_ns)
+        start_ns = max(clock.cluster_ns(done.start_ns), arrival_ns, self._pending.last_ns)
         end_ns = max(clock.cluster_ns(done.end_ns), start_ns + 1)
         task = (one.job, one.round, done.rounds, one.shards, one.device)
-        self._agenda.push(CompDone(end_ns, *task))
-        self._agenda.push(TasksDone(end_ns, *task, start_ns, end_ns, end_ns - start_ns))
+        self._pending.push(CompDone(end_ns, *task))
+        self._pending.push(TasksDone(end_ns, *task, start_ns, end_ns, end_ns - start_ns))
         metrics = dict(done.metrics)
         for number, loss in enumerate(done.losses[:-1]):
             # The plain loop has no clock: every row carries the time of the end.
             values = metrics.get(number + 1, {})
             self._outputs.add_metrics(one.job, number, end_ns, loss, values)
         last = tuple(sorted(metrics.get(done.rounds, {}).items()))
-        self._agenda.push(RoundsDone(end_ns, one.job, 0, done.rounds, True, done.losses[-1], last))
-        self._agenda.push(ParamsSaved(end_ns, one.job, done.sha256, self.numerics))
+        self._pending.push(RoundsDone(end_ns, one.job, 0, done.rounds, True, done.losses[-1], last))
+        self._pending.push(ParamsSaved(end_ns, one.job, done.sha256, self.numerics))
         self._over()
 
     def _broke(self, job: int, reason: str) -> None:
-        self._agenda.push(JobFailed(self._agenda.after_known(job, self._now_ns()), job, reason))
+        self._pending.push(JobFailed(self._pending.after_known(job, self._now_ns()), job, reason))
         self._over()
 
     def _over(self) -> None:
         self._running = None
-        self._fleet.end(self._ticket)
+        self._pool.end(self._ticket)
 
     def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
         if ticket == self._ticket and isinstance(role, PlainRole):
@@ -116,4 +116,4 @@ class PlainPort(BasePort):
             self._broke(role.job.index, said)
 
     def _stuck(self) -> bool:
-        return self._running is None and not self._queue and self._agenda.empty
+        return self._running is None and not self._queue and self._pending.empty

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from warren.live.control.devices import Crew
+from warren.live.control.devices import DeviceManager
 from warren.live.control.ledger import Ledger
-from warren.live.control.ring_gangs import Gangs
-from warren.live.control.run_context import Hands
+from warren.live.control.ring_gangs import GangManager
+from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
-from warren.live.process.process_pool import Fleet, ZygoteLost
+from warren.live.process.process_pool import ProcessPool, ZygoteLost
 from warren.live.process.specs import ExecutorRole, Exited, RankRole, Role, ServerRole, TrainerRole
 from warren.live.process.time_limit import (
     OUT_OF_TIME,
@@ -39,7 +39,7 @@ RING_BROKE: Final = "it broke"
 FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
 
 
-class Strikes:
+class LossCounter:
     """Counts losses by job, and by what a lost process was doing for it.
 
     A process that ends by itself (an exit, SIGSEGV, SIGABRT) counts against its job for good. One
@@ -65,13 +65,13 @@ class Strikes:
         return max(self._own[job], self._here[job][what]) >= LIMIT
 
 
-class Keepers:
+class StateOwners:
     """Servers and gangs of a run, by job."""
 
-    def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: Gangs) -> None:
+    def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: GangManager) -> None:
         self._jobs, self._servers, self.gangs = jobs, servers, gangs
 
-    def of(self, job: int) -> Servers | Gangs:
+    def of(self, job: int) -> Servers | GangManager:
         """Where to ask about a job."""
         return self.gangs if self._jobs[job].sync == "ring" else self._servers
 
@@ -83,9 +83,9 @@ class Keepers:
         """End what keeps the job; gives the round at which it will begin again."""
         return self.of(job).go_back(job, passed)
 
-    def era(self, job: int) -> int | None:
+    def generation(self, job: int) -> int | None:
         """Of what is there."""
-        return self.of(job).era(job)
+        return self.of(job).generation(job)
 
     def kept(self, job: int, round_no: int) -> None:
         """The journal has reached a checkpoint of the job."""
@@ -101,10 +101,12 @@ _ZYGOTES: Final = 5
 class Recovery:
     """Starts again what was lost, counts what it costs, and fails the job that is the cause."""
 
-    def __init__(self, hands: Hands, ledger: Ledger, crew: Crew, keepers: Keepers) -> None:
-        self._hands, self._ledger = hands, ledger
-        self._crew, self._keepers = crew, keepers
-        self._strikes = Strikes(ledger.passed)
+    def __init__(
+        self, context: RunContext, ledger: Ledger, manager: DeviceManager, owners: StateOwners
+    ) -> None:
+        self._context, self._ledger = context, ledger
+        self._manager, self._owners = manager, owners
+        self._losses = LossCounter(ledger.passed)
         self._over: list[int] = []
         self._zygotes = 0
         self._saved: dict[int, int] = {}
@@ -122,27 +124,29 @@ class Recovery:
         how = exited.how or "left"
         match role:
             case TrainerRole(device=device, job=job):
-                needed = self._crew.trainer_ended(role, exited.pid, how)
-                if self._crew.losses(device, job.index) > _TRAINERS:
+                needed = self._manager.trainer_ended(role, exited.pid, how)
+                if self._manager.losses(device, job.index) > _TRAINERS:
                     self.fail(job.index, f"its trainers keep ending, the last: {how}", host_ns)
                 elif needed and not self._ledger.ended(job.index):
-                    self._crew.need_trainer(device, job)
-            case ServerRole(job=job, era=era):
-                if self._keepers.era(job.index) == era:
+                    self._manager.need_trainer(device, job)
+            case ServerRole(job=job, generation=generation):
+                if self._owners.generation(job.index) == generation:
                     self._keeper_lost(job.index, "its server", how, host_ns)
-            case RankRole(job=job, life=life, rank=rank, device=device):
-                self._crew.tell(device, RankGone(job.index, life, self._ledger.passed(job.index)))
-                if self._keepers.gangs.life(job.index) == life:
+            case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
+                self._manager.tell(
+                    device, RankGone(job.index, incarnation, self._ledger.passed(job.index))
+                )
+                if self._owners.gangs.incarnation(job.index) == incarnation:
                     self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
             case ExecutorRole(device=device):
                 self._device_lost(device, how, host_ns)
-                self._crew.executor_ended(device, how)
+                self._manager.executor_ended(device, how)
             case _:
                 pass
 
     def gang_broke(self, said: GangBroke, host_ns: int) -> None:
         """A rank has lost the others, and none of them has ended."""
-        if self._keepers.gangs.life(said.job) == said.life:
+        if self._owners.gangs.incarnation(said.job) == said.incarnation:
             what = f"its ring ({said.how})"
             self._keeper_lost(said.job, what, RING_BROKE, host_ns)
 
@@ -155,7 +159,7 @@ class Recovery:
             what = lost.round, lost.device
             where = "building its app" if lost.round == BUILDING else "between its tasks"
         if lost.how in (OUT_OF_TIME, UNHEARD):
-            limit_ns = self._hands.jobs[lost.job].task_limit_ns
+            limit_ns = self._context.jobs[lost.job].task_limit_ns
             self.fail(lost.job, f"{where} {out_of_time(lost.how, limit_ns)}", host_ns)
         elif lost.how.startswith(OVER_MEMORY):
             self.fail(lost.job, f"{where}: its process {over_memory(lost.how)}", host_ns)
@@ -163,7 +167,7 @@ class Recovery:
             self.fail(lost.job, f"{where}: its process {over_log(lost.how)}", host_ns)
         elif lost.round == IDLE and lost.how in FROM_OUTSIDE:
             return  # it cost nothing, and was not the job's doing
-        elif self._strikes.out(lost.job, what, lost.how):
+        elif self._losses.out(lost.job, what, lost.how):
             self.fail(
                 lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
             )
@@ -171,15 +175,15 @@ class Recovery:
             one = Assignment(lost.device, lost.job, lost.round, 1, (lost.shard,))
             self._ledger.tasks_lost(one, f"its trainer ended: {lost.how}", host_ns)
 
-    def all_lost(self, fleet: Fleet, host_ns: int, reason: str) -> None:
-        """The zygote took everything with it; ``fleet`` has a new one."""
-        for job in self._hands.jobs:  # first: tickets of its servers are those of the old fleet
-            if self._keepers.era(job.index) is not None:
+    def all_lost(self, pool: ProcessPool, host_ns: int, reason: str) -> None:
+        """The zygote took everything with it; ``pool`` has a new one."""
+        for job in self._context.jobs:  # first: tickets of its servers are those of the old fleet
+            if self._owners.generation(job.index) is not None:
                 self._go_back(job.index, reason, host_ns)
-        self._hands.fleet = fleet
-        for device in range(len(self._hands.devices)):
+        self._context.pool = pool
+        for device in range(len(self._context.devices)):
             self._device_lost(device, reason, host_ns)
-        self._crew.all_ended(reason)
+        self._manager.all_ended(reason)
 
     def check_zygotes(self, error: ZygoteLost) -> None:
         """Give up when zygotes keep ending."""
@@ -214,17 +218,17 @@ class Recovery:
         for event in told:
             job, saved = event.job, self._saved.get(event.job, 0)
             if event.finished:
-                self._hands.outputs.drop_checkpoints(job)
+                self._context.outputs.drop_checkpoints(job)
             # A run goes back behind its last barrier if that is inside a stretch (core.resume).
             elif event.round >= saved > self._kept.get(job, 0):
                 self._kept[job] = saved
-                self._keepers.kept(job, saved)
+                self._owners.kept(job, saved)
 
     # Inside.
 
     def _device_lost(self, device: int, how: str, host_ns: int) -> None:
         reason = f"the executor of its device ended: {how}"
-        for job in self._keepers.gangs.on(device):
+        for job in self._owners.gangs.on(device):
             self._go_back(job, reason, host_ns)
         for one in list(self._ledger.under_way(device)):
             self._ledger.tasks_lost(one, reason, host_ns)
@@ -233,8 +237,8 @@ class Recovery:
         if self._ledger.ended(job):
             return
         if how in (OUT_OF_TIME, UNHEARD):
-            limit_ns = self._hands.jobs[job].task_limit_ns
-            ring = self._hands.jobs[job].sync == "ring"
+            limit_ns = self._context.jobs[job].task_limit_ns
+            ring = self._context.jobs[job].sync == "ring"
             what = "round" if ring else "the barrier of round"
             told = f"{what} {self._ledger.passed(job)} {out_of_time(how, limit_ns)}"
             self.fail(job, told, host_ns)
@@ -242,7 +246,7 @@ class Recovery:
             self.fail(job, f"{who} {over_memory(how)}", host_ns)
         elif how.startswith(OVER_LOG):
             self.fail(job, f"{who} {over_log(how)}", host_ns)
-        elif self._strikes.out(job, (), how):
+        elif self._losses.out(job, (), how):
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"{who} ended: {how}", host_ns)
@@ -252,10 +256,10 @@ class Recovery:
             return
         arrived, now_ns = self._ledger.arrived(job), self._ledger.cluster_ns(host_ns)
         if arrived:
-            self._crew.drop(job, ended=False)
-        round_no = self._keepers.go_back(job, self._ledger.passed(job))
+            self._manager.drop(job, ended=False)
+        round_no = self._owners.go_back(job, self._ledger.passed(job))
         self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
-        if not arrived and self._hands.jobs[job].sync == "ps":
-            self._crew.move(job, self._ledger.era(job))
+        if not arrived and self._context.jobs[job].sync == "ps":
+            self._manager.move(job, self._ledger.generation(job))
         self._saved.pop(job, None)
         self._kept.pop(job, None)

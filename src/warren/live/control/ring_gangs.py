@@ -13,30 +13,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warren.live.control.devices import Crew
+from warren.live.control.devices import DeviceManager
 from warren.live.control.ledger import Ledger
-from warren.live.control.run_context import Hands
+from warren.live.control.run_context import RunContext
 from warren.live.emulated_times import Pads
 from warren.live.process.specs import RankRole
 from warren.live.rings.rank_proof import new_secret
 from warren.live.testbed.names import LOOPBACK, NIC
 from warren.live.training.checkpoints.files import latest_round
-from warren.live.transport.ring_messages import GangReady, HandedOver, HandOver, Muster
-from warren.live.transport.server_messages import Kept
+from warren.live.transport.ring_messages import AssignRank, GangReady, HandedOver, HandOver
+from warren.live.transport.server_messages import CheckpointCommitted
 from warren.live.transport.sockets import gang_address
 from warren.model.decision import Assignment
 from warren.model.job import Job
 
 
 @dataclass(slots=True)
-class Gang:
+class LiveGang:
     """Processes, by rank. ``begin`` is the round it began with; ``peer`` is rank 0, once ready.
 
     ``secret`` is told to its ranks when they are forked, and to nobody else.
     """
 
-    life: int
-    era: int
+    incarnation: int
+    generation: int
     begin: int
     devices: tuple[int, ...]
     tickets: list[int] = field(default_factory=list)
@@ -56,17 +56,17 @@ class _Stretch:
 
 
 @dataclass(slots=True)
-class _Book:
+class _RingLog:
     """What is known of one job. ``coming``: by first round, the devices of ranks so far."""
 
-    gang: Gang | None = None
-    life: int = 0
+    gang: LiveGang | None = None
+    incarnation: int = 0
     begin: int = 0
     coming: dict[int, dict[int, int]] = field(default_factory=dict)
     stretches: list[_Stretch] = field(default_factory=list)
 
 
-class Gangs:
+class GangManager:
     """Forms, moves, replaces and ends the gangs of jobs. It can stand in for ``Servers``.
 
     ``opens_ns`` says when a job may begin, in host time; None: time has not begun.
@@ -74,69 +74,69 @@ class Gangs:
 
     def __init__(
         self,
-        hands: Hands,
+        context: RunContext,
         pads: Pads,
-        crew: Crew,
+        manager: DeviceManager,
         ledger: Ledger,
         opens_ns: Callable[[Job], int | None],
     ) -> None:
-        self._hands, self._pads, self._crew, self._ledger = hands, pads, crew, ledger
+        self._context, self._pads, self._manager, self._ledger = context, pads, manager, ledger
         self._opens_ns = opens_ns
-        self._books = [_Book() for _ in hands.jobs]
+        self._logs = [_RingLog() for _ in context.jobs]
         self._waiting: set[int] = set()  # jobs with stretches that are not mustered
 
     # What the controller tells.
 
     def assigned(self, one: Assignment) -> None:
         """A rank has a device for some rounds."""
-        book, scale = self._books[one.job], self._hands.jobs[one.job].scale
-        devices = book.coming.setdefault(one.round, {})
+        log, scale = self._logs[one.job], self._context.jobs[one.job].scale
+        devices = log.coming.setdefault(one.round, {})
         devices[one.shards[0]] = one.device
         if len(devices) < scale:
             return
         whole = tuple(devices[rank] for rank in range(scale))
-        known = [stretch for stretch in book.stretches if stretch.round == one.round]
+        known = [stretch for stretch in log.stretches if stretch.round == one.round]
         for stretch in known:  # a new executor has to hear of it again
             stretch.mustered = False
         if not known:
-            book.stretches.append(_Stretch(one.round, one.rounds, whole))
+            log.stretches.append(_Stretch(one.round, one.rounds, whole))
         self._waiting.add(one.job)
 
     def ready(self, peer: bytes, said: GangReady) -> None:
         """All ranks of a gang have found each other."""
-        gang = self._books[said.job].gang
-        if gang is not None and gang.life == said.life:
+        gang = self._logs[said.job].gang
+        if gang is not None and gang.incarnation == said.incarnation:
             gang.peer = peer
 
     def handed_over(self, said: HandedOver) -> None:
         """The state of a gang that has to leave is on disk."""
-        book = self._books[said.job]
-        if book.gang is not None and book.gang.life == said.life:
+        log = self._logs[said.job]
+        if log.gang is not None and log.gang.incarnation == said.incarnation:
             self._end_gang(said.job)
-            book.begin = said.round
+            log.begin = said.round
 
     def go_on(self) -> None:
         """Muster what can be by now. To be called after whatever was heard or assigned."""
         for job in sorted(self._waiting, key=self._turn):
             self._go_on(job)
 
-    def life(self, job: int) -> int | None:
+    def incarnation(self, job: int) -> int | None:
         """Of the gang that is there."""
-        gang = self._books[job].gang
-        return None if gang is None else gang.life
+        gang = self._logs[job].gang
+        return None if gang is None else gang.incarnation
 
     def on(self, device: int) -> list[int]:
         """Jobs that have a rank on a device."""
-        gangs = [(job, book.gang) for job, book in enumerate(self._books)]
+        gangs = [(job, log.gang) for job, log in enumerate(self._logs)]
         return [job for job, gang in gangs if gang is not None and device in gang.devices]
 
     # As ``Servers`` does.
 
     def kept(self, job: int, round_no: int) -> None:
         """The journal has reached a checkpoint of the job."""
-        gang = self._books[job].gang
+        gang = self._logs[job].gang
         if gang is not None and gang.peer:
-            self._hands.hub.send(gang.peer, Kept(round_no))
+            self._context.hub.send(gang.peer, CheckpointCommitted(round_no))
 
     def end(self, job: int) -> None:
         """The job has ended, or begins a new era."""
@@ -144,43 +144,43 @@ class Gangs:
 
     def go_back(self, job: int, passed: int) -> int:
         """End the job's gang; gives the round at which another will begin."""
-        book = self._books[job]
+        log = self._logs[job]
         self.end(job)
         if self._ledger.arrived(job):
-            book.coming.clear()
-            book.stretches.clear()
-        for stretch in book.stretches:
+            log.coming.clear()
+            log.stretches.clear()
+        for stretch in log.stretches:
             stretch.mustered = False
             self._waiting.add(job)
-        book.begin = latest_round(self._hands.outputs.checkpoints(job), at_most=passed)
-        return book.begin
+        log.begin = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
+        return log.begin
 
-    def era(self, job: int) -> int | None:
+    def generation(self, job: int) -> int | None:
         """Of the gang that is there."""
-        gang = self._books[job].gang
-        return None if gang is None else gang.era
+        gang = self._logs[job].gang
+        return None if gang is None else gang.generation
 
     # Inside.
 
     def _go_on(self, job: int) -> None:
-        book, passed = self._books[job], self._ledger.passed(job)
+        log, passed = self._logs[job], self._ledger.passed(job)
         if self._ledger.ended(job):
-            book.stretches.clear()
-        over = [one for one in book.stretches if one.round + one.rounds <= passed]
+            log.stretches.clear()
+        over = [one for one in log.stretches if one.round + one.rounds <= passed]
         for one in over:
-            book.stretches.remove(one)
-            book.coming.pop(one.round, None)
-        for stretch in book.stretches:
-            if not stretch.mustered and not self._muster(job, book, stretch, passed):
+            log.stretches.remove(one)
+            log.coming.pop(one.round, None)
+        for stretch in log.stretches:
+            if not stretch.mustered and not self._muster(job, log, stretch, passed):
                 return
         self._waiting.remove(job)
 
     def _turn(self, job: int) -> tuple[bool, int, int]:
-        return not self._begins(job), self._hands.jobs[job].arrival_ns, job
+        return not self._begins(job), self._context.jobs[job].arrival_ns, job
 
     def _begins(self, job: int) -> bool:
         """Whether the next stretch of a job would begin at once: nothing is before it."""
-        stretch = next((one for one in self._books[job].stretches if not one.mustered), None)
+        stretch = next((one for one in self._logs[job].stretches if not one.mustered), None)
         heads = [] if stretch is None else [self._ledger.head(one) for one in stretch.devices]
         if not all(one is not None and one.job == job for one in heads):
             return False
@@ -188,11 +188,11 @@ class Gangs:
 
     def _forming(self) -> bool:
         """Whether the ranks of a gang are on their way."""
-        return any(book.gang is not None and not book.gang.peer for book in self._books)
+        return any(log.gang is not None and not log.gang.peer for log in self._logs)
 
-    def _muster(self, job: int, book: _Book, stretch: _Stretch, passed: int) -> bool:
+    def _muster(self, job: int, log: _RingLog, stretch: _Stretch, passed: int) -> bool:
         """Let executors begin a stretch; False: it has to wait."""
-        gang, spec = book.gang, self._hands.jobs[job]
+        gang, spec = log.gang, self._context.jobs[job]
         opens_ns = self._opens_ns(spec)
         if opens_ns is None:
             return False
@@ -203,68 +203,71 @@ class Gangs:
         if gang is None:
             if self._forming() and not self._begins(job):
                 return False
-            gang = self._form(spec, book, stretch.devices)
+            gang = self._form(spec, log, stretch.devices)
         for device in dict.fromkeys(stretch.devices):
-            self._crew.tell(device, Muster(job, stretch.round, gang.life, opens_ns))
+            self._manager.tell(device, AssignRank(job, stretch.round, gang.incarnation, opens_ns))
         stretch.mustered = True
         return True
 
-    def _let_go(self, job: int, gang: Gang, round_no: int) -> bool:
+    def _let_go(self, job: int, gang: LiveGang, round_no: int) -> bool:
         """Whether a gang is gone that has to be elsewhere; one that has made rounds saves first."""
         if gang.begin == round_no:
             self._end_gang(job)
             return True
         if gang.peer and not gang.leaving:
             gang.leaving = True
-            self._hands.hub.send(gang.peer, HandOver(round_no))
+            self._context.hub.send(gang.peer, HandOver(round_no))
         return False
 
-    def _form(self, job: Job, book: _Book, devices: Sequence[int]) -> Gang:
-        book.life += 1
-        era = self._ledger.era(job.index)
-        gang = book.gang = Gang(book.life, era, book.begin, tuple(devices))
+    def _form(self, job: Job, log: _RingLog, devices: Sequence[int]) -> LiveGang:
+        log.incarnation += 1
+        generation = self._ledger.generation(job.index)
+        gang = log.gang = LiveGang(log.incarnation, generation, log.begin, tuple(devices))
         for rank, device in enumerate(devices):
-            gang.tickets.append(self._hands.fleet.fork(self._role(job, gang, rank, device)))
+            gang.tickets.append(self._context.pool.fork(self._role(job, gang, rank, device)))
         return gang
 
     def _end_gang(self, job: int) -> None:
         """Kill its processes; each device is free when the end of its rank is reported."""
-        book, folder = self._books[job], str(self._hands.folder)
-        gang, book.gang = book.gang, None
+        log, folder = self._logs[job], str(self._context.folder)
+        gang, log.gang = log.gang, None
         if gang is None:
             return
         for ticket in gang.tickets:
-            self._hands.fleet.kill(ticket)
-        for path in (_meeting(folder, job, gang.life), gang_address(folder, job, gang.life)):
+            self._context.pool.kill(ticket)
+        for path in (
+            _meeting(folder, job, gang.incarnation),
+            gang_address(folder, job, gang.incarnation),
+        ):
             Path(path).unlink(missing_ok=True)
 
-    def _role(self, job: Job, gang: Gang, rank: int, device: int) -> RankRole:
-        hands = self._hands
+    def _role(self, job: Job, gang: LiveGang, rank: int, device: int) -> RankRole:
+        context = self._context
         return RankRole(
-            folder=str(hands.folder),
-            base=hands.run.base,
+            folder=str(context.folder),
+            base=context.run.base,
             job=job,
-            log=hands.outputs.log(job.index),
-            params=hands.outputs.params(job.index),
-            store=str(hands.outputs.checkpoints(job.index)),
-            tmp=hands.tmp(job.index),
+            log=context.outputs.log(job.index),
+            params=context.outputs.params(job.index),
+            store=str(context.outputs.checkpoints(job.index)),
+            tmp=context.tmp(job.index),
             device=device,
-            executor=self._crew.life(device),
+            executor=self._manager.incarnation(device),
             rank=rank,
-            life=gang.life,
-            era=gang.era,
+            incarnation=gang.incarnation,
+            generation=gang.generation,
             round=gang.begin,
-            meeting=_meeting(str(hands.folder), job.index, gang.life),
-            interface=LOOPBACK if hands.local.testbed is None else NIC,
+            meeting=_meeting(str(context.folder), job.index, gang.incarnation),
+            interface=LOOPBACK if context.local.testbed is None else NIC,
             secret=gang.secret,
-            pads=self._pads.table(hands.run.cluster.type_of_device[device]),
-            rehearse=hands.rehearse,
-            verify=hands.run.verify,
-            core=self._crew.core(device),
-            memory=hands.memory,
+            pads=self._pads.table(context.run.cluster.type_of_device[device]),
+            rehearse=context.rehearse,
+            verify=context.run.verify,
+            core=self._manager.core(device),
+            memory=context.memory,
         )
 
 
-def _meeting(folder: str, job: int, life: int) -> str:
+def _meeting(folder: str, job: int, incarnation: int) -> str:
     """The file through which the ranks of a gang find each other."""
-    return f"{folder}/meeting-{job}.{life}"
+    return f"{folder}/meeting-{job}.{incarnation}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from warren.live.control.run_files import Outputs
+from warren.live.control.run_files import RunFiles
 from warren.live.process.memory_limit import MemoryLimit
-from warren.live.process.process_pool import Fleet
+from warren.live.process.process_pool import ProcessPool
 from warren.live.transport.sockets import Hub
 from warren.model.cluster import Device, Local
 from warren.model.job import Job
@@ -15,8 +15,8 @@ from warren.model.run import Run
 
 
 @dataclass(slots=True, kw_only=True)
-class Hands:
-    """Of one run. ``folder`` is its private one; ``fleet`` is another after the zygote was lost.
+class RunContext:
+    """Of one run. ``folder`` is its private one; ``pool`` is another after the zygote was lost.
 
     ``memory``: what holds for each trainer and server. ``rehearse``: processes do everything once
     before time zero, so that no pad pays for it; where times are emulated they always do.
@@ -25,8 +25,8 @@ class Hands:
     run: Run
     folder: Path
     hub: Hub
-    outputs: Outputs
-    fleet: Fleet
+    outputs: RunFiles
+    pool: ProcessPool
     memory: MemoryLimit | None
     rehearse: bool
 

@@ -19,7 +19,7 @@ _OPEN_FILES: Final = 64
 """Metrics files that stay open: to open one for each row would take longer than to write it."""
 
 
-class Outputs:
+class RunFiles:
     """Paths in the run's folder. ``metrics/JOB.csv`` is written here; the rest by its owners."""
 
     def __init__(self, folder: Path, jobs: tuple[Job, ...]) -> None:

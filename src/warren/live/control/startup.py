@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from warren.live.control.devices import Crew
+from warren.live.control.devices import DeviceManager
 from warren.live.control.ledger import Ledger
-from warren.live.control.run_context import Hands
+from warren.live.control.run_context import RunContext
 from warren.live.control.servers import Servers
-from warren.live.transport.messages import Warm, Warmed
+from warren.live.transport.messages import RehearseTask, TaskRehearsed
 from warren.model.job import Job
 
 WARM_LIMIT: Final = 512
@@ -18,17 +18,19 @@ _AT_ONCE: Final = 16
 """So many trainers build their apps at a time: what each takes of memory shows before the next."""
 
 
-class Warming:
+class StartupBarrier:
     """Who is awaited. Ranks of rings are not: where they will be is not known yet.
 
     Nor are trainers for which there is no memory: they come when they are first needed.
     """
 
-    def __init__(self, hands: Hands, ledger: Ledger, crew: Crew, servers: Servers) -> None:
-        self._hands, self._ledger = hands, ledger
-        self._crew, self._servers = crew, servers
-        self._waiting: set[object] = set(range(len(hands.devices)))
-        self._to_warm: deque[Warmed] = deque()
+    def __init__(
+        self, context: RunContext, ledger: Ledger, manager: DeviceManager, servers: Servers
+    ) -> None:
+        self._context, self._ledger = context, ledger
+        self._manager, self._servers = manager, servers
+        self._waiting: set[object] = set(range(len(context.devices)))
+        self._to_warm: deque[TaskRehearsed] = deque()
 
     @property
     def over(self) -> bool:
@@ -39,45 +41,45 @@ class Warming:
         """Start servers, and trainers that build the apps of all jobs."""
         jobs = [job for job in self._served() if not self._ledger.ended(job.index)]
         for job in jobs:
-            self._servers.need(job, self._ledger.era(job.index))
+            self._servers.need(job, self._ledger.generation(job.index))
             if not self._servers.complete(job.index):
                 self._waiting.add(("servers", job.index))
-        devices = range(len(self._hands.devices))
-        self._to_warm.extend(Warmed(device, job.index) for job in jobs for device in devices)
+        devices = range(len(self._context.devices))
+        self._to_warm.extend(TaskRehearsed(device, job.index) for job in jobs for device in devices)
         self._warm_next()
 
     def again(self, device: int) -> None:
         """A new executor has to be told what the one before it was."""
         for one in list(self._waiting):
-            if isinstance(one, Warmed) and one.device == device:
+            if isinstance(one, TaskRehearsed) and one.device == device:
                 self._warm(one)
 
     def forget_ended(self) -> None:
         """Nobody waits for trainers of jobs that have ended."""
         for one in list(self._waiting):
-            if isinstance(one, Warmed) and self._ledger.ended(one.job):
+            if isinstance(one, TaskRehearsed) and self._ledger.ended(one.job):
                 self._waiting.discard(one)
         self._warm_next()
 
     def here(self, who: object) -> None:
-        """A device's executor, ``Warmed``, or ("servers", job)."""
+        """A device's executor, ``TaskRehearsed``, or ("servers", job)."""
         self._waiting.discard(who)
         self._warm_next()
 
     def _warm_next(self) -> None:
-        under_way = sum(isinstance(one, Warmed) for one in self._waiting)
+        under_way = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
         while self._to_warm and under_way < _AT_ONCE:
             one = self._to_warm.popleft()
-            if self._crew.scarce():
+            if self._manager.scarce():
                 self._to_warm.clear()
             elif not self._ledger.ended(one.job):
                 self._waiting.add(one)
                 self._warm(one)
                 under_way += 1
 
-    def _warm(self, one: Warmed) -> None:
-        self._crew.need_trainer(one.device, self._hands.jobs[one.job])
-        self._crew.tell(one.device, Warm(one.job))
+    def _warm(self, one: TaskRehearsed) -> None:
+        self._manager.need_trainer(one.device, self._context.jobs[one.job])
+        self._manager.tell(one.device, RehearseTask(one.job))
 
     def _served(self) -> list[Job]:
-        return [job for job in self._hands.jobs if job.sync == "ps"]
+        return [job for job in self._context.jobs if job.sync == "ps"]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from warren.live.device.pipeline import Mover
+from warren.live.device.pipeline import Pipeline
 from warren.live.process.linux import (
     direct_output,
     pin_to_core,
@@ -19,27 +19,27 @@ from warren.live.process.linux import (
     wake_precisely,
 )
 from warren.live.process.specs import ExecutorRole, Role
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import (
     Assign,
-    Beaten,
     Drop,
     ExecutorReady,
     JobBroke,
+    LeftComp,
+    LostRace,
     Moved,
-    NotOnComp,
     Prepared,
+    RehearseTask,
     Release,
     TaskComputed,
     TaskLost,
     TaskRaised,
+    TaskRehearsed,
     TrainerGone,
     TrainerReady,
     Verify,
-    Warm,
-    Warmed,
 )
-from warren.live.transport.ring_messages import Muster, RankDone, RankGone, RankReady
+from warren.live.transport.ring_messages import AssignRank, RankDone, RankGone, RankReady
 from warren.live.transport.server_messages import Push
 from warren.live.transport.sockets import (
     Hub,
@@ -53,13 +53,13 @@ from warren.live.transport.sockets import (
 _MS: Final = 1_000_000
 
 
-class Executor(Mover):
+class Executor(Pipeline):
     """Queue, lanes and connections of one device."""
 
     def __init__(self, role: ExecutorRole, lifeline: int) -> None:
-        self._life, self._lifeline = role.life, lifeline
+        self._life, self._lifeline = role.incarnation, lifeline
         self._control = Link(controller_address(role.folder))
-        self._trainers = Hub(executor_address(role.folder, role.device, role.life))
+        self._trainers = Hub(executor_address(role.folder, role.device, role.incarnation))
         self._poller = Poller()
         for source in (self._control, self._trainers, lifeline):
             self._poller.register(source)
@@ -76,17 +76,17 @@ class Executor(Mover):
                 self._hear_controller()
             while self._end_comp() or self._end_syncs() or self._start():
                 pass
-            self._supply.flush()
+            self._client.flush()
             self._prefetch()
             self._watch()
-            self._news.tell(self._comp, self._queue.ahead(1))
+            self._reports.tell(self._comp, self._queue.ahead(1))
 
     def _wait(self) -> AbstractSet[Pollable] | None:
         """Until a message or the next time limit: who can be heard; None: the zygote is gone."""
-        due, news, now_ns = self._due_ns(), self._news.due_ns, time.monotonic_ns()
+        due, reports, now_ns = self._due_ns(), self._reports.due_ns, time.monotonic_ns()
         waits_ms = [] if due is None else [max(0, due - now_ns) // _MS]
-        if news is not None:  # not to the microsecond
-            waits_ms.append(max(0, news - now_ns) // _MS + 1)
+        if reports is not None:  # not to the microsecond
+            waits_ms.append(max(0, reports - now_ns) // _MS + 1)
         ready = self._poller.poll(min(waits_ms, default=None))
         if not ready and due is not None and due - time.monotonic_ns() < _MS:
             sleep_until(due)
@@ -100,15 +100,15 @@ class Executor(Mover):
                 case TrainerReady(job=job, pid=pid, verifies=True):
                     self._verifier.sat_down(peer, job, pid)
                 case TrainerReady(job=job, pid=pid):
-                    self._desk.sat_down(peer, job, pid)
+                    self._slots.sat_down(peer, job, pid)
                 case Prepared() | TaskComputed() | TaskRaised() if self._verifier.owns(peer):
                     self._hear_verifier(peer, message)
                 case Prepared(job=job):
-                    self._desk.prepared(job)
+                    self._slots.prepared(job)
                 case TaskComputed(job=job):
-                    self._computed(message, self._desk.answered(peer, job))
+                    self._computed(message, self._slots.answered(peer, job))
                 case TaskRaised(job=job, reason=reason):
-                    self._desk.prepared(job)
+                    self._slots.prepared(job)
                     self._broke(job, reason)
                 case RankReady():
                     self._ranks.sat_down(peer, message)
@@ -125,7 +125,7 @@ class Executor(Mover):
             case TaskComputed(job=job, round=round_no, shard=shard):
                 verified = self._verifier.answered(peer, job, round_no, shard)
                 if verified is not None:
-                    self._news.add(verified)
+                    self._reports.add(verified)
             case TaskRaised(job=job, reason=reason) if self._verifier.raised(job):
                 self._broke(job, reason)
 
@@ -138,20 +138,20 @@ class Executor(Mover):
             return
         work.result_ns = time.monotonic_ns()
         if work.beaten:
-            self._supply.take_back(work.job, work.slot)
+            self._client.take_back(work.job, work.slot)
             work.slot = -1
             return
-        stamp = Stamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
+        stamp = TaskStamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
         result = done.loss, done.present, done.marks
         push = Push(done.round, done.shard, *result, work.unpadded, stamp)
-        work.unacknowledged = self._supply.push(work.job, push, work.slot)
-        self._verifier.offer(work, self._desk.tasks(work.job) - 1, done.marks)
+        work.unacknowledged = self._client.push(work.job, push, work.slot)
+        self._verifier.offer(work, self._slots.tasks(work.job) - 1, done.marks)
         ahead = [head for head in self._queue.ahead(1) if not head.ring]
-        if not any(self._supply.ready(head.key) for head in ahead):
-            self._supply.flush()  # nothing can start before it
+        if not any(self._client.ready(head.key) for head in ahead):
+            self._client.flush()  # nothing can start before it
 
     def _hear_servers(self, ready: AbstractSet[Pollable]) -> None:
-        for job, pushed in self._supply.hear(ready):
+        for job, pushed in self._client.hear(ready):
             key, comp = (job, pushed.round), self._comp
             work = self._comm.find(key, pushed.shard)
             if work is None and comp is not None and (comp.key, comp.shard) == (key, pushed.shard):
@@ -161,35 +161,35 @@ class Executor(Mover):
             work.unacknowledged -= 1
             if not work.unacknowledged:
                 work.acknowledged_ns = time.monotonic_ns()
-                self._supply.take_back(job, work.slot)
+                self._client.take_back(job, work.slot)
 
     def _hear_controller(self) -> None:
         for message, _ in self._control.drain():
             match message:
                 case Assign():
                     if not message.ring:
-                        self._supply.meet(message.job, message.era, message.parts)
+                        self._client.meet(message.job, message.generation, message.parts)
                     if message.copy:
                         self._queue.put_first(message)
                     else:
                         self._queue.append(message)
-                case Beaten(seq=seq):
+                case LostRace(seq=seq):
                     self._beaten(seq)
-                case Warm(job=job):
-                    self._desk.warm(job)
+                case RehearseTask(job=job):
+                    self._slots.warm(job)
                     self._tell_warmed()
                 case Verify(job=job):
                     self._verifier.expect(job)
                 case Release(job=job):
-                    self._desk.release(job)
+                    self._slots.release(job)
                 case Drop(job=job, ended=ended):
                     self._drop(job, ended=ended)
-                case Moved(job=job, era=era, parts=parts):
+                case Moved(job=job, generation=generation, parts=parts):
                     self._verifier.rolled_back(job)
-                    self._supply.move(job, era, parts)
+                    self._client.move(job, generation, parts)
                 case TrainerGone():
                     self._trainer_gone(message)
-                case Muster():
+                case AssignRank():
                     self._ranks.muster(message)
                 case RankGone():
                     self._left(message)
@@ -200,29 +200,33 @@ class Executor(Mover):
         if gone.verifies:
             self._verifier.gone(gone.job, gone.pid)
             return
-        work, doing = self._comp, self._desk.gone(gone.job, gone.pid)
+        work, doing = self._comp, self._slots.gone(gone.job, gone.pid)
         if doing is not None:
-            self._news.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
+            self._reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
         if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
             self._free_comp()
-            self._supply.take_back(work.job, work.slot)
+            self._client.take_back(work.job, work.slot)
             if work.beaten:
                 self._tell_ended(work, time.monotonic_ns())
             elif not work.dropped:
                 what = work.job, work.round, work.shard, gone.how
-                self._news.add(TaskLost(self._device, *what))
+                self._reports.add(TaskLost(self._device, *what))
                 self._queue.put_back(work.again())
         self._tell_warmed()
 
-    def _left(self, news: RankDone | RankGone) -> None:
+    def _left(self, reports: RankDone | RankGone) -> None:
         """A rank does not use the device any more; one that is lost has another to follow it."""
         work = self._comp
-        if work is None or not work.ring or (work.job, work.life) != (news.job, news.life):
+        if (
+            work is None
+            or not work.ring
+            or (work.job, work.incarnation) != (reports.job, reports.incarnation)
+        ):
             return
         self._free_comp()
-        if isinstance(news, RankDone):
-            self._comp_free_ns = news.at_ns
-        elif news.passed >= work.round + work.rounds:
+        if isinstance(reports, RankDone):
+            self._comp_free_ns = reports.at_ns
+        elif reports.passed >= work.round + work.rounds:
             self._comp_free_ns = time.monotonic_ns()
         elif not work.dropped:
             self._queue.put_back(work.again())
@@ -232,10 +236,10 @@ class Executor(Mover):
         if work is not None and work.job == job and not work.result_ns:
             self._free_comp()
             if work.beaten or work.dropped:  # nobody wants its result, nor its error
-                self._supply.take_back(job, work.slot)
+                self._client.take_back(job, work.slot)
                 self._tell_ended(work, time.monotonic_ns())
                 return
-        self._news.add(JobBroke(job, reason))
+        self._reports.add(JobBroke(job, reason))
         self._drop(job, ended=True)
 
     def _beaten(self, seq: int) -> None:
@@ -246,17 +250,17 @@ class Executor(Mover):
             return
         self._queue.remove(seq)
         self._comm.beaten(seq)
-        self._news.add(NotOnComp(seq))
+        self._reports.add(LeftComp(seq))
 
     def _drop(self, job: int, *, ended: bool) -> None:
         self._queue.drop(job)
         self._ranks.drop(job)
         self._verifier.rolled_back(job)
         if ended:
-            self._desk.drop(job)
+            self._slots.drop(job)
             self._verifier.drop(job)
         self._comm.drop(job)
-        self._supply.drop(job, ended=ended)
+        self._client.drop(job, ended=ended)
         work = self._comp
         if work is not None and work.job == job and work.beaten and ended:
             work.slot = -1  # its COMP goes on to the end, as if nothing had ended
@@ -266,8 +270,8 @@ class Executor(Mover):
                 self._free_comp()
 
     def _tell_warmed(self) -> None:
-        for job in self._desk.warmed():
-            self._news.add(Warmed(self._device, job))
+        for job in self._slots.warmed():
+            self._reports.add(TaskRehearsed(self._device, job))
 
 
 def main(role: Role, lifeline: int) -> None:

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Final
 
 from warren.live.emulated_times import PadTable
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 from warren.live.transport.messages import Assign
 
 _GRACE_NS: Final = 5_000_000_000
@@ -31,14 +31,15 @@ Key = tuple[int, int]
 
 
 @dataclass(slots=True, kw_only=True)
-class Work:
+class LaneTask:
     """One task on a device. Zero times mean: not yet.
 
     ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
     that its update is there; ``state`` and ``slot``: where in shared memory its state and its
     update lie. ``copy``: it is under way elsewhere; ``beaten``: it was done elsewhere, and only its
     COMP goes on to its end.
-    ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of ``life``.
+    ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of
+    ``incarnation``.
     """
 
     seq: int
@@ -57,15 +58,15 @@ class Work:
     unacknowledged: int = 1
     acknowledged_ns: int = 0
     slot: int = -1
-    state: Spot | None = None
+    state: SharedSlot | None = None
     dropped: bool = False
     copy: bool = False
     beaten: bool = False
     ring: bool = False
     rounds: int = 1
-    life: int = 0
+    incarnation: int = 0
 
-    def again(self) -> Work:
+    def again(self) -> LaneTask:
         """The same task, as if it had not been begun."""
         return replace(
             self,
@@ -117,10 +118,10 @@ class Work:
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
 
 
-def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
+def expand(assign: Assign, pads: PadTable) -> Iterator[LaneTask]:
     """The tasks of an assignment in the order they run; those of a rank as one."""
     if assign.ring:
-        yield Work(
+        yield LaneTask(
             seq=assign.seq,
             job=assign.job,
             round=assign.round,
@@ -135,7 +136,7 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
     for round_no in range(assign.round, assign.round + assign.rounds):
         for shard in assign.shards:
             comp_pad_ns, sync_pad_ns = pads.pads(assign.job, round_no, shard)
-            yield Work(
+            yield LaneTask(
                 seq=assign.seq,
                 job=assign.job,
                 round=round_no,
@@ -148,7 +149,7 @@ def expand(assign: Assign, pads: PadTable) -> Iterator[Work]:
             )
 
 
-class Queue:
+class CompLane:
     """Assignments of one device, strictly first in, first out, as tasks.
 
     A stretch of a million rounds stays one entry: tasks are made when their turn is near.
@@ -157,15 +158,15 @@ class Queue:
     def __init__(self, pads: PadTable) -> None:
         self._pads = pads
         self._waiting: deque[Assign] = deque()
-        self._head: Iterator[Work] = iter(())
+        self._head: Iterator[LaneTask] = iter(())
         self._head_job = -1
-        self._next: deque[Work] = deque()
+        self._next: deque[LaneTask] = deque()
 
     def append(self, assign: Assign) -> None:
         """Put it at the end."""
         self._waiting.append(assign)
 
-    def ahead(self, count: int) -> list[Work]:
+    def ahead(self, count: int) -> list[LaneTask]:
         """The next tasks, at most ``count``, the head first; they stay in the queue."""
         while len(self._next) < count:
             work = next(self._head, None)
@@ -188,11 +189,11 @@ class Queue:
         self._waiting = deque(one for one in self._waiting if one.seq != seq)
         self._next = deque(work for work in self._next if work.seq != seq)
 
-    def pop(self) -> Work:
+    def pop(self) -> LaneTask:
         """Take the head, which ``ahead`` has shown."""
         return self._next.popleft()
 
-    def put_back(self, work: Work) -> None:
+    def put_back(self, work: LaneTask) -> None:
         """A task that was taken runs again before all others."""
         self._next.appendleft(work)
 
@@ -208,10 +209,10 @@ class CommLane:
     """Tasks whose synchronisation has not ended."""
 
     def __init__(self) -> None:
-        self._works: list[Work] = []
+        self._works: list[LaneTask] = []
         self._free_ns = 0
 
-    def enter(self, work: Work, comp_end_ns: int) -> None:
+    def enter(self, work: LaneTask, comp_end_ns: int) -> None:
         """A task leaves COMP: its pad begins when those before it on the lane have ended."""
         work.sync_due_ns = comp_end_ns
         if not work.beaten:
@@ -224,14 +225,14 @@ class CommLane:
         for work in self._works:
             work.beaten = work.beaten or work.seq == seq
 
-    def find(self, key: Key, shard: int) -> Work | None:
+    def find(self, key: Key, shard: int) -> LaneTask | None:
         """The task of this name, if it is here."""
         for work in self._works:
             if work.key == key and work.shard == shard:
                 return work
         return None
 
-    def leave(self, now_ns: int) -> list[Work]:
+    def leave(self, now_ns: int) -> list[LaneTask]:
         """The tasks whose synchronisation has ended, in lane order; they are here no more."""
         ended = [w for w in self._works if w.acknowledged_ns and w.sync_due_ns <= now_ns]
         if ended:

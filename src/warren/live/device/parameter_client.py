@@ -17,11 +17,19 @@ import msgspec
 
 from warren.live.device.lanes import Key
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, Windows
-from warren.live.transport.host_identity import NOWHERE, Seat
-from warren.live.transport.message import Spot, Stamp
+from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, MappedMemories
+from warren.live.transport.host_identity import NOWHERE, HostIdentity
+from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.messages import AnyMessage
-from warren.live.transport.server_messages import Over, Passed, Pull, Push, Pushed, State, Taken
+from warren.live.transport.server_messages import (
+    BarrierPassed,
+    JobOver,
+    Pull,
+    Push,
+    Pushed,
+    StateReleased,
+    StateSent,
+)
 from warren.live.transport.sockets import Link, Poller, link_to_server
 
 AHEAD_BYTES: Final = 1 << 30
@@ -33,7 +41,7 @@ SLOTS: Final = len(STATES) + len(UPDATES)
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class OwnedPart:
     """What one server owns of a state; ``lent``: it lies in the server's memory."""
 
     part: int
@@ -43,7 +51,7 @@ class Frame:
 
 
 @dataclass(slots=True)
-class Parcel:
+class StateTransfer:
     """A state on its way. ``frames`` wait for a place; ``slot`` is -1 until it has one.
 
     ``spot``: where trainers read it in its server's memory instead, until it is let go of.
@@ -56,17 +64,17 @@ class Parcel:
     slot: int = -1
     passed_ns: int | None = None
     over: bool = False
-    done: tuple[Stamp, ...] = ()
+    done: tuple[TaskStamp, ...] = ()
     have: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    frames: list[Frame] = field(default_factory=list)
-    spot: Spot | None = None
+    frames: list[OwnedPart] = field(default_factory=list)
+    spot: SharedSlot | None = None
 
     @property
     def placed(self) -> bool:
         """Whether trainers can read it."""
         return self.slot >= 0 or self.spot is not None
 
-    def done_before(self, shard: int) -> Stamp | None:
+    def done_before(self, shard: int) -> TaskStamp | None:
         """When a task ran that need not run again: whoever ran it was lost, after it was done."""
         stamps = [stamp for stamp in self.done if stamp.shard == shard]
         safe = stamps and all(shard in have for have in self.have.values())
@@ -74,51 +82,57 @@ class Parcel:
 
 
 @dataclass(slots=True)
-class Source:
+class ServerLink:
     """The servers of a job in its present era, and the memory its states and updates pass."""
 
-    era: int
+    generation: int
     links: list[Link]
-    parcels: dict[int, Parcel] = field(default_factory=dict)
+    transfers: dict[int, StateTransfer] = field(default_factory=dict)
     ranges: dict[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     total_bytes: int = 0
     updates: set[int] = field(default_factory=lambda: set(UPDATES))
-    windows: Windows = field(default_factory=lambda: Windows(read_only=True, relay=True))
+    windows: MappedMemories = field(
+        default_factory=lambda: MappedMemories(read_only=True, relay=True)
+    )
 
-    def let_go(self, round_no: int, frames: Iterable[Frame]) -> None:
+    def let_go(self, round_no: int, frames: Iterable[OwnedPart]) -> None:
         """Tell servers what is not needed any more where it lies."""
         for frame in frames:
             if frame.lent:
-                self.links[frame.part].send(Taken(round_no))
+                self.links[frame.part].send(StateReleased(round_no))
 
 
-class Supply:
+class ParameterClient:
     """Connections to servers; states that are here or asked for."""
 
-    def __init__(self, poller: Poller, folder: str, device: int, seat: Seat = NOWHERE) -> None:
+    def __init__(
+        self, poller: Poller, folder: str, device: int, identity: HostIdentity = NOWHERE
+    ) -> None:
         self._poller, self._folder = poller, folder
-        self._device, self._seat = device, seat
-        self._sources: dict[int, Source] = {}
+        self._device, self._identity = device, identity
+        self._sources: dict[int, ServerLink] = {}
         self._arenas: dict[int, Arena] = {}
         self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
 
-    def meet(self, job: int, era: int, parts: int) -> None:
+    def meet(self, job: int, generation: int, parts: int) -> None:
         """The job's servers, as the controller names them."""
         known = self._sources.get(job)
-        if known is not None and known.era == era:
+        if known is not None and known.generation == generation:
             return
         if known is not None:
             self.drop(job, ended=False)
-        where = self._folder, job, era
-        source = Source(era, [link_to_server(*where, part, self._seat) for part in range(parts)])
+        where = self._folder, job, generation
+        source = ServerLink(
+            generation, [link_to_server(*where, part, self._identity) for part in range(parts)]
+        )
         for link in source.links:
             self._poller.register(link)
         self._sources[job] = source
 
-    def move(self, job: int, era: int, parts: int) -> None:
+    def move(self, job: int, generation: int, parts: int) -> None:
         """The job's servers are others now; nothing is under way with the old ones."""
         if job in self._sources:
-            self.meet(job, era, parts)
+            self.meet(job, generation, parts)
 
     def want(self, keys: Collection[Key], reading: Set[Key]) -> None:
         """Ask for the states of ``keys``, the most urgent first; let go of all others.
@@ -133,27 +147,27 @@ class Supply:
             if left_bytes < 0:
                 break
             wanted.add((job, round_no))
-            if round_no not in source.parcels:
-                source.parcels[round_no] = Parcel(set(range(len(source.links))))
+            if round_no not in source.transfers:
+                source.transfers[round_no] = StateTransfer(set(range(len(source.links))))
                 for link in source.links:
                     link.send(Pull(round_no, self._device))
         for job, source in self._sources.items():
-            for round_no in [r for r in source.parcels if (job, r) not in wanted]:
-                source.let_go(round_no, source.parcels.pop(round_no).frames)
+            for round_no in [r for r in source.transfers if (job, r) not in wanted]:
+                source.let_go(round_no, source.transfers.pop(round_no).frames)
 
-    def ready(self, key: Key) -> Parcel | None:
+    def ready(self, key: Key) -> StateTransfer | None:
         """The state of a task, once it has its place and its barrier has passed."""
         source = self._sources[key[0]]
-        parcel = source.parcels.get(key[1])
-        if parcel is None or parcel.over:
-            return parcel
-        if parcel.missing or parcel.passed_ns is None:
+        transfer = source.transfers.get(key[1])
+        if transfer is None or transfer.over:
+            return transfer
+        if transfer.missing or transfer.passed_ns is None:
             return None
-        if not parcel.placed:
-            self._place(*key, parcel)
-        return parcel if parcel.placed else None
+        if not transfer.placed:
+            self._place(*key, transfer)
+        return transfer if transfer.placed else None
 
-    def spots(self, job: int, state: Parcel, slot: int) -> tuple[Spot, Spot]:
+    def spots(self, job: int, state: StateTransfer, slot: int) -> tuple[SharedSlot, SharedSlot]:
         """Where a trainer finds a state that is ready, and the place for its update."""
         arena = self._arenas[job]
         return state.spot or arena.spot(state.slot), arena.spot(slot)
@@ -217,66 +231,68 @@ class Supply:
             arena.close()
 
     def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
-        assert isinstance(message, State | Passed | Over)
-        parcel = self._sources[job].parcels.get(message.round)
+        assert isinstance(message, StateSent | BarrierPassed | JobOver)
+        transfer = self._sources[job].transfers.get(message.round)
         match message:
-            case State():
+            case StateSent():
                 self._state(job, part, message, buffers)
-            case Passed(at_ns=at_ns) if parcel is not None:
-                parcel.passed_ns = at_ns
-            case Over() if parcel is not None:
-                parcel.over = True
+            case BarrierPassed(at_ns=at_ns) if transfer is not None:
+                transfer.passed_ns = at_ns
+            case JobOver() if transfer is not None:
+                transfer.over = True
 
-    def _state(self, job: int, part: int, state: State, buffers: list[memoryview]) -> None:
+    def _state(self, job: int, part: int, state: StateSent, buffers: list[memoryview]) -> None:
         """Blocks have come; those that are let go of, or here already, are not needed."""
         source = self._sources[job]
-        parcel = source.parcels.get(state.round)
+        transfer = source.transfers.get(state.round)
         frame = self._frame(source, part, state, buffers)
         if frame is None:
             return  # their server is gone; others will come
-        if parcel is None:
+        if transfer is None:
             source.let_go(state.round, [frame])
             return
         source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
         if job not in self._arenas:
             self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
-        if part in parcel.missing:
-            parcel.missing.discard(part)
-            parcel.frames.append(frame)
+        if part in transfer.missing:
+            transfer.missing.discard(part)
+            transfer.frames.append(frame)
             if state.spot is not None and len(source.links) == 1:
-                parcel.spot = source.windows.relayed(state.spot)
+                transfer.spot = source.windows.relayed(state.spot)
         else:
             source.let_go(state.round, [frame])
         if part:
-            parcel.have[part] = state.have
+            transfer.have[part] = state.have
         else:
-            parcel.done = state.done
+            transfer.done = state.done
         if state.passed_ns is not None:
-            parcel.passed_ns = state.passed_ns
-        if not parcel.missing and not parcel.placed:
-            self._place(job, state.round, parcel)
+            transfer.passed_ns = state.passed_ns
+        if not transfer.missing and not transfer.placed:
+            self._place(job, state.round, transfer)
 
     def _frame(
-        self, source: Source, part: int, state: State, buffers: list[memoryview]
-    ) -> Frame | None:
+        self, source: ServerLink, part: int, state: StateSent, buffers: list[memoryview]
+    ) -> OwnedPart | None:
         if state.spot is None:
-            return Frame(part, state.ranges, buffers, lent=False)
+            return OwnedPart(part, state.ranges, buffers, lent=False)
         whole = source.windows.look(state.spot)
         if whole is None:
             return None
-        return Frame(part, state.ranges, [whole[begin:end] for begin, end in state.ranges], True)
+        return OwnedPart(
+            part, state.ranges, [whole[begin:end] for begin, end in state.ranges], True
+        )
 
-    def _place(self, job: int, round_no: int, parcel: Parcel) -> None:
+    def _place(self, job: int, round_no: int, transfer: StateTransfer) -> None:
         """Copy a state to where trainers can read it, if there is room."""
         source = self._sources[job]
-        taken = {other.slot for other in source.parcels.values()}
+        taken = {other.slot for other in source.transfers.values()}
         free = [slot for slot in STATES if slot not in taken]
         if not free:
             return
-        parcel.slot = free[0]
-        memory = self._arenas[job].slot(parcel.slot)
-        for frame in parcel.frames:
+        transfer.slot = free[0]
+        memory = self._arenas[job].slot(transfer.slot)
+        for frame in transfer.frames:
             for (begin, end), buffer in zip(frame.ranges, frame.buffers, strict=True):
                 memory[begin:end] = buffer
-        source.let_go(round_no, parcel.frames)
-        parcel.frames.clear()
+        source.let_go(round_no, transfer.frames)
+        transfer.frames.clear()

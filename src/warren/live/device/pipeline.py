@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 
-from warren.live.device.lanes import CommLane, Queue, Work
-from warren.live.device.parameter_client import Supply
-from warren.live.device.rank_slots import LocalRanks
-from warren.live.device.report_buffer import News, settled
-from warren.live.device.trainer_slots import Desk
+from warren.live.device.lanes import CommLane, CompLane, LaneTask
+from warren.live.device.parameter_client import ParameterClient
+from warren.live.device.rank_slots import RankSlots
+from warren.live.device.report_buffer import ReportBuffer, settled
+from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.device.verification import Verifier
 from warren.live.process.specs import ExecutorRole
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.messages import CompEnded, TaskStuck
 from warren.live.transport.server_messages import Commit
 from warren.live.transport.sockets import Hub, Link, Poller
 
 
-class Mover:
+class Pipeline:
     """Queue and lanes of one device, and who works for it.
 
     ``trainers`` are those who compute here, ranks of rings included; ``control`` the controller.
@@ -25,13 +25,13 @@ class Mover:
 
     def __init__(self, role: ExecutorRole, trainers: Hub, control: Link, poller: Poller) -> None:
         self._device, self._ahead = role.device, 1 + role.look_ahead
-        self._desk, self._ranks = Desk(trainers), LocalRanks(trainers)
+        self._slots, self._ranks = TrainerSlots(trainers), RankSlots(trainers)
         self._verifier = Verifier(trainers, role.verify)
-        self._supply = Supply(poller, role.folder, role.device, role.seat)
-        self._queue, self._comm = Queue(role.pads), CommLane()
-        self._comp: Work | None = None
+        self._client = ParameterClient(poller, role.folder, role.device, role.identity)
+        self._queue, self._comm = CompLane(role.pads), CommLane()
+        self._comp: LaneTask | None = None
         self._comp_free_ns = 0
-        self._news = News(control)
+        self._reports = ReportBuffer(control)
 
     def _due_ns(self) -> int | None:
         """When there will be something to do, if nobody says anything."""
@@ -51,9 +51,9 @@ class Mover:
             self._comm.enter(work, end_ns)
         return True
 
-    def _tell_ended(self, work: Work, end_ns: int) -> None:
+    def _tell_ended(self, work: LaneTask, end_ns: int) -> None:
         what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
-        self._news.add(CompEnded(*what))
+        self._reports.add(CompEnded(*what))
 
     def _end_syncs(self) -> bool:
         ended = self._comm.leave(time.monotonic_ns())
@@ -61,8 +61,8 @@ class Mover:
             if not work.unpadded and not work.beaten:
                 assert work.comp_due_ns is not None
                 what = (work.start_ns, work.comp_due_ns, work.sync_due_ns, self._device)
-                stamp = Stamp(work.shard, *what)
-                self._supply.send(work.job, Commit(work.round, stamp))
+                stamp = TaskStamp(work.shard, *what)
+                self._client.send(work.job, Commit(work.round, stamp))
         return bool(ended)
 
     def _start(self) -> bool:
@@ -71,9 +71,9 @@ class Mover:
         head, then, *_ = [*self._queue.ahead(2), None, None]
         if head is not None and head.ring:
             return self._start_rank(head)
-        if head is None or not self._desk.free(head.job):
+        if head is None or not self._slots.free(head.job):
             return False
-        state = self._supply.ready(head.key)
+        state = self._client.ready(head.key)
         if state is None:
             return False
         ran = state.done_before(head.shard)
@@ -81,15 +81,15 @@ class Mover:
             self._queue.pop()
             if ran is not None and ran.device in (-1, self._device):  # it may not have said so
                 what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
-                self._news.add(CompEnded(*what))
+                self._reports.add(CompEnded(*what))
             return True
-        slot = self._supply.lend(head.job)
+        slot = self._client.lend(head.job)
         if slot is None or state.passed_ns is None:
             return False
         head.slot = slot
-        head.state, update = self._supply.spots(head.job, state, slot)
-        if not self._desk.start(head, head.state, update, then):
-            self._supply.take_back(head.job, slot)
+        head.state, update = self._client.spots(head.job, state, slot)
+        if not self._slots.start(head, head.state, update, then):
+            self._client.take_back(head.job, slot)
             return False
         head.began_ns = time.monotonic_ns()
         padded_ns = max(self._comp_free_ns, state.passed_ns, head.decided_ns)
@@ -97,7 +97,7 @@ class Mover:
         self._comp = self._queue.pop()
         return True
 
-    def _start_rank(self, head: Work) -> bool:
+    def _start_rank(self, head: LaneTask) -> bool:
         if not self._ranks.begin(head, self._comp_free_ns):
             return False
         head.began_ns = time.monotonic_ns()
@@ -109,7 +109,7 @@ class Mover:
         ahead = [work for work in self._queue.ahead(self._ahead) if not work.ring]
         if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
             reading = [None if comp is None else comp.key, self._verifier.key]
-            self._supply.want([work.key for work in ahead], {key for key in reading if key})
+            self._client.want([work.key for work in ahead], {key for key in reading if key})
 
     def _watch(self) -> None:
         """A trainer that did not end at its limit has to be ended."""
@@ -119,7 +119,7 @@ class Mover:
         if time.monotonic_ns() >= work.late_ns:
             work.limit_ns *= 2  # say it again should the news get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
-            self._news.add(TaskStuck(self._device, work.job, reason))
+            self._reports.add(TaskStuck(self._device, work.job, reason))
 
     def _free_comp(self) -> None:
         """The task on COMP is no more; the lane is free from now on."""

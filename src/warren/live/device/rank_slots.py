@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from warren.live.device.lanes import Work
-from warren.live.transport.ring_messages import Begin, Muster, RankReady
+from warren.live.device.lanes import LaneTask
+from warren.live.transport.ring_messages import AssignRank, BeginRing, RankReady
 from warren.live.transport.sockets import Hub
 
 
@@ -14,11 +14,11 @@ class _Seat:
     """A job's rank here. ``mustered``: by first round, the life whose turn it is, and from when."""
 
     peer: bytes = b""
-    life: int = 0
+    incarnation: int = 0
     mustered: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-class LocalRanks:
+class RankSlots:
     """Ranks of one device, at most one a job."""
 
     def __init__(self, hub: Hub) -> None:
@@ -27,30 +27,30 @@ class LocalRanks:
 
     def sat_down(self, peer: bytes, said: RankReady) -> None:
         """A rank is here, unless one that came after it is already."""
-        seat = self._seat(said.job)
-        if said.life > seat.life:
-            seat.peer, seat.life = peer, said.life
+        identity = self._identity(said.job)
+        if said.incarnation > identity.incarnation:
+            identity.peer, identity.incarnation = peer, said.incarnation
 
-    def muster(self, said: Muster) -> None:
+    def muster(self, said: AssignRank) -> None:
         """An assignment may begin, with the rank of this life."""
-        self._seat(said.job).mustered[said.round] = said.life, said.opens_ns
+        self._identity(said.job).mustered[said.round] = said.incarnation, said.opens_ns
 
-    def begin(self, work: Work, free_ns: int) -> bool:
+    def begin(self, work: LaneTask, free_ns: int) -> bool:
         """Give the device to the rank of an assignment; False while it is not here."""
-        seat = self._seat(work.job)
-        life, opens_ns = seat.mustered.get(work.round, (0, 0))
-        if not life or life != seat.life:
+        identity = self._identity(work.job)
+        incarnation, opens_ns = identity.mustered.get(work.round, (0, 0))
+        if not incarnation or incarnation != identity.incarnation:
             return False
         at_ns = max(free_ns, work.decided_ns, opens_ns)
-        if not self._hub.send(seat.peer, Begin(work.round, work.rounds, at_ns)):
+        if not self._hub.send(identity.peer, BeginRing(work.round, work.rounds, at_ns)):
             return False
-        del seat.mustered[work.round]
-        work.life, work.start_ns = life, at_ns
+        del identity.mustered[work.round]
+        work.incarnation, work.start_ns = incarnation, at_ns
         return True
 
     def drop(self, job: int) -> None:
         """What was mustered of a job does not count any more."""
-        self._seat(job).mustered.clear()
+        self._identity(job).mustered.clear()
 
-    def _seat(self, job: int) -> _Seat:
+    def _identity(self, job: int) -> _Seat:
         return self._ranks.setdefault(job, _Seat())

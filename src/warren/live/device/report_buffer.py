@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from warren.live.device.lanes import Work
+from warren.live.device.lanes import LaneTask
 from warren.live.transport.messages import AnyMessage, CompEnded
 from warren.live.transport.sockets import Link
 
@@ -21,12 +21,12 @@ SETTLED_NS: Final = 1_000_000
 """This long after its beginning a task has the core that it needs."""
 
 
-def settled(work: Work) -> bool:
+def settled(work: LaneTask) -> bool:
     """Whether others may wake up without taking a core from a task that has just begun."""
     return not work.unpadded or time.monotonic_ns() >= work.began_ns + SETTLED_NS
 
 
-class News:
+class ReportBuffer:
     """Messages to the controller, in order."""
 
     def __init__(self, control: Link) -> None:
@@ -40,7 +40,7 @@ class News:
         """To be told at the end of this turn."""
         self._waiting.append(message)
 
-    def tell(self, comp: Work | None, ahead: Sequence[Work]) -> None:
+    def tell(self, comp: LaneTask | None, ahead: Sequence[LaneTask]) -> None:
         """Send all, unless the device had better not: ended tasks alone can wait.
 
         Parameters

@@ -19,7 +19,7 @@ from warren.live.training import numerics
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.app.app_errors import one_line
 from warren.live.training.app.app_loader import build_app
-from warren.live.training.memory.shared_memory import Windows
+from warren.live.training.memory.shared_memory import MappedMemories
 from warren.live.training.task_hashes import nondeterministic
 from warren.live.training.task_runner import TaskRunner
 from warren.live.transport.messages import (
@@ -48,9 +48,9 @@ class Trainer:
 
     def __init__(self, role: TrainerRole, lifeline: int) -> None:
         self._role, self._lifeline, self._job = role, lifeline, role.job
-        self._link = Link(executor_address(role.folder, role.device, role.life))
+        self._link = Link(executor_address(role.folder, role.device, role.incarnation))
         self._runner: TaskRunner | None = None
-        self._states, self._updates = Windows(read_only=True), Windows()
+        self._states, self._updates = MappedMemories(read_only=True), MappedMemories()
         self._alarm = Alarm()
 
     def serve(self) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 
-from warren.live.device.lanes import Key, Work
-from warren.live.device.trainer_slots import Desk
+from warren.live.device.lanes import Key, LaneTask
+from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.transport.messages import Verified
 from warren.live.transport.sockets import Hub
 from warren.model.draws import can_tell, is_taken
@@ -21,10 +21,10 @@ class Verifier:
     """One device's second trainers, at most one a job, and the task that is computed again now."""
 
     def __init__(self, hub: Hub, share: float) -> None:
-        self._desk, self._share = Desk(hub), share
+        self._slots, self._share = TrainerSlots(hub), share
         self._peers: set[bytes] = set()
         self._counts: dict[int, int] = {}
-        self._work: Work | None = None
+        self._work: LaneTask | None = None
         self._expected = b""
         self._began_ns = 0
 
@@ -45,7 +45,7 @@ class Verifier:
     def sat_down(self, peer: bytes, job: int, pid: int) -> None:
         """Note that a trainer is here, and builds its app."""
         self._peers.add(peer)
-        self._desk.sat_down(peer, job, pid)
+        self._slots.sat_down(peer, job, pid)
 
     def owns(self, peer: bytes) -> bool:
         """Tell whether a trainer is one of those."""
@@ -53,10 +53,10 @@ class Verifier:
 
     def prepared(self, job: int) -> None:
         """Note that a trainer has built its app."""
-        self._desk.prepared(job)
+        self._slots.prepared(job)
         self._begin()
 
-    def offer(self, work: Work, before: int, marks: bytes) -> None:
+    def offer(self, work: LaneTask, before: int, marks: bytes) -> None:
         """Take a task that a trainer has just computed, which had computed ``before`` others.
 
         Not one before which both have computed as many: what either keeps may then be equal.
@@ -64,7 +64,7 @@ class Verifier:
         count = self._counts.get(work.job)
         if count is None or not can_tell(before, count) or work.copy:
             return
-        if not work.unpadded and not self._desk.free(work.job):
+        if not work.unpadded and not self._slots.free(work.job):
             return  # its time is fixed, and must not contain that of building an app
         if is_taken(work.job, work.round, work.shard, count, self._share):
             self._work, self._expected, self._began_ns = work, marks, 0
@@ -72,7 +72,7 @@ class Verifier:
 
     def answered(self, peer: bytes, job: int, round_no: int, shard: int) -> Verified | None:
         """Note that a task was computed again, with the same marks."""
-        self._desk.answered(peer, job)
+        self._slots.answered(peer, job)
         work = self._work
         if work is None or (work.job, work.round, work.shard) != (job, round_no, shard):
             return None
@@ -82,21 +82,21 @@ class Verifier:
 
     def raised(self, job: int) -> bool:
         """Note that a task raised, or the app could not be built; tells whether it counts."""
-        self._desk.prepared(job)
+        self._slots.prepared(job)
         counts = self._work is not None and self._work.job == job and self._began_ns > 0
         self.drop(job)
         return counts
 
     def gone(self, job: int, pid: int) -> None:
         """Note that a trainer has ended."""
-        self._desk.gone(job, pid)
+        self._slots.gone(job, pid)
         self._counts.pop(job, None)
         self._forget(job)
 
     def drop(self, job: int) -> None:
         """Let a job's trainer go."""
         self._counts.pop(job, None)
-        self._desk.drop(job)
+        self._slots.drop(job)
         self._forget(job)
 
     def rolled_back(self, job: int) -> None:
@@ -109,10 +109,10 @@ class Verifier:
 
     def _begin(self) -> None:
         work = self._work
-        if work is None or self._began_ns or not self._desk.free(work.job):
+        if work is None or self._began_ns or not self._slots.free(work.job):
             return
         assert work.state is not None
-        if self._desk.verify(work, work.state, self._expected):
+        if self._slots.verify(work, work.state, self._expected):
             self._began_ns = time.monotonic_ns()
         else:
             self._work = None

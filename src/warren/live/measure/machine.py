@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from warren.live.control.engine import BasePort
+from warren.live.control.engine import LiveEngine
 from warren.live.process.specs import TrainerRole
 
 _STEP_BYTES: Final = 16 << 20
@@ -32,7 +32,7 @@ class ProcessorTimes:
     of_trainers_ns: tuple[tuple[int, int], ...]
 
 
-def processor_times(port: BasePort) -> ProcessorTimes:
+def processor_times(port: LiveEngine) -> ProcessorTimes:
     """The processor times of the processes of a run so far."""
     own_ns, trainers_ns = time.process_time_ns(), 0
     each: list[tuple[int, int]] = []

@@ -20,13 +20,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from warren.live.measure.ring_rounds_process import ENDED, FAILED, READY, STAMP, Order, OrderedRing
+from warren.live.measure.ring_rounds_process import (
+    ENDED,
+    FAILED,
+    READY,
+    STAMP,
+    OrderedRing,
+    ProbeOrder,
+)
 from warren.live.process.linux import NoInterrupt
 from warren.live.process.process_pool import mark_of
-from warren.live.process.scratch import Scratch
+from warren.live.process.scratch import ScratchFolder
 from warren.live.rings.rank_proof import new_secret
-from warren.live.testbed.namespaces import HERE, Place, place_of
-from warren.live.testbed.records import Record
+from warren.live.testbed.namespaces import HERE, HostNamespace, place_of
+from warren.live.testbed.records import TestbedRecord
 from warren.model.errors import EngineError
 
 WARM_ROUNDS: Final = 2
@@ -56,17 +63,17 @@ class RingTimes:
     exchange_s_R: npt.NDArray[np.float64]
 
 
-def bed_places(record: Record) -> tuple[Place, ...]:
+def bed_places(record: TestbedRecord) -> tuple[HostNamespace, ...]:
     """The hosts of a testbed."""
     return tuple(place_of(record, host) for host in range(len(record.bed.hosts)))
 
 
-def local_places(hosts: int) -> tuple[Place, ...]:
+def local_places(hosts: int) -> tuple[HostNamespace, ...]:
     """This machine in the place of each host: all exchange over ``lo``."""
     return (HERE,) * hosts
 
 
-class Prober:
+class RingProber:
     """Runs sets of rings one after the other; nothing of it stays when its context ends.
 
     Raises
@@ -75,14 +82,14 @@ class Prober:
         If its process or a ring does not come up, or stops.
     """
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[HostNamespace]) -> None:
         self._places = places
-        self._scratch = Scratch("warren-rings-")
+        self._scratch = ScratchFolder("warren-rings-")
         self._errors = self._scratch.path / "errors"
         self._runs = 0
         self._rest = b""
 
-    def __enter__(self) -> Prober:
+    def __enter__(self) -> RingProber:
         with ExitStack() as ends:
             with NoInterrupt():  # what is made must be known before a signal can end this
                 folder = ends.enter_context(self._scratch)
@@ -131,7 +138,7 @@ class Prober:
         """Let rings exchange at once until each has so many rounds that count, for ``least_s``."""
         self._runs += 1
         ordered = [self._ordered(at, ring) for at, ring in enumerate(rings)]
-        self._say(msgspec.json.encode(Order(rings=tuple(ordered))))
+        self._say(msgspec.json.encode(ProbeOrder(rings=tuple(ordered))))
         stamps: list[list[tuple[int, int]]] = [[] for _ in rings]
         while not _enough(stamps, rounds, round(least_s * 1e9)):
             for ring, begin_ns, end_ns in self._stamps(_SILENT_S):

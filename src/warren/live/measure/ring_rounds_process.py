@@ -3,8 +3,8 @@
 Started as ``python -m warren.live.measure.ring_rounds_process PARENT FD``. Loads torch once and
 forks every rank from that; a rank goes to its host's network namespace and is in one ring. Of each
 round rank 0 writes a ``STAMP`` to FD, by the monotonic clock that all hosts of a machine share. A
-line on standard input is a set of rings (``Order``) that run at once, an empty one ends them. Ranks
-end with this process, and this one with its standard input or its parent.
+line on standard input is a set of rings (``ProbeOrder``) that run at once, an empty one ends them.
+Ranks end with this process, and this one with its standard input or its parent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from warren.live.process.linux import die_with_parent, kill, set_name
 from warren.live.testbed.cpu_quota import enter
 from warren.live.testbed.names import LOOPBACK, NIC
-from warren.live.testbed.namespaces import Place, enter_network
+from warren.live.testbed.namespaces import HostNamespace, enter_network
 
 STAMP: Final = struct.Struct("<qqq")
 """Ring, when its exchange began, when it ended, ns; written at once, so never mixed."""
@@ -42,14 +42,14 @@ class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
     They know each other by ``secret``.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[HostNamespace, ...]
     message_bytes: int
     comp_s: float
     meeting: str
     secret: bytes
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Rings that run at once until they are told to end."""
 
     rings: tuple[OrderedRing, ...]
@@ -78,7 +78,7 @@ def _serve(out: int) -> None:
             os.waitpid(pid, 0)
         if running:
             _tell(out, ENDED)
-        running = _started(msgspec.json.decode(line, type=Order), out) if line.strip() else []
+        running = _started(msgspec.json.decode(line, type=ProbeOrder), out) if line.strip() else []
     for pid in running:
         kill(pid)
 
@@ -87,7 +87,7 @@ def _tell(out: int, ring: int, begin_ns: int = 0, end_ns: int = 0) -> None:
     os.write(out, STAMP.pack(ring, begin_ns, end_ns))
 
 
-def _started(order: Order, out: int) -> list[int]:
+def _started(order: ProbeOrder, out: int) -> list[int]:
     me, found = os.getpid(), []
     for at, ring in enumerate(order.rings):
         for rank in range(len(ring.places)):

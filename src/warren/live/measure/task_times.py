@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from warren.live.control.local_engine import LivePort
-from warren.live.process.scratch import Scratch
+from warren.live.process.scratch import ScratchFolder
 from warren.live.process.specs import TrainerRole
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
@@ -27,7 +27,7 @@ _NEVER: Final = Checkpoint(every=10**12)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class MeasuredTasks:
     """Medians of a job alone, in real seconds on this machine; bytes of its parameters.
 
     ``memory_bytes``: what its trainer has for itself, not shared with other processes; 0: unknown.
@@ -41,7 +41,7 @@ class Taken:
 
 def measure(
     run: Run, jobs: Sequence[int], tasks: int = 3
-) -> tuple[Mapping[int, Taken], Mapping[int, str]]:
+) -> tuple[Mapping[int, MeasuredTasks], Mapping[int, str]]:
     """Median seconds of COMP and of synchronisation, after one warm task, of each job.
 
     Every job trains alone, one task a round, on one device of the real engine; what lies between
@@ -62,7 +62,7 @@ def measure(
         copies.append(alone(run.workload.jobs[job], index=at, scale=1, rounds=rounds))
     cluster = replace(run.cluster, devices=run.cluster.devices[:1], emulate=None)
     by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)), verify=0.0)
-    with Scratch("warren-measure-") as scratch:
+    with ScratchFolder("warren-measure-") as scratch:
         folder = str(scratch)
         rows, failed, memory = _train(by_itself, folder)
         taken, reasons = {}, {}
@@ -160,7 +160,7 @@ def model_bytes(folder: str, job: Job) -> int:
     return file.stat().st_size - 8 - header_bytes
 
 
-def _taken(rows: Sequence[TasksDone], size_bytes: int) -> Taken:
+def _taken(rows: Sequence[TasksDone], size_bytes: int) -> MeasuredTasks:
     counted = rows[_WARM:-_LAST]
     comp = [row.busy_ns for row in counted]
     gaps = [
@@ -168,4 +168,4 @@ def _taken(rows: Sequence[TasksDone], size_bytes: int) -> Taken:
         for before, after in zip(counted, rows[_WARM + 1 :], strict=False)
     ]
     comp_s, sync_s = ns_to_seconds(int(median(comp))), ns_to_seconds(int(median(gaps)))
-    return Taken(comp_s, sync_s, size_bytes)
+    return MeasuredTasks(comp_s, sync_s, size_bytes)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from warren.live.process.preload import libraries
-from warren.live.process.process_pool import Fleet
-from warren.live.process.scratch import Scratch
+from warren.live.process.process_pool import ProcessPool
+from warren.live.process.scratch import ScratchFolder
 from warren.live.process.specs import ProbeRole
 from warren.live.training.app.app_imports import sources_of
 from warren.live.training.app.pinned_files import APPS, save_pins
@@ -64,34 +64,36 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
     EngineError
         If the processes cannot be started.
     """
-    with Scratch() as folder:
+    with ScratchFolder() as folder:
         sources = sources_of(jobs, base)
         save_pins(folder / APPS, sources)
-        fleet = Fleet(folder, folder / "log", libraries(sources))
+        pool = ProcessPool(folder, folder / "log", libraries(sources))
         try:
-            numerics = fleet.await_zygote().numerics
+            numerics = pool.await_zygote().numerics
             pairs = [
                 [
-                    _probe(fleet, job, (base, rounds), folder / f"{at}{disturbed}", disturbed)
+                    _probe(pool, job, (base, rounds), folder / f"{at}{disturbed}", disturbed)
                     for disturbed in (False, True)
                 ]
                 for at, job in enumerate(jobs)
             ]
         finally:
-            fleet.close(last=False)
+            pool.close(last=False)
     reports = [_compare(job, *pair) for job, pair in zip(jobs, pairs, strict=True)]
     return [replace(report, numerics=numerics) for report in reports]
 
 
-def _probe(fleet: Fleet, job: Job, where: tuple[str, int], result: Path, disturbed: bool) -> bytes:
+def _probe(
+    pool: ProcessPool, job: Job, where: tuple[str, int], result: Path, disturbed: bool
+) -> bytes:
     """Run one process to its end; gives what it wrote."""
     base, rounds = where
     evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
     job, log = replace(job, checkpoint=None, evaluate=evaluate), str(result.with_suffix(".log"))
     role = ProbeRole(base, job, log, str(result), rounds, disturbed)
-    ticket = fleet.fork(role)
+    ticket = pool.fork(role)
     while True:
-        for ended, _, exited in fleet.hear():
+        for ended, _, exited in pool.hear():
             if ended == ticket:
                 if result.exists():
                     return result.read_bytes()

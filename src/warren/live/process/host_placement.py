@@ -9,17 +9,19 @@ from typing import Final, TypeVar
 import msgspec
 
 from warren.live.process.specs import Role, ServerRole
-from warren.live.testbed.namespaces import HERE, Place, places
-from warren.live.transport.host_identity import TOKEN_BYTES, Seat, home_of_server
+from warren.live.testbed.namespaces import HERE, HostNamespace, places
+from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity, home_of_server
 from warren.model.cluster import Cluster
 
 AnyRole = TypeVar("AnyRole", bound=Role)
 
 
-class Homes:
+class HostPlacement:
     """Places of the hosts of a cluster, in its order, and on which of them a role is at home."""
 
-    def __init__(self, places_H: Sequence[Place], host_of_device: Sequence[int] = ()) -> None:
+    def __init__(
+        self, places_H: Sequence[HostNamespace], host_of_device: Sequence[int] = ()
+    ) -> None:
         self.places_H = tuple(places_H)
         self._host_of_device = tuple(host_of_device)
         self._token = secrets.token_bytes(TOKEN_BYTES)
@@ -36,12 +38,12 @@ class Homes:
         return 0
 
     def seated(self, role: AnyRole) -> AnyRole:
-        """The role as its process gets it: if it has a ``seat``, it is told where that is."""
-        if len(self.places_H) == 1 or not hasattr(role, "seat"):
+        """The role as its process gets it: if it has a ``identity``, it is told where that is."""
+        if len(self.places_H) == 1 or not hasattr(role, "identity"):
             return role
         host = self.of(role)
-        seat = Seat(host, len(self.places_H), self.places_H[host].address, self._token)
-        return msgspec.structs.replace(role, seat=seat)
+        identity = HostIdentity(host, len(self.places_H), self.places_H[host].address, self._token)
+        return msgspec.structs.replace(role, identity=identity)
 
     @property
     def quotas(self) -> tuple[str, ...]:
@@ -49,11 +51,11 @@ class Homes:
         return tuple(place.cgroup for place in self.places_H if place.cgroup)
 
 
-ALONE: Final = Homes((HERE,))
+ALONE: Final = HostPlacement((HERE,))
 """One host, which is this machine."""
 
 
-def homes_of(cluster: Cluster) -> Homes:
+def placement_of(cluster: Cluster) -> HostPlacement:
     """Of a cluster whose file may name a testbed.
 
     Raises
@@ -65,4 +67,4 @@ def homes_of(cluster: Cluster) -> Homes:
         return ALONE
     names = [host.name for host in cluster.hosts]
     of_device = [names.index(device.host) for device in cluster.devices]
-    return Homes(places(cluster.local.testbed, names), of_device)
+    return HostPlacement(places(cluster.local.testbed, names), of_device)

@@ -48,7 +48,7 @@ def cgroups_of(limit_bytes: int | None, name: str, quotas: Sequence[str] = ()) -
     if limit_bytes is None:
         return ()
     taken = [_tree(Path(one)) for one in quotas]
-    return tuple(str(home / name) for home in cgroup_homes() if _tree(home) not in taken)
+    return tuple(str(home / name) for home in cgroup_folders() if _tree(home) not in taken)
 
 
 def _tree(cgroup: Path) -> int:
@@ -106,7 +106,7 @@ def over_limit(limit: MemoryLimit, pid: int) -> str:
     return f"{OVER_MEMORY} of {size_text(limit.limit_bytes)}" if over else ""
 
 
-def cgroup_homes(proc: Path = Path("/proc/self")) -> Iterator[Path]:
+def cgroup_folders(proc: Path = Path("/proc/self")) -> Iterator[Path]:
     """Where cgroups with a limit on memory might be made, the best first."""
     at = dict(line.split(":", 2)[1:] for line in _lines(proc / "cgroup"))
     for line in sorted(_lines(proc / "mountinfo"), key=lambda line: " - cgroup2 " not in line):

@@ -15,7 +15,7 @@ from typing import IO, Final
 import msgspec
 
 from warren.live.process import cleanup_guard as guard
-from warren.live.process.host_placement import ALONE, Homes
+from warren.live.process.host_placement import ALONE, HostPlacement
 from warren.live.process.linux import end_all_marked, in_words
 from warren.live.process.pipe import Pipe
 from warren.live.process.preload import ALWAYS
@@ -45,8 +45,9 @@ _LINES: Final = 3
 _CHARS: Final = 500
 
 
-class Fleet:
-    """Processes of a run, by ticket, on the hosts of ``homes``. Closing the pipes ends all of them.
+class ProcessPool:
+    """Processes of a run, by ticket, on the hosts of ``placement``. Closing the pipes ends all of
+    them.
 
     ``pipes`` lead to the zygotes of the hosts, in their order. The first is the parent of the
     others.
@@ -57,12 +58,12 @@ class Fleet:
         folder: Path,
         log: Path,
         preload: Sequence[str] = ALWAYS,
-        watch: Guard | None = None,
+        watch: CleanupGuard | None = None,
         cgroups: str = "",
-        homes: Homes = ALONE,
+        placement: HostPlacement = ALONE,
         log_bytes: int = LOG_BYTES,
     ) -> None:
-        self._homes, self._log, self._cgroups = homes, log, cgroups
+        self._placement, self._log, self._cgroups = placement, log, cgroups
         self._roles: dict[int, Role] = {}
         self._at: dict[int, Pipe] = {}
         self._pids: dict[int, int] = {}
@@ -75,10 +76,10 @@ class Fleet:
         with ExitStack() as ends:
             output = ends.enter_context(log.open("ab"))
             self._log_from = output.tell()
-            pairs = [socket.socketpair() for _ in homes.places_H]
+            pairs = [socket.socketpair() for _ in placement.places_H]
             self.pipes = tuple(Pipe(mine) for mine, _ in pairs)
             theirs = [ends.enter_context(end).fileno() for _, end in pairs]
-            hosts = list(zip(theirs, homes.places_H, strict=True))
+            hosts = list(zip(theirs, placement.places_H, strict=True))
             self._zygote = _start_zygote(
                 [
                     msgspec.json.encode(hosts).decode(),
@@ -130,9 +131,9 @@ class Fleet:
         That the zygote is lost, ``hear`` will tell.
         """
         self._tickets += 1
-        pipe = self.pipes[self._homes.of(role)]
+        pipe = self.pipes[self._placement.of(role)]
         self._roles[self._tickets], self._at[self._tickets] = role, pipe
-        pipe.send(Fork(self._tickets, self._homes.seated(role)))
+        pipe.send(Fork(self._tickets, self._placement.seated(role)))
         return self._tickets
 
     def kill(self, ticket: int) -> None:
@@ -222,7 +223,7 @@ def _start_zygote(
     )
 
 
-class Guard:
+class CleanupGuard:
     """Handle of ``cleanup_guard``, which cleans up when controller and zygote are both killed."""
 
     def __init__(self, folder: Path, cgroups: Sequence[str] = ()) -> None:

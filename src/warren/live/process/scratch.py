@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final
 
 from warren.live.process.linux import NoInterrupt
-from warren.live.process.process_pool import Guard
+from warren.live.process.process_pool import CleanupGuard
 
 _PATH_MAX: Final = 60
 """A Unix socket's path is limited to 107 bytes, the socket's own name included."""
@@ -32,7 +32,7 @@ def free_path(prefix: str = "warren-", *, short: bool = False) -> Path:
     return folder
 
 
-class Scratch:
+class ScratchFolder:
     """A context with a temporary folder that only this user may enter."""
 
     def __init__(self, prefix: str = "warren-") -> None:
@@ -40,7 +40,7 @@ class Scratch:
 
     def __enter__(self) -> Path:
         with NoInterrupt():
-            self._guard = Guard(self.path)
+            self._guard = CleanupGuard(self.path)
             try:
                 self.path.mkdir(mode=0o700)
             except BaseException:

@@ -8,31 +8,31 @@ import msgspec
 
 from warren.live.emulated_times import PadTable
 from warren.live.process.memory_limit import MemoryLimit
-from warren.live.transport.host_identity import NOWHERE, Seat
+from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.message import Message
 from warren.model.job import Job
 
 
 class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
-    """Fork an executor; ``life`` counts the device's executors before it. ``core``: pin to it."""
+    """Fork an executor; ``incarnation`` counts those before it. ``core``: the one to pin to."""
 
     device: int
-    life: int
+    incarnation: int
     folder: str
     log: str
     pads: PadTable
     look_ahead: int
     verify: float = 0.0
     core: int | None = None
-    seat: Seat = NOWHERE
+    identity: HostIdentity = NOWHERE
 
 
 class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     """Fork the trainer of one job on ``device``.
 
-    ``life`` is that of the device's executor. ``rehearse``: it computes one task when it has built
-    the app, since the first is always slow. ``verifies``: it computes tasks again that another has
-    computed, and says if they differ.
+    ``incarnation`` is that of the device's executor. ``rehearse``: it computes one task when it has
+    built the app, since the first is always slow. ``verifies``: it computes tasks again that
+    another has computed, and says if they differ.
     """
 
     device: int
@@ -40,7 +40,7 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     base: str
     job: Job
     log: str
-    life: int
+    incarnation: int
     tmp: str
     rehearse: bool = False
     verifies: bool = False
@@ -63,21 +63,22 @@ class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
     tmp: str
     part: int
     parts: int
-    era: int
+    generation: int
     round: int
     rehearse: bool = False
     memory: MemoryLimit | None = None
-    seat: Seat = NOWHERE
+    identity: HostIdentity = NOWHERE
 
 
 class RankRole(Message, frozen=True, tag="RankRole", array_like=True):
     """Fork rank ``rank`` of the ring of a job, for ``device``; see
     ``warren.live.transport.ring_messages``.
 
-    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``. ``life``
-    counts the job's gangs, ``executor`` is the life of the device's one. Ranks find each other
-    through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of this gang.
-    ``verify``: so large a share of the rounds has its tasks computed again, by other ranks.
+    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
+    ``incarnation`` counts the job's gangs, ``executor`` is the life of the device's one. Ranks find
+    each other through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of
+    this gang. ``verify``: so large a share of the rounds has its tasks computed again, by other
+    ranks.
     """
 
     folder: str
@@ -90,8 +91,8 @@ class RankRole(Message, frozen=True, tag="RankRole", array_like=True):
     device: int
     executor: int
     rank: int
-    life: int
-    era: int
+    incarnation: int
+    generation: int
     round: int
     meeting: str
     interface: str

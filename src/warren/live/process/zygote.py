@@ -1,11 +1,11 @@
 """The warm zygote of a host: loads the libraries once, then forks every other process.
 
 Started as ``python -m warren.live.process.zygote HOSTS GUARD FOLDER PARENT LOG LIBRARY...``. HOSTS
-is a JSON list of pairs: a socket to the controller, and the ``Place`` of the host; once warm, it
-serves the first of them and forks a zygote for each other. GUARD is its end of the guard's pipe,
-LOG the most bytes that a job may print. It stays single-threaded (a fork copies one thread only),
-never opens a CUDA device and never runs user code. It adopts the orphans of its children, so when
-its controller goes, it can end all of them.
+is a JSON list of pairs: a socket to the controller, and the ``HostNamespace`` of the host; once
+warm, it serves the first of them and forks a zygote for each other. GUARD is its end of the guard's
+pipe, LOG the most bytes that a job may print. It stays single-threaded (a fork copies one thread
+only), never opens a CUDA device and never runs user code. It adopts the orphans of its children, so
+when its controller goes, it can end all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from warren.live.process.specs import (
 )
 from warren.live.process.time_limit import Alarm, Deadline
 from warren.live.testbed.cpu_quota import enter
-from warren.live.testbed.namespaces import Place, enter_network
+from warren.live.testbed.namespaces import HostNamespace, enter_network
 from warren.live.training.app.app_loader import use_pinned
 from warren.live.training.app.pinned_files import APPS, load_pins
 from warren.live.transport.sockets import remove_folder
@@ -66,7 +66,7 @@ ROLES: Final = {
     "ProbeRole": "warren.live.oracle.determinism_probe",
 }
 """Tag of a role to the module whose ``main(role, lifeline)`` a child runs."""
-Hosts: TypeAlias = list[tuple[int, Place]]
+Hosts: TypeAlias = list[tuple[int, HostNamespace]]
 """Each with the socket that leads from its zygote to the controller."""
 
 
@@ -104,7 +104,7 @@ def main() -> None:
             remove_folder(Path(folder))
 
 
-def _spread(hosts: Hosts) -> tuple[int, Place]:
+def _spread(hosts: Hosts) -> tuple[int, HostNamespace]:
     """Fork a zygote for each host but the first; gives each of them, and this one, its own host."""
     at = 0
     for other in range(1, len(hosts)):
@@ -117,7 +117,7 @@ def _spread(hosts: Hosts) -> tuple[int, Place]:
     return hosts[at]
 
 
-def _enter(place: Place) -> None:
+def _enter(place: HostNamespace) -> None:
     enter_network(place)
     if place.cgroup:
         enter(Path(place.cgroup))

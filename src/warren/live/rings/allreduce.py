@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from warren.live.rings.rank_proof import PROOF_BYTES, Proofs
+from warren.live.rings.rank_proof import PROOF_BYTES, RankProofs
 
 BLOCK_BYTES: Final = 1 << 24
 """What is summed by one call; a block's bytes are held twice meanwhile."""
@@ -62,9 +62,9 @@ class Ring:
         limit = timedelta(seconds=limit_s)
         with _told():
             dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
-        self._prove(Proofs(secret, meeting, rank), timedelta(seconds=min(limit_s, _PROOF_S)))
+        self._prove(RankProofs(secret, meeting, rank), timedelta(seconds=min(limit_s, _PROOF_S)))
 
-    def _prove(self, proofs: Proofs, limit: timedelta) -> None:
+    def _prove(self, proofs: RankProofs, limit: timedelta) -> None:
         """Show all others that this rank belongs here, and let them show it."""
         others = [other for other in range(self.size) if other != self.rank]
         own = {other: torch.tensor(list(proofs.to(other)), dtype=torch.uint8) for other in others}

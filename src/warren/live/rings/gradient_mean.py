@@ -17,7 +17,7 @@ from torch import Tensor
 from warren.live.rings.allreduce import Ring, ring_sum
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.gradient_sum import float_runs
-from warren.live.training.tensor_layout import Entry, Layout
+from warren.live.training.tensor_layout import Layout, TensorEntry
 from warren.model.job import Job
 
 _SUMMED: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -78,7 +78,7 @@ def _one_nan(part: Tensor) -> None:
         part.masked_fill_(part.isnan(), math.nan)
 
 
-def _dtype(entry: Entry) -> torch.dtype:
+def _dtype(entry: TensorEntry) -> torch.dtype:
     found = getattr(torch, entry.dtype)
     assert isinstance(found, torch.dtype)
     return found

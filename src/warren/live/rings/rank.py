@@ -19,8 +19,8 @@ from warren.live.process.specs import RankRole
 from warren.live.process.time_limit import Alarm
 from warren.live.rings.allreduce import Ring
 from warren.live.rings.gradient_mean import RingMeans
-from warren.live.rings.round_summary import Note, exchanged
-from warren.live.server.checkpoint_schedule import Saver
+from warren.live.rings.round_summary import RoundSummary, exchanged
+from warren.live.server.checkpoint_schedule import CheckpointSchedule
 from warren.live.training import numerics
 from warren.live.training.app.app_contract import evaluation_due, refuse
 from warren.live.training.app.app_loader import build_app
@@ -28,7 +28,7 @@ from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.memory.shared_memory import fresh
 from warren.live.training.parameter_store import ParameterStore
 from warren.live.training.task_hashes import (
-    MarkLog,
+    HashLog,
     RoundOutcome,
     TaskResult,
     marks_path,
@@ -36,7 +36,7 @@ from warren.live.training.task_hashes import (
 )
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import flat_of
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.server_messages import RoundReport
 from warren.model.draws import FIRST, is_taken
 
@@ -44,7 +44,7 @@ _PATIENCE_NS: Final = 60_000_000_000
 """What a sum may take beyond the longest task that others may be at."""
 
 
-class Member:
+class RingRank:
     """One rank of a ring: model, optimiser, task runner, and its place in the ring."""
 
     def __init__(self, role: RankRole) -> None:
@@ -54,13 +54,13 @@ class Member:
             numerics.pin()
             self._runner = TaskRunner(app, role.job)
             self.store = ParameterStore(app, role.job, runner=self._runner)
-            self.saver = Saver(self.store, role.job, role.store, role.round, 0, 1)
+            self.schedule = CheckpointSchedule(self.store, role.job, role.store, role.round, 0, 1)
             if role.rehearse:
                 self._runner.warm()
                 self.store.warm()
         layout = self.store.layout
         path = marks_path(role.store, role.rank, role.job.scale)
-        self._marks = MarkLog(path, len(layout.entries))
+        self._marks = HashLog(path, len(layout.entries))
         self._marks.load()
         self.store.known.expected = self._marks.expected
         self._forgotten = 0
@@ -96,14 +96,14 @@ class Member:
         comp_end_ns = max(ready_ns, start_ns + comp_ns)
         sleep_until(comp_end_ns)
         self._means.over(self._ring, self._update)
-        own = Note(
+        own = RoundSummary(
             loss=result.loss,
             start_ns=start_ns,
             comp_end_ns=comp_end_ns,
             end_ns=time.monotonic_ns(),
             sync_ns=sync_ns,
             overran=0 < comp_ns < ready_ns - start_ns,
-            saved=self.saver.previous,
+            saved=self.schedule.previous,
             present=result.present,
         )
         notes = exchanged(self._ring, own)
@@ -121,13 +121,13 @@ class Member:
 
     def save_if_due(self) -> None:
         """Rank 0, between rounds: keep a checkpoint as often as the job says."""
-        if not self.store.finished and self.saver.due(self.store.version):
-            self.saver.save(self.store.version)
+        if not self.store.finished and self.schedule.due(self.store.version):
+            self.schedule.save(self.store.version)
 
     def save(self, round_no: int) -> None:
         """Rank 0: put the state that a round begins with on disk, unless it is there."""
-        if self.saver.last != round_no:
-            self.saver.save(round_no)
+        if self.schedule.last != round_no:
+            self.schedule.save(round_no)
 
     def _task(self, round_no: int) -> TaskResult:
         (state,), update = self.store.state(), self._update.numpy().data
@@ -152,7 +152,7 @@ class Member:
             raise refuse(self._job, "", nondeterministic(self.store.layout, *what))
         self._verified += 1
 
-    def _step(self, notes: list[Note], marks: bytes) -> RoundOutcome:
+    def _step(self, notes: list[RoundSummary], marks: bytes) -> RoundOutcome:
         """The same on every rank, but for evaluating."""
         store = self.store
         loss = sum(note.loss for note in notes) / len(notes)
@@ -184,7 +184,7 @@ class Member:
             self._marks.forget_before(saved)
             self._forgotten = saved
 
-    def _report(self, notes: list[Note], outcome: RoundOutcome, at_ns: int) -> RoundReport:
+    def _report(self, notes: list[RoundSummary], outcome: RoundOutcome, at_ns: int) -> RoundReport:
         role, sha256 = self._role, ""
         if outcome.finished:
             sha256 = self.store.digest()
@@ -192,19 +192,19 @@ class Member:
             if role.rank == 0:
                 write_whole(role.params, self.store.save())
         stamps = [
-            Stamp(rank, note.start_ns, note.comp_end_ns, max(note.end_ns, at_ns))
+            TaskStamp(rank, note.start_ns, note.comp_end_ns, max(note.end_ns, at_ns))
             for rank, note in enumerate(notes)
         ]
         return RoundReport(
             job=role.job.index,
-            era=role.era,
+            generation=role.generation,
             round=outcome.round,
             loss=outcome.loss,
             metrics=None if outcome.metrics is None else dict(outcome.metrics),
             finished=outcome.finished,
             at_ns=at_ns,
             stamps=tuple(stamps),
-            saved=self.saver.last,
+            saved=self.schedule.last,
             sha256=sha256,
             overruns=sum(note.overran for note in notes),
         )

@@ -21,22 +21,22 @@ from warren.live.process.linux import (
 )
 from warren.live.process.specs import RankRole, Role
 from warren.live.rings.allreduce import RingBroken
-from warren.live.rings.rank import Member
+from warren.live.rings.rank import RingRank
 from warren.live.server.process import last_words
 from warren.live.training.app.app_errors import one_line
 from warren.live.transport.messages import AnyMessage
 from warren.live.transport.ring_messages import (
-    Begin,
+    BeginRing,
+    BeginRounds,
     GangBroke,
     GangReady,
-    Go,
     HandedOver,
     HandOver,
-    Here,
     RankDone,
+    RankPresent,
     RankReady,
 )
-from warren.live.transport.server_messages import Kept
+from warren.live.transport.server_messages import CheckpointCommitted
 from warren.live.transport.sockets import (
     Hub,
     Link,
@@ -59,11 +59,11 @@ def main(role: Role, lifeline: int) -> None:
     own_temporary_folder(role.tmp)
     control = Link(controller_address(role.folder))
     try:
-        Rank(role, lifeline, control).serve()
+        RankProcess(role, lifeline, control).serve()
     except RingBroken as error:
-        print(f"rank {role.rank} of life {role.life}: {error}", file=sys.stderr, flush=True)
+        print(f"rank {role.rank} of life {role.incarnation}: {error}", file=sys.stderr, flush=True)
         select.select([lifeline], [], [], _MOMENT_S)
-        control.send(GangBroke(role.job.index, role.life, one_line(error)))
+        control.send(GangBroke(role.job.index, role.incarnation, one_line(error)))
         wait_for_end(lifeline)
     except BaseException as error:  # user code may raise anything, SystemExit too
         traceback.print_exc()
@@ -71,22 +71,22 @@ def main(role: Role, lifeline: int) -> None:
         wait_for_end(lifeline)
 
 
-class Rank:
+class RankProcess:
     """Turns messages into rounds."""
 
     def __init__(self, role: RankRole, lifeline: int, control: Link) -> None:
         self._role, self._lifeline, self._control = role, lifeline, control
-        address = gang_address(role.folder, role.job.index, role.life)
+        address = gang_address(role.folder, role.job.index, role.incarnation)
         self._hub = None if role.rank else Hub(address)
         self._first = Link(address) if role.rank else None
-        self._member = Member(role)
+        self._member = RingRank(role)
         self._executor = Link(executor_address(role.folder, role.device, role.executor))
-        self._here: dict[int, Here] = {}
+        self._here: dict[int, RankPresent] = {}
         self._peers: list[bytes] = []
 
     def serve(self) -> None:
         """Make the rounds that executors give, until the zygote closes the lifeline."""
-        what = self._role.job.index, self._role.life
+        what = self._role.job.index, self._role.incarnation
         poller = Poller()
         others = [one for one in (self._hub, self._first) if one is not None]
         for source in (self._executor, self._control, self._lifeline, *others):
@@ -108,26 +108,26 @@ class Rank:
     def _hear(self, message: AnyMessage) -> None:
         rank = self._role.rank
         match message:
-            case Begin(round=round_no, rounds=rounds, at_ns=at_ns):
-                self._arrived(Here(rank, round_no, rounds, at_ns))
-            case Go(rounds=rounds, at_ns=at_ns):
+            case BeginRing(round=round_no, rounds=rounds, at_ns=at_ns):
+                self._arrived(RankPresent(rank, round_no, rounds, at_ns))
+            case BeginRounds(rounds=rounds, at_ns=at_ns):
                 self._run(rounds, at_ns)
-            case Kept(round=round_no):
-                self._member.saver.kept = round_no
+            case CheckpointCommitted(round=round_no):
+                self._member.schedule.kept = round_no
             case HandOver(round=round_no):
                 self._member.save(round_no)
-                what = self._role.job.index, self._role.life, round_no
+                what = self._role.job.index, self._role.incarnation, round_no
                 self._control.send(HandedOver(*what))
             case _:
                 raise ValueError(f"nobody sends {message} to a rank")
 
     def _hear_others(self, hub: Hub) -> None:
         for peer, message, _ in hub.drain():
-            assert isinstance(message, Here)
+            assert isinstance(message, RankPresent)
             self._peers.append(peer)
             self._arrived(message)
 
-    def _arrived(self, here: Here) -> None:
+    def _arrived(self, here: RankPresent) -> None:
         """A rank's device is free; when all are, the rounds begin."""
         if self._first is not None:
             self._first.send(here)
@@ -140,7 +140,7 @@ class Rank:
         self._here.clear()
         assert self._hub is not None
         for peer in peers:
-            self._hub.send(peer, Go(here.round, here.rounds, at_ns))
+            self._hub.send(peer, BeginRounds(here.round, here.rounds, at_ns))
         self._run(here.rounds, at_ns)
 
     def _run(self, rounds: int, at_ns: int) -> None:
@@ -155,4 +155,4 @@ class Rank:
                 member.save_if_due()
             if report.finished:
                 break
-        self._executor.send(RankDone(role.job.index, role.life, at_ns))
+        self._executor.send(RankDone(role.job.index, role.incarnation, at_ns))

@@ -31,7 +31,7 @@ def new_secret() -> bytes:
     return secrets.token_bytes(_SECRET_BYTES)
 
 
-class Proofs:
+class RankProofs:
     """What one rank shows the others, and whether what they show is right.
 
     ``ring`` names the ring in the same words on every rank.

@@ -13,7 +13,7 @@ _HEAD: Final = struct.Struct("<dqqqq?q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class RoundSummary:
     """A rank's round: loss and mask of its task, and when it was at what (host's monotonic ns).
 
     ``end_ns``: its part of the mean is there. ``sync_ns`` is its pad T^s; ``overran``: COMP took
@@ -35,10 +35,10 @@ class Note:
         return _HEAD.pack(self.loss, *times, self.overran, self.saved) + self.present
 
     @staticmethod
-    def unpacked(data: bytes) -> Note:
+    def unpacked(data: bytes) -> RoundSummary:
         """What was packed."""
         loss, start_ns, comp_end_ns, end_ns, sync_ns, overran, saved = _HEAD.unpack_from(data)
-        return Note(
+        return RoundSummary(
             loss=loss,
             start_ns=start_ns,
             comp_end_ns=comp_end_ns,
@@ -50,7 +50,7 @@ class Note:
         )
 
 
-def exchanged(ring: Ring, own: Note) -> list[Note]:
+def exchanged(ring: Ring, own: RoundSummary) -> list[RoundSummary]:
     """The notes of all ranks, in their order."""
     found = ring.gather(flat_of(own.packed()).clone())
-    return [Note.unpacked(bytes(raw(one))) for one in found]
+    return [RoundSummary.unpacked(bytes(raw(one))) for one in found]

@@ -16,7 +16,7 @@ _SHARE: Final = 50
 """Saving such a job takes at most one part in so many of its time."""
 
 
-class Saver:
+class CheckpointSchedule:
     """One server's checkpoints. The first server publishes one when all parts are on disk.
 
     ``last`` and ``previous`` are the rounds of the newest two, ``kept`` one that the controller's

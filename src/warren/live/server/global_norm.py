@@ -12,7 +12,7 @@ from warren.live.training.parameter_store import ParameterStore
 from warren.live.transport.server_messages import Squares
 
 
-class Clipping:
+class GlobalNorm:
     """``tell`` sends to the first server; of that itself, to all the others."""
 
     def __init__(

@@ -10,7 +10,7 @@ from warren.live.process.linux import sleep_until
 _MS: Final = 1_000_000
 
 
-class Opening:
+class JobStart:
     """``at_ns`` is the arrival, by the host's clock; None: it is not known yet."""
 
     def __init__(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from warren.live.training.block_ownership import ranges_of, static_owners
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.transport.server_messages import PartDone, Squares, Turn
+from warren.live.transport.server_messages import BeginRound, PartDone, Squares
 from warren.live.transport.sockets import Hub
 
 
-class Partners:
+class PeerServers:
     """The other servers of a job, by part: who is here, and whose blocks have made the step."""
 
     def __init__(self, hub: Hub, store: ParameterStore, parts: int, round_no: int) -> None:
@@ -42,13 +42,13 @@ class Partners:
                 owners = static_owners(layout, self._parts)
                 self._store.take(ranges_of(layout, owners, part), blocks)
 
-    def tell(self, message: Turn | Squares) -> None:
+    def tell(self, message: BeginRound | Squares) -> None:
         """Send to all of them."""
         for peer in self._peers.values():
             self._hub.send(peer, message)
 
     def turn(self, round_no: int, *, save: bool) -> None:
         """The barrier has passed: all begin the next round."""
-        self.tell(Turn(round_no, save))
+        self.tell(BeginRound(round_no, save))
         self._round = round_no
         self._done.clear()

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from warren.live.device.report_buffer import SETTLED_NS
 from warren.live.training.task_hashes import RoundOutcome
-from warren.live.transport.message import Stamp
+from warren.live.transport.message import TaskStamp
 from warren.live.transport.server_messages import RoundReport
 from warren.live.transport.sockets import Link
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOver:
+class DeferredReport:
     """A barrier that has passed and is not reported yet.
 
     Where nothing is emulated that comes a moment later, or when the next update is here: on few
@@ -21,10 +21,10 @@ class LeftOver:
     """
 
     job: int
-    era: int
+    generation: int
     outcome: RoundOutcome
     barrier_ns: int
-    stamps: tuple[Stamp, ...]
+    stamps: tuple[TaskStamp, ...]
     since_ns: int = field(default_factory=time.monotonic_ns)
 
     @property
@@ -36,6 +36,6 @@ class LeftOver:
         """Tell the controller; ``saved``: the round of the newest checkpoint."""
         outcome = self.outcome
         metrics = None if outcome.metrics is None else dict(outcome.metrics)
-        what = self.job, self.era, outcome.round, outcome.loss, metrics
+        what = self.job, self.generation, outcome.round, outcome.loss, metrics
         ended = outcome.finished, self.barrier_ns, self.stamps, saved, sha256
         control.send(RoundReport(*what, *ended))

@@ -14,22 +14,23 @@ import msgspec
 
 from warren.live.process.specs import ServerRole
 from warren.live.process.time_limit import Alarm
-from warren.live.server.checkpoint_schedule import Saver
-from warren.live.server.global_norm import Clipping
-from warren.live.server.job_start import Opening
-from warren.live.server.peer_servers import Partners
-from warren.live.server.round_report import LeftOver
-from warren.live.server.state_sender import Handout, Standing
-from warren.live.server.update_reader import Intake
+from warren.live.server.checkpoint_schedule import CheckpointSchedule
+from warren.live.server.global_norm import GlobalNorm
+from warren.live.server.job_start import JobStart
+from warren.live.server.peer_servers import PeerServers
+from warren.live.server.round_report import DeferredReport
+from warren.live.server.state_sender import ServedState, StateSender
+from warren.live.server.update_reader import UpdateReader
 from warren.live.training import numerics
 from warren.live.training.app.app_loader import build_app
 from warren.live.training.checkpoints.files import write_whole
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.training.task_hashes import MarkLog, RoundOutcome, TaskResult, marks_path
-from warren.live.transport.message import Spot, Stamp
+from warren.live.training.task_hashes import HashLog, RoundOutcome, TaskResult, marks_path
+from warren.live.transport.message import SharedSlot, TaskStamp
 from warren.live.transport.server_messages import (
+    BeginRound,
+    CheckpointCommitted,
     Commit,
-    Kept,
     Open,
     PartDone,
     PartSaved,
@@ -38,8 +39,7 @@ from warren.live.transport.server_messages import (
     Pushed,
     ServerReady,
     Squares,
-    Taken,
-    Turn,
+    StateReleased,
 )
 from warren.live.transport.sockets import Hub, Link, Poller, link_to_server, server_address
 
@@ -61,30 +61,32 @@ class Server:
             part, parts = role.part, role.parts
             store = ParameterStore(app, role.job, part=part, parts=parts, shared=role.folder)
             self._store = store
-            self._saver = Saver(store, role.job, role.store, role.round, part, parts)
-            self._marks = MarkLog(marks_path(role.store, part, parts), len(store.layout.entries))
+            self._schedule = CheckpointSchedule(
+                store, role.job, role.store, role.round, part, parts
+            )
+            self._marks = HashLog(marks_path(role.store, part, parts), len(store.layout.entries))
             self._marks.load()
             store.known.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
-        address = role.folder, role.job.index, role.era
-        self._hub = Hub(server_address(*address, role.part), role.seat)
-        self._handout = Handout(self._hub, store)
-        self._intake = Intake(store.ranges)
-        self._partners = Partners(self._hub, store, role.parts, role.round)
-        self._first = link_to_server(*address, 0, role.seat) if role.part else None
-        tell = self._partners.tell if self._first is None else self._first.send
-        self._clipping = Clipping(store, role.part, role.parts, tell)
-        self._opening = Opening()
+        address = role.folder, role.job.index, role.generation
+        self._hub = Hub(server_address(*address, role.part), role.identity)
+        self._sender = StateSender(self._hub, store)
+        self._reader = UpdateReader(store.ranges)
+        self._peers = PeerServers(self._hub, store, role.parts, role.round)
+        self._first = link_to_server(*address, 0, role.identity) if role.part else None
+        tell = self._peers.tell if self._first is None else self._first.send
+        self._clipping = GlobalNorm(store, role.part, role.parts, tell)
+        self._opening = JobStart()
         self._passed = role.round if role.part else -1
         self._outcome: RoundOutcome | None = None
         self._stepped = False
         self._sha256 = ""
-        self._stamps: dict[int, Stamp] = {}
+        self._stamps: dict[int, TaskStamp] = {}
         self._taken: list[tuple[bytes, Pushed]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
-        self._left: LeftOver | None = None
+        self._left: DeferredReport | None = None
 
     def serve(self) -> None:
         """Turn until the zygote closes the lifeline."""
@@ -94,7 +96,7 @@ class Server:
         if self._first is not None:
             self._first.send(PartDone(self._role.part, self._role.round - 1))
             poller.register(self._first)
-        self._control.send(ServerReady(self._job.index, self._role.era, self._role.part))
+        self._control.send(ServerReady(self._job.index, self._role.generation, self._role.part))
         while True:
             ready = poller.poll(self._timeout_ms())
             if self._lifeline in ready:
@@ -119,10 +121,10 @@ class Server:
         return None if self._passed >= 0 else self._opening.timeout_ms()
 
     def _open(self) -> None:
-        since_ns = self._opening.since_ns() if self._partners.all_here else None
+        since_ns = self._opening.since_ns() if self._peers.all_here else None
         if self._passed < 0 and since_ns is not None:
             self._passed, self._since_ns = self._role.round, since_ns
-            self._handout.release(self._passed, since_ns)
+            self._sender.release(self._passed, since_ns)
 
     # What others say.
 
@@ -131,8 +133,8 @@ class Server:
             match message:
                 case Open(at_ns=at_ns):
                     self._opening.at_ns = at_ns
-                case Kept(round=round_no):
-                    self._saver.kept = round_no
+                case CheckpointCommitted(round=round_no):
+                    self._schedule.kept = round_no
                 case _:
                     raise ValueError(f"the controller does not send {message}")
 
@@ -141,26 +143,26 @@ class Server:
         for peer, message, buffers in self._hub.drain():
             match message:
                 case Pull(round=round_no, device=device):
-                    self._handout.park(peer, round_no, device)
-                case Taken(round=round_no):
-                    self._handout.taken(peer, round_no)
+                    self._sender.park(peer, round_no, device)
+                case StateReleased(round=round_no):
+                    self._sender.taken(peer, round_no)
                 case Push():
                     self._take(peer, message, buffers)
                 case Commit(round=round_no, stamp=stamp):
                     if round_no == self._passed:
                         self._commit(stamp)
                 case PartDone():
-                    self._partners.hear(peer, message, buffers)
+                    self._peers.hear(peer, message, buffers)
                 case Squares():
                     self._clipping.hear(message)
                 case PartSaved(part=part, round=round_no):
-                    self._saver.part_saved(part, round_no)
+                    self._schedule.part_saved(part, round_no)
                 case _:
                     raise ValueError(f"an executor does not send {message}")
 
     def _hear_first(self, first: Link) -> None:
         for message, _ in first.drain():
-            assert isinstance(message, Turn | Squares)
+            assert isinstance(message, BeginRound | Squares)
             if isinstance(message, Squares):
                 self._clipping.hear(message)
             else:
@@ -186,14 +188,14 @@ class Server:
         self._make_step()  # while the last update may still lie where it was computed
         self._taken.append((peer, Pushed(push.round, push.shard)))
 
-    def _pieces(self, push: Push, spot: Spot) -> list[memoryview] | None:
+    def _pieces(self, push: Push, spot: SharedSlot) -> list[memoryview] | None:
         """The last update of a round is used where it lies, unless an emulated COMM lane waits."""
         store = self._store
         others = set(store.have(store.version)) | {push.shard}
         last = len(others) == self._job.scale and store.version == self._passed
         if last and push.committed and not self._stepped:
-            return self._intake.look(spot)
-        return self._intake.fetch(spot)
+            return self._reader.look(spot)
+        return self._reader.fetch(spot)
 
     def _acknowledge(self) -> None:
         """Updates have been taken; whoever waits for the next state has it by now."""
@@ -201,20 +203,20 @@ class Server:
             self._hub.send(peer, pushed)
         self._taken.clear()
 
-    def _commit(self, stamp: Stamp) -> None:
+    def _commit(self, stamp: TaskStamp) -> None:
         """A task is done; of one that ran twice the first result counts."""
         if stamp.shard not in self._stamps:
             self._stamps[stamp.shard] = stamp
             self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
 
-    def _turn(self, turn: Turn) -> None:
+    def _turn(self, turn: BeginRound) -> None:
         """Not the first server: a barrier has passed."""
         self._passed, self._stepped = turn.round, False
         self._store.forget_previous()
         numerics.pin()
         if turn.save:
-            self._saver.save(turn.round)
-            self._marks.forget_before(self._saver.previous)
+            self._schedule.save(turn.round)
+            self._marks.forget_before(self._schedule.previous)
             assert self._first is not None
             self._first.send(PartSaved(self._role.part, turn.round))
 
@@ -240,9 +242,9 @@ class Server:
                 self._first.send(PartDone(self._role.part, round_no), *blocks)
 
     def _conclude(self) -> None:
-        if not self._partners.all_done:
+        if not self._peers.all_done:
             return
-        self._partners.take()
+        self._peers.take()
         with self._alarm.within(self._job.task_limit_ns):
             self._outcome = self._store.conclude()
             if self._outcome.finished:
@@ -253,17 +255,17 @@ class Server:
 
     def _pass_barrier(self) -> None:
         outcome = self._outcome
-        if outcome is None or len(self._stamps) < self._job.scale or not self._saver.published:
+        if outcome is None or len(self._stamps) < self._job.scale or not self._schedule.published:
             return
         stamps = tuple(self._stamps.values())
         self._outcome, self._stepped, self._passed = None, False, self._store.version
         self._since_ns = self._barrier_ns
         self._stamps.clear()
         self._store.forget_previous()
-        what = self._job.index, self._role.era
-        self._left = LeftOver(*what, outcome, self._barrier_ns, stamps)
+        what = self._job.index, self._role.generation
+        self._left = DeferredReport(*what, outcome, self._barrier_ns, stamps)
         if not outcome.finished:  # what others wait for goes first
-            self._handout.release(self._passed, self._since_ns)
+            self._sender.release(self._passed, self._since_ns)
             if self._answer_pulls() and self._real and self._role.parts == 1:
                 return
         self._wind_up()
@@ -275,23 +277,23 @@ class Server:
             return
         self._left = None
         self._acknowledge()
-        left.report(self._control, self._saver.last, self._sha256)
+        left.report(self._control, self._schedule.last, self._sha256)
         if not left.outcome.finished:
             self._begin_round()
         numerics.pin()  # the app may have set what it likes
         self._store.seed()
 
     def _begin_round(self) -> None:
-        save = self._saver.due(self._passed)
-        self._partners.turn(self._passed, save=save)
+        save = self._schedule.due(self._passed)
+        self._peers.turn(self._passed, save=save)
         if save:
-            self._saver.save(self._passed)
-            self._marks.forget_before(self._saver.previous)
+            self._schedule.save(self._passed)
+            self._marks.forget_before(self._schedule.previous)
 
     def _answer_pulls(self) -> int:
         first, done = self._first is None, tuple(self._stamps.values())
         unsure = first and self._stepped and self._outcome is None
-        standing = Standing(
+        standing = ServedState(
             first=first, passed=self._passed, since_ns=self._since_ns, unsure=unsure, done=done
         )
-        return self._handout.answer(standing)
+        return self._sender.answer(standing)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warren.live.training.parameter_store import ParameterStore
-from warren.live.transport.message import Stamp
-from warren.live.transport.server_messages import Over, Passed, State
+from warren.live.transport.message import TaskStamp
+from warren.live.transport.server_messages import BarrierPassed, JobOver, StateSent
 from warren.live.transport.sockets import Hub
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ServedState:
     """Where a job stands, as one of its servers sees it.
 
     ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
@@ -23,10 +23,10 @@ class Standing:
     passed: int
     since_ns: int
     unsure: bool
-    done: tuple[Stamp, ...]
+    done: tuple[TaskStamp, ...]
 
 
-class Handout:
+class StateSender:
     """Pulls that wait for their state, and peers that have one ahead of its barrier.
 
     ``_lent``: states that peers read where they lie, by peer and round.
@@ -57,10 +57,10 @@ class Handout:
     def release(self, passed: int, at_ns: int) -> None:
         """The barrier has passed: those who have the new state may use it."""
         for peer in self._ahead:
-            self._hub.send(peer, Passed(passed, at_ns))
+            self._hub.send(peer, BarrierPassed(passed, at_ns))
         self._ahead.clear()
 
-    def answer(self, now: Standing) -> int:
+    def answer(self, now: ServedState) -> int:
         """Answer those whose state is here, and say how many; the others stay parked."""
         if not self._parked:
             return 0
@@ -70,7 +70,7 @@ class Handout:
                 self._parked.append((peer, wanted))
         return len(parked) - len(self._parked)
 
-    def _answer(self, peer: bytes, wanted: int, now: Standing) -> bool:
+    def _answer(self, peer: bytes, wanted: int, now: ServedState) -> bool:
         """Send the state of a round, or that it is over; False if it is not here yet.
 
         The state after the last round never is: a policy may have assigned rounds that a stop
@@ -78,7 +78,7 @@ class Handout:
         """
         store = self._store
         if wanted < now.passed:
-            self._hub.send(peer, Over(wanted))
+            self._hub.send(peer, JobOver(wanted))
         elif wanted == store.version - 1:
             self._send(peer, wanted, store.previous_state(), now)
         elif wanted > store.version or store.finished or now.unsure:
@@ -90,7 +90,7 @@ class Handout:
         return True
 
     def _send(
-        self, peer: bytes, round_no: int, blocks: tuple[memoryview, ...], now: Standing
+        self, peer: bytes, round_no: int, blocks: tuple[memoryview, ...], now: ServedState
     ) -> None:
         store = self._store
         current = now.first and round_no == now.passed
@@ -98,7 +98,7 @@ class Handout:
         since_ns = now.since_ns if current else None
         have = () if now.first else store.have(round_no)
         spot = None if self._hub.is_far(peer) else store.spot(blocks)
-        header = State(round_no, since_ns, store.total_bytes, store.ranges, done, have, spot)
+        header = StateSent(round_no, since_ns, store.total_bytes, store.ranges, done, have, spot)
         if spot is None:
             self._hub.send(peer, header, *blocks)
         elif self._hub.send(peer, header):

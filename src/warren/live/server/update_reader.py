@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import accumulate
 
 from warren.live.training.block_ownership import Ranges
-from warren.live.training.memory.shared_memory import Place, Windows
+from warren.live.training.memory.shared_memory import LentMemory, MappedMemories
 from warren.live.training.tensor_layout import ALIGN_BYTES
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 
 
-class Intake:
+class UpdateReader:
     """Takes what a server owns, ``ranges``, out of whole updates.
 
     As many copies come to be as are held at once; their memory is used again.
@@ -21,24 +21,24 @@ class Intake:
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
-        self._windows = Windows()
-        self._places: list[Place] = []
+        self._windows = MappedMemories()
+        self._places: list[LentMemory] = []
         padded = (-(-(end - begin) // ALIGN_BYTES) * ALIGN_BYTES for begin, end in ranges)
         *self._starts, self._total_bytes = accumulate(padded, initial=0)
 
-    def look(self, spot: Spot) -> list[memoryview] | None:
+    def look(self, spot: SharedSlot) -> list[memoryview] | None:
         """The pieces where they lie, for a step that is made before anybody is told."""
         update = self._windows.look(spot)
         return None if update is None else [update[begin:end] for begin, end in self._ranges]
 
-    def fetch(self, spot: Spot) -> list[memoryview] | None:
+    def fetch(self, spot: SharedSlot) -> list[memoryview] | None:
         """Copies, one piece a range; None: the executor is gone, and its task will run again."""
         update = self.look(spot)
         if update is None:
             return None
         place = next((place for place in self._places if place.free), None)
         if place is None:
-            place = Place(self._total_bytes)
+            place = LentMemory(self._total_bytes)
             self._places.append(place)
         whole, pieces = place.lend(), []
         for start, source in zip(self._starts, update, strict=True):

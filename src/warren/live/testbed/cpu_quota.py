@@ -17,7 +17,7 @@ _PERIOD_US: Final = 100_000
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-def homes(mounts: Path = _MOUNTS) -> list[Path]:
+def cgroup_roots(mounts: Path = _MOUNTS) -> list[Path]:
     """Folders in which a cgroup with a quota may be made; the cpu controller is one or none."""
     found = []
     for line in mounts.read_text().splitlines() if mounts.exists() else ():
@@ -44,7 +44,7 @@ def quota_home() -> Path:
     SpecError
         If no cpu controller can be used here.
     """
-    found = next((home for home in homes() if os.access(home, os.W_OK)), None)
+    found = next((home for home in cgroup_roots() if os.access(home, os.W_OK)), None)
     if found is None:
         raise refusal(
             "cpus: no cgroup with a cpu quota can be made here (no writable cgroup v1 with `cpu`, "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from warren.live.testbed.setup_commands import Batch
+from warren.live.testbed.setup_commands import CommandBatch
 from warren.model.errors import EngineError, Problem, SpecError
 
 _NEEDED: Final = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
@@ -50,7 +50,7 @@ def refusal(message: str) -> SpecError:
     return SpecError(Problem(file="testbed", message=message))
 
 
-def run_batch(batch: Batch, lock: int) -> str:
+def run_batch(batch: CommandBatch, lock: int) -> str:
     """Run the lines of a batch, and give what they print.
 
     The command holds ``lock`` open as well: should this process be killed, nobody else goes on

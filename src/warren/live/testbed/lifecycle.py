@@ -13,29 +13,29 @@ from warren.live.testbed import orphans as leftovers
 from warren.live.testbed.cpu_quota import make_quota, quota_home
 from warren.live.testbed.iproute import check_usable, refusal, run_batch
 from warren.live.testbed.names import hosts_text, namespace, namespaces
-from warren.live.testbed.orphans import Found
-from warren.live.testbed.records import Record, Records
+from warren.live.testbed.orphans import Orphans
+from warren.live.testbed.records import TestbedRecord, TestbedRecords
 from warren.live.testbed.setup_commands import batches
 from warren.live.testbed.status import faults
 from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed
 
 
-class Made(NamedTuple):
+class TestbedMade(NamedTuple):
     """What ``make`` did. ``repaired``: remains of an earlier attempt went first."""
 
     changed: bool
     repaired: bool
 
 
-class Removed(NamedTuple):
+class TestbedRemoved(NamedTuple):
     """What ``remove`` did. ``ended``: so many processes were in the hosts."""
 
     changed: bool
     ended: int
 
 
-def make(bed: Bed) -> Made:
+def make(bed: Bed) -> TestbedMade:
     """Bring a testbed up. One that is up and the same is left as it is.
 
     Raises
@@ -47,18 +47,18 @@ def make(bed: Bed) -> Made:
     """
     check_usable()
     cgroups = _cgroups(bed)
-    with Records() as records:
+    with TestbedRecords() as records:
         known, remains = records.read(bed.name), leftovers.found(bed.name)
         if known is None and remains:
             raise refusal(f"there are things with the names of {bed.name}; {_down_first(bed)}")
         if known is not None and known.made and not faults(known):
             if known.bed != bed:
                 raise refusal(f"{bed.name} is up in another shape; {_down_first(bed)}")
-            return Made(changed=False, repaired=False)
+            return TestbedMade(changed=False, repaired=False)
         if known is not None:
             leftovers.remove(_all(known, remains), records.lock)
         paths = tuple(str(path) for path in cgroups.values())
-        record = Record(bed=bed, namespaces=tuple(namespaces(bed)), cgroups=paths)
+        record = TestbedRecord(bed=bed, namespaces=tuple(namespaces(bed)), cgroups=paths)
         records.write(record)
         try:
             _make(bed, cgroups, records.lock)
@@ -67,7 +67,7 @@ def make(bed: Bed) -> Made:
             leftovers.remove(_all(record, leftovers.found(bed.name)), records.lock)
             records.remove(bed.name)
             raise
-        return Made(changed=True, repaired=known is not None)
+        return TestbedMade(changed=True, repaired=known is not None)
 
 
 def _down_first(bed: Bed) -> str:
@@ -91,16 +91,16 @@ def _make(bed: Bed, cgroups: Mapping[int, Path], lock: int) -> None:
             make_quota(cgroups[i], one.cpus)
 
 
-def _all(record: Record, remains: Found) -> Found:
+def _all(record: TestbedRecord, remains: Orphans) -> Orphans:
     """What a record names, and what is found by name."""
-    return Found(
+    return Orphans(
         tuple(sorted({*record.namespaces, *remains.namespaces})),
         tuple(sorted({*record.namespaces, *remains.folders})),
         tuple(sorted({*record.cgroups, *remains.cgroups})),
     )
 
 
-def remove(name: str) -> Removed:
+def remove(name: str) -> TestbedRemoved:
     """Take a testbed down: what its record names, and what bears its names.
 
     Raises
@@ -109,7 +109,7 @@ def remove(name: str) -> Removed:
         If something of it cannot be removed; its record stays then.
     """
     check_usable()
-    with Records() as records:
+    with TestbedRecords() as records:
         what, known = leftovers.found(name), name in records.names()
         try:
             record = records.read(name)
@@ -122,4 +122,4 @@ def remove(name: str) -> Removed:
             what_stays = ", ".join((*left.namespaces, *left.cgroups))
             raise EngineError(f"testbed: {what_stays} cannot be removed")
         records.remove(name)
-        return Removed(changed=known or bool(what), ended=ended)
+        return TestbedRemoved(changed=known or bool(what), ended=ended)

@@ -33,7 +33,7 @@ _ANSWER_S: Final = 15.0
 _TRIES: Final = 3
 
 
-class Flows(NamedTuple):
+class TestFlows(NamedTuple):
     """Flows (sender, receiver), positions of hosts, that run at once to fill one link.
 
     ``fills`` says whose: (host, "out") or (host, "in"), one or two of them.
@@ -43,10 +43,10 @@ class Flows(NamedTuple):
     fills: tuple[tuple[int, str], ...]
 
 
-class Measured(NamedTuple):
+class MeasuredLink(NamedTuple):
     """What some flows carried together, bits/s, beside what was to be expected of them."""
 
-    flows: Flows
+    flows: TestFlows
     goodput_bps: float
     expected_bps: float
 
@@ -56,7 +56,7 @@ class Measured(NamedTuple):
         return abs(self.goodput_bps - self.expected_bps) <= TOLERANCE * self.expected_bps
 
 
-def plan_flows(rates_H: Sequence[float]) -> list[Flows]:
+def plan_flows(rates_H: Sequence[float]) -> list[TestFlows]:
     """Which hosts send to which, so that each host's rate is met once out and once in.
 
     The partner is the next host round the ring (out) or the one before (in) whose rate is at
@@ -67,13 +67,13 @@ def plan_flows(rates_H: Sequence[float]) -> list[Flows]:
     for host in hosts:
         for way, step in (("out", 1), ("in", -1)):
             ring = [(host + step * k) % len(rates_H) for k in range(1, len(rates_H))]
-            others = _partners(rates_H, host, ring)
+            others = _peers(rates_H, host, ring)
             flows = tuple((host, one) if way == "out" else (one, host) for one in others)
             fills.setdefault(flows, []).append((host, way))
-    return [Flows(flows, tuple(whose)) for flows, whose in fills.items()]
+    return [TestFlows(flows, tuple(whose)) for flows, whose in fills.items()]
 
 
-def _partners(rates_H: Sequence[float], host: int, ring: Sequence[int]) -> list[int]:
+def _peers(rates_H: Sequence[float], host: int, ring: Sequence[int]) -> list[int]:
     fast = next((one for one in ring if rates_H[one] >= rates_H[host]), None)
     if fast is not None:
         return [fast]
@@ -84,14 +84,14 @@ def _partners(rates_H: Sequence[float], host: int, ring: Sequence[int]) -> list[
     return chosen
 
 
-def expected_bps(rates_H: Sequence[float], flows: Flows) -> float:
+def expected_bps(rates_H: Sequence[float], flows: TestFlows) -> float:
     """Goodput of flows that share one host: its rate, or that of all its partners."""
     shared, way = flows.fills[0]
-    partners = [b if way == "out" else a for a, b in flows.flows]
-    return GOODPUT * min(rates_H[shared], sum(rates_H[one] for one in partners))
+    peers = [b if way == "out" else a for a, b in flows.flows]
+    return GOODPUT * min(rates_H[shared], sum(rates_H[one] for one in peers))
 
 
-def measure(bed: Bed, tell: Callable[[int, int, Measured], None]) -> list[Measured]:
+def measure(bed: Bed, tell: Callable[[int, int, MeasuredLink], None]) -> list[MeasuredLink]:
     """Measure every link of a testbed that is up, one after the other.
 
     One that is off is measured up to twice more, and the last time counts.
@@ -105,18 +105,18 @@ def measure(bed: Bed, tell: Callable[[int, int, Measured], None]) -> list[Measur
     """
     rates_H = [float(one.link_bps) for one in bed.hosts]
     planned = plan_flows(rates_H)
-    found: list[Measured] = []
+    found: list[MeasuredLink] = []
     for flows in planned:
         found.append(_measured(bed, rates_H, flows))
         tell(len(found), len(planned), found[-1])
     return found
 
 
-def _measured(bed: Bed, rates_H: Sequence[float], flows: Flows) -> Measured:
+def _measured(bed: Bed, rates_H: Sequence[float], flows: TestFlows) -> MeasuredLink:
     """What some flows carry; measured again where it is not as expected: machines pause."""
     for _ in range(_TRIES):
         goodput_bps = _measured_bps(bed, flows.flows)
-        one = Measured(flows, goodput_bps, expected_bps(rates_H, flows))
+        one = MeasuredLink(flows, goodput_bps, expected_bps(rates_H, flows))
         if one.ok:
             break
     return one

@@ -12,7 +12,7 @@ import msgspec
 
 from warren.live.testbed.iproute import refusal
 from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, namespace
-from warren.live.testbed.records import Record
+from warren.live.testbed.records import TestbedRecord
 from warren.live.testbed.status import one_standing
 
 _NEW_NET: Final = 0x40000000
@@ -22,7 +22,7 @@ _SLAVES_BELOW: Final = 0x4000 | 0x80000
 _ETC: Final = Path("/etc")
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class HostNamespace(msgspec.Struct, frozen=True, array_like=True):
     """A host: its network namespace, the cgroup of its quota (empty: none) and its address."""
 
     namespace: str = ""
@@ -30,11 +30,11 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     address: str = ""
 
 
-HERE: Final = Place()
+HERE: Final = HostNamespace()
 """This machine as it is."""
 
 
-def places(name: str, hosts: Sequence[str]) -> tuple[Place, ...]:
+def places(name: str, hosts: Sequence[str]) -> tuple[HostNamespace, ...]:
     """The hosts of these names in a testbed that is up.
 
     Raises
@@ -50,14 +50,14 @@ def places(name: str, hosts: Sequence[str]) -> tuple[Place, ...]:
     return tuple(place_of(record, record.bed.index(host) or 0) for host in hosts)
 
 
-def place_of(record: Record, index: int) -> Place:
+def place_of(record: TestbedRecord, index: int) -> HostNamespace:
     """One host of a testbed."""
     where = namespace(record.bed.name, index)
     cgroup = next((one for one in record.cgroups if Path(one).name == where), "")
-    return Place(where, cgroup, record.bed.address(index))
+    return HostNamespace(where, cgroup, record.bed.address(index))
 
 
-def enter_network(place: Place) -> None:
+def enter_network(place: HostNamespace) -> None:
     """From now on this thread and its children are in a host's network, with its hosts file.
 
     As ``ip netns exec`` does it, but that ``/sys`` stays: the machine's cgroups are found there.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from warren.live.process.cleanup_guard import end_cgroup
-from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.cpu_quota import cgroup_roots
 from warren.live.testbed.iproute import remove_namespaces
 from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, owner
 
@@ -20,7 +20,7 @@ _ASKED_S: Final = 1.0
 _KILLED_S: Final = 5.0
 
 
-class Found(NamedTuple):
+class Orphans(NamedTuple):
     """Names of namespaces and of folders of hosts files, and paths of cgroups."""
 
     namespaces: tuple[str, ...]
@@ -31,12 +31,12 @@ class Found(NamedTuple):
         return any(self)
 
 
-def found(name: str | None = None) -> Found:
+def found(name: str | None = None) -> Orphans:
     """All that bears the names of a testbed; without a name, of any testbed."""
-    return Found(
+    return Orphans(
         tuple(_owned(NAMESPACES, name)),
         tuple(_owned(HOSTS_FILES, name)),
-        tuple(str(home / one) for home in homes() for one in _owned(home, name)),
+        tuple(str(home / one) for home in cgroup_roots() for one in _owned(home, name)),
     )
 
 
@@ -49,7 +49,7 @@ def _owned(folder: Path, name: str | None) -> list[str]:
     return [one for one, whose in owners.items() if whose is not None and name in (None, whose)]
 
 
-def remove(what: Found, lock: int) -> int:
+def remove(what: Orphans, lock: int) -> int:
     """Remove these; gives how many processes were ended for it."""
     ended = end_processes(what.namespaces)
     remove_namespaces(what.namespaces, lock)

@@ -23,7 +23,7 @@ FOLDER: Final = Path("/run/warren-testbed")
 _PATIENCE_S: Final = 30.0
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class TestbedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One testbed. ``made`` False: whoever was making it has not said that it is done.
 
     ``namespaces`` also name the folders of hosts files; ``cgroups`` are paths.
@@ -36,7 +36,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     made: bool = False
 
 
-class Records:
+class TestbedRecords:
     """The folder of records, locked until the context ends; it goes when nothing is in it."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -44,7 +44,7 @@ class Records:
         self.lock = -1
         """The open file that holds the lock; see ``iproute.run_batch``."""
 
-    def __enter__(self) -> Records:
+    def __enter__(self) -> TestbedRecords:
         deadline = time.monotonic() + _PATIENCE_S
         while self.lock < 0:
             if time.monotonic() > deadline:
@@ -83,7 +83,7 @@ class Records:
         """Of all testbeds with a record."""
         return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
 
-    def read(self, name: str) -> Record | None:
+    def read(self, name: str) -> TestbedRecord | None:
         """The record of a testbed; None if there is none.
 
         Raises
@@ -93,14 +93,14 @@ class Records:
         """
         path = self._path(name)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Record)
+            return msgspec.json.decode(path.read_bytes(), type=TestbedRecord)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
             down = f"`warren testbed down --name {name}` removes it and all it is about"
             raise refusal(f"{path} cannot be read: {error}; {down}") from None
 
-    def write(self, record: Record) -> None:
+    def write(self, record: TestbedRecord) -> None:
         """Write beside and rename, so that it is whole at any moment."""
         path = self._path(record.bed.name)
         beside = self._beside(record.bed.name)

@@ -21,7 +21,7 @@ _QUEUE_S: Final = 0.02
 _QUEUE_LEAST_BYTES: Final = 128_000
 
 
-class Batch(NamedTuple):
+class CommandBatch(NamedTuple):
     """Lines for one call of ``tool`` (ip or tc); ``where``: in this namespace, empty: outside."""
 
     tool: str
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     lines: tuple[str, ...]
 
 
-def batches(bed: Bed) -> list[Batch]:
+def batches(bed: Bed) -> list[CommandBatch]:
     """All that makes the links of a testbed, in order."""
     ports = range(len(bed.hosts))
     at_switch = switch(bed.name)
@@ -44,9 +44,9 @@ def batches(bed: Bed) -> list[Batch]:
         line for i, one in enumerate(bed.hosts) for line in _shaped(bed, port(i), one.link_bps)
     ]
     found = [
-        Batch("ip", "", tuple(f"netns add {name}" for name in namespaces(bed))),
-        Batch("ip", at_switch, tuple(links)),
-        Batch("tc", at_switch, tuple(shapes)),
+        CommandBatch("ip", "", tuple(f"netns add {name}" for name in namespaces(bed))),
+        CommandBatch("ip", at_switch, tuple(links)),
+        CommandBatch("tc", at_switch, tuple(shapes)),
     ]
     for i, one in enumerate(bed.hosts):
         host = namespace(bed.name, i)
@@ -57,7 +57,10 @@ def batches(bed: Bed) -> list[Batch]:
         )
         if bed.queue == "fair":
             inside = (*inside, f"link set {NIC} gso_max_size {unit_bytes(one.link_bps)}")
-        found += [Batch("ip", host, inside), Batch("tc", host, _shaped(bed, NIC, one.link_bps))]
+        found += [
+            CommandBatch("ip", host, inside),
+            CommandBatch("tc", host, _shaped(bed, NIC, one.link_bps)),
+        ]
     return found
 
 

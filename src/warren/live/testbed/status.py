@@ -21,7 +21,7 @@ from warren.live.testbed.names import (
     port,
     switch,
 )
-from warren.live.testbed.records import Record, Records
+from warren.live.testbed.records import TestbedRecord, TestbedRecords
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed
 
@@ -31,30 +31,30 @@ _ROUNDED: Final = 0.01
 """``tc`` prints a rate in a few digits, and the kernel keeps whole bytes."""
 
 
-class Standing(NamedTuple):
+class TestbedStatus(NamedTuple):
     """A testbed with a record, or remains of one without (``record`` None).
 
     ``faults`` tell what is not as recorded; ``processes_H`` how many run in each host.
     """
 
     name: str
-    record: Record | None
+    record: TestbedRecord | None
     faults: tuple[str, ...]
     processes_H: tuple[int, ...]
 
 
-def standing(name: str | None = None) -> list[Standing]:
+def standing(name: str | None = None) -> list[TestbedStatus]:
     """All testbeds of this machine and remains of such, or those of one name."""
     check_usable()
-    with Records() as records:
+    with TestbedRecords() as records:
         known = [one for one in records.names() if name in (None, one)]
         found = [_standing(records, one) for one in known]
     left = {owner(Path(one).name) or "" for part in leftovers.found(name) for one in part}
     lost = sorted(left - {*known})
-    return found + [Standing(one, None, ("remains without a record",), ()) for one in lost]
+    return found + [TestbedStatus(one, None, ("remains without a record",), ()) for one in lost]
 
 
-def one_standing(name: str) -> Record:
+def one_standing(name: str) -> TestbedRecord:
     """The testbed of this name, which is up as recorded.
 
     Raises
@@ -71,19 +71,19 @@ def one_standing(name: str) -> Record:
     return every[0].record
 
 
-def _standing(records: Records, name: str) -> Standing:
+def _standing(records: TestbedRecords, name: str) -> TestbedStatus:
     try:
         record = records.read(name)
     except SpecError:
         record = None
     if record is None:
-        return Standing(name, None, ("its record cannot be read",), ())
+        return TestbedStatus(name, None, ("its record cannot be read",), ())
     bed = record.bed
     inside = (leftovers.processes([namespace(bed.name, i)]) for i in range(len(bed.hosts)))
-    return Standing(bed.name, record, tuple(faults(record)), tuple(map(len, inside)))
+    return TestbedStatus(bed.name, record, tuple(faults(record)), tuple(map(len, inside)))
 
 
-def faults(record: Record) -> list[str]:
+def faults(record: TestbedRecord) -> list[str]:
     """What of a testbed is not as its record says; empty if all is."""
     if not record.made:
         return ["its making was cut off"]

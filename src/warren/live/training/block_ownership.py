@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from warren.live.training.tensor_layout import Entry, Layout, flat_of, view_of
+from warren.live.training.tensor_layout import Layout, TensorEntry, flat_of, view_of
 from warren.live.transport.frames import Buffer
 
 Ranges = tuple[tuple[int, int], ...]
@@ -44,7 +44,7 @@ def ranges_of(layout: Layout, owners: Sequence[int], part: int) -> Ranges:
 
 def views_in(
     layout: Layout, ranges: Ranges, buffers: Sequence[Buffer]
-) -> Iterator[tuple[int, Entry, Tensor]]:
+) -> Iterator[tuple[int, TensorEntry, Tensor]]:
     """Index, entry and typed view of every tensor that lies in ``ranges``.
 
     Parameters

@@ -9,10 +9,10 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import checked_metrics, refuse
-from warren.live.training.isolation.kept_values import GENERATORS, Kept, content
-from warren.live.training.isolation.outside_state import Outside
+from warren.live.training.isolation.kept_values import GENERATORS, KeptValue, content
+from warren.live.training.isolation.outside_state import OutsideState
 from warren.live.training.isolation.task_rules import TaskRules
 from warren.live.training.seeding import generator_states, seed_otherwise, set_generator_states
 from warren.live.training.tensor_layout import tensors
@@ -38,9 +38,9 @@ class Evaluation:
     where they are processes apart.
     """
 
-    def __init__(self, built: Built, job: Job, tasks: TaskRules | None = None) -> None:
+    def __init__(self, built: BuiltApp, job: Job, tasks: TaskRules | None = None) -> None:
         self._built, self._job, self._tasks = built, job, tasks
-        self._kept = Outside(built)
+        self._kept = OutsideState(built)
         self._times = 0
 
     def of(self, model: nn.Module) -> dict[str, float]:
@@ -64,7 +64,7 @@ class Evaluation:
 
     def rehearse(self, model: nn.Module) -> None:
         """Evaluate a model, and forget what that leaves in the app."""
-        kept = Outside(self._built)
+        kept = OutsideState(self._built)
         kept.begin()
         self._call(model)
         kept.note()
@@ -126,7 +126,7 @@ class Evaluation:
         checked = checked_metrics(metrics, self._job)
         return {name: repr(value) for name, value in checked.items()}
 
-    def _draw_again(self, model: nn.Module, new: Sequence[Kept]) -> None:
+    def _draw_again(self, model: nn.Module, new: Sequence[KeptValue]) -> None:
         """Evaluate with other random numbers: what is kept from then on must be the same.
 
         Raises
@@ -145,7 +145,7 @@ class Evaluation:
         self._kept.undo()
         self._kept.show()
 
-    def _otherwise(self, model: nn.Module) -> Mapping[str, Kept]:
+    def _otherwise(self, model: nn.Module) -> Mapping[str, KeptValue]:
         """All that is kept after an evaluation with other random numbers."""
         self._kept.begin()
         seed_otherwise(self._job.seed)
@@ -166,15 +166,15 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
             value.copy_(state[name])
 
 
-def _is_overwritten(kept: Kept, old: Kept) -> bool:
+def _is_overwritten(kept: KeptValue, old: KeptValue) -> bool:
     """Whether what was in it cannot be put back, so that nobody can tell what it does."""
     return kept.value is old.value and not old.restorable
 
 
-def _counts(kept: Kept) -> bool:
+def _counts(kept: KeptValue) -> bool:
     """Whether it is a number or a generator that the app itself keeps, and no object of its."""
     return isinstance(kept.value, _COUNTING) and kept.name.count(".") < 2
 
 
-def _absent(kept: Kept | None) -> bool:
+def _absent(kept: KeptValue | None) -> bool:
     return kept is None or kept.value is None

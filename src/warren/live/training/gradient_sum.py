@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warren.live.training.block_ownership import Ranges, views_in
 from warren.live.training.memory.shared_memory import fresh, pieces_of
-from warren.live.training.tensor_layout import ALIGN_BYTES, Entry, Layout, flat_of
+from warren.live.training.tensor_layout import ALIGN_BYTES, Layout, TensorEntry, flat_of
 from warren.live.transport.frames import Buffer
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -19,7 +19,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class Run:
+class TypedSpan:
     """Neighbours of one type that are summed as one: bytes [begin, end) of range ``at``."""
 
     at: int
@@ -28,7 +28,7 @@ class Run:
     dtype: torch.dtype
 
 
-class Means:
+class GradientMeans:
     """Where the means of a part's float tensors lie, and how they get there.
 
     Sum and quotient of real numbers are rounded once each, so that it does not matter which
@@ -47,7 +47,7 @@ class Means:
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
         self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
 
-    def views(self) -> list[tuple[int, Entry, Tensor]]:
+    def views(self) -> list[tuple[int, TensorEntry, Tensor]]:
         """Index, entry and mean of each tensor; of integer buffers there is none, but a place."""
         return self._views
 
@@ -76,9 +76,9 @@ def _mean(out: Tensor, parts: Sequence[Tensor]) -> None:
     out.div_(len(parts))
 
 
-def float_runs(layout: Layout, ranges: Ranges) -> list[Run]:
+def float_runs(layout: Layout, ranges: Ranges) -> list[TypedSpan]:
     """Owned float tensors, neighbours of one real type together with the padding between."""
-    runs: list[Run] = []
+    runs: list[TypedSpan] = []
     for entry in layout.entries:
         at = next((i for i, (b, e) in enumerate(ranges) if b <= entry.offset < e), None)
         if entry.kind == "int_buffer" or not entry.nbytes or at is None:
@@ -89,5 +89,5 @@ def float_runs(layout: Layout, ranges: Ranges) -> list[Run]:
         if last is not None and last.dtype == dtype and begin - last.end < ALIGN_BYTES:
             last.end = begin + entry.nbytes
         else:
-            runs.append(Run(at, begin, begin + entry.nbytes, dtype))
+            runs.append(TypedSpan(at, begin, begin + entry.nbytes, dtype))
     return runs

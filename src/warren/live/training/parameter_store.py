@@ -13,11 +13,11 @@ from warren.live.training.block_ownership import Ranges
 from warren.live.training.checkpoints import state as checkpoint
 from warren.live.training.checkpoints.archive import Archive
 from warren.live.training.replica import Replica
-from warren.live.training.task_hashes import MARK_BYTES, KnownMarks, RoundOutcome, TaskResult
+from warren.live.training.task_hashes import MARK_BYTES, KnownHashes, RoundOutcome, TaskResult
 from warren.live.training.task_runner import TaskRunner
 from warren.live.training.tensor_layout import digest
 from warren.live.transport.frames import Buffer
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
 
 
@@ -64,7 +64,7 @@ class ParameterStore:
         self.total_bytes = self.layout.total_bytes
         self.version = 0
         self.finished = False
-        self.known = KnownMarks(self.layout, job)
+        self.known = KnownHashes(self.layout, job)
         self._archive = Archive()
         self._results: dict[int, TaskResult] = {}
         self._loss: float | None = None
@@ -85,7 +85,7 @@ class ParameterStore:
             self._state = self._replica.pack()
         return self._state
 
-    def spot(self, state: tuple[memoryview, ...]) -> Spot | None:
+    def spot(self, state: tuple[memoryview, ...]) -> SharedSlot | None:
         """Where other processes find a state as long as it is held; None: it has to be sent."""
         return self._replica.spot(state)
 

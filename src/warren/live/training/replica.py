@@ -20,14 +20,14 @@ from warren.live.training.app.app_contract import (
 from warren.live.training.block_ownership import Ranges, ranges_of, static_owners, views_in
 from warren.live.training.evaluation import Evaluation
 from warren.live.training.gradient_clipping import factor_of, square_of
-from warren.live.training.gradient_sum import Means
+from warren.live.training.gradient_sum import GradientMeans
 from warren.live.training.memory.shared_memory import SHARED_FROM_BYTES, StatePool
 from warren.live.training.seeding import BARRIER, reseed
 from warren.live.training.task_hashes import TaskResult
 from warren.live.training.task_runner import TaskRunner
-from warren.live.training.tensor_layout import Entry, Layout, Places, tensors
+from warren.live.training.tensor_layout import Layout, TensorEntry, TensorPlaces, tensors
 from warren.live.transport.frames import Buffer
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
 
 _LARGE_BYTES: Final = 1 << 16
@@ -64,11 +64,11 @@ class Replica:
         self.current = frozenset(range(len(self.owners)))
         large = self.layout.total_bytes >= SHARED_FROM_BYTES
         self._pool = StatePool(self.layout, self.ranges, shared if large else None)
-        self._means = Means(self.layout, self.ranges)
+        self._means = GradientMeans(self.layout, self.ranges)
         self._integers = {i for i in self.owned if self.layout.entries[i].kind == "int_buffer"}
         owned_bytes = sum(end - begin for begin, end in self.ranges)
         self._large = owned_bytes >= _LARGE_BYTES * len(self.owned)
-        self._places = Places(self.model)
+        self._places = TensorPlaces(self.model)
         self._keeps_gradients = not tensorwise(self.optimizer)
         self._seeded: int | None = None
 
@@ -81,7 +81,7 @@ class Replica:
         """The owned tensors as they are now, one piece a range."""
         return self._pool.pack(self._tensors())
 
-    def spot(self, packed: Sequence[memoryview]) -> Spot | None:
+    def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
         """Where other processes find a state that was packed; None: it has to be sent."""
         return self._pool.spot(packed)
 
@@ -176,7 +176,7 @@ class Replica:
         params = len(self.layout.params)
         return [self._tensors()[index] for index in sorted(self.owned) if index < params]
 
-    def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, Entry, Tensor]]:
+    def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, TensorEntry, Tensor]]:
         """Index, entry and mean of each owned tensor; integer buffers have none."""
         waits = self.parts > 1 and self.app.clip_norm is not None  # for what other servers have
         if len(results) == 1 and self._large and not (self._keeps_gradients or waits):

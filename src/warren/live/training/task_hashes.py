@@ -90,7 +90,7 @@ def marks_path(folder: str | Path, part: int, parts: int) -> Path:
     return Path(folder) / f"marks.{part}-of-{parts}"
 
 
-class MarkLog:
+class HashLog:
     """Marks of a job's tasks since an old checkpoint, in one file.
 
     Records are written at once and unbuffered: whatever the process dies of, what was appended is
@@ -207,7 +207,7 @@ Expected = Callable[[int, int], bytes | None]
 """Round and shard to the marks that this task gave in an earlier life, if it is known."""
 
 
-class KnownMarks:
+class KnownHashes:
     """Marks by round and shard. ``expected``: where to look up those of an earlier life."""
 
     def __init__(self, layout: Layout, job: Job) -> None:

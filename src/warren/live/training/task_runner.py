@@ -12,10 +12,10 @@ from warren.live.training.app.app_calls import build
 from warren.live.training.app.app_contract import checked_loss, refuse
 from warren.live.training.data_order import Batches
 from warren.live.training.isolation.task_rules import TaskRules
-from warren.live.training.memory.shared_memory import Frame, Frames, copy_all
+from warren.live.training.memory.shared_memory import StateMemories, StateMemory, copy_all
 from warren.live.training.seeding import reseed
 from warren.live.training.task_hashes import TaskResult, marks_of
-from warren.live.training.tensor_layout import Layout, Places, raw
+from warren.live.training.tensor_layout import Layout, TensorPlaces, raw
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
 
@@ -29,8 +29,8 @@ class TaskRunner:
         self._model, self.rules = self.built.model, TaskRules(self.built, job)
         self._batches = Batches(self.built.dataset, job)
         self.layout = Layout.of(self._model)
-        self._places = Places(self._model)
-        self._states, self._updates = Frames(self.layout), Frames(self.layout)
+        self._places = TensorPlaces(self._model)
+        self._states, self._updates = StateMemories(self.layout), StateMemories(self.layout)
         self._params = len(self.layout.params)
         self._expected: tuple[tuple[int, int], Any] | None = None
 
@@ -94,10 +94,13 @@ class TaskRunner:
         state = raw(self.layout.pack(self._model))
         self.run(state, 0, 0)
         self._reset(self._states.at(state))
-        self._states, self._updates = Frames(self.layout), Frames(self.layout)  # not needed again
+        self._states, self._updates = (
+            StateMemories(self.layout),
+            StateMemories(self.layout),
+        )  # not needed again
 
     @torch.no_grad()
-    def _reset(self, state: Frame) -> None:
+    def _reset(self, state: StateMemory) -> None:
         self._places.put_back_buffers()
         target: list[Tensor] = []
         for tensor, entry in zip(self._places.now(), self.layout.entries, strict=True):
@@ -109,7 +112,7 @@ class TaskRunner:
         self._model.train()
 
     @torch.no_grad()
-    def _collect(self, update: Frame) -> bytes:
+    def _collect(self, update: StateMemory) -> bytes:
         """Fill an update; gives its mask."""
         targets, sources, absent = [], [], []
         present = bytearray()

@@ -26,7 +26,7 @@ ALIGN_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TensorEntry:
     """One tensor: where its ``nbytes`` bytes lie, in row-major order whatever its strides."""
 
     name: str
@@ -45,7 +45,7 @@ class Layout:
     one left there; they are no part of the state_dict and so of no digest.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TensorEntry, ...]
     total_bytes: int
 
     @staticmethod
@@ -55,7 +55,7 @@ class Layout:
         for name, tensor in tensors(model).items():
             dtype = str(tensor.dtype).removeprefix("torch.")
             nbytes = tensor.numel() * tensor.element_size()
-            entry = Entry(
+            entry = TensorEntry(
                 name=name,
                 kind=_kind(tensor),
                 dtype=dtype,
@@ -68,7 +68,7 @@ class Layout:
         return Layout(entries=tuple(entries), total_bytes=offset)
 
     @cached_property
-    def params(self) -> tuple[Entry, ...]:
+    def params(self) -> tuple[TensorEntry, ...]:
         """The entries of kind ``param``; a ``present`` mask has one byte for each of them."""
         return tuple(entry for entry in self.entries if entry.kind == "param")
 
@@ -96,7 +96,7 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
-def view_of(flat: Tensor, entry: Entry, offset: int) -> Tensor:
+def view_of(flat: Tensor, entry: TensorEntry, offset: int) -> Tensor:
     """A typed view of the entry whose bytes begin at ``offset`` of a flat uint8 tensor."""
     part = flat[offset : offset + entry.nbytes]
     return part.view(getattr(torch, entry.dtype)).view(entry.shape)
@@ -140,7 +140,7 @@ def _kind(tensor: Tensor) -> Kind:
     return "float_buffer" if tensor.is_floating_point() or tensor.is_complex() else "int_buffer"
 
 
-class Places:
+class TensorPlaces:
     """The tensors of a model in the order of its layout, whatever has been put in their places."""
 
     def __init__(self, model: nn.Module) -> None:

@@ -10,7 +10,7 @@ TOKEN_BYTES: Final = 32
 """Length of what all processes of a run know, and nobody else."""
 
 
-class Seat(Message, frozen=True, tag="Seat", array_like=True):
+class HostIdentity(Message, frozen=True, tag="Seat", array_like=True):
     """On host ``host`` of ``hosts``, which the others reach at ``address``; empty: there are none.
 
     ``token`` is the run's secret of ``TOKEN_BYTES`` random bytes.
@@ -26,7 +26,7 @@ class Seat(Message, frozen=True, tag="Seat", array_like=True):
         return home_of_server(job, part, self.hosts) == self.host
 
 
-NOWHERE: Final = Seat()
+NOWHERE: Final = HostIdentity()
 """Of a process whose run has one host."""
 
 

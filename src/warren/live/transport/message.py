@@ -9,7 +9,7 @@ class Message(msgspec.Struct, frozen=True, tag="Message", array_like=True):
     """Base of all messages."""
 
 
-class Spot(msgspec.Struct, frozen=True, array_like=True):
+class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
     """A slot of memory that processes of one host share:
     ``warren.live.training.memory.shared_arena``.
 
@@ -24,7 +24,7 @@ class Spot(msgspec.Struct, frozen=True, array_like=True):
     slot: int
 
 
-class Stamp(msgspec.Struct, frozen=True, array_like=True):
+class TaskStamp(msgspec.Struct, frozen=True, array_like=True):
     """When a task was on COMP, and when its synchronisation ended; -1: its only device."""
 
     shard: int

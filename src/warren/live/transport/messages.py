@@ -10,37 +10,37 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from warren.live.transport.message import Message, Spot
+from warren.live.transport.message import Message, SharedSlot
 from warren.live.transport.ring_messages import (
-    Begin,
+    AssignRank,
+    BeginRing,
+    BeginRounds,
     GangBroke,
     GangReady,
-    Go,
     HandedOver,
     HandOver,
-    Here,
-    Muster,
     RankDone,
     RankGone,
+    RankPresent,
     RankReady,
 )
 from warren.live.transport.server_messages import (
+    BarrierPassed,
+    BeginRound,
+    CheckpointCommitted,
     Commit,
-    Kept,
+    JobOver,
     Open,
-    Over,
     PartDone,
     PartSaved,
-    Passed,
     Pull,
     Push,
     Pushed,
     RoundReport,
     ServerReady,
     Squares,
-    State,
-    Taken,
-    Turn,
+    StateReleased,
+    StateSent,
 )
 
 BUILDING: Final = -1
@@ -48,19 +48,19 @@ IDLE: Final = -2
 
 
 class ExecutorReady(Message, frozen=True, tag="ExecutorReady", array_like=True):
-    """An executor listens; ``life`` is its role's."""
+    """An executor listens; ``incarnation`` is its role's."""
 
     device: int
-    life: int
+    incarnation: int
 
 
-class Warm(Message, frozen=True, tag="Warm", array_like=True):
+class RehearseTask(Message, frozen=True, tag="Warm", array_like=True):
     """Controller to executor: say when the job's trainer has built its app."""
 
     job: int
 
 
-class Warmed(Message, frozen=True, tag="Warmed", array_like=True):
+class TaskRehearsed(Message, frozen=True, tag="Warmed", array_like=True):
     """Executor to controller: the job's trainer is ready, or has failed."""
 
     device: int
@@ -71,7 +71,7 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
     """Controller to executor: tasks for the end of the queue.
 
     ``decided_ns`` is the time of the event that the policy answered. The job's servers are
-    ``parts`` many, and of this ``era`` (a job that is rolled back begins a new one).
+    ``parts`` many, and of this ``generation`` (a job that is rolled back begins a new one).
     ``limit_ns``: how long a task may really take. ``copy``: the task is under way elsewhere; it
     goes before what has not begun here. ``ring``: it is for a rank of the job's gang, which has no
     servers, and begins when that is mustered.
@@ -83,7 +83,7 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
     rounds: int
     shards: tuple[int, ...]
     decided_ns: int
-    era: int
+    generation: int
     parts: int
     limit_ns: int
     copy: bool = False
@@ -97,16 +97,16 @@ class Drop(Message, frozen=True, tag="Drop", array_like=True):
     ended: bool
 
 
-class Beaten(Message, frozen=True, tag="Beaten", array_like=True):
+class LostRace(Message, frozen=True, tag="Beaten", array_like=True):
     """Controller to executor: this task has been done elsewhere, its result is not wanted.
 
-    If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``NotOnComp``.
+    If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``LeftComp``.
     """
 
     seq: int
 
 
-class NotOnComp(Message, frozen=True, tag="NotOnComp", array_like=True):
+class LeftComp(Message, frozen=True, tag="NotOnComp", array_like=True):
     """Executor to controller: a beaten task had not begun, or has left COMP."""
 
     seq: int
@@ -116,7 +116,7 @@ class Moved(Message, frozen=True, tag="Moved", array_like=True):
     """Controller to executor: a job that has not arrived has other servers; see ``Assign``."""
 
     job: int
-    era: int
+    generation: int
     parts: int
 
 
@@ -210,8 +210,8 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
     job: int
     round: int
     shard: int
-    state: Spot
-    update: Spot | None
+    state: SharedSlot
+    update: SharedSlot | None
     then: tuple[int, int] | None = None
     expected: bytes = b""
 
@@ -259,13 +259,58 @@ class PlainDone(Message, frozen=True, tag="PlainDone", array_like=True):
 
 
 AnyMessage: TypeAlias = (
-    ExecutorReady | ServerReady | Warm | Warmed | Assign | Drop | Moved | TrainerGone | CompEnded
-    | Beaten | NotOnComp | TaskLost | TaskStuck | JobBroke | CannotWrite | TrainerReady | Prepared
-    | Leave | Release | Verify | Verified | RunTask | TaskComputed | TaskRaised | Pull | State
-    | Taken | Passed | Over | Push | Pushed | Commit | PartDone | PartSaved | Squares | Turn | Open
-    | Kept | RoundReport | PlainDone | RankReady | GangReady | Muster | Begin | Here | Go
-    | RankDone | RankGone | HandOver | HandedOver | GangBroke
-)  # fmt: skip
+    ExecutorReady
+    | ServerReady
+    | RehearseTask
+    | TaskRehearsed
+    | Assign
+    | Drop
+    | Moved
+    | TrainerGone
+    | CompEnded
+    | LostRace
+    | LeftComp
+    | TaskLost
+    | TaskStuck
+    | JobBroke
+    | CannotWrite
+    | TrainerReady
+    | Prepared
+    | Leave
+    | Release
+    | Verify
+    | Verified
+    | RunTask
+    | TaskComputed
+    | TaskRaised
+    | Pull
+    | StateSent
+    | StateReleased
+    | BarrierPassed
+    | JobOver
+    | Push
+    | Pushed
+    | Commit
+    | PartDone
+    | PartSaved
+    | Squares
+    | BeginRound
+    | Open
+    | CheckpointCommitted
+    | RoundReport
+    | PlainDone
+    | RankReady
+    | GangReady
+    | AssignRank
+    | BeginRing
+    | RankPresent
+    | BeginRounds
+    | RankDone
+    | RankGone
+    | HandOver
+    | HandedOver
+    | GangBroke
+)
 
 
 ENCODER: Final = msgspec.msgpack.Encoder()

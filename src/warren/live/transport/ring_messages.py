@@ -1,8 +1,8 @@
 """What the ranks of a ring say, and what is said to them: by executors, the controller, each other.
 
-A *gang* is the processes of a ring, one a rank; rank k computes task k of each round. ``life``
-counts a job's gangs: one that is lost, or has to be elsewhere, is followed by another. Times
-``*_ns`` are readings of the host's monotonic clock.
+A *gang* is the processes of a ring, one a rank; rank k computes task k of each round.
+``incarnation`` counts a job's gangs: one that is lost, or has to be elsewhere, is followed by
+another. Times ``*_ns`` are readings of the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ class RankReady(Message, frozen=True, tag="RankReady", array_like=True):
     """Rank to its device's executor: it has built its model, or gone back to a checkpoint of it."""
 
     job: int
-    life: int
+    incarnation: int
 
 
 class GangReady(Message, frozen=True, tag="GangReady", array_like=True):
     """Rank 0 to controller: all ranks have built their models and found each other."""
 
     job: int
-    life: int
+    incarnation: int
 
 
-class Muster(Message, frozen=True, tag="Muster", array_like=True):
-    """Controller to executor: the assignment of ``round`` is for the rank of this ``life``.
+class AssignRank(Message, frozen=True, tag="Muster", array_like=True):
+    """Controller to executor: the assignment of ``round`` is for the rank of this ``incarnation``.
 
     It may begin at ``opens_ns``, when its job arrives.
     """
 
     job: int
     round: int
-    life: int
+    incarnation: int
     opens_ns: int
 
 
-class Begin(Message, frozen=True, tag="Begin", array_like=True):
+class BeginRing(Message, frozen=True, tag="Begin", array_like=True):
     """Executor to rank: the device is yours from ``at_ns`` on, for these rounds."""
 
     round: int
@@ -44,7 +44,7 @@ class Begin(Message, frozen=True, tag="Begin", array_like=True):
     at_ns: int
 
 
-class Here(Message, frozen=True, tag="Here", array_like=True):
+class RankPresent(Message, frozen=True, tag="Here", array_like=True):
     """Rank to rank 0: its device is free for these rounds, since ``at_ns``."""
 
     rank: int
@@ -53,7 +53,7 @@ class Here(Message, frozen=True, tag="Here", array_like=True):
     at_ns: int
 
 
-class Go(Message, frozen=True, tag="Go", array_like=True):
+class BeginRounds(Message, frozen=True, tag="Go", array_like=True):
     """Rank 0 to the others: all are here, these rounds begin at ``at_ns``."""
 
     round: int
@@ -65,7 +65,7 @@ class RankDone(Message, frozen=True, tag="RankDone", array_like=True):
     """Rank to executor: its rounds are over since ``at_ns``, the device is free."""
 
     job: int
-    life: int
+    incarnation: int
     at_ns: int
 
 
@@ -76,7 +76,7 @@ class RankGone(Message, frozen=True, tag="RankGone", array_like=True):
     """
 
     job: int
-    life: int
+    incarnation: int
     passed: int
 
 
@@ -90,7 +90,7 @@ class HandedOver(Message, frozen=True, tag="HandedOver", array_like=True):
     """Rank 0 to controller: the checkpoint of this round is whole."""
 
     job: int
-    life: int
+    incarnation: int
     round: int
 
 
@@ -98,5 +98,5 @@ class GangBroke(Message, frozen=True, tag="GangBroke", array_like=True):
     """Rank to controller: it has lost the others; ``how`` says how."""
 
     job: int
-    life: int
+    incarnation: int
     how: str

@@ -5,14 +5,14 @@ Times ``*_ns`` are readings of the host's monotonic clock, which all processes o
 
 from __future__ import annotations
 
-from warren.live.transport.message import Message, Spot, Stamp
+from warren.live.transport.message import Message, SharedSlot, TaskStamp
 
 
 class ServerReady(Message, frozen=True, tag="ServerReady", array_like=True):
     """A server has built its job's model, or gone back to a checkpoint of it, and listens."""
 
     job: int
-    era: int
+    generation: int
     part: int
 
 
@@ -23,40 +23,40 @@ class Pull(Message, frozen=True, tag="Pull", array_like=True):
     device: int
 
 
-class State(Message, frozen=True, tag="State", array_like=True):
+class StateSent(Message, frozen=True, tag="State", array_like=True):
     """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
 
     The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
     ``total_bytes``: what this server owns. Large ones are not sent: the whole state is at ``spot``,
-    where it stays as it is until ``Taken`` comes back. ``passed_ns`` is when the barrier passed (or
-    the job arrived); None: wait for ``Passed``, which comes from the first server. ``done`` comes
-    from there too: tasks of the round that need not run again, if every other server of the job
-    has their update, as ``have`` says of its own.
+    where it stays as it is until ``StateReleased`` comes back. ``passed_ns`` is when the barrier
+    passed (or the job arrived); None: wait for ``BarrierPassed``, which comes from the first
+    server. ``done`` comes from there too: tasks of the round that need not run again, if every
+    other server of the job has their update, as ``have`` says of its own.
     """
 
     round: int
     passed_ns: int | None
     total_bytes: int
     ranges: tuple[tuple[int, int], ...]
-    done: tuple[Stamp, ...] = ()
+    done: tuple[TaskStamp, ...] = ()
     have: tuple[int, ...] = ()
-    spot: Spot | None = None
+    spot: SharedSlot | None = None
 
 
-class Taken(Message, frozen=True, tag="Taken", array_like=True):
+class StateReleased(Message, frozen=True, tag="Taken", array_like=True):
     """Executor to server: a state of this round that lay at a spot is not needed there now."""
 
     round: int
 
 
-class Passed(Message, frozen=True, tag="Passed", array_like=True):
+class BarrierPassed(Message, frozen=True, tag="Passed", array_like=True):
     """Server to executor: tasks of this round may start, since ``at_ns``."""
 
     round: int
     at_ns: int
 
 
-class Over(Message, frozen=True, tag="Over", array_like=True):
+class JobOver(Message, frozen=True, tag="Over", array_like=True):
     """Server to executor: the barrier of this round has passed, its tasks are not needed."""
 
     round: int
@@ -75,8 +75,8 @@ class Push(Message, frozen=True, tag="Push", array_like=True):
     present: bytes
     marks: bytes
     committed: bool
-    stamp: Stamp
-    spot: Spot | None = None
+    stamp: TaskStamp
+    spot: SharedSlot | None = None
 
 
 class Pushed(Message, frozen=True, tag="Pushed", array_like=True):
@@ -90,7 +90,7 @@ class Commit(Message, frozen=True, tag="Commit", array_like=True):
     """Executor to the first server: the synchronisation ended on the device's COMM lane."""
 
     round: int
-    stamp: Stamp
+    stamp: TaskStamp
 
 
 class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
@@ -121,7 +121,7 @@ class PartSaved(Message, frozen=True, tag="PartSaved", array_like=True):
     round: int
 
 
-class Turn(Message, frozen=True, tag="Turn", array_like=True):
+class BeginRound(Message, frozen=True, tag="Turn", array_like=True):
     """First server to the others: ``round`` has begun; ``save`` the state it begins with."""
 
     round: int
@@ -134,7 +134,7 @@ class Open(Message, frozen=True, tag="Open", array_like=True):
     at_ns: int
 
 
-class Kept(Message, frozen=True, tag="Kept", array_like=True):
+class CheckpointCommitted(Message, frozen=True, tag="Kept", array_like=True):
     """Controller to first server: the journal has reached this round's end.
 
     Should the controller be lost, the run will not go back behind the checkpoint at its beginning.
@@ -152,13 +152,13 @@ class RoundReport(Message, frozen=True, tag="RoundReport", array_like=True):
     """
 
     job: int
-    era: int
+    generation: int
     round: int
     loss: float
     metrics: dict[str, float] | None
     finished: bool
     at_ns: int
-    stamps: tuple[Stamp, ...]
+    stamps: tuple[TaskStamp, ...]
     saved: int = 0
     sha256: str = ""
     overruns: int = 0

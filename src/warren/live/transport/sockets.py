@@ -21,9 +21,9 @@ import msgspec
 
 from warren.live.transport import tcp_listener as gate
 from warren.live.transport.frames import BadFrame, Buffer, Stream
-from warren.live.transport.host_identity import NOWHERE, Seat
+from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.messages import DECODER, ENCODER, AnyMessage
-from warren.live.transport.tcp_listener import Gate
+from warren.live.transport.tcp_listener import TcpListener
 
 _RETRY_S: Final = 0.005
 """How often a link looks whether somebody listens by now."""
@@ -40,25 +40,27 @@ def controller_address(folder: str) -> str:
     return f"{folder}/c"
 
 
-def executor_address(folder: str, device: int, life: int) -> str:
-    """Where a device's executor listens to its trainers; ``life`` counts its predecessors."""
-    return f"{folder}/e{device}.{life}"
+def executor_address(folder: str, device: int, incarnation: int) -> str:
+    """Where a device's executor listens to its trainers; ``incarnation``: its predecessors."""
+    return f"{folder}/e{device}.{incarnation}"
 
 
-def server_address(folder: str, job: int, era: int, part: int) -> str:
+def server_address(folder: str, job: int, generation: int, part: int) -> str:
     """Where a server of a job listens; what was meant for one of an earlier era never comes."""
-    return f"{folder}/s{job}.{era}.{part}"
+    return f"{folder}/s{job}.{generation}.{part}"
 
 
-def gang_address(folder: str, job: int, life: int) -> str:
+def gang_address(folder: str, job: int, incarnation: int) -> str:
     """Where rank 0 of a gang listens to the others."""
-    return f"{folder}/g{job}.{life}"
+    return f"{folder}/g{job}.{incarnation}"
 
 
-def link_to_server(folder: str, job: int, era: int, part: int, seat: Seat) -> Link:
-    """From a process at ``seat`` to a server of a job."""
-    address = server_address(folder, job, era, part)
-    return Link(address if seat.near(job, part) else gate.FAR + address, seat.token)
+def link_to_server(
+    folder: str, job: int, generation: int, part: int, identity: HostIdentity
+) -> Link:
+    """From a process at ``identity`` to a server of a job."""
+    address = server_address(folder, job, generation, part)
+    return Link(address if identity.near(job, part) else gate.FAR + address, identity.token)
 
 
 class Link:
@@ -138,10 +140,10 @@ def _connected(address: str) -> socket.socket | None:
 class Hub:
     """The listening side: many peers, each known by the id its messages came with.
 
-    With a ``seat`` among several hosts it listens to the others too, at the seat's address.
+    With a ``identity`` among several hosts it listens to the others too, at the seat's address.
     """
 
-    def __init__(self, address: str, seat: Seat = NOWHERE) -> None:
+    def __init__(self, address: str, identity: HostIdentity = NOWHERE) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.setblocking(False)
         self._listener.bind(address)
@@ -151,7 +153,7 @@ class Hub:
         self._ids = count(1)
         self._streams: dict[bytes, Stream] = {}
         self._id_of: dict[int, bytes] = {}
-        self._gate = Gate(address, seat, self._epoll) if seat.address else None
+        self._gate = TcpListener(address, identity, self._epoll) if identity.address else None
         self._far: dict[bytes, None] = {}
 
     def fileno(self) -> int:

@@ -15,7 +15,7 @@ import select
 import socket
 from typing import Final
 
-from warren.live.transport.host_identity import TOKEN_BYTES, Seat
+from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity
 
 FAR: Final = "tcp:"
 """Before the path of a Unix socket: its hub is on another host."""
@@ -45,7 +45,7 @@ def _socket() -> socket.socket:
     return end
 
 
-class Gate:
+class TcpListener:
     """The listening socket of a hub for other hosts, and who stands before it.
 
     Raises
@@ -56,13 +56,13 @@ class Gate:
         If this host does not have the seat's address.
     """
 
-    def __init__(self, path: str, seat: Seat, epoll: select.epoll) -> None:
-        if len(seat.token) != TOKEN_BYTES:
-            raise ValueError(f"a token has {TOKEN_BYTES} bytes, not {len(seat.token)}")
-        self._token, self._epoll = seat.token, epoll
+    def __init__(self, path: str, identity: HostIdentity, epoll: select.epoll) -> None:
+        if len(identity.token) != TOKEN_BYTES:
+            raise ValueError(f"a token has {TOKEN_BYTES} bytes, not {len(identity.token)}")
+        self._token, self._epoll = identity.token, epoll
         self._strangers: dict[int, tuple[socket.socket, bytearray]] = {}
         self._listener = _socket()
-        self._listener.bind((seat.address, 0))
+        self._listener.bind((identity.address, 0))
         self._listener.listen(_STRANGERS)
         epoll.register(self._listener.fileno(), select.EPOLLIN)
         self._publish(path)

@@ -36,7 +36,7 @@ AHEAD: Final = 2
 """Stretches of a job that are handed out at most: the running one and the next."""
 
 
-class Held(NamedTuple):
+class HeldDevices(NamedTuple):
     """The devices of a job, the shards of a round on each, and the expected time of a round."""
 
     devices: tuple[int, ...]
@@ -48,7 +48,7 @@ class Held(NamedTuple):
 class Holdings:
     """A value for a policy's memory: who holds what. ``held_D``: devices that somebody holds."""
 
-    by_job: Mapping[int, Held]
+    by_job: Mapping[int, HeldDevices]
     held_D: BoolArray
 
     @staticmethod
@@ -62,15 +62,15 @@ class Holdings:
 
 
 @dataclass(slots=True)
-class Holder:
+class GangHolder:
     """One decision in the making: the holdings of the memory, copied where they change."""
 
     view: View
     before: Holdings
     assign: list[Assignment] = field(default_factory=list)
     held_D: BoolArray = field(init=False)
-    _by_job: Mapping[int, Held] = field(init=False)
-    _own: dict[int, Held] | None = field(init=False, default=None)
+    _by_job: Mapping[int, HeldDevices] = field(init=False)
+    _own: dict[int, HeldDevices] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.held_D, self._by_job = self.before.held_D, self.before.by_job
@@ -110,17 +110,17 @@ class Holder:
     def start(self, job: int, devices: Sequence[int], round_ns: int) -> None:
         """Give these devices to a job until it ends."""
         cut = shares(int(self.view.scale_J[job]), len(devices))
-        held = self._writable()[job] = Held(tuple(devices), cut, round_ns)
+        held = self._writable()[job] = HeldDevices(tuple(devices), cut, round_ns)
         self.held_D[list(devices)] = True
         self._hand_out(job, held)
 
-    def _writable(self) -> dict[int, Held]:
+    def _writable(self) -> dict[int, HeldDevices]:
         if self._own is None:
             self._by_job = self._own = dict(self.before.by_job)
             self.held_D = self.before.held_D.copy()
         return self._own
 
-    def _hand_out(self, job: int, held: Held) -> None:
+    def _hand_out(self, job: int, held: HeldDevices) -> None:
         view = self.view
         if not view.open_J[job]:
             return

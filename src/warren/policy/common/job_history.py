@@ -26,7 +26,7 @@ from warren.model.events import RoundsDone
 from warren.model.job import Job
 from warren.model.past import Past, stem
 from warren.model.view import View
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.persistent_map import PersistentMap
 
 Kind: TypeAlias = tuple[str, ...]
 KindsOf: TypeAlias = Callable[[Job], tuple[Kind, ...]]
@@ -35,33 +35,33 @@ MOST: Final = 256
 """Ended jobs of a kind that are remembered, the latest."""
 
 
-class Ended(NamedTuple):
+class EndedRounds(NamedTuple):
     """``rounds`` of ended jobs of a kind, the latest last; ``sizes``: the same, ascending."""
 
     rounds: tuple[int, ...]
     sizes: npt.NDArray[np.float64]
 
 
-def ended(rounds: tuple[int, ...]) -> Ended:
+def ended(rounds: tuple[int, ...]) -> EndedRounds:
     """These rounds, and in order of size."""
-    return Ended(rounds, np.array(sorted(rounds), np.float64))
+    return EndedRounds(rounds, np.array(sorted(rounds), np.float64))
 
 
 NOBODY: Final = ended(())
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class JobHistory:
     """What is known of ended jobs of each kind."""
 
     kinds_of: KindsOf
-    known: Notes[Kind, Ended] = field(default_factory=Notes)
+    known: PersistentMap[Kind, EndedRounds] = field(default_factory=PersistentMap)
 
-    def of(self, kind: Kind) -> Ended:
+    def of(self, kind: Kind) -> EndedRounds:
         """The ended jobs of a kind."""
         return self.known.get(kind) or NOBODY
 
-    def learned(self, view: View) -> Records:
+    def learned(self, view: View) -> JobHistory:
         """With the jobs that have ended since the last decision."""
         known = self.known
         for event in view.changes:
@@ -69,10 +69,10 @@ class Records:
                 for kind in self.kinds_of(view.jobs[event.job]):
                     latest = (known.get(kind) or NOBODY).rounds[1 - MOST :]
                     known = known.noted(kind, ended((*latest, event.round + event.rounds)))
-        return self if known is self.known else Records(self.kinds_of, known)
+        return self if known is self.known else JobHistory(self.kinds_of, known)
 
 
-def records_of(past: Past, kinds_of: KindsOf) -> Records:
+def records_of(past: Past, kinds_of: KindsOf) -> JobHistory:
     """The records that a run begins with."""
     rounds_of = defaultdict[Kind, list[int]](list)
     for job in past.jobs:
@@ -80,7 +80,7 @@ def records_of(past: Past, kinds_of: KindsOf) -> Records:
         for kind in kinds_of(job):
             rounds_of[kind].append(job.rounds)
     known = {kind: ended(tuple(all_[-MOST:])) for kind, all_ in rounds_of.items()}
-    return Records(kinds_of, Notes(known))
+    return JobHistory(kinds_of, PersistentMap(known))
 
 
 ENOUGH: Final = 5
@@ -94,7 +94,7 @@ def kinds_by_code(job: Job) -> tuple[Kind, ...]:
     return tuple(whole[:length] for length in range(len(whole), -1, -1))
 
 
-def like(records: Records, job: Job) -> Ended:
+def like(records: JobHistory, job: Job) -> EndedRounds:
     """Jobs like this one that have ended; none: nothing is known of any job.
 
     ``JobHistory`` are by code.
@@ -115,7 +115,7 @@ def kinds_by_name(job: Job) -> tuple[Kind, ...]:
     return ((*by_name, job.user), by_name, ("user", job.user)) if job.user else (by_name,)
 
 
-def similar(records: Records, job: Job) -> tuple[str, tuple[int, ...]]:
+def similar(records: JobHistory, job: Job) -> tuple[str, tuple[int, ...]]:
     """What makes ended jobs similar to this one, "name" or "user", and their rounds; else nothing.
 
     ``JobHistory`` are by name.

@@ -16,21 +16,21 @@ E = TypeVar("E", bound=tuple[float, ...])
 """What stands in a line: ``Entry``, or another tuple of numbers that ends with the job."""
 
 
-class Line(NamedTuple, Generic[E]):
+class PersistentHeap(NamedTuple, Generic[E]):
     """The first of a line, and two lines that hold the others; ``rank``: way to the nearest end."""
 
     rank: int
     first: E
-    left: Line[E] | None
-    right: Line[E] | None
+    left: PersistentHeap[E] | None
+    right: PersistentHeap[E] | None
 
 
-def put(line: Line[E] | None, entry: E) -> Line[E]:
+def put(line: PersistentHeap[E] | None, entry: E) -> PersistentHeap[E]:
     """The line with one entry more."""
-    return _joined(line, Line(1, entry, None, None))
+    return _joined(line, PersistentHeap(1, entry, None, None))
 
 
-def take(line: Line[E]) -> tuple[E, Line[E] | None]:
+def take(line: PersistentHeap[E]) -> tuple[E, PersistentHeap[E] | None]:
     """The first entry, and the line without it."""
     if line.right is None:
         return line.first, line.left
@@ -38,7 +38,7 @@ def take(line: Line[E]) -> tuple[E, Line[E] | None]:
     return line.first, _joined(line.left, line.right)
 
 
-def entries(line: Line[E] | None) -> list[E]:
+def entries(line: PersistentHeap[E] | None) -> list[E]:
     """All of them, first to last; for a sentence, not for a decision."""
     found, open_ = list[E](), [line]
     while open_:
@@ -49,10 +49,10 @@ def entries(line: Line[E] | None) -> list[E]:
     return sorted(found)
 
 
-def _joined(one: Line[E] | None, other: Line[E]) -> Line[E]:
+def _joined(one: PersistentHeap[E] | None, other: PersistentHeap[E]) -> PersistentHeap[E]:
     """Both lines in one; goes down their right sides, which are short."""
-    path: list[Line[E]] = []
-    rest: Line[E] | None = other
+    path: list[PersistentHeap[E]] = []
+    rest: PersistentHeap[E] | None = other
     while one is not None and rest is not None:
         if rest.first < one.first:
             one, rest = rest, one
@@ -63,9 +63,9 @@ def _joined(one: Line[E] | None, other: Line[E]) -> Line[E]:
     for above in reversed(path):
         left = above.left
         if left is None:
-            joined = Line(1, above.first, joined, None)
+            joined = PersistentHeap(1, above.first, joined, None)
         elif left.rank < joined.rank:
-            joined = Line(left.rank + 1, above.first, joined, left)
+            joined = PersistentHeap(left.rank + 1, above.first, joined, left)
         else:
-            joined = Line(joined.rank + 1, above.first, left, joined)
+            joined = PersistentHeap(joined.rank + 1, above.first, left, joined)
     return joined

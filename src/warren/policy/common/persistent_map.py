@@ -19,7 +19,7 @@ _LEAST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Notes(Generic[K, V]):
+class PersistentMap(Generic[K, V]):
     """``latest`` goes before ``older``; neither is ever changed."""
 
     older: Mapping[K, V] = field(default_factory=dict)
@@ -29,17 +29,17 @@ class Notes(Generic[K, V]):
         """What was noted last under a key; None: nothing."""
         return self.latest[key] if key in self.latest else self.older.get(key)
 
-    def noted(self, key: K, value: V) -> Notes[K, V]:
+    def noted(self, key: K, value: V) -> PersistentMap[K, V]:
         """These notes with one more, in place of what was noted under the key."""
         return self._with(key, value)
 
-    def forgotten(self, key: K) -> Notes[K, V]:
+    def forgotten(self, key: K) -> PersistentMap[K, V]:
         """These notes without what was noted under a key."""
         return self._with(key, None)
 
-    def _with(self, key: K, value: V | None) -> Notes[K, V]:
+    def _with(self, key: K, value: V | None) -> PersistentMap[K, V]:
         latest = {**self.latest, key: value}
         if len(latest) ** 2 <= _LEAST + len(self.older):
-            return Notes(self.older, latest)
+            return PersistentMap(self.older, latest)
         both = {**self.older, **latest}
-        return Notes({key: value for key, value in both.items() if value is not None})
+        return PersistentMap({key: value for key, value in both.items() if value is not None})

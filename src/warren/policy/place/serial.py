@@ -20,7 +20,7 @@ from warren.model.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
+class Serial:
     """See the module's text. It remembers nothing."""
 
     name: ClassVar[str] = "plain"

@@ -9,11 +9,11 @@ import numpy as np
 from warren.model.costs import BoolArray, IntArray
 from warren.model.units import NEVER_NS
 from warren.report.checks.fault import Fault, listed
-from warren.report.checks.run_folder import Exported
+from warren.report.checks.run_folder import FolderTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class DeviceRows:
     """Timeline rows with their costs; axes R. ``fits_R``: the profile has a row for the pair."""
 
     comp_ns_R: IntArray
@@ -23,7 +23,7 @@ class Rows:
     """From the start of the first COMP to the end of the last."""
 
 
-def check_devices(run: Exported) -> list[Fault]:
+def check_devices(run: FolderTables) -> list[Fault]:
     """All faults of devices and durations."""
     rows = _rows(run)
     faults = [
@@ -37,11 +37,11 @@ def check_devices(run: Exported) -> list[Fault]:
     return faults + (_one_sync(run, rows) if run.rules.network == "lane" else [])
 
 
-def _rows(run: Exported) -> Rows:
+def _rows(run: FolderTables) -> DeviceRows:
     line = run.timeline
     place = line.job_R, run.type_D[line.device_R]
     fits_R = run.comp_ns_JT[place] < NEVER_NS
-    return Rows(
+    return DeviceRows(
         comp_ns_R=np.where(fits_R, run.comp_ns_JT[place], 0),
         sync_ns_R=np.where(fits_R, run.sync_ns_JT[place], 0),
         fits_R=fits_R,
@@ -49,7 +49,7 @@ def _rows(run: Exported) -> Rows:
     )
 
 
-def _fits(run: Exported, rows: Rows) -> list[Fault]:
+def _fits(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     device_R = run.timeline.device_R
     return listed(
         ~rows.fits_R,
@@ -61,7 +61,7 @@ def _fits(run: Exported, rows: Rows) -> list[Fault]:
     )
 
 
-def _order_in_row(run: Exported, rows: Rows) -> list[Fault]:
+def _order_in_row(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     line, slack_ns = run.timeline, run.rules.slack_ns
     wrong_R = (rows.span_ns_R < line.busy_ns_R - slack_ns) | (line.busy_ns_R < 0)
     wrong_R |= line.end_ns_R < line.comp_end_ns_R - slack_ns
@@ -76,7 +76,7 @@ def _order_in_row(run: Exported, rows: Rows) -> list[Fault]:
     )
 
 
-def _busy(run: Exported, rows: Rows) -> list[Fault]:
+def _busy(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     """COMP time is tasks x T^c: exactly in simulation, at least that when padded."""
     line, rules = run.timeline, run.rules
     want_ns_R = line.tasks_R * rows.comp_ns_R
@@ -95,7 +95,7 @@ def _busy(run: Exported, rows: Rows) -> list[Fault]:
     )
 
 
-def _spans(run: Exported, rows: Rows) -> list[Fault]:
+def _spans(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     """From start to COMP end: the busy time in one round; a stretch also waits for barriers.
 
     In a stretch of n rounds a device waits at least for its own synchronisation n - 1 times.
@@ -117,7 +117,7 @@ def _spans(run: Exported, rows: Rows) -> list[Fault]:
     )
 
 
-def _sync(run: Exported, rows: Rows) -> list[Fault]:
+def _sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     """The last synchronisation lasts T^s: exactly with ``constant``, at least that elsewhere."""
     line, rules = run.timeline, run.rules
     if not (rules.exact or rules.padded) or rules.network not in ("constant", "lane"):
@@ -149,7 +149,7 @@ class Visits:
     tasks_V: IntArray
 
 
-def visits_of(run: Exported, by_end: bool) -> Visits:
+def visits_of(run: FolderTables, by_end: bool) -> Visits:
     """Rows that share device and stretch (several rounds) interleave, so they are joined."""
     line = run.timeline
     order = np.lexsort((line.round_R, line.job_R, line.device_R))
@@ -174,7 +174,7 @@ def visits_of(run: Exported, by_end: bool) -> Visits:
     return Visits(**{name: column[sort] for name, column in joined.items()})
 
 
-def _one_comp(run: Exported) -> list[Fault]:
+def _one_comp(run: FolderTables) -> list[Fault]:
     visits = visits_of(run, by_end=False)
     before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
     before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.comp_end_ns_V[:-1], -NEVER_NS)
@@ -188,7 +188,7 @@ def _one_comp(run: Exported) -> list[Fault]:
     )
 
 
-def _one_sync(run: Exported, rows: Rows) -> list[Fault]:
+def _one_sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
     """``lane``: all synchronisations of a visit fit between the ends of the last one and its own.
 
     The lane is served in COMP order, so those of earlier visits have all ended before.

@@ -11,14 +11,14 @@ import numpy as np
 from warren.model.costs import IntArray
 from warren.model.units import NEVER_NS, NS_PER_S
 from warren.report.checks.fault import Fault, listed
-from warren.report.checks.run_folder import NO_TIME, SUMMARY, Exported
+from warren.report.checks.run_folder import NO_TIME, SUMMARY, FolderTables
 from warren.report.metrics import STATUSES, values_of
 
 TOLERANCE: Final = 1e-9
 """Relative difference allowed between a number of ``summary.json`` and ours."""
 
 
-def check_jobs(run: Exported) -> list[Fault]:
+def check_jobs(run: FolderTables) -> list[Fault]:
     """All faults of ``jobs.csv``."""
     line = run.timeline
     first_ns_J = np.full(len(run.jobs), NEVER_NS, dtype=np.int64)
@@ -36,7 +36,7 @@ def check_jobs(run: Exported) -> list[Fault]:
     ]
 
 
-def _statuses(run: Exported) -> list[Fault]:
+def _statuses(run: FolderTables) -> list[Fault]:
     def fault(place: int) -> Fault:
         row = run.jobs[place]
         return Fault(
@@ -54,14 +54,14 @@ def _status_wrong(row: Mapping[str, Any]) -> bool:
     return row["status"] not in STATUSES or not times_fit
 
 
-def _starts(run: Exported, first_ns_J: IntArray) -> list[Fault]:
+def _starts(run: FolderTables, first_ns_J: IntArray) -> list[Fault]:
     want_ns_J = np.where(first_ns_J == NEVER_NS, NO_TIME, first_ns_J)
     wrong_J = np.abs(run.start_ns_J - want_ns_J) > run.rules.slack_ns
     wrong_J |= (run.start_ns_J == NO_TIME) != (want_ns_J == NO_TIME)
     return listed(wrong_J, lambda j: _differs(run, j, "start_s", want_ns_J[j]))
 
 
-def _finishes(run: Exported, last_ns_J: IntArray) -> list[Fault]:
+def _finishes(run: FolderTables, last_ns_J: IntArray) -> list[Fault]:
     """A finish is the last end of a task; live it may be later, by evaluation in the barrier."""
     known_J = run.finished_J & (run.finish_ns_J != NO_TIME)
     late_J = run.finish_ns_J > last_ns_J + run.rules.slack_ns
@@ -70,7 +70,7 @@ def _finishes(run: Exported, last_ns_J: IntArray) -> list[Fault]:
     return listed(wrong_J, lambda j: _differs(run, j, "finish_s", last_ns_J[j]))
 
 
-def _jcts(run: Exported) -> list[Fault]:
+def _jcts(run: FolderTables) -> list[Fault]:
     want_ns_J = run.finish_ns_J - run.arrival_ns_J
     known_J = (run.finish_ns_J != NO_TIME) & (run.jct_ns_J != NO_TIME)
     exact_ns = 2 + 4 * np.finfo(float).eps * np.abs(run.finish_ns_J)
@@ -78,12 +78,12 @@ def _jcts(run: Exported) -> list[Fault]:
     return listed(wrong_J, lambda j: _differs(run, j, "jct_s", want_ns_J[j]))
 
 
-def _differs(run: Exported, job: int, column: str, want_ns: int) -> Fault:
+def _differs(run: FolderTables, job: int, column: str, want_ns: int) -> Fault:
     want = "empty: nothing ran" if want_ns == NO_TIME else f"{want_ns / NS_PER_S}"
     return Fault(place=run.job(job), what=f"{column} is {run.jobs[job][column]}", expected=want)
 
 
-def _task_sums(run: Exported, tasks_J: IntArray) -> list[Fault]:
+def _task_sums(run: FolderTables, tasks_J: IntArray) -> list[Fault]:
     want_J = run.scale_J * run.rounds_J
     return listed(
         run.finished_J & (tasks_J != want_J),
@@ -95,7 +95,7 @@ def _task_sums(run: Exported, tasks_J: IntArray) -> list[Fault]:
     )
 
 
-def check_summary(run: Exported) -> list[Fault]:
+def check_summary(run: FolderTables) -> list[Fault]:
     """All faults of ``summary.json``, the bound and the gap included."""
     want: dict[str, Any] = {
         "jobs": len(run.jobs),
@@ -112,7 +112,7 @@ def check_summary(run: Exported) -> list[Fault]:
     return faults + _rollbacks(run) + _bound(run)
 
 
-def _rollbacks(run: Exported) -> list[Fault]:
+def _rollbacks(run: FolderTables) -> list[Fault]:
     """A loss costs a job at most one interval between checkpoints, where it states one."""
     told = run.summary.get("rolled_back") or []
     faults = [
@@ -130,7 +130,7 @@ def _rollbacks(run: Exported) -> list[Fault]:
     return faults
 
 
-def _values(run: Exported) -> dict[str, float | None]:
+def _values(run: FolderTables) -> dict[str, float | None]:
     line, done_J = run.timeline, run.finished_J & (run.finish_ns_J != NO_TIME)
     arrival_ns, finish_ns = run.arrival_ns_J[done_J], run.finish_ns_J[done_J]
     makespan_ns = int(finish_ns.max() - arrival_ns.min()) if done_J.any() else 0
@@ -143,7 +143,7 @@ def _values(run: Exported) -> dict[str, float | None]:
     )
 
 
-def _bound(run: Exported) -> list[Fault]:
+def _bound(run: FolderTables) -> list[Fault]:
     """Bounds hold for whole schedules only, so they are checked when every job finished."""
     bounds, gaps = run.summary.get("lower_bound"), run.summary.get("gap")
     if bounds is None or not run.finished_J.all():

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class FolderRules:
     """Which rules hold for this run, and how exactly.
 
     ``slack_ns`` is what two times may differ by. In simulation it is 2 ns and the rounding of a
@@ -55,7 +55,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class FolderTables:
     """Axes: J rows of jobs.csv, D rows of devices.csv, T device types, R timeline rows.
 
     Times are nanoseconds, ``NO_TIME`` where the field is empty; costs are ``NEVER_NS`` where
@@ -63,7 +63,7 @@ class Exported:
     """
 
     summary: Mapping[str, Any]
-    rules: Rules
+    rules: FolderRules
     jobs: Sequence[Mapping[str, Any]]
     devices: Sequence[Mapping[str, Any]]
     types: tuple[str, ...]
@@ -95,7 +95,7 @@ class Exported:
         return f"{JOBS} job {self.jobs[index]['job']}"
 
 
-def load(files: Mapping[str, bytes]) -> tuple[Exported | None, list[Fault]]:
+def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
     """The folder as arrays, or None and why it cannot be read."""
     faults: list[Fault] = []
     jobs = _read(files, JOBS, read_jobs_csv, faults)
@@ -201,7 +201,7 @@ def _exported(
     profile: Sequence[Mapping[str, Any]],
     table: TimelineFile,
     summary: Mapping[str, Any],
-) -> Exported:
+) -> FolderTables:
     types = tuple(dict.fromkeys(row["type"] for row in devices))
     comp_ns_JT, sync_ns_JT, switch_ns_JT = _costs(jobs, types, profile)
     job_index = {row["job"]: index for index, row in enumerate(jobs)}
@@ -211,7 +211,7 @@ def _exported(
         job_R=_renamed(table.jobs, job_index)[table.timeline.job_R],
         device_R=_renamed(table.devices, device_index)[table.timeline.device_R],
     )
-    return Exported(
+    return FolderTables(
         summary=summary,
         rules=_rules(summary, timeline),
         jobs=jobs,
@@ -232,12 +232,12 @@ def _exported(
     )
 
 
-def _rules(summary: Mapping[str, Any], timeline: Timeline) -> Rules:
+def _rules(summary: Mapping[str, Any], timeline: Timeline) -> FolderRules:
     live, scale = summary["world"] == LIVE, summary["time_scale"]
     last_ns = float(np.abs(timeline.end_ns_R).max(initial=0))
     rounding_ns = 2 + math.ceil(4 * np.finfo(float).eps * last_ns)
     stamp_ns = math.ceil(STAMP_S * NS_PER_S / (scale or 1.0))
-    return Rules(
+    return FolderRules(
         live=live,
         exact=not live and not any(summary["noise"].values()),
         padded=live and scale is not None and not summary["noise"].get("jitter"),

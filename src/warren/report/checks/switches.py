@@ -11,12 +11,12 @@ import numpy as np
 from warren.model.costs import IntArray
 from warren.report.checks.devices import visits_of
 from warren.report.checks.fault import Fault, listed
-from warren.report.checks.run_folder import SUMMARY, Exported
+from warren.report.checks.run_folder import SUMMARY, FolderTables
 from warren.report.checks.tasks import groups_of
 from warren.report.metrics import counted
 
 
-def check_switches(run: Exported) -> list[Fault]:
+def check_switches(run: FolderTables) -> list[Fault]:
     """All faults of switches; none where nothing is charged."""
     if run.switch_ns_JT is None:
         return []
@@ -38,7 +38,7 @@ def check_switches(run: Exported) -> list[Fault]:
     return late + _sums(run, run.switch_ns_JT)
 
 
-def _ready_ns_R(run: Exported) -> IntArray:
+def _ready_ns_R(run: FolderTables) -> IntArray:
     """When each row's first round may start at the earliest: arrival, or the barrier before."""
     groups = groups_of(run)
     ready_ns_G = run.arrival_ns_J[groups.job_G]
@@ -49,7 +49,7 @@ def _ready_ns_R(run: Exported) -> IntArray:
     return ready_ns_R
 
 
-def _sums(run: Exported, switch_ns_JT: IntArray) -> list[Fault]:
+def _sums(run: FolderTables, switch_ns_JT: IntArray) -> list[Fault]:
     want = counted(run.timeline, run.type_D, switch_ns_JT)
     return [
         Fault(place=f"{SUMMARY} {key}", what=f"is {run.summary.get(key)}", expected=f"{value}")

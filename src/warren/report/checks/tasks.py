@@ -8,11 +8,11 @@ import numpy as np
 
 from warren.model.costs import BoolArray, IntArray
 from warren.report.checks.fault import Fault, listed
-from warren.report.checks.run_folder import Exported
+from warren.report.checks.run_folder import FolderTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
+class TaskGroups:
     """Timeline rows grouped by (job, first round), sorted; G groups, R rows.
 
     ``row_R`` lists rows group by group (by shard within one) and ``first_G`` is where each group
@@ -30,7 +30,7 @@ class Groups:
     next_G: BoolArray
 
 
-def groups_of(run: Exported) -> Groups:
+def groups_of(run: FolderTables) -> TaskGroups:
     """The rounds (at grain 1) or stretches of rounds that the timeline consists of."""
     line = run.timeline
     row_R = np.lexsort((line.shard_R, line.round_R, line.job_R))
@@ -40,7 +40,7 @@ def groups_of(run: Exported) -> Groups:
     first_G = np.flatnonzero(new_R)
     same_job = np.zeros(len(first_G), dtype=bool)
     same_job[1:] = np.diff(job[first_G]) == 0
-    return Groups(
+    return TaskGroups(
         row_R=row_R,
         first_G=first_G,
         job_G=job[first_G],
@@ -60,7 +60,7 @@ def _reduced(how: np.ufunc, column: IntArray, first_G: IntArray) -> IntArray:
     return reduced
 
 
-def check_tasks(run: Exported) -> list[Fault]:
+def check_tasks(run: FolderTables) -> list[Fault]:
     """All faults of tasks and barriers."""
     groups = groups_of(run)
     return [
@@ -74,7 +74,7 @@ def check_tasks(run: Exported) -> list[Fault]:
     ]
 
 
-def _row_shapes(run: Exported) -> list[Fault]:
+def _row_shapes(run: FolderTables) -> list[Fault]:
     line = run.timeline
     scale_R = run.scale_J[line.job_R]
     one_R = line.shard_R >= 0
@@ -93,7 +93,7 @@ def _row_shapes(run: Exported) -> list[Fault]:
     )
 
 
-def _arrivals(run: Exported) -> list[Fault]:
+def _arrivals(run: FolderTables) -> list[Fault]:
     line = run.timeline
     arrival_ns_R = run.arrival_ns_J[line.job_R]
     return listed(
@@ -106,7 +106,7 @@ def _arrivals(run: Exported) -> list[Fault]:
     )
 
 
-def _once(run: Exported, groups: Groups) -> list[Fault]:
+def _once(run: FolderTables, groups: TaskGroups) -> list[Fault]:
     line, row_R = run.timeline, groups.row_R
     again_R = np.zeros(len(row_R), dtype=bool)
     again_R[1:] = (np.diff(line.job_R[row_R]) == 0) & (np.diff(line.round_R[row_R]) == 0)
@@ -119,7 +119,7 @@ def _once(run: Exported, groups: Groups) -> list[Fault]:
     )
 
 
-def _complete(run: Exported, groups: Groups) -> list[Fault]:
+def _complete(run: FolderTables, groups: TaskGroups) -> list[Fault]:
     """Every round has scale tasks; only the last one of a job that did not finish may lack some."""
     want_G = run.scale_J[groups.job_G] * groups.rounds_G
     last_G = np.ones(len(want_G), dtype=bool)
@@ -136,7 +136,7 @@ def _complete(run: Exported, groups: Groups) -> list[Fault]:
     )
 
 
-def _round_order(run: Exported, groups: Groups) -> list[Fault]:
+def _round_order(run: FolderTables, groups: TaskGroups) -> list[Fault]:
     after_G = np.zeros(len(groups.job_G), dtype=np.int64)
     after_G[1:] = groups.round_G[:-1] + groups.rounds_G[:-1]
     want_G = np.where(groups.next_G, after_G, 0)
@@ -150,7 +150,7 @@ def _round_order(run: Exported, groups: Groups) -> list[Fault]:
     )
 
 
-def _barriers(run: Exported, groups: Groups) -> list[Fault]:
+def _barriers(run: FolderTables, groups: TaskGroups) -> list[Fault]:
     before_ns_G = np.zeros(len(groups.job_G), dtype=np.int64)
     before_ns_G[1:] = groups.end_ns_G[:-1]
     return listed(
@@ -163,7 +163,7 @@ def _barriers(run: Exported, groups: Groups) -> list[Fault]:
     )
 
 
-def _ends(run: Exported, groups: Groups) -> list[Fault]:
+def _ends(run: FolderTables, groups: TaskGroups) -> list[Fault]:
     """A finished job ran exactly its rounds and nothing ends after its finish."""
     asked_G = run.rounds_J[groups.job_G]
     last_G = groups.round_G + groups.rounds_G
@@ -189,5 +189,5 @@ def _ends(run: Exported, groups: Groups) -> list[Fault]:
     ]
 
 
-def _group(run: Exported, groups: Groups, group: int) -> str:
+def _group(run: FolderTables, groups: TaskGroups, group: int) -> str:
     return run.row(int(groups.row_R[groups.first_G[group]]))

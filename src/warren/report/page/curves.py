@@ -14,7 +14,7 @@ from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
     WIDTH,
-    Frame,
+    ChartFrame,
     Scale,
     Tick,
     escape,
@@ -47,7 +47,7 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> str:
     ]
     x_ticks, unit = time_ticks(scale)
     marks = _quantiles(known[0], scale) if len(records) == 1 else ("", "")
-    frame = Frame(
+    frame = ChartFrame(
         label="Distribution of job completion time",
         height=_HEIGHT,
         body="".join(paths) + marks[0],
@@ -128,7 +128,7 @@ def _learning(
     )
     x_ticks, unit = time_ticks(span_s)
     left_out = len(curves) - len(jobs)
-    frame = Frame(
+    frame = ChartFrame(
         label=f"{name} of each job over time",
         height=_HEIGHT,
         body=paths,

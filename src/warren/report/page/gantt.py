@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.report.page.colours import Colouring
-from warren.report.page.svg import WIDTH, Frame, Scale, boxes_path, escape, legend, time_ticks
+from warren.report.page.svg import WIDTH, ChartFrame, Scale, boxes_path, escape, legend, time_ticks
 from warren.report.record import Record
 from warren.report.slices import Slices, joined
 
@@ -43,7 +43,7 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> str:
     row_px = row_height(len(devices))
     boxes = boxes_of(record, span_s, len(devices))
     x_ticks, unit = time_ticks(span_s, 8)
-    frame = Frame(
+    frame = ChartFrame(
         label=f"Schedule of {len(record.run.workload.jobs)} jobs on {len(devices)} devices",
         height=row_px * len(devices),
         body=_rows(len(devices), row_px) + _paths(boxes, colours, row_px),
@@ -148,9 +148,13 @@ def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
     named = len(colours.class_J) <= MOST_NAMED
     parts: dict[tuple[str, int], list[tuple[float, float, float, float]]] = defaultdict(list)
     columns = zip(
-        boxes.job_B.tolist(), boxes.device_B.tolist(), boxes.x_B.tolist(),
-        boxes.width_B.tolist(), boxes.level_B.tolist(), strict=True,
-    )  # fmt: skip
+        boxes.job_B.tolist(),
+        boxes.device_B.tolist(),
+        boxes.x_B.tolist(),
+        boxes.width_B.tolist(),
+        boxes.level_B.tolist(),
+        strict=True,
+    )
     for job, device, x, width, level in columns:
         height = (row_px - gap) * level / LEVELS
         box = (x, (device + 1) * row_px - gap / 2 - height, width, height)

@@ -11,10 +11,19 @@ from warren.report.page.svg import escape
 
 MOST_ROWS: Final = 1_500
 _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    ("job", "job"), ("model", "model"), ("user", "user"), ("status", "status"),
-    ("weight", "weight"), ("rounds", "rounds"), ("scale", "scale"), ("arrival_s", "arrival s"),
-    ("start_s", "start s"), ("finish_s", "finish s"), ("wait_s", "wait s"), ("jct_s", "JCT s"),
-)  # fmt: skip
+    ("job", "job"),
+    ("model", "model"),
+    ("user", "user"),
+    ("status", "status"),
+    ("weight", "weight"),
+    ("rounds", "rounds"),
+    ("scale", "scale"),
+    ("arrival_s", "arrival s"),
+    ("start_s", "start s"),
+    ("finish_s", "finish s"),
+    ("wait_s", "wait s"),
+    ("jct_s", "JCT s"),
+)
 _TEXT: Final = frozenset({"job", "model", "user", "status"})
 
 

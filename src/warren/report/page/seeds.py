@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from warren.report.page.colours import COLOURS
 from warren.report.page.curves import finished_jct_s, jct_scale
-from warren.report.page.svg import WIDTH, Frame, Scale, Tick, legend, short, time_ticks
+from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, legend, short, time_ticks
 from warren.report.record import Record
 from warren.report.seeds import group_of, groups
 
@@ -47,7 +47,7 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> str:
         _group(k, quantiles, scale) for k, quantiles in enumerate(quantiles_G) if len(quantiles)
     )
     x_ticks, unit = time_ticks(scale)
-    frame = Frame(
+    frame = ChartFrame(
         label="Distribution of job completion time, by policy",
         height=_HEIGHT,
         body=paths,

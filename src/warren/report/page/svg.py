@@ -109,7 +109,7 @@ def time_ticks(scale: Scale, most: int = 6) -> tuple[list[Tick], str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class ChartFrame:
     """A chart: its picture in ``WIDTH`` x ``height`` units and what stands around it.
 
     The picture is stretched to the page while all text is HTML above it, so that it stays

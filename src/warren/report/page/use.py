@@ -12,7 +12,7 @@ from warren.report.metrics import first_start_ns
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
     WIDTH,
-    Frame,
+    ChartFrame,
     Scale,
     Tick,
     legend,
@@ -42,7 +42,7 @@ def use_chart(record: Record, span_s: Scale) -> str:
         count = record.run.cluster.type_of_device.count(number)
         mean = float(share.mean()) if len(share) else 0.0
         chips.append((f"c{number}", f"t{number}", f"{name} ({count}): {100 * mean:.0f} %"))
-    frame = Frame(
+    frame = ChartFrame(
         label="Share of devices computing, by type, over time",
         height=_HEIGHT,
         body="".join(lines),
@@ -86,7 +86,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> str:
         bands.append(f'<path class="{colour}" data-k="{key}" d="{_band(floor, top, total)}"/>')
         floor = top
     x_ticks, unit = time_ticks(span_s)
-    return Frame(
+    return ChartFrame(
         label="Devices computing, by job or model, over time",
         height=_HEIGHT,
         body="".join(bands),
@@ -128,7 +128,7 @@ def jobs_chart(record: Record, span_s: Scale) -> str:
         f'<path class="line {colour}" data-k="{key}" d="{_steps(values, top)}"/>'
         for colour, key, values in (("l1", "qw", waiting), ("l0", "qr", running))
     )
-    frame = Frame(
+    frame = ChartFrame(
         label="Jobs waiting and under way over time",
         height=_HEIGHT,
         body=lines,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from warren.report.compare import COLUMNS, cell_of, difference_text, error_line, means
 from warren.report.page.colours import COLOURS
 from warren.report.page.jobs import table
-from warren.report.page.svg import Frame, Scale, Tick, escape, short, time_ticks
+from warren.report.page.svg import ChartFrame, Scale, Tick, escape, short, time_ticks
 from warren.report.seeds import group_of
 
 _SIDE: Final = 340
@@ -77,12 +77,14 @@ def prediction(error: Mapping[str, Any]) -> str:
         + "".join(
             f'<td class="n" data-v="{row[key]!r}">{row[key]:{form}}</td>'
             for key, form in (
-                ("live_jct_s", ",.2f"), ("simulated_jct_s", ",.2f"), ("error_pct", "+.2f"),
+                ("live_jct_s", ",.2f"),
+                ("simulated_jct_s", ",.2f"),
+                ("error_pct", "+.2f"),
             )
         )
         + "</tr>"
         for k, row in enumerate(rows[:1500])
-    )  # fmt: skip
+    )
     headings = ["job", "live JCT s", "simulated JCT s", "error %"]
     return (
         f"<p>{escape(error_line(error))}.</p>"
@@ -103,7 +105,7 @@ def _scatter(rows: Sequence[Mapping[str, Any]]) -> str:
         f'h.01"/>'
         for k, row in enumerate(rows[:4000])
     )
-    return Frame(
+    return ChartFrame(
         label="Simulated against live JCT of each job",
         height=_SIDE,
         width=_SIDE,

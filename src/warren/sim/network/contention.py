@@ -13,7 +13,7 @@ from warren.model.run import Run
 from warren.model.units import seconds_to_ns
 
 
-class Links:
+class ContentionLinks:
     """Exchange times under ``network: contention``; else they are T^s, which is not asked here."""
 
     __slots__ = ("_host_D", "_hosts", "_jobs", "_network", "from_profile")

@@ -23,14 +23,14 @@ from warren.cost.max_min import (
 )
 from warren.cost.ring import BoolArray, FloatArray, crossing_JS
 from warren.model.units import NS_PER_S, seconds_to_ns
-from warren.sim.network.ring_gangs import Gang
+from warren.sim.network.ring_gangs import RingGang
 
 _REMEMBERED: Final = 4096
 """Sets of senders; a pool of many rings with times of their own has no end of them."""
 
 
 @dataclass(slots=True, eq=False)
-class Flow:
+class RingFlow:
     """A ring at work. Its next step, until which it computes or sends, is at ``until_ns``.
 
     ``rounds``: equal rounds at its rate alone, taken in one step; 0: the round at hand only.
@@ -38,7 +38,7 @@ class Flow:
     """
 
     job: int
-    gang: Gang
+    gang: RingGang
     sent_bytes: float
     hosts: tuple[int, ...]
     crosses_L: BoolArray
@@ -106,11 +106,11 @@ class Flow:
         return seconds_to_ns(sent_bytes / self.alone_bytes_per_s)
 
 
-def flow_of(job: int, gang: Gang, sent_bytes: float, network: FluidNetwork) -> Flow:
+def flow_of(job: int, gang: RingGang, sent_bytes: float, network: FluidNetwork) -> RingFlow:
     """The flow of a ring that starts."""
     workers_JS = gang.workers_S[None]
     crosses_S = crossing_JS(workers_JS)[0]
-    return Flow(
+    return RingFlow(
         job=job,
         gang=gang,
         sent_bytes=sent_bytes,
@@ -123,10 +123,10 @@ def flow_of(job: int, gang: Gang, sent_bytes: float, network: FluidNetwork) -> F
 
 
 @dataclass(slots=True, eq=False)
-class Pool:
+class TiedRings:
     """Rings tied by links, by job. ``next_ns``: when one of them takes its next step."""
 
-    flows: list[Flow]
+    flows: list[RingFlow]
     capacity_L: FloatArray
     next_ns: int = 0
     rates: dict[tuple[int, ...], list[float]] = field(default_factory=dict)
@@ -149,10 +149,10 @@ class Pool:
         self.next_ns = min((flow.until_ns for flow in self.flows), default=-1)
 
 
-def tied(flows: Sequence[Flow]) -> list[list[Flow]]:
+def tied(flows: Sequence[RingFlow]) -> list[list[RingFlow]]:
     """The flows of each pool, by job; one that goes over no link is on its own."""
     number_of_host: dict[int, int] = {}
-    pools: dict[int, list[Flow]] = {}
+    pools: dict[int, list[RingFlow]] = {}
     for number, flow in enumerate(flows):
         met = {number_of_host[host] for host in flow.hosts if host in number_of_host}
         pool = pools[number] = [flow, *(one for k in sorted(met) for one in pools.pop(k))]

@@ -31,8 +31,8 @@ class GangStarts:
     """Of each ring, the devices of its gang in the order of ranks, and since when it is there."""
 
     __slots__ = (
-        "_coming",
         "_cores",
+        "_events",
         "_gang_of",
         "_instant_ns",
         "_jobs",
@@ -62,7 +62,7 @@ class GangStarts:
         self._move_ns = overheads.ring_move_ns / scale
         self._cores = overheads.cores
         self._jobs = run.workload.jobs
-        self._coming: dict[tuple[int, int], dict[int, int]] = {}
+        self._events: dict[tuple[int, int], dict[int, int]] = {}
         self._whole_ns: dict[tuple[int, int], int] = {}
         self._passed_ns: dict[int, int] = {}
         self._gang_of: dict[int, tuple[tuple[int, ...], int]] = {}
@@ -80,12 +80,12 @@ class GangStarts:
         at_once: list[int] = []
         for one in ranks:
             what = one.job, one.round
-            devices = self._coming.setdefault(what, {})
+            devices = self._events.setdefault(what, {})
             devices[one.shards[0]] = one.device
             if one not in begins:
                 later.add(what)
             if len(devices) == self._jobs[one.job].scale:
-                del self._coming[what]
+                del self._events[what]
                 self._whole_ns[what] = now
                 if one.job not in self._gang_of and one.job not in self._waiting:
                     self._waiting[one.job] = tuple(devices[r] for r in range(len(devices))), now

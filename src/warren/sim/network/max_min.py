@@ -18,7 +18,7 @@ from __future__ import annotations
 from warren.cost.run_rings import fluid_network, ring_exchanges
 from warren.model.costs import CostTable
 from warren.model.run import Run
-from warren.sim.network.flows import Flow, Pool, flow_of, tied
+from warren.sim.network.flows import RingFlow, TiedRings, flow_of, tied
 from warren.sim.network.ring_gangs import RingPort
 
 
@@ -31,8 +31,8 @@ class FluidPort(RingPort):
         super().__init__(run, costs)
         self._network = fluid_network(run.cluster)
         self._sent_bytes_J = ring_exchanges(run.workload.jobs, costs).sent_bytes_J.tolist()
-        self._flows: dict[int, Flow] = {}
-        self._pools: list[Pool] = []
+        self._flows: dict[int, RingFlow] = {}
+        self._pools: list[TiedRings] = []
         self._tied = True
 
     def _go_on(self) -> None:
@@ -40,7 +40,7 @@ class FluidPort(RingPort):
             self._tie()
         while self._pools:
             pool = min(self._pools, key=lambda one: one.next_ns)
-            if self._coming and self._coming.first_ns < pool.next_ns:
+            if self._events and self._events.first_ns < pool.next_ns:
                 break
             self._step(pool)
 
@@ -55,12 +55,12 @@ class FluidPort(RingPort):
         for flows in tied(list(self._flows.values())):
             pool = before.get(flows[0].job)
             if pool is None or pool.flows != flows:
-                pool = Pool(flows, self._network.capacity_L)
+                pool = TiedRings(flows, self._network.capacity_L)
                 self._settle(pool, started)
             self._pools.append(pool)
         self._tied = True
 
-    def _settle(self, pool: Pool, started: list[int]) -> None:
+    def _settle(self, pool: TiedRings, started: list[int]) -> None:
         for flow in pool.flows:
             if flow.job in started:
                 self._start_round(flow, pool)
@@ -68,7 +68,7 @@ class FluidPort(RingPort):
                 flow.part(self._now)
         pool.share(self._now)
 
-    def _step(self, pool: Pool) -> None:
+    def _step(self, pool: TiedRings) -> None:
         """The pool's next instant: rounds end and begin, sending begins, rates change."""
         now = pool.next_ns
         for flow in [one for one in pool.flows if one.until_ns == now]:
@@ -87,7 +87,7 @@ class FluidPort(RingPort):
         if not pool.flows:
             self._pools.remove(pool)
 
-    def _start_round(self, flow: Flow, pool: Pool) -> None:
+    def _start_round(self, flow: RingFlow, pool: TiedRings) -> None:
         self._compute(flow.job, flow.gang)
         if len(pool.flows) == 1:
             flow.start_alone(self._alike(flow.gang))

@@ -24,13 +24,13 @@ from warren.model.costs import CostTable, IntArray
 from warren.model.decision import Assignment, Plan
 from warren.model.events import AnyEvent, CompDone, TasksDone
 from warren.model.run import Run
-from warren.sim.network.contention import Links
+from warren.sim.network.contention import ContentionLinks
 from warren.sim.network.gang_starts import GangStarts
 from warren.sim.port import SimPort
 
 
 @dataclass(slots=True)
-class Gang:
+class RingGang:
     """A ring at work. From ``begin_ns`` on come ``count`` equal rounds, the first the ``done``-th.
 
     ``busy``: COMP time of each device before them; ``comp``: in each of them. ``late_ns``: the
@@ -80,10 +80,10 @@ class RingPort(SimPort):
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         super().__init__(run, costs)
-        self._links = Links(run, costs)
+        self._links = ContentionLinks(run, costs)
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
         self._forming: dict[int, list[Assignment]] = {}
-        self._gangs: dict[int, Gang] = {}
+        self._gangs: dict[int, RingGang] = {}
         self._starts = GangStarts(run, costs) if run.cluster.delays_gangs else None
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
@@ -116,7 +116,7 @@ class RingPort(SimPort):
         self._price()
         while self._gangs:
             job, gang = min(self._gangs.items(), key=lambda one: (one[1].end_ns, one[0]))
-            if self._coming and self._coming.first_ns < gang.end_ns:
+            if self._events and self._events.first_ns < gang.end_ns:
                 break
             gang.pass_on()
             if gang.left:
@@ -143,7 +143,7 @@ class RingPort(SimPort):
             late_ns = max(0, self._starts.there_ns(job, head.round, devices, self._now) - start)
             if not self._starts.padded:
                 start, late_ns = start + late_ns, 0
-        self._gangs[job] = Gang(
+        self._gangs[job] = RingGang(
             heads=heads,
             workers_S=self._links.workers_S(devices),
             start_ns=start,
@@ -172,7 +172,7 @@ class RingPort(SimPort):
                 if gang.left:
                     self._pace(job, gang)
 
-    def _compute(self, job: int, gang: Gang) -> list[tuple[int, int]]:
+    def _compute(self, job: int, gang: RingGang) -> list[tuple[int, int]]:
         """The next round's ``comp``, from what each device ends at: its COMP, and its T^s."""
         begin, first = gang.begin_ns, gang.heads[0].round + gang.done
         ends = [
@@ -187,12 +187,12 @@ class RingPort(SimPort):
         gang.comp = [comp_end - begin for comp_end, _ in ends]
         return ends
 
-    def _alike(self, gang: Gang) -> int:
+    def _alike(self, gang: RingGang) -> int:
         """How many of the next rounds take the same."""
         first_is_late = gang.late_ns > 0 and not gang.done
         return 1 if self._lanes.noisy or first_is_late else gang.left
 
-    def _pace(self, job: int, gang: Gang) -> None:
+    def _pace(self, job: int, gang: RingGang) -> None:
         """How long the next rounds take."""
         ends = self._compute(job, gang)
         exchange_ns = gang.exchange_ns
@@ -201,7 +201,7 @@ class RingPort(SimPort):
         gang.round_ns = max(1, max(gang.comp) + exchange_ns)
         gang.count = self._alike(gang)
 
-    def _end(self, gang: Gang) -> None:
+    def _end(self, gang: RingGang) -> None:
         end = gang.begin_ns
         comp_end = end - gang.round_ns + max(gang.comp)
         for one, busy in zip(gang.heads, gang.busy, strict=True):

@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import kernel
+from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance, prepared
-from warren.solve.common.pool import usable
 from warren.solve.common.round_time import least_round_ns
 
 
-class Branch(NamedTuple):
+class SearchTree(NamedTuple):
     """Where the search stands. Rows of arrays with a leading N: one a depth."""
 
     instance: Instance
@@ -45,7 +45,7 @@ ENDED: Final = -1
 _MOST_TASKS: Final = 24
 
 
-def new_branch(instance: Instance, value: float, *, makespan: bool) -> Branch | None:
+def new_branch(instance: Instance, value: float, *, makespan: bool) -> SearchTree | None:
     """A search for schedules better than ``value`` (in ns times weight); None if not tiny."""
     instance = prepared(instance)
     usable_JT = usable(instance.fits_JT, instance.type_D)
@@ -56,7 +56,7 @@ def new_branch(instance: Instance, value: float, *, makespan: bool) -> Branch | 
         return None
     turn_ns_JT = np.where(usable_JT, instance.comp_ns_JT + instance.sync_ns_JT, np.int64(1 << 61))
     count_T = np.bincount(instance.type_D, minlength=instance.comp_ns_JT.shape[1])
-    branch = Branch(
+    branch = SearchTree(
         instance=instance,
         usable_JT=usable_JT,
         round_ns_J=least_round_ns(
@@ -82,7 +82,7 @@ def new_branch(instance: Instance, value: float, *, makespan: bool) -> Branch | 
     return branch
 
 
-def best_rows(branch: Branch) -> Any:
+def best_rows(branch: SearchTree) -> Any:
     """The best schedule found as rows, int64 (5, R): job, round, rounds, shard, device."""
     tasks = len(branch.best_NX) - 1
     rows = np.ones((5, tasks), np.int64)
@@ -95,7 +95,7 @@ def best_rows(branch: Branch) -> Any:
 
 
 @kernel
-def search(branch: Branch, nodes: int) -> int:
+def search(branch: SearchTree, nodes: int) -> int:
     """Go on for that many nodes, or fewer if the search ends; how many it took."""
     tasks = len(branch.path_NX) - 1
     for node in range(nodes):
@@ -122,7 +122,7 @@ def search(branch: Branch, nodes: int) -> int:
 
 
 @kernel
-def _next_child(branch: Branch, depth: int) -> bool:
+def _next_child(branch: SearchTree, depth: int) -> bool:
     """Put the next child, by (end, job, device), in ``tried_NX``; False if there is none."""
     instance, found = branch.instance, False
     tried, best_end, best_job, best_device = branch.tried_NX[depth], 0, 0, 0
@@ -155,7 +155,7 @@ def _is_before(end: int, job: int, device: int, other: int, job2: int, device2: 
 
 
 @kernel
-def _is_first_alike(branch: Branch, depth: int, device: int) -> bool:
+def _is_first_alike(branch: SearchTree, depth: int, device: int) -> bool:
     """No device of a lower index, allowed here too, is of the same type and free as early."""
     last = branch.last_NX[depth]
     for other in range(device):
@@ -169,7 +169,7 @@ def _is_first_alike(branch: Branch, depth: int, device: int) -> bool:
 
 
 @kernel
-def _append(branch: Branch, depth: int) -> None:
+def _append(branch: SearchTree, depth: int) -> None:
     """The state after the child in ``tried_NX``, one deeper."""
     instance, below = branch.instance, depth + 1
     job, device = branch.tried_NX[depth, 1], branch.tried_NX[depth, 2]
@@ -197,7 +197,7 @@ def _append(branch: Branch, depth: int) -> None:
 
 
 @kernel
-def _value(branch: Branch, depth: int) -> float:
+def _value(branch: SearchTree, depth: int) -> float:
     """What the schedule is worth at best if every job goes on undisturbed."""
     instance, total, latest = branch.instance, 0.0, 0
     for job in range(len(instance.scale_J)):

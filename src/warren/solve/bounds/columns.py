@@ -17,7 +17,7 @@ SAFE: Final = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
+class BoundJobs:
     """Jobs that fit somewhere; what cannot run has infinite times.
 
     A gang holds each of its devices for all of a round, exchange and waiting included: its T^c here
@@ -53,7 +53,7 @@ def bound_jobs(
     fits_JT: npt.NDArray[np.bool_],
     type_D: Ints,
     gang_J: npt.NDArray[np.bool_] | None = None,
-) -> Jobs | None:
+) -> BoundJobs | None:
     """The jobs with rounds that fit a device of the cluster; None if there are none."""
     devices_T = np.bincount(type_D, minlength=comp_ns_JT.shape[1])
     usable_JT = fits_JT & (devices_T > 0)
@@ -70,7 +70,7 @@ def bound_jobs(
     rounds = rounds_J[kept].astype(np.float64)
     turn_ns = np.maximum(np.where(usable, comp, 0) + np.where(usable, sync, 0), round_ns_J[:, None])
     since_first_ns = np.asarray(arrival_ns_J[kept] - arrival_ns_J[kept].min(), dtype=np.int64)
-    return Jobs(
+    return BoundJobs(
         arrival_ns_J=since_first_ns,
         arrival_s_J=since_first_ns / 1e9,
         weight_J=np.asarray(weight_J[kept], dtype=np.float64),

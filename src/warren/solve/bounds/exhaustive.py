@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiny:
+class TinyInstance:
     """An instance; times in ns (any integers), shapes (J,), (J, T), (D,)."""
 
     arrival_ns_J: Ints
@@ -29,12 +29,12 @@ class Tiny:
     type_D: Ints
 
 
-def least_weighted_jct(tiny: Tiny) -> float:
+def least_weighted_jct(tiny: TinyInstance) -> float:
     """The least sum of w_j (C_j - a_j), in ns."""
     return _Search(tiny, weighted=True).run()
 
 
-def least_makespan(tiny: Tiny) -> float:
+def least_makespan(tiny: TinyInstance) -> float:
     """The least last end minus first arrival, in ns."""
     return _Search(tiny, weighted=False).run()
 
@@ -52,14 +52,18 @@ class _Node:
 
     def copy(self) -> _Node:
         return _Node(
-            self.free[:], self.round_[:], self.left[:], self.ready[:], self.barrier[:],
+            self.free[:],
+            self.round_[:],
+            self.left[:],
+            self.ready[:],
+            self.barrier[:],
             self.last_start,
-        )  # fmt: skip
+        )
 
 
 @dataclass(slots=True)
 class _Search:
-    tiny: Tiny
+    tiny: TinyInstance
     weighted: bool
     best: float = float("inf")
     least: list[int] = field(default_factory=list)

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.solve.bounds.columns import Floats, Ints, Jobs
+from warren.solve.bounds.columns import BoundJobs, Floats, Ints
 
 ROUNDINGS: Final = 24
 """The functions u of 1 to so many parts are tried."""
@@ -33,7 +33,7 @@ FITS: Final = 16
 """Sets of types that are tried, those that most gangs are kept to."""
 
 
-def gang_bound(jobs: Jobs) -> float:
+def gang_bound(jobs: BoundJobs) -> float:
     """Seconds from the first arrival; 0 without gangs."""
     most, gangs = 0.0, jobs.gang_J
     if not gangs.any():

@@ -61,11 +61,12 @@ CLOSE: Final = 1e-7
 MARGIN: Final = 1.1
 """Intervals matter, it is guessed, up to where ending costs so much more than the last answer."""
 CERTIFIED, LOW_MU, LOW, LOW_SLOPE, HIGH_MU, HIGH, HIGH_SLOPE = range(7)
-"""Rows of ``Scratch.bracket``: per interval the bound so far; and of the function of mu whose
-maximum is sought (without V) a point before the maximum and one behind it: mu, value, slope."""
+"""Rows of ``ResponseScratch.bracket``: per interval the bound so far; and of the function of mu
+whose maximum is sought (without V) a point before the maximum and one behind it: mu, value,
+slope."""
 
 
-class Priced(NamedTuple):
+class LagrangianBound(NamedTuple):
     """Jobs and grid; float seconds. Types a job cannot use have infinite ``path`` and ``work``."""
 
     weight_J: Any
@@ -77,7 +78,7 @@ class Priced(NamedTuple):
     grid_s_E: Any  # edges of the intervals: 0, ..., horizon
 
 
-class Scratch(NamedTuple):
+class ResponseScratch(NamedTuple):
     """What ``respond`` writes: guesses of each job's mu and of the intervals that matter to it,
     brackets, devices' seconds bought."""
 
@@ -87,11 +88,11 @@ class Scratch(NamedTuple):
     bought_s_TI: Any
 
 
-def new_scratch(problem: Priced) -> Scratch:
+def new_scratch(problem: LagrangianBound) -> ResponseScratch:
     """Room for one grid."""
     jobs, types = problem.path_s_JT.shape
     intervals = len(problem.grid_s_E) - 1
-    return Scratch(
+    return ResponseScratch(
         mu_J=np.zeros(jobs),
         stop_J=np.full(jobs, intervals + 1),
         bracket_BI=np.zeros((7, intervals + 1)),
@@ -100,7 +101,7 @@ def new_scratch(problem: Priced) -> Scratch:
 
 
 @kernel
-def respond(problem: Priced, price_TI: Any, scratch: Scratch) -> float:
+def respond(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch) -> float:
     """The bound on sum w (C - a) for these prices; ``bought_s_TI`` is what all jobs buy."""
     scratch.bought_s_TI[:] = 0.0
     total = size = 0.0
@@ -122,7 +123,7 @@ def respond(problem: Priced, price_TI: Any, scratch: Scratch) -> float:
 
 
 @kernel
-def _search(problem: Priced, price_TI: Any, scratch: Scratch, job: int) -> int:
+def _search(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, job: int) -> int:
     """Fill the brackets of a job; the interval with the least bound.
 
     A job that ends in an interval costs at least what it does without paying, which grows from
@@ -143,7 +144,7 @@ def _search(problem: Priced, price_TI: Any, scratch: Scratch, job: int) -> int:
 
 
 @inlined
-def _unpaid(problem: Priced, job: int, i: int) -> float:
+def _unpaid(problem: LagrangianBound, job: int, i: int) -> float:
     """The bound of a job that ends in an interval and pays nothing; none ends before its path."""
     arrival, early = problem.arrival_s_J[job], _least_path(problem, job)
     if i < len(problem.grid_s_E) - 1 and problem.grid_s_E[i + 1] - arrival <= early:
@@ -154,7 +155,9 @@ def _unpaid(problem: Priced, job: int, i: int) -> float:
 
 
 @kernel
-def _search_until(problem: Priced, price_TI: Any, scratch: Scratch, job: int, stop: int) -> int:
+def _search_until(
+    problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, job: int, stop: int
+) -> int:
     """The same for the first ``stop`` intervals."""
     bracket, first = scratch.bracket_BI, 0
     while first + 1 < stop and problem.grid_s_E[first + 1] <= problem.arrival_s_J[job]:
@@ -181,7 +184,7 @@ def _search_until(problem: Priced, price_TI: Any, scratch: Scratch, job: int, st
 
 
 @inlined
-def _least_path(problem: Priced, job: int) -> float:
+def _least_path(problem: LagrangianBound, job: int) -> float:
     least = np.inf
     for kind in range(problem.path_s_JT.shape[1]):
         least = min(least, float(problem.path_s_JT[job, kind]))
@@ -209,7 +212,9 @@ def _next_mu(bracket: Any, i: int) -> Any:
 
 
 @inlined
-def _best_rate(problem: Priced, price_TI: Any, job: int, i: int, mu: float) -> tuple[float, int]:
+def _best_rate(
+    problem: LagrangianBound, price_TI: Any, job: int, i: int, mu: float
+) -> tuple[float, int]:
     """pi in an interval and its type, -1 if it is 0."""
     rate, best = 0.0, -1
     for kind in range(problem.path_s_JT.shape[1]):
@@ -224,7 +229,13 @@ def _best_rate(problem: Priced, price_TI: Any, job: int, i: int, mu: float) -> t
 
 @kernel
 def _sweep(
-    problem: Priced, price_TI: Any, bracket: Any, job: int, mu: float, first: int, stop: int
+    problem: LagrangianBound,
+    price_TI: Any,
+    bracket: Any,
+    job: int,
+    mu: float,
+    first: int,
+    stop: int,
 ) -> None:
     """Bounds and brackets of the intervals from ``first`` to before ``stop`` for one mu.
 
@@ -269,7 +280,9 @@ def _narrow(bracket: Any, i: int, mu: float, value: float, slope: float, bound: 
 
 
 @kernel
-def _buy_best(problem: Priced, price_TI: Any, scratch: Scratch, job: int, at: int) -> None:
+def _buy_best(
+    problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, job: int, at: int
+) -> None:
     """Add what the job buys if it ends in interval ``at``: a mix of both ends of its bracket.
 
     Before the maximum it buys less than the whole job, behind it at least the whole.
@@ -284,7 +297,13 @@ def _buy_best(problem: Priced, price_TI: Any, scratch: Scratch, job: int, at: in
 
 @inlined
 def _buy(
-    problem: Priced, price_TI: Any, scratch: Scratch, job: int, at: int, mu: float, share: float
+    problem: LagrangianBound,
+    price_TI: Any,
+    scratch: ResponseScratch,
+    job: int,
+    at: int,
+    mu: float,
+    share: float,
 ) -> None:
     early = problem.arrival_s_J[job] + _least_path(problem, job)
     for i in range(min(at + 1, price_TI.shape[1])):

@@ -32,7 +32,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.solve.bounds.columns import SAFE, Floats, Ints, Jobs, bound_jobs
+from warren.solve.bounds.columns import SAFE, BoundJobs, Floats, Ints, bound_jobs
 from warren.solve.bounds.gang_packing import gang_bound
 from warren.solve.bounds.machine_load import area_speeds, even_speeds, makespan_bound
 from warren.solve.bounds.mean_busy_time import busy_time_bound
@@ -99,7 +99,7 @@ def lower_bounds(
     )
 
 
-def _weighted_bound(jobs: Jobs) -> tuple[float, str]:
+def _weighted_bound(jobs: BoundJobs) -> tuple[float, str]:
     """Seconds (weighted), and the argument. The prices leave little to look for, or nothing."""
     prices = best_prices(jobs)
     price_s = prices.bound_s if prices else 0.0

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.solve.bounds.columns import Floats, Ints, Jobs
+from warren.solve.bounds.columns import BoundJobs, Floats, Ints
 
 LP_CELLS: Final = 20_000
 """The linear programs are solved up to this many jobs times types."""
@@ -40,7 +40,7 @@ TRIALS: Final = 32
 """Choices of types for the jobs that are tried before the linear programs are."""
 
 
-def volumes(jobs: Jobs, speed_T: Floats) -> Floats:
+def volumes(jobs: BoundJobs, speed_T: Floats) -> Floats:
     """p_j for speeds that are normalised here."""
     with np.errstate(invalid="ignore"):
         share_JT = np.where(np.isinf(jobs.work_s_JT), np.inf, jobs.work_s_JT * speed_T)
@@ -48,7 +48,7 @@ def volumes(jobs: Jobs, speed_T: Floats) -> Floats:
     return volume_J
 
 
-def even_speeds(jobs: Jobs) -> Floats:
+def even_speeds(jobs: BoundJobs) -> Floats:
     """Speeds in proportion to how fast the types are on average over the jobs."""
     best_J = np.maximum(jobs.comp_s_JT.min(axis=1), 1e-12)
     ratio_JT = np.where(np.isinf(jobs.comp_s_JT), 0.0, best_J[:, None] / jobs.comp_s_JT.clip(1e-12))
@@ -56,7 +56,7 @@ def even_speeds(jobs: Jobs) -> Floats:
     return speed_T
 
 
-def area_speeds(jobs: Jobs) -> Floats:
+def area_speeds(jobs: BoundJobs) -> Floats:
     """Dual prices of the area linear program where it is small; else average speeds."""
     if jobs.work_s_JT.size > LP_CELLS or jobs.work_s_JT.shape[1] == 1:
         return even_speeds(jobs)
@@ -66,7 +66,7 @@ def area_speeds(jobs: Jobs) -> Floats:
     return found[0]
 
 
-def makespan_bound(jobs: Jobs) -> tuple[float, str]:
+def makespan_bound(jobs: BoundJobs) -> tuple[float, str]:
     """Seconds from the first arrival to the last end, and the argument: path | area | both."""
     path = float((jobs.arrival_s_J + jobs.path_s_J).max())
     latest_first = np.argsort(-jobs.arrival_s_J, kind="stable")
@@ -84,7 +84,7 @@ def makespan_bound(jobs: Jobs) -> tuple[float, str]:
     return (path, "path") if path >= area else (area, "area")
 
 
-def _paths_bind(jobs: Jobs, path_s: float, latest_first: Ints, around: Floats) -> bool:
+def _paths_bind(jobs: BoundJobs, path_s: float, latest_first: Ints, around: Floats) -> bool:
     """Whether a choice of types shows that neither the area nor both give more than the path.
 
     ``around``: arrival plus synchronisation behind, in the order ``latest_first``. Types that are
@@ -105,7 +105,7 @@ def _paths_bind(jobs: Jobs, path_s: float, latest_first: Ints, around: Floats) -
     return False
 
 
-def _with_paths(jobs: Jobs) -> float:
+def _with_paths(jobs: BoundJobs) -> float:
     """The bound of the linear program with paths; 0 where it is too large."""
     if jobs.work_s_JT.size > LP_CELLS:
         return 0.0
@@ -122,7 +122,7 @@ def _with_paths(jobs: Jobs) -> float:
     return float(tie_J @ jobs.arrival_s_J + paid_JT.min(axis=1).sum()) / total
 
 
-def _duals(jobs: Jobs, *, with_paths: bool) -> tuple[Floats, Floats] | None:
+def _duals(jobs: BoundJobs, *, with_paths: bool) -> tuple[Floats, Floats] | None:
     """v and u of the area linear program (u is 0 without paths); None where it fails."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array

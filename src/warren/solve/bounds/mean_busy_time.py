@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.bounds.columns import Floats, Jobs
+from warren.solve.bounds.columns import BoundJobs, Floats
 from warren.solve.bounds.machine_load import volumes
-from warren.solve.common.agenda import Agenda, new_agenda, pop, push
 from warren.solve.common.compile import kernel
+from warren.solve.common.heaps import Heaps, new_heaps, pop, push
 
 
 class _Machine(NamedTuple):
@@ -33,7 +33,7 @@ class _Machine(NamedTuple):
     left_s_J: Any
     moment_J: Any  # of the volume served, about the job's release
     delay_s_J: Any
-    waiting: Agenda
+    waiting: Heaps
 
 
 def mean_busy_delays(release_ns_J: Any, weight_J: Any, volume_s_J: Any) -> Any:
@@ -57,7 +57,7 @@ def mean_busy_delays(release_ns_J: Any, weight_J: Any, volume_s_J: Any) -> Any:
         left_s_J=np.array(volume_s_J),
         moment_J=np.zeros(jobs),
         delay_s_J=np.zeros(jobs),
-        waiting=new_agenda(jobs),
+        waiting=new_heaps(1, jobs),
     )
     _serve(machine)
     return machine.delay_s_J
@@ -68,17 +68,17 @@ def _serve(machine: _Machine) -> None:
     order_N, volume_J, left_J = machine.by_release_N, machine.volume_s_J, machine.left_s_J
     waiting, jobs = machine.waiting, len(order_N)
     origin_ns, time, place = np.int64(0), 0.0, 0
-    while place < jobs or waiting.count[0] > 0:
-        if waiting.count[0] == 0:
+    while place < jobs or waiting.count_T[0] > 0:
+        if waiting.count_T[0] == 0:
             origin_ns, time = machine.release_ns_J[order_N[place]], 0.0
         while place < jobs and (machine.release_ns_J[order_N[place]] - origin_ns) / 1e9 <= time:
             job = order_N[place]
             if volume_J[job] > 0:
-                push(waiting, machine.rank_J[job], job)
+                push(waiting, 0, machine.rank_J[job], job)
             place += 1
-        if waiting.count[0] == 0:
+        if waiting.count_T[0] == 0:
             continue
-        job = waiting.who_E[0]
+        job = waiting.who_C[0]
         served, is_done = left_J[job], True
         until = time + served
         if place < jobs:
@@ -90,7 +90,7 @@ def _serve(machine: _Machine) -> None:
         machine.moment_J[job] += served * (waited + served / 2)
         time = until
         if is_done:
-            pop(waiting)
+            pop(waiting, 0)
             machine.delay_s_J[job] = machine.moment_J[job] / volume_J[job]
 
 
@@ -99,7 +99,7 @@ STEPS: Final = 60
 _ROUNDING: Final = 8 * float(np.finfo(np.float64).eps)
 
 
-def busy_time_bound(jobs: Jobs, speed_T: Floats) -> tuple[float, str]:
+def busy_time_bound(jobs: BoundJobs, speed_T: Floats) -> tuple[float, str]:
     """Seconds (weighted), and the argument: path | busy time | both. ``speed_T``: to start from."""
     path = float(jobs.weight_J @ jobs.path_s_J)
     tails = _tails(jobs)
@@ -111,7 +111,7 @@ def busy_time_bound(jobs: Jobs, speed_T: Floats) -> tuple[float, str]:
 
 
 def _search_speeds(
-    jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats
+    jobs: BoundJobs, tails: tuple[Floats, Floats], speed_T: Floats
 ) -> tuple[float, Floats]:
     """Coordinate search for speeds with a large busy-time bound."""
     speed_T = speed_T + 1e-6 * speed_T.max() * (jobs.devices_T > 0)
@@ -129,7 +129,7 @@ def _search_speeds(
     return best, speed_T
 
 
-def _split(jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats) -> float:
+def _split(jobs: BoundJobs, tails: tuple[Floats, Floats], speed_T: Floats) -> float:
     """Projected subgradient ascent over the share of each weight that counts as busy time."""
     share_J = np.ones(len(jobs.weight_J))
     best = 0.0
@@ -143,7 +143,7 @@ def _split(jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats) -> float:
 
 
 def _busy_time(
-    jobs: Jobs, tails: tuple[Floats, Floats], speed_T: Floats, weight_J: Floats
+    jobs: BoundJobs, tails: tuple[Floats, Floats], speed_T: Floats, weight_J: Floats
 ) -> tuple[float, Floats]:
     """sum w_j (M_j + d_j - a_j) for these weights, and its terms without the weight."""
     volume_J = volumes(jobs, speed_T)
@@ -154,7 +154,7 @@ def _busy_time(
     return float(weight_J @ least_J) - rounding_s * float(weight_J.sum()), least_J
 
 
-def _tails(jobs: Jobs) -> tuple[Floats, Floats]:
+def _tails(jobs: BoundJobs) -> tuple[Floats, Floats]:
     """d_j, from the mean busy time to the completion: always, and more for a job with a volume.
 
     The latter is half a round on the ``scale`` fastest devices, p_j / (2 R_j r_j).

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.solve.bounds.columns import Jobs
-from warren.solve.bounds.lagrangian import EPS, Priced, new_scratch, respond
+from warren.solve.bounds.columns import BoundJobs
+from warren.solve.bounds.lagrangian import EPS, LagrangianBound, new_scratch, respond
 
 Floats = npt.NDArray[np.float64]
 GRIDS: Final = (8, 16, 32, 64)
@@ -31,7 +31,7 @@ _LATER_TARGET: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class DevicePrices:
     """The bound (float seconds, weighted), and the prices that give it: per second of a device
     of type t during each interval, intervals between ``grid_s_E``, 0 later."""
 
@@ -40,14 +40,14 @@ class Prices:
     grid_s_E: Floats
 
 
-def best_prices(jobs: Jobs) -> Prices | None:
+def best_prices(jobs: BoundJobs) -> DevicePrices | None:
     """Prices with a large bound; None where even the coarsest grid has more than CELLS cells."""
     problem = to_price(jobs)
     grids = [] if problem is None else [n for n in GRIDS if problem.path_s_JT.size * n <= CELLS]
     if problem is None or not grids:
         return None
     used_T = jobs.devices_T > 0
-    best = Prices(
+    best = DevicePrices(
         bound_s=0.0,
         price_TI=np.zeros((len(problem.devices_T), 1)),
         grid_s_E=problem.grid_s_E,
@@ -64,7 +64,7 @@ def best_prices(jobs: Jobs) -> Prices | None:
     return replace(best, price_TI=price_TI)
 
 
-def to_price(jobs: Jobs) -> Priced | None:
+def to_price(jobs: BoundJobs) -> LagrangianBound | None:
     """What ``lagrangian`` needs to know of the jobs, on a grid of one interval.
 
     Types without a device are left out, and jobs that take no time (all of their tasks are free
@@ -76,7 +76,7 @@ def to_price(jobs: Jobs) -> Priced | None:
         return None
     path_s_JT = jobs.path_s_JT[lasts_J][:, used_T]
     round_s_JT = np.where(np.isfinite(path_s_JT), path_s_JT, 0.0) / jobs.rounds_J[lasts_J, None]
-    problem = Priced(
+    problem = LagrangianBound(
         weight_J=jobs.weight_J[lasts_J],
         arrival_s_J=jobs.arrival_s_J[lasts_J] * (1 - 2 * EPS),
         path_s_JT=np.ascontiguousarray(path_s_JT),
@@ -88,14 +88,14 @@ def to_price(jobs: Jobs) -> Priced | None:
     return problem._replace(grid_s_E=np.array([0.0, _horizon_s(problem)]))
 
 
-def _horizon_s(problem: Priced) -> float:
+def _horizon_s(problem: LagrangianBound) -> float:
     """When nothing is scarce any more, probably."""
     busy_s = float(problem.work_s_JT.min(axis=1).sum() / problem.devices_T.sum())
     alone_s_J = problem.arrival_s_J + problem.path_s_JT.min(axis=1)
     return float(alone_s_J.max()) + 2 * busy_s
 
 
-def _on_grid(prices: Prices, count: int, devices_T: Floats) -> Prices:
+def _on_grid(prices: DevicePrices, count: int, devices_T: Floats) -> DevicePrices:
     """The same prices on ``count`` equal intervals, up to where they matter."""
     edge_s_E = prices.grid_s_E
     worth_I = devices_T @ prices.price_TI * np.diff(edge_s_E)
@@ -105,10 +105,10 @@ def _on_grid(prices: Prices, count: int, devices_T: Floats) -> Prices:
     middle_s_I = (grid_s_E[1:] + grid_s_E[:-1]) / 2
     old_I = np.searchsorted(edge_s_E, middle_s_I, side="right") - 1
     price_TI = prices.price_TI[:, np.clip(old_I, 0, prices.price_TI.shape[1] - 1)]
-    return Prices(bound_s=0.0, price_TI=np.ascontiguousarray(price_TI), grid_s_E=grid_s_E)
+    return DevicePrices(bound_s=0.0, price_TI=np.ascontiguousarray(price_TI), grid_s_E=grid_s_E)
 
 
-def _ascend(problem: Priced, start: Prices, target: float) -> Prices:
+def _ascend(problem: LagrangianBound, start: DevicePrices, target: float) -> DevicePrices:
     scratch, price_TI = new_scratch(problem), start.price_TI
     length_I = np.diff(problem.grid_s_E)
     supply_s_TI = problem.devices_T[:, None] * length_I
@@ -128,4 +128,4 @@ def _ascend(problem: Priced, start: Prices, target: float) -> Prices:
             break
         missing = max(best, 1e-12) * (1 + target) - value
         price_TI = np.maximum(price_TI + missing / slope * step_TI, 0.0)
-    return Prices(bound_s=max(best, 0.0), price_TI=best_TI, grid_s_E=problem.grid_s_E)
+    return DevicePrices(bound_s=max(best, 0.0), price_TI=best_TI, grid_s_E=problem.grid_s_E)

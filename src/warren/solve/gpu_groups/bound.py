@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, Reduced
+from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, ReducedProblem
 
 PATTERNS: Final = 400
 """Most patterns that are compared with each other."""
@@ -42,7 +42,7 @@ _SMALLER: Final = 1.5
 _TRIES: Final = 12
 
 
-def least_spread(problem: Reduced, found: float) -> float:
+def least_spread(problem: ReducedProblem, found: float) -> float:
     """A lower bound of (4), at most ``found``, the value of a grouping."""
     if problem.groups == 1 or found <= ALIKE:
         return 0.0
@@ -51,7 +51,7 @@ def least_spread(problem: Reduced, found: float) -> float:
 
 
 def few_patterns(
-    problem: Reduced, found: float, most: int, known: float = 0.0
+    problem: ReducedProblem, found: float, most: int, known: float = 0.0
 ) -> tuple[Ints, float]:
     """Patterns, and a limit: groupings of a value below it have no others (step 1).
 
@@ -70,7 +70,7 @@ def few_patterns(
     return np.zeros((0, len(problem.count_K)), np.int64), 0.0
 
 
-def patterns(problem: Reduced, radius: float, most: int) -> Ints | None:
+def patterns(problem: ReducedProblem, radius: float, most: int) -> Ints | None:
     """Every count vector within a radius of the mean speed for every job; shape (Q, K).
 
     None if there are more than ``most``, or too many parts on the way to them. One kind is
@@ -111,7 +111,7 @@ class _Ball:
     count^2 at most K. Kinds that no combination of jobs tells apart need the second.
     """
 
-    def __init__(self, problem: Reduced, radius: float) -> None:
+    def __init__(self, problem: ReducedProblem, radius: float) -> None:
         jobs, kinds = problem.speed_NK.shape
         self._mean_K: Floats = problem.count_K / problem.groups
         small = max(radius, ALIKE)
@@ -140,7 +140,7 @@ def _counts(low_PN: Floats, high_PN: Floats, speed_N: Floats) -> tuple[Floats, F
     return first_PN.max(axis=1, initial=0.0), np.where(fixed, -1.0, last_P)
 
 
-def above_and_below(problem: Reduced, pattern_QK: Ints) -> Iterator[tuple[Bools, Bools]]:
+def above_and_below(problem: ReducedProblem, pattern_QK: Ints) -> Iterator[tuple[Bools, Bools]]:
     """For each w whose mean is no integer the patterns above it and those below it."""
     for weight_K in _weights(len(problem.count_K)):
         total = int(weight_K @ problem.count_K)
@@ -163,7 +163,7 @@ def _weights(kinds: int) -> Iterator[Ints]:
                 yield weight_K
 
 
-def _by_pairs(problem: Reduced, pattern_QK: Ints) -> float:
+def _by_pairs(problem: ReducedProblem, pattern_QK: Ints) -> float:
     """Step 2 of the proof: the best pair for the worst w; infinite if there is no pair."""
     value_QQ = pair_values(problem, pattern_QK)
     bound = 0.0
@@ -172,7 +172,7 @@ def _by_pairs(problem: Reduced, pattern_QK: Ints) -> float:
     return bound
 
 
-def pair_values(problem: Reduced, pattern_QK: Ints) -> Floats:
+def pair_values(problem: ReducedProblem, pattern_QK: Ints) -> Floats:
     """A lower bound of (4) for groupings with two groups of these patterns; shape (Q, Q).
 
     Infinite where there are not enough GPUs, or with two groups too many.

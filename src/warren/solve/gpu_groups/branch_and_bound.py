@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.gpu_groups.bound import above_and_below, few_patterns
-from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, Reduced
+from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, ReducedProblem
 
 PATTERNS: Final = (300, 1500)
 """Most patterns that are looked at, at first and then."""
@@ -35,22 +35,22 @@ _NODES_OF_HIGHS: Final = 1000
 _USED: Final = 1e-7
 
 
-class Proof(NamedTuple):
+class GroupingProof(NamedTuple):
     """The better grouping as counts (G, K), None if none was found, and a lower bound of (4)."""
 
     count_GK: Ints | None
     bound: float
 
 
-def exact(problem: Reduced, found: float, bound: float, programs: int) -> Proof:
+def exact(problem: ReducedProblem, found: float, bound: float, programs: int) -> GroupingProof:
     """The optimum, or what so many programs give, and a bound that is at least the one known.
 
-    ``found`` is the value of a grouping, ``bound`` one that is known; both as ``Reduced`` has it.
-    Where there are too many patterns within that value, all groupings below a smaller limit are
-    looked at: what is found there is the optimum too, and if nothing is, the limit is a bound.
+    ``found`` is the value of a grouping, ``bound`` one that is known; both as ``ReducedProblem``
+    has it. Where there are too many patterns within that value, all groupings below a smaller limit
+    are looked at: what is found there is the optimum too, and if nothing is, the limit is a bound.
     """
     if problem.groups == 1:
-        return Proof(None, 0.0)
+        return GroupingProof(None, 0.0)
     for most in PATTERNS:
         pattern_QK, limit = few_patterns(problem, found, most, known=bound)
         if limit <= bound + ALIKE:
@@ -60,14 +60,14 @@ def exact(problem: Reduced, found: float, bound: float, programs: int) -> Proof:
         programs = windows.left
         bound = max(bound, windows.value) if is_proved else bound
         if windows.best_GK is not None or limit == found:
-            return Proof(windows.best_GK, bound)
-    return Proof(None, bound)
+            return GroupingProof(windows.best_GK, bound)
+    return GroupingProof(None, bound)
 
 
 class _Windows:
     """The patterns, their speeds, and the best grouping so far."""
 
-    def __init__(self, problem: Reduced, pattern_QK: Ints, found: float) -> None:
+    def __init__(self, problem: ReducedProblem, pattern_QK: Ints, found: float) -> None:
         self._problem, self._pattern_QK = problem, pattern_QK
         self._speed_QN: Floats = pattern_QK @ problem.speed_NK.T
         self._matrix = np.vstack([np.ones(len(pattern_QK)), pattern_QK.T])

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.gpu_groups.problem import ALIKE, Floats, Ints, Reduced, spread
+from warren.solve.gpu_groups.problem import ALIKE, Floats, Ints, ReducedProblem, spread
 
 POWERS: Final = (2, 8, 16, 16)
 EXCHANGES: Final = 256
@@ -49,13 +49,13 @@ class _Exchanges(NamedTuple):
     speed_EN: Floats
 
 
-def constructions(problem: Reduced) -> Iterator[Ints]:
+def constructions(problem: ReducedProblem) -> Iterator[Ints]:
     """Groupings to begin with, as counts (G, K)."""
     yield _even(problem)
     yield _longest_first(problem)
 
 
-def _even(problem: Reduced) -> Ints:
+def _even(problem: ReducedProblem) -> Ints:
     """Whole parts of even shares; one more to the groups that lack this kind's speed most."""
     count_GK = np.tile(problem.count_K // problem.groups, (problem.groups, 1))
     for kind in _fastest_first(problem):
@@ -65,7 +65,7 @@ def _even(problem: Reduced) -> Ints:
     return count_GK
 
 
-def _longest_first(problem: Reduced) -> Ints:
+def _longest_first(problem: ReducedProblem) -> Ints:
     """LPT by speed in the mean over jobs."""
     count_GK = np.zeros((problem.groups, len(problem.count_K)), np.int64)
     speed_K = problem.speed_NK.mean(axis=0).tolist()
@@ -79,14 +79,14 @@ def _longest_first(problem: Reduced) -> Ints:
     return count_GK
 
 
-def _fastest_first(problem: Reduced) -> Ints:
+def _fastest_first(problem: ReducedProblem) -> Ints:
     return np.argsort(-problem.speed_NK.mean(axis=0), kind="stable")
 
 
-class Search:
+class GroupingSearch:
     """The best grouping so far of what was tried, and the moves that it took."""
 
-    def __init__(self, problem: Reduced, seed: int) -> None:
+    def __init__(self, problem: ReducedProblem, seed: int) -> None:
         self._problem = problem
         self._exchanges = _exchanges(problem)
         self._random = np.random.default_rng([seed, 0x6709])
@@ -173,7 +173,12 @@ class _Judge:
     """What each exchange does to each pattern, for one centre and one power; patterns are kept."""
 
     def __init__(
-        self, problem: Reduced, exchanges: _Exchanges, centre_N: Floats, scale: float, power: int
+        self,
+        problem: ReducedProblem,
+        exchanges: _Exchanges,
+        centre_N: Floats,
+        scale: float,
+        power: int,
     ) -> None:
         self._speed_NK, self._exchanges = problem.speed_NK, exchanges
         self._centre_N, self._scale, self._power = centre_N, scale, power
@@ -227,7 +232,7 @@ def _apply(mix: Mix, giver: Pattern, taker: Pattern, exchange_K: Ints, times: in
         del mix[pattern]
 
 
-def _exchanges(problem: Reduced) -> _Exchanges:
+def _exchanges(problem: ReducedProblem) -> _Exchanges:
     """Up to two GPUs of up to three kinds, each one way or the other."""
     kinds = len(problem.count_K)
     most_K = np.minimum(problem.count_K, 2 if kinds <= _KINDS_MANY else 1).tolist()

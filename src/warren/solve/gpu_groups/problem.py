@@ -40,7 +40,7 @@ ALIKE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class GroupingProblem:
     """What to group. ``speed_JT`` (J, T), finite, at least 0; ``type_D`` (D,) positions in T.
 
     Raises
@@ -82,7 +82,7 @@ class Grouping:
         return self.spread / self.bound - 1 if self.bound > 0 else float("inf")
 
 
-class Reduced(NamedTuple):
+class ReducedProblem(NamedTuple):
     """The problem without what (4) does not see.
 
     Types that are equally fast for every job are one kind (K), jobs that are equally fast on every
@@ -137,7 +137,7 @@ def spread(count_GT: Ints, speed_JT: Floats) -> float:
     return float((sum_GJ.max(axis=0) - sum_GJ.min(axis=0)).max(initial=0.0))
 
 
-def reduced(problem: Problem) -> Reduced:
+def reduced(problem: GroupingProblem) -> ReducedProblem:
     """What (4) sees of a problem."""
     count_T = np.bincount(problem.type_D, minlength=problem.speed_JT.shape[1])
     unit = float((problem.speed_JT @ count_T).max(initial=0.0)) / problem.groups or 1.0
@@ -149,10 +149,12 @@ def reduced(problem: Problem) -> Reduced:
     kind_T = np.full(len(count_T), -1, np.int64)
     kind_T[there_T] = kind_P
     count_K = np.bincount(kind_P, weights=count_T[there_T]).astype(np.int64)
-    return Reduced(np.unique(speed_NK, axis=0), count_K, problem.groups, kind_T, unit)
+    return ReducedProblem(np.unique(speed_NK, axis=0), count_K, problem.groups, kind_T, unit)
 
 
-def expanded(problem: Problem, least: Reduced, count_GK: Ints, bound: float) -> Grouping:
+def expanded(
+    problem: GroupingProblem, least: ReducedProblem, count_GK: Ints, bound: float
+) -> Grouping:
     """The answer in GPUs, for counts of kinds and a bound in the units of the reduced problem."""
     kind_D = least.kind_T[problem.type_D]
     count_GK = _filled(count_GK)

@@ -21,14 +21,14 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from warren.solve.common.compile import inlined, kernel
-from warren.solve.common.pool import Pool, replace_top, soonest
+from warren.solve.common.heaps import DeviceHeaps, replace_top, soonest
 
 _ENDLESS: Final = 2**40
 _FAR_NS: Final = 2**61
 """No stretch is expected to last longer: 73 years."""
 
 
-class Jobs(NamedTuple):
+class JobColumns(NamedTuple):
     """Columns over all jobs (J,) and types (J, T), times in ns, as a view has them.
 
     ``turn_ns_JT``: T^c + T^s where the job fits; it may have more rows than there are jobs.
@@ -41,7 +41,7 @@ class Jobs(NamedTuple):
     fits_JT: Any
 
 
-class Desk(NamedTuple):
+class GroupedDevices(NamedTuple):
     """The devices of a cluster in their groups.
 
     The heap of devices of type t of group g has the cells from ``first_GT[g, t]`` to
@@ -58,7 +58,7 @@ class Desk(NamedTuple):
     chosen_K: Any
 
 
-class Rules(NamedTuple):
+class DispatchRules(NamedTuple):
     """``grain_rounds``: rounds of a stretch, or 0: as many as fit into ``grain_ns``.
 
     ``most_declined``: see ``waiting_walk``.
@@ -77,10 +77,10 @@ PLACE, DEVICE, TASKS, ROUNDS = range(4)
 
 @kernel
 def ask(
-    jobs: Jobs,
-    desk: Desk,
-    pool: Pool,
-    rules: Rules,
+    jobs: JobColumns,
+    grouped_devices: GroupedDevices,
+    pool: DeviceHeaps,
+    rules: DispatchRules,
     row: int,
     job: int,
     takeable: int,
@@ -92,16 +92,16 @@ def ask(
     rounds = _rounds(jobs, pool, rules, job)
     if rounds == 1:
         return _tasks(jobs, pool, rules, row, job, takeable, free_ns_D, rows, count)
-    all_idle, held = _hold(jobs, desk, pool, rules, job, rounds)
+    all_idle, held = _hold(jobs, grouped_devices, pool, rules, job, rounds)
     if all_idle:
-        count = _begin(jobs, desk, rules, row, job, rounds, free_ns_D, rows, count)
+        count = _begin(jobs, grouped_devices, rules, row, job, rounds, free_ns_D, rows, count)
     for shard in range(jobs.scale_J[job]):
-        desk.load_D[desk.chosen_K[shard]] = 0
+        grouped_devices.load_D[grouped_devices.chosen_K[shard]] = 0
     return count, takeable - held
 
 
 @inlined
-def _rounds(jobs: Jobs, pool: Pool, rules: Rules, job: int) -> int:
+def _rounds(jobs: JobColumns, pool: DeviceHeaps, rules: DispatchRules, job: int) -> int:
     """Rounds of a stretch of the job, if all its tasks were on devices of its fastest type."""
     if jobs.next_shard_J[job] > 0 or rules.grain_rounds == 1:
         return 1
@@ -121,15 +121,15 @@ def _rounds(jobs: Jobs, pool: Pool, rules: Rules, job: int) -> int:
 
 
 @inlined
-def _choose(jobs: Jobs, pool: Pool, job: int, now: int, weight: int) -> int:
+def _choose(jobs: JobColumns, pool: DeviceHeaps, job: int, now: int, weight: int) -> int:
     return int(soonest(pool, jobs.fits_JT, jobs.turn_ns_JT, jobs.comp_ns_JT, job, now, weight))
 
 
 @kernel
 def _tasks(
-    jobs: Jobs,
-    pool: Pool,
-    rules: Rules,
+    jobs: JobColumns,
+    pool: DeviceHeaps,
+    rules: DispatchRules,
     row: int,
     job: int,
     takeable: int,
@@ -161,16 +161,23 @@ def _tasks(
 
 
 @kernel
-def _hold(jobs: Jobs, desk: Desk, pool: Pool, rules: Rules, job: int, rounds: int) -> Any:
+def _hold(
+    jobs: JobColumns,
+    grouped_devices: GroupedDevices,
+    pool: DeviceHeaps,
+    rules: DispatchRules,
+    job: int,
+    rounds: int,
+) -> Any:
     """Choose a device for each shard of a stretch; whether all are idle, and how many are."""
     now, all_idle, held = rules.now, True, 0
     for shard in range(jobs.scale_J[job]):
         kind = _choose(jobs, pool, job, now, rounds if rules.by_completion else 0)
         cell = pool.first_T[kind]
         device, free_ns = pool.device_C[cell], pool.free_ns_C[cell]
-        desk.chosen_K[shard] = device
-        desk.load_D[device] += 1
-        if desk.load_D[device] == 1:
+        grouped_devices.chosen_K[shard] = device
+        grouped_devices.load_D[device] += 1
+        if grouped_devices.load_D[device] == 1:
             all_idle &= free_ns <= now
             held += free_ns <= now
         work_ns = max(1, rounds * jobs.comp_ns_JT[job, kind])
@@ -180,9 +187,9 @@ def _hold(jobs: Jobs, desk: Desk, pool: Pool, rules: Rules, job: int, rounds: in
 
 @kernel
 def _begin(
-    jobs: Jobs,
-    desk: Desk,
-    rules: Rules,
+    jobs: JobColumns,
+    grouped_devices: GroupedDevices,
+    rules: DispatchRules,
     row: int,
     job: int,
     rounds: int,
@@ -193,22 +200,22 @@ def _begin(
     """Write a stretch down, and until when its devices work; fewer rounds if they are slow."""
     period_ns = 1
     for shard in range(jobs.scale_J[job]):
-        device = desk.chosen_K[shard]
-        kind = desk.type_D[device]
+        device = grouped_devices.chosen_K[shard]
+        kind = grouped_devices.type_D[device]
         comp_ns = jobs.comp_ns_JT[job, kind]
         sync_ns = jobs.turn_ns_JT[job, kind] - comp_ns
-        period_ns = max(period_ns, desk.load_D[device] * comp_ns + sync_ns)
+        period_ns = max(period_ns, grouped_devices.load_D[device] * comp_ns + sync_ns)
     if rules.grain_ns > 0:
         rounds = max(1, min(rounds, rules.grain_ns // period_ns))
     for shard in range(jobs.scale_J[job]):
-        device = desk.chosen_K[shard]
-        tasks = desk.load_D[device]
+        device = grouped_devices.chosen_K[shard]
+        tasks = grouped_devices.load_D[device]
         if tasks == 0:
             continue
-        comp_ns = tasks * jobs.comp_ns_JT[job, desk.type_D[device]]
+        comp_ns = tasks * jobs.comp_ns_JT[job, grouped_devices.type_D[device]]
         free_ns_D[device] = rules.now + (rounds - 1) * period_ns + comp_ns
         rows[PLACE, count], rows[DEVICE, count] = row, device
         rows[TASKS, count], rows[ROUNDS, count] = tasks, rounds
-        desk.load_D[device] = 0
+        grouped_devices.load_D[device] = 0
         count += 1
     return int(count)

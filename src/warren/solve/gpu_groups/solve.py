@@ -12,8 +12,8 @@ import numpy as np
 
 from warren.solve.gpu_groups.bound import least_spread
 from warren.solve.gpu_groups.branch_and_bound import exact
-from warren.solve.gpu_groups.local_search import Search, constructions
-from warren.solve.gpu_groups.problem import ALIKE, Grouping, Problem, expanded, reduced
+from warren.solve.gpu_groups.local_search import GroupingSearch, constructions
+from warren.solve.gpu_groups.problem import ALIKE, Grouping, GroupingProblem, expanded, reduced
 
 MOVES: Final = 300
 PROGRAMS: Final = 200
@@ -22,7 +22,7 @@ _DISTURBING: Final = 6
 
 
 def grouped(
-    problem: Problem, moves: int = MOVES, programs: int = PROGRAMS, seed: int = 0
+    problem: GroupingProblem, moves: int = MOVES, programs: int = PROGRAMS, seed: int = 0
 ) -> Grouping:
     """The best GPU groups that so much work finds, with a lower bound of (4).
 
@@ -39,7 +39,7 @@ def grouped(
     least = reduced(problem)
     if not len(least.count_K):
         return expanded(problem, least, np.zeros((problem.groups, 0), np.int64), 0.0)
-    search = Search(least, seed)
+    search = GroupingSearch(least, seed)
     for count_GK in constructions(least):
         search.consider(count_GK, moves - moves // _DISTURBING)
     bound = least_spread(least, search.value)

@@ -2,8 +2,8 @@
 
 Group by group, jobs are asked in their order until no device of the group is idle. What each starts
 is ``round_dispatch``. Jobs are asked in batches of 1, 2, 4 and so on; once a batch has ended
-and ``Rules.most_declined`` jobs, of whose round no task runs, have started nothing, nobody else is
-asked in that group.
+and ``DispatchRules.most_declined`` jobs, of whose round no task runs, have started nothing, nobody
+else is asked in that group.
 
 *Source.* HLAS (TCC'24), Algorithm 3, and Figs. 9 and 10.
 """
@@ -13,14 +13,14 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from warren.solve.common.compile import inlined, kernel
-from warren.solve.common.pool import Pool, rebuild
-from warren.solve.gpu_groups.round_dispatch import Desk, Jobs, Rules, ask
+from warren.solve.common.heaps import DeviceHeaps, rebuild
+from warren.solve.gpu_groups.round_dispatch import DispatchRules, GroupedDevices, JobColumns, ask
 
 MOST_AT_ONCE: Final = 16
 """The largest batch."""
 
 
-class Waiting(NamedTuple):
+class WaitingColumns(NamedTuple):
     """Jobs in the order of their turn, (N,), and those of whose round tasks run already, (P,).
 
     ``begun_P`` (P, 3): these jobs, the group of each, in which alone it is asked, and before which
@@ -34,10 +34,10 @@ class Waiting(NamedTuple):
 
 @kernel
 def serve(
-    waiting: Waiting,
-    jobs: Jobs,
-    desk: Desk,
-    rules: Rules,
+    waiting: WaitingColumns,
+    jobs: JobColumns,
+    grouped_devices: GroupedDevices,
+    rules: DispatchRules,
     group_N: Any,
     queued_D: Any,
     free_ns_D: Any,
@@ -51,16 +51,18 @@ def serve(
     """
     count = 0
     for group in group_N:
-        count = _walk(waiting, jobs, desk, rules, group, queued_D, free_ns_D, rows, count)
+        count = _walk(
+            waiting, jobs, grouped_devices, rules, group, queued_D, free_ns_D, rows, count
+        )
     return count
 
 
 @kernel
 def _walk(
-    waiting: Waiting,
-    jobs: Jobs,
-    desk: Desk,
-    rules: Rules,
+    waiting: WaitingColumns,
+    jobs: JobColumns,
+    grouped_devices: GroupedDevices,
+    rules: DispatchRules,
     group: int,
     queued_D: Any,
     free_ns_D: Any,
@@ -68,8 +70,10 @@ def _walk(
     count: int,
 ) -> int:
     """Ask jobs until no device of the group is idle, or too many have declined."""
-    pool = Pool(desk.free_ns_C, desk.device_C, desk.first_GT[group])
-    takeable = _open(pool, desk, queued_D, free_ns_D, rules.now)
+    pool = DeviceHeaps(
+        grouped_devices.free_ns_C, grouped_devices.device_C, grouped_devices.first_GT[group]
+    )
+    takeable = _open(pool, grouped_devices, queued_D, free_ns_D, rules.now)
     place, begun, declined, batch, left = 0, 0, 0, 1, 1
     while takeable > 0:
         while begun < len(waiting.begun_P) and waiting.begun_P[begun, 1] != group:
@@ -85,7 +89,7 @@ def _walk(
                 continue
         else:
             break
-        if not _fits_idle(jobs, desk, job):
+        if not _fits_idle(jobs, grouped_devices, job):
             continue
         if left == 0:
             if declined >= rules.most_declined:
@@ -94,7 +98,9 @@ def _walk(
             left = batch
         left -= 1
         before = count
-        count, takeable = ask(jobs, desk, pool, rules, row, job, takeable, free_ns_D, rows, count)
+        count, takeable = ask(
+            jobs, grouped_devices, pool, rules, row, job, takeable, free_ns_D, rows, count
+        )
         if count > before and not is_begun:
             waiting.taken_N[row] = True
         declined += count == before and not is_begun
@@ -102,7 +108,9 @@ def _walk(
 
 
 @kernel
-def _open(pool: Pool, desk: Desk, queued_D: Any, free_ns_D: Any, now: int) -> int:
+def _open(
+    pool: DeviceHeaps, grouped_devices: GroupedDevices, queued_D: Any, free_ns_D: Any, now: int
+) -> int:
     """Heap a group's devices by when they are free, and count those that are idle."""
     first_T, idle = pool.first_T, 0
     for kind in range(len(first_T) - 1):
@@ -112,15 +120,15 @@ def _open(pool: Pool, desk: Desk, queued_D: Any, free_ns_D: Any, now: int) -> in
             is_idle = queued_D[device] == 0
             free_ns_D[device] = now if is_idle else max(free_ns_D[device], now + 1)
             idle += is_idle
-        desk.idle_T[kind] = idle > before
+        grouped_devices.idle_T[kind] = idle > before
         rebuild(pool, kind, free_ns_D)
     return idle
 
 
 @inlined
-def _fits_idle(jobs: Jobs, desk: Desk, job: int) -> bool:
+def _fits_idle(jobs: JobColumns, grouped_devices: GroupedDevices, job: int) -> bool:
     """Whether the job fits a type of which a device of the group was idle."""
     found = False
-    for kind in range(len(desk.idle_T)):
-        found |= jobs.fits_JT[job, kind] and desk.idle_T[kind]
+    for kind in range(len(grouped_devices.idle_T)):
+        found |= jobs.fits_JT[job, kind] and grouped_devices.idle_T[kind]
     return found

@@ -7,15 +7,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance
-from warren.solve.common.pool import usable
 from warren.solve.relaxation.rule_search import lengths_s
 
 PATIENCES: Final = (1.2, 1.35, 1.5, 2.0, 3.0)
 """How many times as dear as its cheapest type another may be to a job: tried at the start."""
 
 
-class Gangs(NamedTuple):
+class GangTimes(NamedTuple):
     """How jobs run as gangs: ``gang_J`` devices each; a round alone, on the fastest of them, takes
     ``round_ns_J``. A stretch has at most ``most_rounds``, and lasts at most ``most_ns`` unless a
     round is longer."""
@@ -26,7 +26,7 @@ class Gangs(NamedTuple):
     most_ns: int
 
 
-class Preferences(NamedTuple):
+class TypePreferences(NamedTuple):
     """What ``warren.solve.lists.shortest_remaining`` goes by.
 
     Jobs come in order of their remaining rounds, each counted as ``length_J`` (float64). The device
@@ -35,14 +35,16 @@ class Preferences(NamedTuple):
     ``keeps``: a job that finds too few idle devices keeps those waiting for it.
     """
 
-    gangs: Gangs
+    gangs: GangTimes
     length_J: Any
     price_s_JT: Any
     patience: float
     keeps: bool
 
 
-def first_preferences(instance: Instance, gangs: Gangs, price_s_JT: Any) -> Iterator[Preferences]:
+def first_preferences(
+    instance: Instance, gangs: GangTimes, price_s_JT: Any
+) -> Iterator[TypePreferences]:
     """SRTF, with weights if they differ; then, at these prices, the least work left and the least
     time left, with much patience and with little."""
     weight_J, types = np.maximum(instance.weight_J, 1e-300), instance.comp_ns_JT.shape[1]
@@ -52,16 +54,18 @@ def first_preferences(instance: Instance, gangs: Gangs, price_s_JT: Any) -> Iter
     rounds_J = np.maximum(instance.rounds_J, 1)
     for patience in PATIENCES:
         for length_s_J, keeps in zip(lengths_s(instance), (True, False), strict=True):
-            yield Preferences(gangs, length_s_J / rounds_J / weight_J, price_s_JT, patience, keeps)
+            yield TypePreferences(
+                gangs, length_s_J / rounds_J / weight_J, price_s_JT, patience, keeps
+            )
 
 
-def plain_srtf(gangs: Gangs, length_J: Any, types: int) -> Preferences:
+def plain_srtf(gangs: GangTimes, length_J: Any, types: int) -> TypePreferences:
     """The least left to do first, on the fastest devices there are."""
     nothing_JT = np.zeros((len(length_J), types))
-    return Preferences(gangs, np.asarray(length_J, np.float64), nothing_JT, np.inf, keeps=True)
+    return TypePreferences(gangs, np.asarray(length_J, np.float64), nothing_JT, np.inf, keeps=True)
 
 
-def costs_ns_JT(instance: Instance, preferences: Preferences) -> Any:
+def costs_ns_JT(instance: Instance, preferences: TypePreferences) -> Any:
     """What a round on each type costs each job; infinite where it does not run."""
     usable_JT = usable(instance.fits_JT, instance.type_D)
     turn_ns_JT = np.where(usable_JT, instance.comp_ns_JT, 0) + instance.sync_ns_JT
@@ -76,7 +80,7 @@ def costs_ns_JT(instance: Instance, preferences: Preferences) -> Any:
     return cost_JT
 
 
-def nearby(preferences: Preferences, random: np.random.Generator) -> Preferences:
+def nearby(preferences: TypePreferences, random: np.random.Generator) -> TypePreferences:
     """A random move away: one job's length or prices, the price of one type, or the patience."""
     jobs, types = preferences.price_s_JT.shape
     kind, job, size = random.random(), int(random.integers(jobs)), random.normal()

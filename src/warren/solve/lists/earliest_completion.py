@@ -21,14 +21,27 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.common.agenda import Agenda, new_agenda, pop, push
 from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.heaps import (
+    DeviceHeaps,
+    Heaps,
+    SortedJobs,
+    insert,
+    new_device_heaps,
+    new_heaps,
+    new_sorted_jobs,
+    pop,
+    push,
+    rebuild,
+    remove,
+    replace_top,
+    soonest,
+    usable,
+)
 from warren.solve.common.instance import prepared
-from warren.solve.common.pool import Pool, new_pool, rebuild, replace_top, soonest, usable
-from warren.solve.common.ready import Ready, add, new_ready, remove
 
 
-class Problem(NamedTuple):
+class DispatchProblem(NamedTuple):
     """The instance. int64 arrays, times in ns; ``priority_J`` float64, lower comes first.
 
     The priority of round r is ``priority_J + r * priority_step_J``; ties go to the lower job
@@ -51,7 +64,7 @@ class Problem(NamedTuple):
 class _State(NamedTuple):
     """``pool`` is what the present walk sees; ``free_ns_D`` is the truth behind it."""
 
-    pool: Pool
+    pool: DeviceHeaps
     usable_JT: Any
     turn_ns_JT: Any  # T^c + T^s
     free_ns_D: Any
@@ -61,8 +74,8 @@ class _State(NamedTuple):
     barrier_ns_J: Any
     key_J: Any  # priority of the present round
     arrived_J: Any
-    ready: Ready  # in order of priority
-    agenda: Agenda  # a job that arrives or whose barrier passes, or -1: a device is free
+    ready: SortedJobs  # in order of priority
+    events: Heaps  # a job that arrives or whose barrier passes, or -1: a device is free
     counts: Any
     finish_ns_J: Any
     rows: Any  # (5, R): job, round, rounds, shard, device
@@ -75,7 +88,7 @@ ROWS, IDLE, TAKEABLE = range(3)
 _ONE: Final = np.int64(1)
 
 
-def dispatch(problem: Problem) -> tuple[Any, Any]:
+def dispatch(problem: DispatchProblem) -> tuple[Any, Any]:
     """Dispatch all jobs.
 
     Returns
@@ -94,10 +107,10 @@ def dispatch(problem: Problem) -> tuple[Any, Any]:
     return state.rows[:, : state.counts[ROWS]], state.finish_ns_J
 
 
-def _new_state(problem: Problem) -> _State:
+def _new_state(problem: DispatchProblem) -> _State:
     jobs, types = problem.comp_ns_JT.shape
     devices = len(problem.type_D)
-    pool = new_pool(problem.type_D, types)
+    pool = new_device_heaps(problem.type_D, types)
     usable_JT = usable(problem.fits_JT, problem.type_D)
     rounds_J = np.where(usable_JT.any(axis=1), np.maximum(problem.rounds_J, 0), 0)
     rows = int((-(-rounds_J // problem.stretch_rounds_J) * problem.scale_J).sum())
@@ -114,8 +127,8 @@ def _new_state(problem: Problem) -> _State:
         barrier_ns_J=np.zeros(jobs, np.int64),
         key_J=problem.priority_J.copy(),
         arrived_J=rounds_J == 0,
-        ready=new_ready(jobs),
-        agenda=new_agenda(jobs + devices),
+        ready=new_sorted_jobs(jobs),
+        events=new_heaps(1, jobs + devices),
         counts=counts,
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((5, rows), np.int64),
@@ -125,7 +138,7 @@ def _new_state(problem: Problem) -> _State:
 
 
 @inlined
-def _choose(problem: Problem, state: _State, job: int, now: int, rounds: int) -> int:
+def _choose(problem: DispatchProblem, state: _State, job: int, now: int, rounds: int) -> int:
     """Type with the earliest completion."""
     turn_ns_JT, comp_ns_JT = state.turn_ns_JT, problem.comp_ns_JT
     return int(soonest(state.pool, state.usable_JT, turn_ns_JT, comp_ns_JT, job, now, rounds))
@@ -143,7 +156,7 @@ def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) ->
 
 
 @inlined
-def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
+def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) -> bool:
     """Give each open task of the round its device; whether all of them have started."""
     pool = state.pool
     open_tasks = state.left_J[job]
@@ -159,7 +172,7 @@ def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
         comp_end_ns = now + comp_ns
         replace_top(pool, kind, comp_end_ns)
         state.free_ns_D[device] = comp_end_ns
-        push(state.agenda, comp_end_ns, -1)
+        push(state.events, 0, comp_end_ns, -1)
         _write_row(state, job, 1, problem.scale_J[job] - state.left_J[job], device)
         end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
@@ -170,12 +183,14 @@ def _start_tasks(problem: Problem, state: _State, job: int, now: int) -> bool:
             break
     if state.left_J[job] > 0:
         return False
-    push(state.agenda, state.barrier_ns_J[job], job)
+    push(state.events, 0, state.barrier_ns_J[job], job)
     return True
 
 
 @inlined
-def _start_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> bool:
+def _start_stretch(
+    problem: DispatchProblem, state: _State, job: int, now: int, rounds: int
+) -> bool:
     """Start a stretch if all devices it chooses are idle, else hold them for this walk."""
     pool, scale = state.pool, problem.scale_J[job]
     all_idle = True
@@ -200,7 +215,9 @@ def _start_stretch(problem: Problem, state: _State, job: int, now: int, rounds: 
 
 
 @inlined
-def _commit_stretch(problem: Problem, state: _State, job: int, now: int, rounds: int) -> None:
+def _commit_stretch(
+    problem: DispatchProblem, state: _State, job: int, now: int, rounds: int
+) -> None:
     period_ns = 0
     for shard in range(problem.scale_J[job]):
         device = state.chosen_K[shard]
@@ -215,12 +232,12 @@ def _commit_stretch(problem: Problem, state: _State, job: int, now: int, rounds:
         if state.free_ns_D[device] != comp_end_ns:
             state.free_ns_D[device] = comp_end_ns
             state.counts[IDLE] -= 1
-            push(state.agenda, comp_end_ns, -1)
-    push(state.agenda, now + rounds * period_ns, job)
+            push(state.events, 0, comp_end_ns, -1)
+    push(state.events, 0, now + rounds * period_ns, job)
 
 
 @inlined
-def _walk(problem: Problem, state: _State, now: int, takeable: int) -> None:
+def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> None:
     """All ready jobs in order, until none is left or ``takeable`` devices have been filled."""
     state.counts[TAKEABLE] = takeable
     for kind in range(len(state.altered_T)):
@@ -242,12 +259,12 @@ def _walk(problem: Problem, state: _State, now: int, takeable: int) -> None:
 
 
 @inlined
-def _stretch_of(problem: Problem, state: _State, job: int) -> int:
+def _stretch_of(problem: DispatchProblem, state: _State, job: int) -> int:
     return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
 
 
 @inlined
-def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
+def _pass_barrier(problem: DispatchProblem, state: _State, job: int, now: int) -> None:
     """The stretch or round that ran is over: the next one is ready, or the job is done."""
     state.round_J[job] += _stretch_of(problem, state, job)
     if state.round_J[job] == problem.rounds_J[job]:
@@ -257,27 +274,27 @@ def _pass_barrier(problem: Problem, state: _State, job: int, now: int) -> None:
     state.barrier_ns_J[job] = 0
     step = problem.priority_step_J[job]
     state.key_J[job] = problem.priority_J[job] + state.round_J[job] * step
-    add(state.ready, state.key_J, job)
+    insert(state.ready, state.key_J, job)
 
 
 @kernel
-def _run(problem: Problem, state: _State, stretches: bool) -> None:
+def _run(problem: DispatchProblem, state: _State, stretches: bool) -> None:
     """From the first arrival to the last barrier."""
     for job in range(len(problem.scale_J)):
         if not state.arrived_J[job]:
-            push(state.agenda, problem.arrival_ns_J[job], job)
-    while state.agenda.count[0] > 0:
-        now = state.agenda.time_ns_E[0]
+            push(state.events, 0, problem.arrival_ns_J[job], job)
+    while state.events.count_T[0] > 0:
+        now = state.events.key_C[0]
         freed, before = 0, state.ready.count[0]
-        while state.agenda.count[0] > 0 and state.agenda.time_ns_E[0] == now:
-            job = pop(state.agenda)
+        while state.events.count_T[0] > 0 and state.events.key_C[0] == now:
+            job = pop(state.events, 0)
             if job < 0:
                 freed += 1
             elif state.arrived_J[job]:
                 _pass_barrier(problem, state, job, now)
             else:
                 state.arrived_J[job] = True
-                add(state.ready, state.key_J, job)
+                insert(state.ready, state.key_J, job)
         state.counts[IDLE] += freed
         # The devices that the last walk left idle were worth less to every ready task than
         # waiting. Time makes them worth less still, so while nobody joins the ready jobs only

@@ -16,9 +16,9 @@ import numpy as np
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.random import factor_ppm, scaled
 from warren.solve.lists.plan_units import (
-    Outcome,
-    Rows,
-    Units,
+    PlanRows,
+    PlanUnits,
+    UnitTimes,
     gather_units,
     new_units,
     switch_times,
@@ -30,7 +30,7 @@ START, COMP_END, END, BUSY = range(4)
 """Rows of the times of units."""
 
 
-class Tables(NamedTuple):
+class PlanTables(NamedTuple):
     """Jobs and devices. Times in ns; keys (uint64) start each job's noise streams.
 
     ``cv_ppm`` 0 means that all tasks of a job take the same time on one type of device.
@@ -50,7 +50,7 @@ class Tables(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes while the plan runs. ``out`` is (4, U), see ``Outcome``."""
+    """What changes while the plan runs. ``out`` is (4, U), see ``UnitTimes``."""
 
     head_D: Any
     free_ns_D: Any
@@ -69,7 +69,7 @@ class _State(NamedTuple):
     out: Any
 
 
-def _new_state(rows: Rows, tables: Tables, units: Units, switch_ns_JT: Any) -> _State:
+def _new_state(rows: PlanRows, tables: PlanTables, units: PlanUnits, switch_ns_JT: Any) -> _State:
     jobs, devices = len(tables.scale_J), len(tables.type_D)
     return _State(
         head_D=units.head_D.copy(),
@@ -92,7 +92,13 @@ def _new_state(rows: Rows, tables: Tables, units: Units, switch_ns_JT: Any) -> _
 
 @inlined
 def _run_round(
-    rows: Rows, tables: Tables, units: Units, unit: int, offset: int, start: int, comm_free: int
+    rows: PlanRows,
+    tables: PlanTables,
+    units: PlanUnits,
+    unit: int,
+    offset: int,
+    start: int,
+    comm_free: int,
 ) -> tuple[int, int]:
     """Ends of COMP and synchronisation of a unit's tasks in its ``offset``-th round."""
     row = units.row_U[unit]
@@ -117,9 +123,15 @@ def _run_round(
 
 @inlined
 def _write(
-    rows: Rows, units: Units, state: _State, unit: int, start: int, comp_end: int, end: int,
+    rows: PlanRows,
+    units: PlanUnits,
+    state: _State,
+    unit: int,
+    start: int,
+    comp_end: int,
+    end: int,
     busy: int,
-) -> None:  # fmt: skip
+) -> None:
     """One row of the timeline; the device moves on to its next unit."""
     row, out = units.row_U[unit], state.out
     device = rows.device_R[row]
@@ -134,7 +146,13 @@ def _write(
 
 @kernel
 def _run_rest(
-    rows: Rows, tables: Tables, units: Units, state: _State, first: int, stop: int, barrier: int
+    rows: PlanRows,
+    tables: PlanTables,
+    units: PlanUnits,
+    state: _State,
+    first: int,
+    stop: int,
+    barrier: int,
 ) -> int:
     """Rounds 2 and later of the stretch made of units ``first`` to ``stop``; the last barrier.
 
@@ -162,7 +180,7 @@ def _run_rest(
 
 
 @inlined
-def _mark_seen(rows: Rows, units: Units, state: _State, unit: int) -> bool:
+def _mark_seen(rows: PlanRows, units: PlanUnits, state: _State, unit: int) -> bool:
     """Note the unit's shards for its round; False if one of them was there before."""
     row = units.row_U[unit]
     base, round_ = state.base_J[rows.job_R[row]], rows.round_R[row]
@@ -177,7 +195,7 @@ def _mark_seen(rows: Rows, units: Units, state: _State, unit: int) -> bool:
 
 @inlined
 def _pass_barrier(
-    tables: Tables, state: _State, job: int, rounds: int, barrier: int, depth: int
+    tables: PlanTables, state: _State, job: int, rounds: int, barrier: int, depth: int
 ) -> int:
     """The job's next round may start at ``barrier``; parked devices go back on the stack."""
     state.round_J[job] += rounds
@@ -197,7 +215,7 @@ def _pass_barrier(
 
 @kernel
 def _end_stretch(
-    rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
+    rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State, unit: int, depth: int
 ) -> tuple[int, int, int]:
     """Finish the stretch of ``unit``; its last barrier, the stack's depth, whether it is whole."""
     first = units.stretch_U[unit]
@@ -218,7 +236,7 @@ def _end_stretch(
 
 @inlined
 def _run_head(
-    rows: Rows, tables: Tables, units: Units, state: _State, unit: int, depth: int
+    rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State, unit: int, depth: int
 ) -> tuple[int, int]:
     """Start a unit whose round is current; the stack's new depth and a status."""
     row = units.row_U[unit]
@@ -228,9 +246,7 @@ def _run_head(
     start = max(state.free_ns_D[device], state.release_ns_J[job])
     if len(state.switch_ns_U) > 0:
         start += state.switch_ns_U[unit]
-    comp_end, end = _run_round(
-        rows, tables, units, unit, 0, start, state.comm_free_ns_D[device]
-    )  # fmt: skip
+    comp_end, end = _run_round(rows, tables, units, unit, 0, start, state.comm_free_ns_D[device])
     state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end)
     state.left_J[job] -= units.tasks_U[unit]
     if rounds == 1:
@@ -248,14 +264,14 @@ def _run_head(
     return depth, OK
 
 
-def execute(rows: Rows, tables: Tables, switch_ns_JT: Any = None) -> Outcome:
+def execute(rows: PlanRows, tables: PlanTables, switch_ns_JT: Any = None) -> UnitTimes:
     """Run a plan. ``switch_ns_JT`` is what a switch to a job takes on a type; None: nothing."""
     units = new_units(len(rows.job_R), len(tables.type_D))
     gather_units(rows, units)
     state = _new_state(rows, tables, units, switch_ns_JT)
     status, row = _run(rows, tables, units, state)
     count = units.count[0]
-    return Outcome(
+    return UnitTimes(
         status=status,
         row=row,
         row_U=units.row_U[:count],
@@ -266,7 +282,7 @@ def execute(rows: Rows, tables: Tables, switch_ns_JT: Any = None) -> Outcome:
 
 
 @kernel
-def _run(rows: Rows, tables: Tables, units: Units, state: _State) -> Any:
+def _run(rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State) -> Any:
     """Take devices off the stack until it is empty; a status and the row it is about."""
     depth = len(tables.type_D)
     while depth > 0:
@@ -289,7 +305,7 @@ def _run(rows: Rows, tables: Tables, units: Units, state: _State) -> Any:
 
 
 @kernel
-def _stuck(rows: Rows, units: Units, state: _State) -> Any:
+def _stuck(rows: PlanRows, units: PlanUnits, state: _State) -> Any:
     """``OK`` if all rows ran, else the first row at the head of a device."""
     stuck, status = np.int64(-1), OK
     for device in range(len(state.head_D)):

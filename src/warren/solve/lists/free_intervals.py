@@ -11,7 +11,7 @@ from warren.solve.common.compile import inlined
 FOREVER: Final = 1 << 61
 
 
-class Gaps(NamedTuple):
+class FreeIntervals(NamedTuple):
     """Gaps G, linked in order of time; before the first of each device stands a sentinel."""
 
     start_ns_G: Any
@@ -24,13 +24,13 @@ class Gaps(NamedTuple):
     count: Any
 
 
-def new_gaps(devices: int, taken: int) -> Gaps:
+def new_gaps(devices: int, taken: int) -> FreeIntervals:
     """All devices are free from 0 on; room for ``taken`` calls of ``take``."""
     start_ns_G = np.zeros(2 * devices + taken, np.int64)
     end_ns_G, next_G = np.zeros_like(start_ns_G), np.full_like(start_ns_G, -1)
     end_ns_G[1 : 2 * devices : 2] = FOREVER
     next_G[: 2 * devices : 2] = np.arange(1, 2 * devices, 2)
-    return Gaps(
+    return FreeIntervals(
         start_ns_G=start_ns_G,
         end_ns_G=end_ns_G,
         next_G=next_G,
@@ -43,14 +43,14 @@ def new_gaps(devices: int, taken: int) -> Gaps:
 
 
 @inlined
-def rewind(gaps: Gaps) -> None:
+def rewind(gaps: FreeIntervals) -> None:
     """Another job comes: look from the start."""
     for device in range(len(gaps.head_D)):
         gaps.before_D[device] = gaps.head_D[device]
 
 
 @inlined
-def fit(gaps: Gaps, device: int, ready_ns: int, hold_ns: int, new: bool) -> int:
+def fit(gaps: FreeIntervals, device: int, ready_ns: int, hold_ns: int, new: bool) -> int:
     """When the device is first free for so long.
 
     A job's stretches start later and later and none is longer than the first, so gaps that one
@@ -66,7 +66,7 @@ def fit(gaps: Gaps, device: int, ready_ns: int, hold_ns: int, new: bool) -> int:
 
 
 @inlined
-def take(gaps: Gaps, device: int, start_ns: int, end_ns: int) -> None:
+def take(gaps: FreeIntervals, device: int, start_ns: int, end_ns: int) -> None:
     """The device is busy for that time, which lies in the gap found last."""
     before = gaps.at_D[device]
     gap = gaps.next_G[before]

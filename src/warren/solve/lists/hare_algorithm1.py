@@ -15,13 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import kernel
-from warren.solve.common.pool import Pool, first_is_before, new_pool, replace_top, usable
+from warren.solve.common.heaps import (
+    DeviceHeaps,
+    first_is_before,
+    new_device_heaps,
+    replace_top,
+    usable,
+)
 
 AVAILABLE, FASTEST, COMPLETION = range(3)
 """How line 12 chooses: see the module's text."""
 
 
-class Problem(NamedTuple):
+class Algorithm1Problem(NamedTuple):
     """The instance: int64 arrays, times in ns, ``fits_JT`` bool."""
 
     arrival_ns_J: Any
@@ -34,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class _State(NamedTuple):
-    pool: Pool
+    pool: DeviceHeaps
     usable_JT: Any
     round_J: Any
     left_J: Any  # tasks of the present round that have not been placed
@@ -46,9 +52,17 @@ class _State(NamedTuple):
 
 
 def algorithm1(
-    job_I: Any, round_I: Any, arrival_ns_J: Any, scale_J: Any, rounds_J: Any, comp_ns_JT: Any,
-    sync_ns_JT: Any, fits_JT: Any, type_D: Any, choice: int,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    job_I: Any,
+    round_I: Any,
+    arrival_ns_J: Any,
+    scale_J: Any,
+    rounds_J: Any,
+    comp_ns_JT: Any,
+    sync_ns_JT: Any,
+    fits_JT: Any,
+    type_D: Any,
+    choice: int,
+) -> tuple[Any, Any, Any]:
     """Place the tasks of a sequence.
 
     Parameters
@@ -69,10 +83,12 @@ def algorithm1(
         it fits nowhere or comes before its round: the sequence is read no further.
     """
     columns = (arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D)
-    problem = Problem(*(np.array(column, dtype=np.int64, order="C") for column in columns))
+    problem = Algorithm1Problem(
+        *(np.array(column, dtype=np.int64, order="C") for column in columns)
+    )
     tasks, jobs = len(job_I), len(problem.scale_J)
     state = _State(
-        pool=new_pool(problem.type_D, problem.comp_ns_JT.shape[1]),
+        pool=new_device_heaps(problem.type_D, problem.comp_ns_JT.shape[1]),
         usable_JT=usable(np.array(fits_JT, dtype=np.bool_), problem.type_D),
         round_J=np.zeros(jobs, np.int64),
         left_J=problem.scale_J.copy(),
@@ -88,7 +104,9 @@ def algorithm1(
 
 
 @kernel
-def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, choice: int) -> None:
+def _place(
+    problem: Algorithm1Problem, state: _State, job_I: Any, round_I: Any, choice: int
+) -> None:
     pool = state.pool
     for task in range(len(job_I)):
         job = job_I[task]
@@ -112,7 +130,7 @@ def _place(problem: Problem, state: _State, job_I: Any, round_I: Any, choice: in
 
 
 @kernel
-def _choose(problem: Problem, state: _State, job: int, choice: int) -> int:
+def _choose(problem: Algorithm1Problem, state: _State, job: int, choice: int) -> int:
     """Type whose first device is best; ties go to the device free first, then the lowest index."""
     pool = state.pool
     best, best_ns, best_turn_ns = -1, 0, 0

@@ -13,7 +13,7 @@ import numpy as np
 from warren.solve.common.compile import kernel
 
 
-class Rows(NamedTuple):
+class PlanRows(NamedTuple):
     """The plan: int64 columns of length R. Indices must be in range; see ``Tables``."""
 
     job_R: Any
@@ -23,7 +23,7 @@ class Rows(NamedTuple):
     device_R: Any
 
 
-class Units(NamedTuple):
+class PlanUnits(NamedTuple):
     """Rows gathered into units, ``count[0]`` of them; linked lists end in -1. int32: a plan of
     2**31 rows fits no memory, and these are as long as the plan."""
 
@@ -38,7 +38,7 @@ class Units(NamedTuple):
     last_row_D: Any  # last row of each device so far
 
 
-class Outcome(NamedTuple):
+class UnitTimes(NamedTuple):
     """What running a plan gave.
 
     ``status`` and ``row`` are ``execute.OK`` and -1, or what is wrong and at which row of the plan.
@@ -55,9 +55,9 @@ class Outcome(NamedTuple):
     finish_ns_J: Any
 
 
-def new_units(rows: int, devices: int) -> Units:
+def new_units(rows: int, devices: int) -> PlanUnits:
     """No units yet, and room for as many as there are rows."""
-    return Units(
+    return PlanUnits(
         count=np.zeros(1, np.int64),
         row_U=np.zeros(rows, np.int32),
         tasks_U=np.zeros(rows, np.int32),
@@ -71,7 +71,7 @@ def new_units(rows: int, devices: int) -> Units:
 
 
 @kernel
-def gather_units(rows: Rows, units: Units) -> None:
+def gather_units(rows: PlanRows, units: PlanUnits) -> None:
     """Fill ``units`` from the rows, in one pass."""
     count = stretch = 0
     for row in range(len(rows.job_R)):
@@ -98,7 +98,7 @@ def gather_units(rows: Rows, units: Units) -> None:
 
 
 @kernel
-def planned_columns(rows: Rows, row_U: Any, tasks_U: Any, order_U: Any, out: Any) -> None:
+def planned_columns(rows: PlanRows, row_U: Any, tasks_U: Any, order_U: Any, out: Any) -> None:
     """Fill ``out``, (6, U), with what the plan says of units, in this order of them: job, round,
     rounds, shard, tasks, device; shard is -1 where a unit has several."""
     for place in range(len(order_U)):
@@ -113,7 +113,7 @@ def planned_columns(rows: Rows, row_U: Any, tasks_U: Any, order_U: Any, out: Any
 
 
 @kernel
-def _same_stretch(rows: Rows, row: int) -> bool:
+def _same_stretch(rows: PlanRows, row: int) -> bool:
     return bool(
         rows.job_R[row] == rows.job_R[row - 1]
         and rows.round_R[row] == rows.round_R[row - 1]
@@ -121,7 +121,7 @@ def _same_stretch(rows: Rows, row: int) -> bool:
     )
 
 
-def switch_times(rows: Rows, units: Units, type_D: Any, switch_ns_JT: Any) -> Any:
+def switch_times(rows: PlanRows, units: PlanUnits, type_D: Any, switch_ns_JT: Any) -> Any:
     """What each unit's device spends before it, int64 (U,); empty where nothing is charged.
 
     ``switch_ns_JT``: int64 (J, T), to a job on a type; None: nothing. A device's first job costs

@@ -21,13 +21,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance, prepared
-from warren.solve.common.pool import usable
-from warren.solve.lists.free_intervals import FOREVER, Gaps, fit, new_gaps, rewind, take
+from warren.solve.lists.free_intervals import FOREVER, FreeIntervals, fit, new_gaps, rewind, take
 
 
 class _State(NamedTuple):
-    gaps: Gaps
+    gaps: FreeIntervals
     device_C: Any  # devices, those of a type beside each other
     first_T: Any
     usable_JT: Any
@@ -238,7 +238,7 @@ def _nth_start(state: _State, kind: int, members: int) -> int:
 
 
 @inlined
-def _since(gaps: Gaps, device: int) -> int:
+def _since(gaps: FreeIntervals, device: int) -> int:
     """Since when the device is free in the gap found last."""
     return int(gaps.start_ns_G[gaps.next_G[gaps.at_D[device]]])
 

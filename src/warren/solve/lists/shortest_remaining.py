@@ -18,17 +18,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.common.agenda import Agenda, new_agenda, pop, push, push_all
 from warren.solve.common.compile import inlined, kernel
-from warren.solve.common.idle import Idle, give_back, new_idle, take_first
+from warren.solve.common.heaps import (
+    Heaps,
+    SortedJobs,
+    idle_devices,
+    insert,
+    new_heaps,
+    new_sorted_jobs,
+    pop,
+    push,
+    push_all,
+    remove,
+    usable,
+)
 from warren.solve.common.instance import Instance, prepared
-from warren.solve.common.pool import usable
-from warren.solve.common.ready import Ready, add, new_ready, remove
-from warren.solve.lists.dispatch_options import Gangs, Preferences, costs_ns_JT
+from warren.solve.lists.dispatch_options import GangTimes, TypePreferences, costs_ns_JT
 
 
 class _State(NamedTuple):
-    idle: Idle
+    idle: Heaps
     cost_JT: Any  # of a round, infinite where the job does not run
     length_J: Any
     round_J: Any  # -1: has not arrived
@@ -36,8 +45,8 @@ class _State(NamedTuple):
     left_J: Any  # tasks of the present stretch that have not started
     barrier_ns_J: Any
     key_J: Any
-    ready: Ready  # least key first
-    agenda: Agenda  # device d becomes free: -d - 1; else a job arrives or its barrier passes
+    ready: SortedJobs  # least key first
+    events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
     chosen_N: Any  # scratch
     finish_ns_J: Any
     rows: Any  # (5, R)
@@ -47,7 +56,7 @@ class _State(NamedTuple):
 _ROWS, _VISITS, _NOW = range(3)
 
 
-def by_remaining(instance: Instance, preferences: Preferences) -> tuple[Any, Any, int]:
+def by_remaining(instance: Instance, preferences: TypePreferences) -> tuple[Any, Any, int]:
     """Dispatch all jobs.
 
     Parameters
@@ -76,15 +85,15 @@ def by_remaining(instance: Instance, preferences: Preferences) -> tuple[Any, Any
     return rows, state.finish_ns_J, int(state.count[_VISITS])
 
 
-def _new_state(instance: Instance, preferences: Preferences) -> _State:
+def _new_state(instance: Instance, preferences: TypePreferences) -> _State:
     jobs, types = instance.comp_ns_JT.shape
     usable_JT = usable(instance.fits_JT, instance.type_D)
     runs_J = usable_JT.any(axis=1) & (instance.rounds_J > 0)
     stretches_J = -(-instance.rounds_J // instance.stretch_rounds_J)
-    agenda = new_agenda(jobs + len(instance.type_D))
-    push_all(agenda, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
+    events = new_heaps(1, jobs + len(instance.type_D))
+    push_all(events, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
     return _State(
-        idle=new_idle(instance.type_D, types),
+        idle=idle_devices(instance.type_D, types),
         cost_JT=costs_ns_JT(instance, preferences),
         length_J=np.array(preferences.length_J, dtype=np.float64),
         round_J=np.full(jobs, -1, np.int64),
@@ -92,8 +101,8 @@ def _new_state(instance: Instance, preferences: Preferences) -> _State:
         left_J=np.zeros(jobs, np.int64),
         barrier_ns_J=np.zeros(jobs, np.int64),
         key_J=np.zeros(jobs),
-        ready=new_ready(jobs),
-        agenda=agenda,
+        ready=new_sorted_jobs(jobs),
+        events=events,
         chosen_N=np.zeros(len(instance.type_D), np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((5, 2 * int((stretches_J * instance.scale_J)[runs_J].sum())), np.int64),
@@ -109,17 +118,17 @@ def _more_rows(rows: Any, more: int) -> Any:
 
 
 @kernel
-def _run(instance: Instance, gangs: Gangs, state: _State, keeps: bool) -> bool:
+def _run(instance: Instance, gangs: GangTimes, state: _State, keeps: bool) -> bool:
     """From where it stopped to the last barrier; whether it came there: there is no room else."""
-    agenda = state.agenda
+    events = state.events
     while _walk(instance, gangs, state, keeps, state.count[_NOW]):
-        if agenda.count[0] == 0:
+        if events.count_T[0] == 0:
             return True
-        now = state.count[_NOW] = agenda.time_ns_E[0]
-        while agenda.count[0] > 0 and agenda.time_ns_E[0] == now:
-            who = pop(agenda)
+        now = state.count[_NOW] = events.key_C[0]
+        while events.count_T[0] > 0 and events.key_C[0] == now:
+            who = pop(events, 0)
             if who < 0:
-                give_back(state.idle, instance.type_D[-who - 1], -who - 1)
+                push(state.idle, instance.type_D[-who - 1], -who - 1, -who - 1)
             else:
                 _advance(instance, state, who, now)
     return False
@@ -136,11 +145,11 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
     state.left_J[job] = instance.scale_J[job]
     state.barrier_ns_J[job] = 0
     state.key_J[job] = left * state.length_J[job]
-    add(state.ready, state.key_J, job)
+    insert(state.ready, state.key_J, job)
 
 
 @inlined
-def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int) -> bool:
+def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now: int) -> bool:
     """Jobs in order, while devices are idle; whether there was room for all rows."""
     place, idle, idle_T = 0, 0, state.idle.count_T
     for kind in range(len(idle_T)):
@@ -173,7 +182,7 @@ def _walk(instance: Instance, gangs: Gangs, state: _State, keeps: bool, now: int
 
 
 @inlined
-def _runs_single(instance: Instance, gangs: Gangs, state: _State, job: int) -> Any:
+def _runs_single(instance: Instance, gangs: GangTimes, state: _State, job: int) -> Any:
     """Whether the job's next tasks need not start together."""
     if state.left_J[job] < instance.scale_J[job]:
         return True
@@ -181,7 +190,9 @@ def _runs_single(instance: Instance, gangs: Gangs, state: _State, job: int) -> A
 
 
 @inlined
-def _rounds_for(instance: Instance, gangs: Gangs, state: _State, job: int, round_ns: int) -> int:
+def _rounds_for(
+    instance: Instance, gangs: GangTimes, state: _State, job: int, round_ns: int
+) -> int:
     left = instance.rounds_J[job] - state.round_J[job]
     return int(max(1, min(left, gangs.most_rounds, gangs.most_ns // max(1, round_ns))))
 
@@ -206,10 +217,10 @@ def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
             turn_ns = instance.comp_ns_JT[job, kind] + instance.sync_ns_JT[job, kind]
             if turn_ns > best_ns or (
                 turn_ns == best_ns
-                and idle.device_C[idle.first_T[kind]] < idle.device_C[idle.first_T[best]]
+                and idle.who_C[idle.first_T[kind]] < idle.who_C[idle.first_T[best]]
             ):
                 best, best_ns = kind, turn_ns
-        state.chosen_N[place] = take_first(idle, best)
+        state.chosen_N[place] = pop(idle, best)
 
 
 @kernel
@@ -223,15 +234,15 @@ def _start_tasks(instance: Instance, state: _State, job: int, tasks: int, now: i
         _write_row(state, job, instance.scale_J[job] - state.left_J[job], device)
         state.left_J[job] -= 1
         comp_end_ns = now + instance.comp_ns_JT[job, kind]
-        push(state.agenda, comp_end_ns, -device - 1)
+        push(state.events, 0, comp_end_ns, -device - 1)
         end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
     if state.left_J[job] == 0:
-        push(state.agenda, state.barrier_ns_J[job], job)
+        push(state.events, 0, state.barrier_ns_J[job], job)
 
 
 @kernel
-def _start_stretch(instance: Instance, gangs: Gangs, state: _State, job: int, now: int) -> None:
+def _start_stretch(instance: Instance, gangs: GangTimes, state: _State, job: int, now: int) -> None:
     """All shards start, spread evenly over a gang."""
     members, scale = gangs.gang_J[job], instance.scale_J[job]
     _choose(instance, state, job, members)
@@ -249,12 +260,12 @@ def _start_stretch(instance: Instance, gangs: Gangs, state: _State, job: int, no
         device = state.chosen_N[member]
         stop = _shards_of(member + 1, scale, members)
         comp_ns = (stop - shard) * instance.comp_ns_JT[job, instance.type_D[device]]
-        push(state.agenda, now + (rounds - 1) * period_ns + comp_ns, -device - 1)
+        push(state.events, 0, now + (rounds - 1) * period_ns + comp_ns, -device - 1)
         for part in range(shard, stop):
             _write_row(state, job, part, device)
         shard = stop
     state.left_J[job] = 0
-    push(state.agenda, now + rounds * period_ns, job)
+    push(state.events, 0, now + rounds * period_ns, job)
 
 
 @inlined

@@ -18,7 +18,7 @@ from warren.solve.common.compile import kernel
 from warren.solve.common.instance import Instance, prepared
 
 
-class Order(NamedTuple):
+class TaskOrder(NamedTuple):
     """Job and device of each task I, in their order."""
 
     job_I: Any
@@ -60,7 +60,7 @@ def walked(
     return rows_of(found, instance.scale_J), TRIALS * len(order.job_I)
 
 
-def order_of(rows: Any) -> Order | None:
+def order_of(rows: Any) -> TaskOrder | None:
     """The order of rows (5, R) of single tasks; None if a job's rounds are not in theirs."""
     job_I, round_I, rounds_I, _, device_I = rows
     for job in np.unique(job_I):
@@ -68,10 +68,10 @@ def order_of(rows: Any) -> Order | None:
             return None
     if (rounds_I != 1).any():
         return None
-    return Order(np.array(job_I, np.int64), np.array(device_I, np.int64))
+    return TaskOrder(np.array(job_I, np.int64), np.array(device_I, np.int64))
 
 
-def rows_of(order: Order, scale_J: Any) -> Any:
+def rows_of(order: TaskOrder, scale_J: Any) -> Any:
     """Rows (5, R) of an order, as schedulers write them: job, round, rounds, shard, device."""
     rows = np.ones((5, len(order.job_I)), np.int64)
     rows[0], rows[4] = order.job_I, order.device_I
@@ -82,15 +82,21 @@ def rows_of(order: Order, scale_J: Any) -> Any:
 
 
 def walk_tasks(
-    instance: Instance, order: Order, *, makespan: bool, trials: int, threshold: float, seed: int
-) -> Order:
+    instance: Instance,
+    order: TaskOrder,
+    *,
+    makespan: bool,
+    trials: int,
+    threshold: float,
+    seed: int,
+) -> TaskOrder:
     """The best order that so many moves away from one lead to.
 
     ``threshold``: how much worse an order may be at first, as a part of the value. The value is
     the sum of w C in ns, or the latest C. Deterministic in ``seed``.
     """
     instance = prepared(instance)
-    here, best = (Order(one.job_I.copy(), one.device_I.copy()) for one in (order, order))
+    here, best = (TaskOrder(one.job_I.copy(), one.device_I.copy()) for one in (order, order))
     scratch = _Scratch(
         np.zeros(len(instance.type_D), np.int64),
         *(np.zeros(len(instance.scale_J), np.int64) for _ in range(3)),
@@ -104,8 +110,8 @@ def walk_tasks(
 @kernel
 def _walk(
     instance: Instance,
-    here: Order,
-    best: Order,
+    here: TaskOrder,
+    best: TaskOrder,
     scratch: _Scratch,
     makespan: bool,
     trials: int,
@@ -141,7 +147,7 @@ def _walk(
 
 
 @kernel
-def _move(order: Order, source: int, target: int) -> None:
+def _move(order: TaskOrder, source: int, target: int) -> None:
     """Put a task at another place; those between move up."""
     job, device = order.job_I[source], order.device_I[source]
     step = 1 if target > source else -1
@@ -153,7 +159,7 @@ def _move(order: Order, source: int, target: int) -> None:
 
 
 @kernel
-def _value(instance: Instance, order: Order, scratch: _Scratch, makespan: bool) -> float:
+def _value(instance: Instance, order: TaskOrder, scratch: _Scratch, makespan: bool) -> float:
     """The sum of w C, or the latest C, if the tasks start in this order."""
     free_ns_D, done_J = scratch.free_ns_D, scratch.done_J
     ready_ns_J, barrier_ns_J = scratch.ready_ns_J, scratch.barrier_ns_J

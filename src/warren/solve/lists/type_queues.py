@@ -17,15 +17,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from warren.solve.common.agenda import Agenda, new_agenda, pop, push, push_all
 from warren.solve.common.compile import kernel
+from warren.solve.common.heaps import Heaps, insert, new_heaps, pop, push, push_all, remove
 from warren.solve.common.instance import Instance, prepared
-from warren.solve.common.queues import Queues, enqueue, leave, new_queues
-from warren.solve.common.ready import add, remove
 from warren.solve.relaxation.divisible_devices import (
     VISITS,
-    Rule,
     Shares,
+    SharingRule,
     new_shares,
     price_types,
     share,
@@ -37,8 +35,8 @@ class _State(NamedTuple):
     """What changes. Columns of ``rows``: job, round, rounds, shard, device."""
 
     shares: Shares
-    queues: Queues  # jobs whose round waits for a type
-    agenda: Agenda  # device d becomes free: -d - 1; else a job arrives or its barrier passes
+    queues: Heaps  # jobs whose round waits for a type
+    events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
     idle_D: Any  # stacks of idle devices, one a type
     first_T: Any  # where the stack of each type begins
     idle_T: Any
@@ -55,7 +53,7 @@ class _State(NamedTuple):
 _ROWS: Final = 0
 
 
-def guided(instance: Instance, rule: Rule) -> tuple[Any, Any, int]:
+def guided(instance: Instance, rule: SharingRule) -> tuple[Any, Any, int]:
     """Dispatch all jobs.
 
     Returns
@@ -76,18 +74,18 @@ def guided(instance: Instance, rule: Rule) -> tuple[Any, Any, int]:
     return rows, state.finish_ns_J, int(state.shares.count[VISITS])
 
 
-def _new_state(instance: Instance, rule: Rule) -> _State:
+def _new_state(instance: Instance, rule: SharingRule) -> _State:
     jobs, types = instance.comp_ns_JT.shape
     devices = len(instance.type_D)
     shares = new_shares(instance, rule, terms_of(instance))
     runs_J = np.isfinite(shares.turn_s_JT).any(axis=1) & (instance.rounds_J > 0)
     count_T = np.bincount(instance.type_D, minlength=types)
-    agenda = new_agenda(jobs + devices)
-    push_all(agenda, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
+    events = new_heaps(1, jobs + devices)
+    push_all(events, instance.arrival_ns_J[runs_J], np.flatnonzero(runs_J))
     return _State(
         shares=shares,
-        queues=new_queues(types, jobs),
-        agenda=agenda,
+        queues=new_heaps(types, jobs),
+        events=events,
         # The device of the lowest index lies on top.
         idle_D=np.lexsort((-np.arange(devices), instance.type_D)),
         first_T=np.cumsum(count_T) - count_T,
@@ -106,12 +104,12 @@ def _new_state(instance: Instance, rule: Rule) -> _State:
 @kernel
 def _run(instance: Instance, state: _State) -> None:
     """From the first arrival to the last barrier."""
-    agenda = state.agenda
-    while agenda.count[0] > 0:
-        now = agenda.time_ns_E[0]
+    events = state.events
+    while events.count_T[0] > 0:
+        now = events.key_C[0]
         changed, called = False, 0
-        while agenda.count[0] > 0 and agenda.time_ns_E[0] == now:
-            who = pop(agenda)
+        while events.count_T[0] > 0 and events.key_C[0] == now:
+            who = pop(events, 0)
             if who < 0:
                 _put_back(instance, state, -who - 1)
                 continue
@@ -123,7 +121,7 @@ def _run(instance: Instance, state: _State) -> None:
             share(state.shares)
         for place in range(called):
             job = state.called_N[place]
-            enqueue(state.queues, _next_type(state, job), state.shares.rank_J[job], job)
+            push(state.queues, _next_type(state, job), state.shares.rank_J[job], job)
         for kind in range(len(state.idle_T)):
             _fill(instance, state, kind, now)
 
@@ -141,7 +139,7 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
     shares, arrives = state.shares, state.round_J[job] < 0
     state.round_J[job] += 1
     if arrives:
-        add(shares.present, shares.rank_J, job)
+        insert(shares.present, shares.rank_J, job)
         shares.weight[0] += shares.weight_J[job]
     if state.round_J[job] == instance.rounds_J[job]:
         state.finish_ns_J[job] = now
@@ -178,18 +176,18 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
     """Start what waits for a type, in order, while devices of it are idle."""
     queues = state.queues
     while state.idle_T[kind] > 0 and queues.count_T[kind] > 0:
-        job = queues.job_TN[kind, 0]
+        job = queues.who_C[queues.first_T[kind]]
         state.idle_T[kind] -= 1
         device = state.idle_D[state.first_T[kind] + state.idle_T[kind]]
         _write_row(state, job, instance.scale_J[job] - state.left_J[job], device)
         comp_end_ns = now + instance.comp_ns_JT[job, kind]
-        push(state.agenda, comp_end_ns, -device - 1)
+        push(state.events, 0, comp_end_ns, -device - 1)
         end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
         state.left_J[job] -= 1
         if state.left_J[job] == 0:
-            leave(queues, kind)
-            push(state.agenda, state.barrier_ns_J[job], job)
+            pop(queues, kind)
+            push(state.events, 0, state.barrier_ns_J[job], job)
 
 
 @kernel

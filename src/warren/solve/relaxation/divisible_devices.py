@@ -18,12 +18,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import inlined
+from warren.solve.common.heaps import SortedJobs, new_sorted_jobs, usable
 from warren.solve.common.instance import Instance
-from warren.solve.common.pool import usable
-from warren.solve.common.ready import Ready, new_ready
 
 
-class Rule(NamedTuple):
+class SharingRule(NamedTuple):
     """How devices are shared: ``priority_J`` (float64, lower is served first; ties: lower index),
     and prices ``greed_J[j] * worth_T[t]`` of a second of a device of type t, per weight of the
     job and of the others present."""
@@ -42,7 +41,7 @@ class Shares(NamedTuple):
     weight_J: Any
     devices_T: Any
     rank_J: Any
-    present: Ready  # in order of rank
+    present: SortedJobs  # in order of rank
     weight: Any  # [0]: of those present
     rate_J: Any  # rounds a second
     part_JT: Any  # of it, on each type
@@ -81,7 +80,7 @@ def terms_of(instance: Instance) -> Terms:
     )
 
 
-def new_shares(instance: Instance, rule: Rule, terms: Terms) -> Shares:
+def new_shares(instance: Instance, rule: SharingRule, terms: Terms) -> Shares:
     """Nobody is present."""
     jobs, types = terms.turn_s_JT.shape
     rank_J = np.empty(jobs, np.int64)
@@ -93,7 +92,7 @@ def new_shares(instance: Instance, rule: Rule, terms: Terms) -> Shares:
         weight_J=np.array(instance.weight_J, dtype=np.float64),
         devices_T=terms.devices_T,
         rank_J=rank_J,
-        present=new_ready(jobs),
+        present=new_sorted_jobs(jobs),
         weight=np.zeros(1),
         rate_J=np.zeros(jobs),
         part_JT=np.zeros((jobs, types)),
@@ -104,7 +103,7 @@ def new_shares(instance: Instance, rule: Rule, terms: Terms) -> Shares:
     )
 
 
-def prices_s_JT(instance: Instance, rule: Rule, terms: Terms) -> Any:
+def prices_s_JT(instance: Instance, rule: SharingRule, terms: Terms) -> Any:
     """What the device time of a round on each type costs a job, in s per weight of others."""
     most = max(float(instance.weight_J.max(initial=0)), 1e-6)
     greed_J = rule.greed_J / np.maximum(instance.weight_J, 1e-6 * most)

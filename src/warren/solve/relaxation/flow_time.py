@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.heaps import insert, remove
 from warren.solve.common.instance import Instance
-from warren.solve.common.ready import add, remove
 from warren.solve.relaxation.divisible_devices import (
     SERVED,
     VISITS,
-    Rule,
     Shares,
+    SharingRule,
     Terms,
     new_shares,
     share,
@@ -26,7 +26,7 @@ from warren.solve.relaxation.divisible_devices import (
 )
 
 
-class Liquid(NamedTuple):
+class FlowTime(NamedTuple):
     """Jobs that fit a device and have rounds. Times in float s."""
 
     arrival_s_J: Any
@@ -41,7 +41,7 @@ _DONE: Final = 1e-9
 """A job is over when this part of its rounds, or less, is left."""
 
 
-def flow(instance: Instance, rule: Rule, terms: Terms | None = None) -> tuple[Any, int]:
+def flow(instance: Instance, rule: SharingRule, terms: Terms | None = None) -> tuple[Any, int]:
     """When each job ends (float s, -1 for one that cannot run), and how many jobs were served.
 
     ``terms`` are those of the instance, where the caller has them.
@@ -50,7 +50,7 @@ def flow(instance: Instance, rule: Rule, terms: Terms | None = None) -> tuple[An
     rounds_J = instance.rounds_J
     runs_J = np.isfinite(shares.turn_s_JT).any(axis=1) & (rounds_J > 0)
     by_arrival_N = np.argsort(instance.arrival_ns_J, kind="stable")
-    liquid = Liquid(
+    liquid = FlowTime(
         arrival_s_J=instance.arrival_ns_J / 1e9,
         by_arrival_N=by_arrival_N[runs_J[by_arrival_N]],
         rounds_J=np.asarray(rounds_J, dtype=np.float64),
@@ -63,7 +63,7 @@ def flow(instance: Instance, rule: Rule, terms: Terms | None = None) -> tuple[An
 
 
 @kernel
-def _flow(liquid: Liquid) -> None:
+def _flow(liquid: FlowTime) -> None:
     shares, come, now = liquid.shares, 0, 0.0
     jobs = len(liquid.by_arrival_N)
     while come < jobs or shares.present.count[0] > 0:
@@ -73,7 +73,7 @@ def _flow(liquid: Liquid) -> None:
             if liquid.arrival_s_J[job] > now:
                 until = liquid.arrival_s_J[job]
                 break
-            add(shares.present, shares.rank_J, job)
+            insert(shares.present, shares.rank_J, job)
             shares.weight[0] += shares.weight_J[job]
             come += 1
         share(shares)
@@ -85,7 +85,7 @@ def _flow(liquid: Liquid) -> None:
 
 
 @inlined
-def _pass_time(liquid: Liquid, time_s: float, now: float) -> None:
+def _pass_time(liquid: FlowTime, time_s: float, now: float) -> None:
     """All served jobs run for so long; those that end leave."""
     shares, ended = liquid.shares, False
     for place in range(shares.count[SERVED]):

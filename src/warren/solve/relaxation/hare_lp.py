@@ -29,7 +29,7 @@ Y = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relaxed:
+class RelaxedTimes:
     """Solution of the relaxation. ``start_s_I`` is x-hat, ``middle_s_I`` is H (Algorithm 1)."""
 
     start_s_I: Floats
@@ -41,7 +41,7 @@ class Relaxed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class RelaxationInstance:
     """The input of the relaxation: T^c and T^s of one task of each job on each device."""
 
     arrival_s_J: Floats
@@ -61,7 +61,9 @@ class Instance:
         return [(j, r, k) for j, r in self.groups() for k in range(int(self.scale_J[j]))]
 
 
-def solve_relaxed(instance: Instance, *, every_subset: bool = False, budget: int = 500) -> Relaxed:
+def solve_relaxed(
+    instance: RelaxationInstance, *, every_subset: bool = False, budget: int = 500
+) -> RelaxedTimes:
     """Minimise sum w C over (4)-(7), (9).
 
     ``every_subset`` imposes (9) on every subset of a device's tasks (Queyranne 1993), found by
@@ -78,7 +80,7 @@ def solve_relaxed(instance: Instance, *, every_subset: bool = False, budget: int
     longest = np.where(instance.fits_JM, instance.comp_s_JM, -inf).max(axis=1)
     half = np.array([longest[j] / 2 for j, _, _ in instance.tasks()])
     device = np.array([d for devices in y for d in devices], dtype=np.int64)
-    return Relaxed(
+    return RelaxedTimes(
         start_s_I=start,
         middle_s_I=start + half,
         device_I=device,
@@ -91,7 +93,7 @@ def solve_relaxed(instance: Instance, *, every_subset: bool = False, budget: int
 class _Search:
     """The best y so far, and how many programs may still be solved."""
 
-    def __init__(self, instance: Instance, every_subset: bool, budget: int) -> None:
+    def __init__(self, instance: RelaxationInstance, every_subset: bool, budget: int) -> None:
         self.instance, self.every_subset, self.budget = instance, every_subset, budget
         self.solves = 0
         self.best: tuple[float, Floats, Y] = (inf, np.zeros(0), ())
@@ -109,7 +111,7 @@ class _Search:
         return True
 
 
-def _options(instance: Instance) -> list[list[tuple[int, ...]]]:
+def _options(instance: RelaxationInstance) -> list[list[tuple[int, ...]]]:
     """For each (job, round) every set of devices its tasks could take."""
     return [
         list(
@@ -135,7 +137,7 @@ def _descend(search: _Search) -> None:
                 changed |= search.improves((*current[:group], choice, *current[group + 1 :]))
 
 
-def _greedy(instance: Instance) -> list[tuple[int, ...]]:
+def _greedy(instance: RelaxationInstance) -> list[tuple[int, ...]]:
     load = np.zeros(instance.comp_s_JM.shape[1])
     result = []
     for j, _ in instance.groups():
@@ -165,7 +167,7 @@ class _Rows:
         self.bound.append(-at_least)
 
 
-def _solve_fixed(instance: Instance, y: Y, every_subset: bool) -> tuple[float, Floats]:
+def _solve_fixed(instance: RelaxationInstance, y: Y, every_subset: bool) -> tuple[float, Floats]:
     """The linear program for one y; variables x_I, then the barriers B of every group."""
     tasks, groups = instance.tasks(), instance.groups()
     number = {group: len(tasks) + g for g, group in enumerate(groups)}
@@ -219,7 +221,7 @@ def _separate(rows: _Rows, comp: Floats, members: dict[int, list[int]], x: Float
     return found
 
 
-def count_assignments(instance: Instance) -> int:
+def count_assignments(instance: RelaxationInstance) -> int:
     """How many y there are, tasks of one round being interchangeable."""
     fitting = instance.fits_JM.sum(axis=1)
     return prod(

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance
-from warren.solve.common.pool import usable
 from warren.solve.common.round_time import least_round_ns
-from warren.solve.relaxation.divisible_devices import Rule, terms_of
+from warren.solve.relaxation.divisible_devices import SharingRule, terms_of
 from warren.solve.relaxation.flow_time import flow
 
 GREEDS: Final = (1.0, 2.0, 0.5, 4.0, 0.0)
@@ -58,7 +58,7 @@ class RuleSearch:
         """One move."""
         self._consider(neighbour(self.rule, self._random))
 
-    def _consider(self, rule: Rule) -> None:
+    def _consider(self, rule: SharingRule) -> None:
         finish_s_J, visits = flow(self._instance, rule, self.terms)
         self.spent += FLOW_COST + visits // VISITS_A_TASK
         value = self._objective(finish_s_J)
@@ -66,7 +66,7 @@ class RuleSearch:
             self.value, self.rule = value, rule
 
 
-def first_rules(instance: Instance) -> Iterator[Rule]:
+def first_rules(instance: Instance) -> Iterator[SharingRule]:
     """Orders by weight per work, per path and per both, each with several prices."""
     work_J, path_J = lengths_s(instance)
     worth_T = even_worth(instance)
@@ -76,10 +76,12 @@ def first_rules(instance: Instance) -> Iterator[Rule]:
         rank_J = np.empty(len(work_J))
         rank_J[np.argsort(length_J / weight_J, kind="stable")] = np.arange(len(work_J))
         for greed in GREEDS:
-            yield Rule(priority_J=rank_J, greed_J=np.full(len(work_J), greed), worth_T=worth_T)
+            yield SharingRule(
+                priority_J=rank_J, greed_J=np.full(len(work_J), greed), worth_T=worth_T
+            )
 
 
-def neighbour(rule: Rule, random: np.random.Generator) -> Rule:
+def neighbour(rule: SharingRule, random: np.random.Generator) -> SharingRule:
     """A random move away from a rule."""
     jobs, types = len(rule.priority_J), len(rule.worth_T)
     kind, job, size = random.random(), int(random.integers(jobs)), random.normal()
@@ -108,9 +110,12 @@ def lengths_s(instance: Instance) -> tuple[Any, Any]:
     least_s_J = np.where(runs_J, comp_s_JT.min(axis=1), 0.0)
     round_s_J = np.zeros(len(runs_J))
     round_s_J[runs_J] = 1e-9 * least_round_ns(
-        instance.scale_J[runs_J], instance.comp_ns_JT[runs_J], instance.sync_ns_JT[runs_J],
-        usable_JT[runs_J], count_T,
-    )  # fmt: skip
+        instance.scale_J[runs_J],
+        instance.comp_ns_JT[runs_J],
+        instance.sync_ns_JT[runs_J],
+        usable_JT[runs_J],
+        count_T,
+    )
     return rounds_J * instance.scale_J * least_s_J, rounds_J * round_s_J
 
 

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import inlined, kernel
-from warren.solve.rings.timing import Gangs, Links, State, crosses
+from warren.solve.rings.timing import RingGangs, RingLinks, RingState, crosses
 
 
-class Ways(NamedTuple):
+class DispatchOptions(NamedTuple):
     """Rings J on device types T.
 
     ``pace_ns_JT``: a round without what links take, below 0 where the ring may not run; at least as
@@ -36,7 +36,7 @@ class Ways(NamedTuple):
     hop: Any
 
 
-class Room(NamedTuple):
+class FreeDevices(NamedTuple):
     """Free devices by host and type; those of them that are kept for a ring; room for scratch."""
 
     free_ST: Any
@@ -53,12 +53,12 @@ class Room(NamedTuple):
     works: Any
 
 
-def new_room(links: Links, types: int) -> Room:
+def new_room(links: RingLinks, types: int) -> FreeDevices:
     """All devices are free."""
     hosts = len(links.first_S) - 1
     free_ST = np.zeros((hosts, types), np.int64)
     np.add.at(free_ST, (links.host_D, links.type_D), 1)
-    return Room(
+    return FreeDevices(
         free_ST=free_ST,
         kept_ST=np.zeros((hosts, types), np.int64),
         kept_D=np.zeros(len(links.host_D), np.bool_),
@@ -76,7 +76,13 @@ def new_room(links: Links, types: int) -> Room:
 
 @kernel
 def choose_hosts(
-    gangs: Gangs, links: Links, ways: Ways, state: State, room: Room, job: int, keeps: int
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    state: RingState,
+    room: FreeDevices,
+    job: int,
+    keeps: int,
 ) -> Any:
     """How many hosts the ring takes, which are in ``hosts_S``; 0 if it has to wait.
 
@@ -97,7 +103,7 @@ def choose_hosts(
 
 
 @inlined
-def _next_level(ways: Ways, job: int, above_ns: int) -> Any:
+def _next_level(ways: DispatchOptions, job: int, above_ns: int) -> Any:
     level_ns = -1
     for kind in range(ways.pace_ns_JT.shape[1]):
         pace_ns = ways.pace_ns_JT[job, kind]
@@ -108,7 +114,13 @@ def _next_level(ways: Ways, job: int, above_ns: int) -> Any:
 
 @inlined
 def _measure(
-    links: Links, ways: Ways, room: Room, job: int, level_ns: int, keeps: int, size: int
+    links: RingLinks,
+    ways: DispatchOptions,
+    room: FreeDevices,
+    job: int,
+    level_ns: int,
+    keeps: int,
+    size: int,
 ) -> Any:
     """Room on all hosts, and the host that holds the whole ring with the least to spare."""
     total, best = 0, -1
@@ -126,7 +138,13 @@ def _measure(
 
 @kernel
 def _spread(
-    gangs: Gangs, links: Links, ways: Ways, state: State, room: Room, job: int, size: int
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    state: RingState,
+    room: FreeDevices,
+    job: int,
+    size: int,
 ) -> Any:
     hosts = _take_hosts(state, room, size, False, room.hosts_S)
     if not gangs.shared_J[job]:
@@ -143,7 +161,7 @@ def _spread(
 
 
 @kernel
-def _take_hosts(state: State, room: Room, size: int, quiet: bool, taken_S: Any) -> Any:
+def _take_hosts(state: RingState, room: FreeDevices, size: int, quiet: bool, taken_S: Any) -> Any:
     """Hosts until the ring has room, by the rule."""
     room.turn[0] += 1
     left, hosts = size, 0
@@ -162,7 +180,9 @@ def _take_hosts(state: State, room: Room, size: int, quiet: bool, taken_S: Any) 
 
 
 @inlined
-def _goes_before(state: State, room: Room, host: int, than: int, left: int, quiet: bool) -> Any:
+def _goes_before(
+    state: RingState, room: FreeDevices, host: int, than: int, left: int, quiet: bool
+) -> Any:
     mine, other = room.room_S[host], room.room_S[than]
     if quiet and state.crossing_S[host] != state.crossing_S[than]:
         return state.crossing_S[host] < state.crossing_S[than]
@@ -175,7 +195,7 @@ def _goes_before(state: State, room: Room, host: int, than: int, left: int, quie
 
 @kernel
 def _exchange_s(
-    gangs: Gangs, links: Links, state: State, job: int, taken_S: Any, hosts: int
+    gangs: RingGangs, links: RingLinks, state: RingState, job: int, taken_S: Any, hosts: int
 ) -> Any:
     most = 0
     for cell in range(hosts):
@@ -185,7 +205,13 @@ def _exchange_s(
 
 @kernel
 def _loss_s(
-    gangs: Gangs, links: Links, state: State, room: Room, job: int, taken_S: Any, hosts: int
+    gangs: RingGangs,
+    links: RingLinks,
+    state: RingState,
+    room: FreeDevices,
+    job: int,
+    taken_S: Any,
+    hosts: int,
 ) -> Any:
     """Device time of the ring's exchanges and of what it adds to those of others that it meets."""
     size = gangs.first_J[job + 1] - gangs.first_J[job]
@@ -207,7 +233,9 @@ def _loss_s(
 
 
 @kernel
-def _added_s(gangs: Gangs, links: Links, state: State, room: Room, other: int, here: int) -> Any:
+def _added_s(
+    gangs: RingGangs, links: RingLinks, state: RingState, room: FreeDevices, other: int, here: int
+) -> Any:
     """What a ring at work loses; counted at the first of its hosts that is taken."""
     before, after, counted = 0, 0, False
     for row in range(gangs.first_J[other], gangs.first_J[other] + state.hosts_J[other]):

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.common.alarms import Alarms, new_alarms, set_alarm, take_first
 from warren.solve.common.compile import kernel
-from warren.solve.rings.device_choice import Room, Ways, choose_hosts, new_room
+from warren.solve.common.heaps import IndexedHeap, new_indexed_heap, set_time, take_first
+from warren.solve.rings.device_choice import DispatchOptions, FreeDevices, choose_hosts, new_room
 from warren.solve.rings.timing import (
-    Gangs,
-    Links,
-    State,
+    RingGangs,
+    RingLinks,
+    RingState,
     crosses,
     end_gang,
     mark_changed,
@@ -32,15 +32,16 @@ from warren.solve.rings.timing import (
 )
 
 
-class Desk(NamedTuple):
-    """What a dispatch writes, used again for the next: devices by ``Gangs``, and who began when.
+class DispatchScratch(NamedTuple):
+    """What a dispatch writes, used again for the next: devices by ``RingGangs``, and who began
+    when.
 
     ``line_J`` is the order; ``after_J`` who comes next in it of those that wait, by place.
     """
 
-    state: State
-    room: Room
-    copy: Alarms
+    state: RingState
+    room: FreeDevices
+    copy: IndexedHeap
     all_free_ST: Any
     line_J: Any
     after_J: Any
@@ -49,14 +50,14 @@ class Desk(NamedTuple):
     device_A: Any
 
 
-def new_desk(gangs: Gangs, links: Links) -> Desk:
+def new_desk(gangs: RingGangs, links: RingLinks) -> DispatchScratch:
     """For rings and devices of these numbers."""
     jobs, types = gangs.comp_ns_JT.shape
     room = new_room(links, types)
-    return Desk(
+    return DispatchScratch(
         state=new_state(gangs, links),
         room=room,
-        copy=new_alarms(jobs),
+        copy=new_indexed_heap(jobs),
         all_free_ST=room.free_ST.copy(),
         line_J=np.zeros(jobs, np.int64),
         after_J=np.zeros(jobs + 1, np.int64),
@@ -67,29 +68,35 @@ def new_desk(gangs: Gangs, links: Links) -> Desk:
 
 
 @kernel
-def dispatch_rings(gangs: Gangs, links: Links, ways: Ways, desk: Desk, reserve: bool) -> None:
+def dispatch_rings(
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    scratch: DispatchScratch,
+    reserve: bool,
+) -> None:
     """Run all rings in the order of ``line_J``; ends are in ``state.end_ns_J``."""
-    _clear(gangs, desk)
-    state, alarms, instant = desk.state, desk.state.alarms, 0
+    _clear(gangs, scratch)
+    state, alarms, instant = scratch.state, scratch.state.alarms, 0
     for job in range(len(gangs.rounds_J)):
-        set_alarm(alarms, job, gangs.ready_ns_J[job])
+        set_time(alarms, job, gangs.ready_ns_J[job])
     while alarms.count[0] > 0:
         now, changed = alarms.time_ns_N[alarms.who_E[0]], 0
         while alarms.count[0] > 0 and alarms.time_ns_N[alarms.who_E[0]] == now:
             job = take_first(alarms)
             if state.works_J[job]:
-                leave(gangs, links, desk, job, now)
+                leave(gangs, links, scratch, job, now)
                 changed = mark_changed(gangs, state, job, changed, instant)
         changed = start_those_with_room(
-            gangs, links, ways, desk, now, changed, instant, -1 if reserve else -2
+            gangs, links, ways, scratch, now, changed, instant, -1 if reserve else -2
         )
         price_changed(gangs, links, state, changed, instant, now)
         instant += 1
 
 
 @kernel
-def _clear(gangs: Gangs, desk: Desk) -> None:
-    state, room, jobs = desk.state, desk.room, len(gangs.rounds_J)
+def _clear(gangs: RingGangs, scratch: DispatchScratch) -> None:
+    state, room, jobs = scratch.state, scratch.room, len(gangs.rounds_J)
     state.next_A[:] = -1
     state.round_ns_J[:] = 0
     state.exchange_ns_J[:] = -1
@@ -103,39 +110,45 @@ def _clear(gangs: Gangs, desk: Desk) -> None:
     state.alarms.count[0] = 0
     for host in range(room.free_ST.shape[0]):
         for kind in range(room.free_ST.shape[1]):
-            room.free_ST[host, kind] = desk.all_free_ST[host, kind]
+            room.free_ST[host, kind] = scratch.all_free_ST[host, kind]
     room.free[0] = len(state.gang_D)
     room.works[0] = 0
-    desk.begun[0] = 0
+    scratch.begun[0] = 0
     for place in range(jobs):  # the cell behind the places is the head of the line
-        desk.after_J[place] = place + 1 if place + 1 < jobs else -1
-    desk.after_J[jobs] = 0
+        scratch.after_J[place] = place + 1 if place + 1 < jobs else -1
+    scratch.after_J[jobs] = 0
 
 
 @kernel
 def start_those_with_room(
-    gangs: Gangs, links: Links, ways: Ways, desk: Desk, now: int, changed: int, instant: int,
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    scratch: DispatchScratch,
+    now: int,
+    changed: int,
+    instant: int,
     first: int,
-) -> Any:  # fmt: skip
+) -> Any:
     """One look at the line. ``first``: the ring that none may put off; -1: that has no room first
     in the order, -2: none. Hosts marked as changed."""
-    room, before, kept_until = desk.room, len(gangs.rounds_J), -1
-    place = desk.after_J[before]
+    room, before, kept_until = scratch.room, len(gangs.rounds_J), -1
+    place = scratch.after_J[before]
     while place >= 0 and room.free[0] > 0:
-        job, after = desk.line_J[place], desk.after_J[place]
+        job, after = scratch.line_J[place], scratch.after_J[place]
         if gangs.ready_ns_J[job] <= now:
             keeps = 1 if kept_until >= 0 and now + ways.span_ns_J[job] > kept_until else 0
             size, hosts = gangs.first_J[job + 1] - gangs.first_J[job], 0
             if size <= room.free[0] - keeps * room.kept[0]:
-                hosts = choose_hosts(gangs, links, ways, desk.state, room, job, keeps)
+                hosts = choose_hosts(gangs, links, ways, scratch.state, room, job, keeps)
             if hosts > 0:
-                _take(gangs, links, ways, desk, job, now, hosts, keeps)
-                changed = mark_changed(gangs, desk.state, job, changed, instant)
-                desk.after_J[before] = after
+                _take(gangs, links, ways, scratch, job, now, hosts, keeps)
+                changed = mark_changed(gangs, scratch.state, job, changed, instant)
+                scratch.after_J[before] = after
                 place = after
                 continue
             if kept_until < 0 and (first == -1 or first == job):
-                kept_until = _keep(gangs, links, ways, desk, job, now)
+                kept_until = _keep(gangs, links, ways, scratch, job, now)
         before, place = place, after
     if kept_until >= 0:
         room.kept_ST[:] = 0
@@ -146,10 +159,17 @@ def start_those_with_room(
 
 @kernel
 def _take(
-    gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int, hosts: int, keeps: int
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    scratch: DispatchScratch,
+    job: int,
+    now: int,
+    hosts: int,
+    keeps: int,
 ) -> None:
     """Devices of the chosen hosts, those that are kept for another last."""
-    room, state = desk.room, desk.state
+    room, state = scratch.room, scratch.state
     row, stop = gangs.first_J[job], gangs.first_J[job + 1]
     for cell in range(hosts):
         host = room.hosts_S[cell]
@@ -163,7 +183,7 @@ def _take(
                 if row == stop or state.gang_D[device] >= 0 or room.kept_D[device] != kept:
                     continue
                 if 0 <= ways.pace_ns_JT[job, kind] <= room.level_ns[0]:
-                    desk.device_A[row] = device
+                    scratch.device_A[row] = device
                     state.gang_D[device] = job
                     row += 1
                     room.free_ST[host, kind] -= 1
@@ -174,31 +194,38 @@ def _take(
     room.free[0] -= stop - gangs.first_J[job]
     room.works[0] += 1
     state.hosts_J[job] = hosts
-    desk.begun_J[desk.begun[0]] = job
-    desk.begun[0] += 1
+    scratch.begun_J[scratch.begun[0]] = job
+    scratch.begun[0] += 1
     if crosses(gangs, state, job):  # until it is priced, for who looks when it will end
-        set_alarm(state.alarms, job, now + ways.span_ns_J[job])
-    start_gang(gangs, links, state, desk.device_A, job, now)
+        set_time(state.alarms, job, now + ways.span_ns_J[job])
+    start_gang(gangs, links, state, scratch.device_A, job, now)
 
 
 @kernel
-def leave(gangs: Gangs, links: Links, desk: Desk, job: int, now: int) -> None:
+def leave(gangs: RingGangs, links: RingLinks, scratch: DispatchScratch, job: int, now: int) -> None:
     """The ring has ended."""
-    end_gang(gangs, desk.state, desk.device_A, job, now)
+    end_gang(gangs, scratch.state, scratch.device_A, job, now)
     for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
-        device = desk.device_A[row]
-        desk.room.free_ST[links.host_D[device], links.type_D[device]] += 1
-    desk.room.free[0] += gangs.first_J[job + 1] - gangs.first_J[job]
-    desk.room.works[0] -= 1
+        device = scratch.device_A[row]
+        scratch.room.free_ST[links.host_D[device], links.type_D[device]] += 1
+    scratch.room.free[0] += gangs.first_J[job + 1] - gangs.first_J[job]
+    scratch.room.works[0] -= 1
 
 
 @kernel
-def _keep(gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int) -> Any:
+def _keep(
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    scratch: DispatchScratch,
+    job: int,
+    now: int,
+) -> Any:
     """Keep the devices that the ring can have first; until when they are kept.
 
     Devices of rings that end first come first, then free ones, as many as it still needs.
     """
-    alarms, copy, room = desk.state.alarms, desk.copy, desk.room
+    alarms, copy, room = scratch.state.alarms, scratch.copy, scratch.room
     copy.count[0] = alarms.count[0]
     for cell in range(alarms.count[0]):
         who = alarms.who_E[cell]
@@ -212,16 +239,16 @@ def _keep(gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int
             free += room.free_ST[host, kind] if ways.pace_ns_JT[job, kind] >= 0 else 0
     while copy.count[0] > 0 and (need > free or copy.time_ns_N[copy.who_E[0]] == until):
         other = take_first(copy)
-        if desk.state.works_J[other]:
+        if scratch.state.works_J[other]:
             until = copy.time_ns_N[other]
             for row in range(gangs.first_J[other], gangs.first_J[other + 1]):
-                kind = links.type_D[desk.device_A[row]]
+                kind = links.type_D[scratch.device_A[row]]
                 need -= 1 if ways.pace_ns_JT[job, kind] >= 0 else 0
     for device in range(len(room.kept_D)):
         if need <= 0:
             break
         kind = links.type_D[device]
-        if desk.state.gang_D[device] < 0 and ways.pace_ns_JT[job, kind] >= 0:
+        if scratch.state.gang_D[device] < 0 and ways.pace_ns_JT[job, kind] >= 0:
             need -= 1
             room.kept_D[device] = True
             room.kept_ST[links.host_D[device], kind] += 1
@@ -230,7 +257,7 @@ def _keep(gangs: Gangs, links: Links, ways: Ways, desk: Desk, job: int, now: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtWork:
+class RunningRings:
     """A ring that has started: its devices, when it has ended at the latest, rounds left."""
 
     devices: Sequence[int]
@@ -238,7 +265,7 @@ class AtWork:
     rounds: int
 
 
-def longest_ns_J(gangs: Gangs, links: Links, fits_JT: Any) -> Any:
+def longest_ns_J(gangs: RingGangs, links: RingLinks, fits_JT: Any) -> Any:
     """No ring takes longer once it has its devices, whatever devices, and whatever else runs.
 
     (6)-(8) of SJF-BCO with each worker on a host of its own and as many gangs as the largest host
@@ -256,35 +283,47 @@ def longest_ns_J(gangs: Gangs, links: Links, fits_JT: Any) -> Any:
 
 
 def start_now(
-    gangs: Gangs, links: Links, ways: Ways, at_work: Mapping[int, AtWork], line: Sequence[int],
-    now_ns: int, first: int,
-) -> list[tuple[int, list[int]]]:  # fmt: skip
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    at_work: Mapping[int, RunningRings],
+    line: Sequence[int],
+    now_ns: int,
+    first: int,
+) -> list[tuple[int, list[int]]]:
     """Rings of ``line``, in its order, that have room now, with their devices.
 
     ``first``: the ring that the others may not put off, -2 for none: devices are kept for it if it
     has no room, until the rings at work have left it enough at the latest. ``ways.span_ns_J`` says
     how long rings take at most.
     """
-    desk = new_desk(gangs, links)
+    scratch = new_desk(gangs, links)
     for job, one in at_work.items():
-        _seat(gangs, links, desk, job, one, now_ns)
+        _seat(gangs, links, scratch, job, one, now_ns)
     jobs = len(gangs.rounds_J)
-    desk.line_J[: len(line)] = line
-    desk.after_J[: len(line)] = np.arange(1, len(line) + 1)
-    desk.after_J[len(line) - 1] = -1
-    desk.after_J[jobs] = 0 if line else -1
-    start_those_with_room(gangs, links, ways, desk, now_ns, 0, 0, first)
+    scratch.line_J[: len(line)] = line
+    scratch.after_J[: len(line)] = np.arange(1, len(line) + 1)
+    scratch.after_J[len(line) - 1] = -1
+    scratch.after_J[jobs] = 0 if line else -1
+    start_those_with_room(gangs, links, ways, scratch, now_ns, 0, 0, first)
     return [
-        (job, sorted(desk.device_A[gangs.first_J[job] : gangs.first_J[job + 1]].tolist()))
-        for job in desk.begun_J[: desk.begun[0]].tolist()
+        (job, sorted(scratch.device_A[gangs.first_J[job] : gangs.first_J[job + 1]].tolist()))
+        for job in scratch.begun_J[: scratch.begun[0]].tolist()
     ]
 
 
-def _seat(gangs: Gangs, links: Links, desk: Desk, job: int, one: AtWork, now_ns: int) -> None:
-    state, room, first = desk.state, desk.room, gangs.first_J[job]
+def _seat(
+    gangs: RingGangs,
+    links: RingLinks,
+    scratch: DispatchScratch,
+    job: int,
+    one: RunningRings,
+    now_ns: int,
+) -> None:
+    state, room, first = scratch.state, scratch.room, gangs.first_J[job]
     devices = np.array(one.devices, dtype=np.int64)
     hosts = np.unique(links.host_D[devices])
-    desk.device_A[first : first + len(devices)] = devices
+    scratch.device_A[first : first + len(devices)] = devices
     state.host_A[first : first + len(hosts)] = hosts
     state.hosts_J[job] = len(hosts)
     state.gang_D[devices] = job
@@ -295,4 +334,4 @@ def _seat(gangs: Gangs, links: Links, desk: Desk, job: int, one: AtWork, now_ns:
     np.add.at(room.free_ST, (links.host_D[devices], links.type_D[devices]), -1)
     room.free[0] -= len(devices)
     room.works[0] += 1
-    set_alarm(state.alarms, job, max(now_ns + 1, one.until_ns))
+    set_time(state.alarms, job, max(now_ns + 1, one.until_ns))

@@ -1,9 +1,9 @@
 """Local search over orders of rings: what is moved, what is kept, and how much is tried.
 
 Each order is dispatched (``dispatch``) with and without reservations, and with each patience of
-``Ways``: a ring leaves types of device to others that make its round ``patience`` times as long as
-its fastest gang could, and waits for one host rather than cross hosts, where that makes its round
-``hop`` times as long. Which of these pays depends on the load, so several are tried.
+``DispatchOptions``: a ring leaves types of device to others that make its round ``patience`` times
+as long as its fastest gang could, and waits for one host rather than cross hosts, where that makes
+its round ``hop`` times as long. Which of these pays depends on the load, so several are tried.
 The best of either kind is searched on, in turn: a ring that ends last goes to an
 earlier place, or any ring to any place, or two rings change theirs. A move is kept unless the plan
 gets worse: a longer makespan, or the same and more weighted JCT; or the other way round. Budgets
@@ -24,16 +24,16 @@ import numpy as np
 
 from warren.solve.common.compile import kernel
 from warren.solve.common.random import mix
-from warren.solve.rings.device_choice import Ways
-from warren.solve.rings.dispatch import Desk, dispatch_rings, new_desk
-from warren.solve.rings.timing import Gangs, Links, Placed, ring_times
+from warren.solve.rings.device_choice import DispatchOptions
+from warren.solve.rings.dispatch import DispatchScratch, dispatch_rings, new_desk
+from warren.solve.rings.timing import PlacedRings, RingGangs, RingLinks, ring_times
 
 PATIENCES: Final = (np.inf, 2.0, 1.2)
 HOPS: Final = (np.inf, 1.5, 1.1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone:
+class RingsAlone:
     """Each ring with the cluster to itself, on as few hosts as can hold it.
 
     ``pace_ns_JT``: a round on a type, without what links take, -1 where it may not run.
@@ -46,7 +46,7 @@ class Alone:
     span_ns_J: Any
 
 
-def alone(gangs: Gangs, links: Links, fits_JT: Any) -> Alone:
+def alone(gangs: RingGangs, links: RingLinks, fits_JT: Any) -> RingsAlone:
     """For rings that each have a place."""
     shared_J, size_J = np.asarray(gangs.shared_J), np.diff(gangs.first_J)
     pace_JT = gangs.comp_ns_JT + np.where(shared_J[:, None], 0, gangs.sync_ns_JT)
@@ -58,7 +58,7 @@ def alone(gangs: Gangs, links: Links, fits_JT: Any) -> Alone:
     level_J = pace_JT[_rows(fastest_JT)[:, 0], fastest_JT[np.arange(len(size_J)), enough_J]]
     added_J = np.where(shared_J, np.rint(_least_exchange_s_J(gangs, links, size_J) * 1e9), 0)
     least_J = np.maximum(1, level_J + added_J.astype(np.int64))
-    return Alone(
+    return RingsAlone(
         pace_ns_JT=pace_JT.astype(np.int64),
         level_ns_J=level_J.astype(np.int64),
         least_ns_J=least_J,
@@ -70,14 +70,14 @@ def _rows(cells_JT: Any) -> Any:
     return np.arange(len(cells_JT))[:, None]
 
 
-def _least_exchange_s_J(gangs: Gangs, links: Links, size_J: Any) -> Any:
+def _least_exchange_s_J(gangs: RingGangs, links: RingLinks, size_J: Any) -> Any:
     held_S = np.sort(np.diff(links.first_S))[::-1]
     hosts_J = np.searchsorted(np.cumsum(held_S), size_J) + 1
     rate_J = np.asarray(links.rate_P)[np.where(hosts_J > 1, 1, 0)]
     return gangs.sent_bytes_J / rate_J + links.host_s[0] * hosts_J
 
 
-def ways_to_try(gangs: Gangs, times: Alone) -> Iterator[Ways]:
+def ways_to_try(gangs: RingGangs, times: RingsAlone) -> Iterator[DispatchOptions]:
     """Every patience and hop that differs from those before for some ring."""
     seen: list[Any] = []
     for patience in PATIENCES:
@@ -90,9 +90,9 @@ def ways_to_try(gangs: Gangs, times: Alone) -> Iterator[Ways]:
         yield ways(times, pace_JT, hop)
 
 
-def ways(times: Alone, pace_ns_JT: Any, hop: float = np.inf) -> Ways:
-    """``Ways`` of rings that may run on these types."""
-    return Ways(
+def ways(times: RingsAlone, pace_ns_JT: Any, hop: float = np.inf) -> DispatchOptions:
+    """``DispatchOptions`` of rings that may run on these types."""
+    return DispatchOptions(
         pace_ns_JT=np.ascontiguousarray(pace_ns_JT, dtype=np.int64),
         least_ns_J=times.least_ns_J,
         span_ns_J=times.span_ns_J,
@@ -100,7 +100,7 @@ def ways(times: Alone, pace_ns_JT: Any, hop: float = np.inf) -> Ways:
     )
 
 
-def lines(gangs: Gangs, times: Alone, weight_J: Any) -> Iterator[Any]:
+def lines(gangs: RingGangs, times: RingsAlone, weight_J: Any) -> Iterator[Any]:
     """Orders: by length, devices or device time, most or least first; by arrival."""
     span_J, size_J = times.span_ns_J.astype(np.float64), np.diff(gangs.first_J)
     work_J = span_J * size_J
@@ -143,14 +143,14 @@ class _Climb:
     """One kind of search: the ways that its first order did best in, and its best order."""
 
     reserve: bool
-    ways: Ways
+    ways: DispatchOptions
     best: _Best
     moves: int = 0
 
 
-def braid(gangs: Gangs, links: Links, fits_JT: Any, goal: Goal) -> Placed:
+def braid(gangs: RingGangs, links: RingLinks, fits_JT: Any, goal: Goal) -> PlacedRings:
     """The best schedule that is found; every ring must have a place."""
-    desk, jobs = new_desk(gangs, links), len(gangs.rounds_J)
+    scratch, jobs = new_desk(gangs, links), len(gangs.rounds_J)
     times = alone(gangs, links, fits_JT)
     climbs = list[_Climb]()
     weight_J = np.array(goal.weight_J, dtype=np.float64)
@@ -159,8 +159,8 @@ def braid(gangs: Gangs, links: Links, fits_JT: Any, goal: Goal) -> Placed:
         for ways in ways_to_try(gangs, times):
             for line_J in lines(gangs, times, weight_J):
                 best = _Best(line_J.astype(np.int64), np.zeros(jobs, np.int64), np.full(2, np.inf))
-                _set_line(desk, best)
-                _judge(gangs, links, ways, desk, best, weight_J, reserve, goal.by_makespan)
+                _set_line(scratch, best)
+                _judge(gangs, links, ways, scratch, best, weight_J, reserve, goal.by_makespan)
                 if found is None or tuple(best.value) < tuple(found.best.value):
                     found = _Climb(reserve, ways, best)
         assert found is not None, "there is one way at least"
@@ -170,24 +170,37 @@ def braid(gangs: Gangs, links: Links, fits_JT: Any, goal: Goal) -> Placed:
         climb = climbs[0]
         moves = min(PIECE, left)
         key = np.uint64((goal.seed * 2 + climb.reserve) % 2**64)
-        _improve(gangs, links, climb.ways, desk, climb.best, weight_J, key, climb.moves, moves,
-                 climb.reserve, goal.by_makespan)  # fmt: skip
+        _improve(
+            gangs,
+            links,
+            climb.ways,
+            scratch,
+            climb.best,
+            weight_J,
+            key,
+            climb.moves,
+            moves,
+            climb.reserve,
+            goal.by_makespan,
+        )
         climb.moves += moves
         left -= moves
         climbs.reverse()
     return min(
-        (_timed(gangs, links, desk, climb) for climb in climbs),
+        (_timed(gangs, links, scratch, climb) for climb in climbs),
         key=lambda one: _value(one.end_ns_J, weight_J, goal.by_makespan),
     )
 
 
-def _timed(gangs: Gangs, links: Links, desk: Desk, climb: _Climb) -> Placed:
+def _timed(
+    gangs: RingGangs, links: RingLinks, scratch: DispatchScratch, climb: _Climb
+) -> PlacedRings:
     """The schedule as the simulator runs it: no ring is held back by a reservation any more."""
-    _set_line(desk, climb.best)
-    dispatch_rings(gangs, links, climb.ways, desk, climb.reserve)
-    order_J, device_A = desk.begun_J.copy(), desk.device_A.copy()
+    _set_line(scratch, climb.best)
+    dispatch_rings(gangs, links, climb.ways, scratch, climb.reserve)
+    order_J, device_A = scratch.begun_J.copy(), scratch.device_A.copy()
     end_ns_J = ring_times(gangs, links, order_J, device_A)
-    return Placed(order_J=order_J, device_A=device_A, end_ns_J=end_ns_J)
+    return PlacedRings(order_J=order_J, device_A=device_A, end_ns_J=end_ns_J)
 
 
 def _value(end_ns_J: Any, weight_J: Any, by_makespan: bool) -> tuple[float, float]:
@@ -195,32 +208,47 @@ def _value(end_ns_J: Any, weight_J: Any, by_makespan: bool) -> tuple[float, floa
     return (first, then) if by_makespan else (then, first)
 
 
-def _set_line(desk: Desk, best: _Best) -> None:
-    desk.line_J[:] = best.line_J
+def _set_line(scratch: DispatchScratch, best: _Best) -> None:
+    scratch.line_J[:] = best.line_J
 
 
 @kernel
 def _improve(
-    gangs: Gangs, links: Links, ways: Ways, desk: Desk, best: _Best, weight_J: Any, key: Any,
-    first: int, moves: int, reserve: bool, by_makespan: bool,
-) -> None:  # fmt: skip
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    scratch: DispatchScratch,
+    best: _Best,
+    weight_J: Any,
+    key: Any,
+    first: int,
+    moves: int,
+    reserve: bool,
+    by_makespan: bool,
+) -> None:
     for move in range(first, first + moves):
         for place in range(len(best.line_J)):
-            desk.line_J[place] = best.line_J[place]
-        _move(desk.line_J, best, mix(mix(key) + np.uint64(move)))
-        _judge(gangs, links, ways, desk, best, weight_J, reserve, by_makespan)
+            scratch.line_J[place] = best.line_J[place]
+        _move(scratch.line_J, best, mix(mix(key) + np.uint64(move)))
+        _judge(gangs, links, ways, scratch, best, weight_J, reserve, by_makespan)
 
 
 @kernel
 def _judge(
-    gangs: Gangs, links: Links, ways: Ways, desk: Desk, best: _Best, weight_J: Any, reserve: bool,
+    gangs: RingGangs,
+    links: RingLinks,
+    ways: DispatchOptions,
+    scratch: DispatchScratch,
+    best: _Best,
+    weight_J: Any,
+    reserve: bool,
     by_makespan: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Dispatch the line, and keep it if it is no worse."""
-    dispatch_rings(gangs, links, ways, desk, reserve)
+    dispatch_rings(gangs, links, ways, scratch, reserve)
     last, total, jobs = 0.0, 0.0, len(best.line_J)
     for job in range(jobs):
-        end_ns = float(desk.state.end_ns_J[job])
+        end_ns = float(scratch.state.end_ns_J[job])
         last = max(last, end_ns)
         total += weight_J[job] * end_ns
     first = last if by_makespan else total
@@ -229,8 +257,8 @@ def _judge(
         best.value[0] = first
         best.value[1] = then
         for place in range(jobs):
-            best.line_J[place] = desk.line_J[place]
-            best.end_ns_J[place] = desk.state.end_ns_J[place]
+            best.line_J[place] = scratch.line_J[place]
+            best.end_ns_J[place] = scratch.state.end_ns_J[place]
 
 
 @kernel

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from warren.solve.common.compile import kernel
-from warren.solve.rings.timing import Links
+from warren.solve.rings.timing import RingLinks
 
 LEAST_BUSY: Final = 0
 USED_SERVERS: Final = 1
@@ -32,7 +32,7 @@ FIRST: Final = 2
 FEW_SERVERS: Final = 3
 
 
-class Rings(NamedTuple):
+class PackedRings(NamedTuple):
     """Rings J, device types T. ``first_J``: as in ``ring_times.Gangs``; ``rho_ns_J``: rho."""
 
     first_J: Any
@@ -48,9 +48,16 @@ class _Packed(NamedTuple):
 
 
 def pack(
-    rings: Rings, links: Links, order_J: Any, *, small: int, large: int, kappa: int,
-    limit_ns: int, room: float,
-) -> tuple[Any, Any] | None:  # fmt: skip
+    rings: PackedRings,
+    links: RingLinks,
+    order_J: Any,
+    *,
+    small: int,
+    large: int,
+    kappa: int,
+    limit_ns: int,
+    room: float,
+) -> tuple[Any, Any] | None:
     """Place rings in this order, by the rule ``small`` up to ``kappa`` devices, else by ``large``.
 
     Waiting lowers no U, so a ring that does not fit within the limit now never will.
@@ -74,9 +81,16 @@ def pack(
 
 @kernel
 def _pack(
-    rings: Rings, links: Links, packed: _Packed, order_J: Any, small: int, large: int, kappa: int,
-    limit_ns: int, room: float,
-) -> Any:  # fmt: skip
+    rings: PackedRings,
+    links: RingLinks,
+    packed: _Packed,
+    order_J: Any,
+    small: int,
+    large: int,
+    kappa: int,
+    limit_ns: int,
+    room: float,
+) -> Any:
     for place in range(len(order_J)):
         job = order_J[place]
         first, stop = rings.first_J[job], rings.first_J[job + 1]
@@ -101,16 +115,25 @@ def _pack(
 
 
 @kernel
-def _may(rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: int, device: int) -> Any:
+def _may(
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int, device: int
+) -> Any:
     within = packed.busy_ns_D[device] + rings.rho_ns_J[job] <= limit_ns
     return within and rings.fits_JT[job, links.type_D[device]]
 
 
 @kernel
 def _take(
-    rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: int, begin: int, end: int,
-    kept: int, found: int,
-) -> Any:  # fmt: skip
+    rings: PackedRings,
+    links: RingLinks,
+    packed: _Packed,
+    job: int,
+    limit_ns: int,
+    begin: int,
+    end: int,
+    kept: int,
+    found: int,
+) -> Any:
     """Of the devices from ``begin`` to ``end`` the least busy, beside ``found`` taken so far.
 
     The first ``kept`` of these stay; the others give way to devices that are less busy.
@@ -135,7 +158,9 @@ def _take(
 
 
 @kernel
-def _from_used(rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: int) -> Any:
+def _from_used(
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int
+) -> Any:
     found, most = 0, rings.first_J[job + 1] - rings.first_J[job]
     for used in (True, False):
         for host in range(len(links.first_S) - 1):
@@ -146,7 +171,7 @@ def _from_used(rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: 
 
 
 @kernel
-def _first(rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: int) -> Any:
+def _first(rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int) -> Any:
     first, found = rings.first_J[job], 0
     for place in range(len(links.device_K)):
         device = links.device_K[place]
@@ -160,7 +185,7 @@ def _first(rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: int)
 
 @kernel
 def _from_few(
-    rings: Rings, links: Links, packed: _Packed, job: int, limit_ns: int, wanted: float
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int, wanted: float
 ) -> Any:
     """Algorithm 3, lines 2 to 7: the host of least mean U that is left, until there are enough."""
     found, held = 0, 0

@@ -31,12 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from warren.solve.rings.packing import Rings, pack
-from warren.solve.rings.timing import Gangs, Links, Placed, ring_times
+from warren.solve.rings.packing import PackedRings, pack
+from warren.solve.rings.timing import PlacedRings, RingGangs, RingLinks, ring_times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SjfBcoSearch:
     """How schedules are made and which are tried.
 
     ``small``, ``large``, ``kappas``, ``room``: see ``ring_packing.pack``. ``horizon``: T in slots,
@@ -53,7 +53,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule(Placed):
+class Schedule(PlacedRings):
     """What is placed, U of each device, and the last end; kappa 0 where one rule is for all."""
 
     busy_ns_D: Any
@@ -66,7 +66,7 @@ def kappas(sizes_J: Any) -> list[int]:
 
 
 def sjf_bco(
-    rings: Rings, gangs: Gangs, links: Links, order_J: Any, search: Search
+    rings: PackedRings, gangs: RingGangs, links: RingLinks, order_J: Any, search: SjfBcoSearch
 ) -> Schedule | None:
     """Algorithm 1, lines 6 to 32, for rings that are in order; None: no schedule within T."""
     horizon = search.horizon or whole_slots(int(rings.rho_ns_J.sum()), search.slot_ns)
@@ -84,7 +84,7 @@ def whole_slots(time_ns: int, slot_ns: int) -> int:
 
 
 def bisected(
-    at: Callable[[int], Schedule | None], horizon: int, most_ns: int | None, search: Search
+    at: Callable[[int], Schedule | None], horizon: int, most_ns: int | None, search: SjfBcoSearch
 ) -> Schedule | None:
     """Lines 5 to 7 and 25 to 32. ``most_ns``: the makespan that counts as too long; None: none."""
     best: Schedule | None = None
@@ -104,15 +104,26 @@ def bisected(
 
 
 def _best_kappa(
-    rings: Rings, gangs: Gangs, links: Links, order_J: Any, search: Search, theta: int
+    rings: PackedRings,
+    gangs: RingGangs,
+    links: RingLinks,
+    order_J: Any,
+    search: SjfBcoSearch,
+    theta: int,
 ) -> Schedule | None:
     """Lines 7 to 24."""
     best: Schedule | None = None
     for kappa in search.kappas:
         packed = pack(
-            rings, links, order_J, small=search.small, large=search.large, kappa=kappa,
-            limit_ns=theta * search.slot_ns, room=search.room,
-        )  # fmt: skip
+            rings,
+            links,
+            order_J,
+            small=search.small,
+            large=search.large,
+            kappa=kappa,
+            limit_ns=theta * search.slot_ns,
+            room=search.room,
+        )
         if packed is None:
             continue
         device_A, busy_ns_D = packed

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warren.solve.common.alarms import Alarms, new_alarms, set_alarm, take_first
 from warren.solve.common.compile import kernel
+from warren.solve.common.heaps import IndexedHeap, new_indexed_heap, set_time, take_first
 
 
-class Gangs(NamedTuple):
+class RingGangs(NamedTuple):
     """Gangs J and device types T; times in ns.
 
     Gang j runs on the devices ``first_J[j]`` to ``first_J[j + 1]`` of a placement, at least one,
@@ -39,7 +39,7 @@ class Gangs(NamedTuple):
     sent_bytes_J: Any
 
 
-class Links(NamedTuple):
+class RingLinks(NamedTuple):
     """Devices D, host by host in ``device_K``, those of host s from ``first_S[s]`` on.
 
     ``rate_P``: bytes a second by p, for as many as the largest host has devices. ``host_s``: what
@@ -55,7 +55,7 @@ class Links(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class PlacedRings:
     """Gangs in order with their devices, when each ends, and the theta and kappa of this schedule.
 
     Both are 0 where there is none.
@@ -68,7 +68,7 @@ class Placed:
     kappa: int = 0
 
 
-class State(NamedTuple):
+class RingState(NamedTuple):
     """Gangs J under way on devices D and hosts S; ``_A``: rows of a placement."""
 
     next_A: Any  # the gang that has the device next, -1 for none
@@ -87,13 +87,13 @@ class State(NamedTuple):
     seen_J: Any  # the last instant it was looked at, to do so once
     seen_S: Any
     changed_S: Any  # hosts whose crossing gangs have changed at this instant
-    alarms: Alarms
+    alarms: IndexedHeap
 
 
-def links(type_D: Any, host_D: Any, hosts: int, rate_P: Any, host_s: float) -> Links:
-    """``Links`` of devices by their hosts, which are numbered from 0."""
+def links(type_D: Any, host_D: Any, hosts: int, rate_P: Any, host_s: float) -> RingLinks:
+    """``RingLinks`` of devices by their hosts, which are numbered from 0."""
     held_S = np.bincount(host_D, minlength=hosts)
-    return Links(
+    return RingLinks(
         type_D=np.array(type_D, dtype=np.int64),
         host_D=np.array(host_D, dtype=np.int64),
         device_K=np.argsort(host_D, kind="stable").astype(np.int64),
@@ -103,7 +103,7 @@ def links(type_D: Any, host_D: Any, hosts: int, rate_P: Any, host_s: float) -> L
     )
 
 
-def ring_times(gangs: Gangs, links: Links, order_J: Any, device_A: Any) -> Any:
+def ring_times(gangs: RingGangs, links: RingLinks, order_J: Any, device_A: Any) -> Any:
     """``end_ns_J`` of gangs placed on ``device_A`` that have their devices in this order.
 
     Gangs that are not in ``order_J`` do not run, and end at -1.
@@ -113,10 +113,10 @@ def ring_times(gangs: Gangs, links: Links, order_J: Any, device_A: Any) -> Any:
     return state.end_ns_J
 
 
-def new_state(gangs: Gangs, links: Links) -> State:
+def new_state(gangs: RingGangs, links: RingLinks) -> RingState:
     """No gang has started, none has a place."""
     jobs, rows, hosts = len(gangs.rounds_J), int(gangs.first_J[-1]), len(links.first_S) - 1
-    return State(
+    return RingState(
         next_A=np.full(rows, -1, np.int64),
         host_A=np.full(rows, -1, np.int64),
         hosts_J=np.zeros(jobs, np.int64),
@@ -133,12 +133,12 @@ def new_state(gangs: Gangs, links: Links) -> State:
         seen_J=np.full(jobs, -1, np.int64),
         seen_S=np.full(hosts, -1, np.int64),
         changed_S=np.zeros(hosts, np.int64),
-        alarms=new_alarms(jobs),
+        alarms=new_indexed_heap(jobs),
     )
 
 
 @kernel
-def _run(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) -> None:
+def _run(gangs: RingGangs, links: RingLinks, state: RingState, order_J: Any, device_A: Any) -> None:
     _line_up(gangs, links, state, order_J, device_A)
     alarms, instant = state.alarms, 0
     while alarms.count[0] > 0:
@@ -155,7 +155,9 @@ def _run(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) 
 
 
 @kernel
-def _line_up(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: Any) -> None:
+def _line_up(
+    gangs: RingGangs, links: RingLinks, state: RingState, order_J: Any, device_A: Any
+) -> None:
     """Who comes after whom on each device; who waits for nobody gets a time to start."""
     for place in range(len(order_J) - 1, -1, -1):
         job = order_J[place]
@@ -176,11 +178,11 @@ def _line_up(gangs: Gangs, links: Links, state: State, order_J: Any, device_A: A
     for place in range(len(order_J)):
         job = order_J[place]
         if state.waits_J[job] == 0:
-            set_alarm(state.alarms, job, gangs.ready_ns_J[job])
+            set_time(state.alarms, job, gangs.ready_ns_J[job])
 
 
 @kernel
-def mark_changed(gangs: Gangs, state: State, job: int, changed: int, instant: int) -> Any:
+def mark_changed(gangs: RingGangs, state: RingState, job: int, changed: int, instant: int) -> Any:
     """Count a gang that has just started or ended where it crosses; hosts marked so far."""
     if crosses(gangs, state, job):
         for row in range(gangs.first_J[job], gangs.first_J[job] + state.hosts_J[job]):
@@ -195,7 +197,7 @@ def mark_changed(gangs: Gangs, state: State, job: int, changed: int, instant: in
 
 @kernel
 def price_changed(
-    gangs: Gangs, links: Links, state: State, changed: int, instant: int, now: int
+    gangs: RingGangs, links: RingLinks, state: RingState, changed: int, instant: int, now: int
 ) -> None:
     """Price the gangs again that cross one of the ``changed`` hosts marked at this instant."""
     for cell in range(changed):
@@ -208,13 +210,15 @@ def price_changed(
 
 
 @kernel
-def crosses(gangs: Gangs, state: State, job: int) -> Any:
+def crosses(gangs: RingGangs, state: RingState, job: int) -> Any:
     """Whether a placed gang sends between hosts that others use."""
     return gangs.shared_J[job] and state.hosts_J[job] > 1
 
 
 @kernel
-def start_gang(gangs: Gangs, links: Links, state: State, device_A: Any, job: int, now: int) -> None:
+def start_gang(
+    gangs: RingGangs, links: RingLinks, state: RingState, device_A: Any, job: int, now: int
+) -> None:
     """Take its devices; it is paced here only if it crosses no host."""
     comp_ns, sync_ns = 0, 0
     for row in range(gangs.first_J[job], gangs.first_J[job + 1]):
@@ -233,7 +237,7 @@ def start_gang(gangs: Gangs, links: Links, state: State, device_A: Any, job: int
 
 
 @kernel
-def end_gang(gangs: Gangs, state: State, device_A: Any, job: int, now: int) -> None:
+def end_gang(gangs: RingGangs, state: RingState, device_A: Any, job: int, now: int) -> None:
     """Leave its devices to those that come next there."""
     state.works_J[job] = False
     state.end_ns_J[job] = now
@@ -243,11 +247,11 @@ def end_gang(gangs: Gangs, state: State, device_A: Any, job: int, now: int) -> N
         if after >= 0:
             state.waits_J[after] -= 1
             if state.waits_J[after] == 0:
-                set_alarm(state.alarms, after, max(now, gangs.ready_ns_J[after]))
+                set_time(state.alarms, after, max(now, gangs.ready_ns_J[after]))
 
 
 @kernel
-def _price(gangs: Gangs, links: Links, state: State, job: int, now: int) -> None:
+def _price(gangs: RingGangs, links: RingLinks, state: RingState, job: int, now: int) -> None:
     """(6)-(8) without computation, for the gangs at work now."""
     most, hosts = 0, state.hosts_J[job]
     if hosts > 1:
@@ -258,7 +262,7 @@ def _price(gangs: Gangs, links: Links, state: State, job: int, now: int) -> None
 
 
 @kernel
-def _pace(state: State, job: int, now: int, exchange_ns: int) -> None:
+def _pace(state: RingState, job: int, now: int, exchange_ns: int) -> None:
     """Rounds that have not begun take so long."""
     if exchange_ns == state.exchange_ns_J[job]:
         return
@@ -271,4 +275,4 @@ def _pace(state: State, job: int, now: int, exchange_ns: int) -> None:
         state.left_J[job] -= begun
     round_ns = max(1, state.comp_ns_J[job] + exchange_ns)
     state.round_ns_J[job] = round_ns
-    set_alarm(state.alarms, job, state.begin_ns_J[job] + state.left_J[job] * round_ns)
+    set_time(state.alarms, job, state.begin_ns_J[job] + state.left_J[job] * round_ns)

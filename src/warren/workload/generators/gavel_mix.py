@@ -26,12 +26,12 @@ from warren.workload.generators.draws import (
     whole_cluster_s,
     window_s,
 )
-from warren.workload.generators.inputs import Ground
+from warren.workload.generators.inputs import GeneratorInputs
 from warren.workload.specs.workload import GavelMixSpec
 from warren.workload.traces.formats.gavel import Throughputs, batch_of, prices, read_throughputs
 from warren.workload.traces.read_trace import jobs_of
 from warren.workload.traces.registry import trace_format
-from warren.workload.traces.rows import Row, Trace, TraceRequest
+from warren.workload.traces.rows import Trace, TraceRequest, TraceRow
 
 REFERENCE: Final = "v100"
 """The worker type whose run times are whole hours."""
@@ -40,7 +40,7 @@ _TWO, _FOUR = 0.7, 0.8
 _TYPES, _SCALES, _OF_HOURS, _ARRIVALS = range(5, 9)
 
 
-def gavel_mix(spec: GavelMixSpec, ground: Ground, file: str, content: bytes) -> Trace:
+def gavel_mix(spec: GavelMixSpec, ground: GeneratorInputs, file: str, content: bytes) -> Trace:
     """The jobs, in order of arrival; ``file`` and ``content`` are the throughputs.
 
     Raises
@@ -65,7 +65,9 @@ def gavel_mix(spec: GavelMixSpec, ground: Ground, file: str, content: bytes) -> 
     return replace(trace, notes=(note,))
 
 
-def _rows(spec: GavelMixSpec, seed: int, table: Throughputs, types: tuple[str, ...]) -> list[Row]:
+def _rows(
+    spec: GavelMixSpec, seed: int, table: Throughputs, types: tuple[str, ...]
+) -> list[TraceRow]:
     kinds = sorted(
         job_type
         for (job_type, gpus), rates in table.items()
@@ -85,7 +87,7 @@ def _rows(spec: GavelMixSpec, seed: int, table: Throughputs, types: tuple[str, .
         rate = table.get((kind, gpus), {}).get(REFERENCE, 0.0)
         if not costs or rate <= 0:
             raise ValueError(f"has no throughput of {kind} on {gpus} GPUs of {', '.join(types)}")
-        row = Row(
+        row = TraceRow(
             line=index + 1,
             name=f"job-{index + 1:0{width}}",
             submitted_ns=0,
@@ -103,7 +105,7 @@ def _gpus(drawn: float) -> int:
     return 1 if drawn < _TWO else 2 if drawn < _FOUR else 4
 
 
-def _window_s(spec: GavelMixSpec, rows: Sequence[Row], ground: Ground) -> float:
+def _window_s(spec: GavelMixSpec, rows: Sequence[TraceRow], ground: GeneratorInputs) -> float:
     if spec.gap is not None:
         return spec.jobs * spec.gap
     devices = ground.devices()

@@ -46,8 +46,8 @@ from warren.workload.generators.draws import (
     whole_cluster_s,
     window_s,
 )
-from warren.workload.generators.inputs import Ground
-from warren.workload.generators.job_families import Kind, factors, kinds, places, searches, turns
+from warren.workload.generators.inputs import GeneratorInputs
+from warren.workload.generators.job_families import JobKind, factors, kinds, places, searches, turns
 from warren.workload.specs.job import job_seed
 from warren.workload.specs.workload import HareMixSpec
 from warren.workload.traces.rows import Trace
@@ -63,14 +63,14 @@ _BURSTS, _TAILS = range(13, 15)
 class _Drawn:
     """One job before it has a number and an arrival."""
 
-    kind: Kind
+    kind: JobKind
     rounds: int
     weight: int
     batch: int
     search: str = ""
 
 
-def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
+def hare_mix(spec: HareMixSpec, ground: GeneratorInputs) -> Trace:
     """The jobs, in order of arrival.
 
     Raises
@@ -97,7 +97,7 @@ def hare_mix(spec: HareMixSpec, ground: Ground) -> Trace:
     return Trace(jobs=tuple(_jobs(spec, drawn, times_ns, ground)), profiles=(), notes=(note,))
 
 
-def _drawn(spec: HareMixSpec, seed: int, ground: Ground) -> list[_Drawn]:
+def _drawn(spec: HareMixSpec, seed: int, ground: GeneratorInputs) -> list[_Drawn]:
     found = _recurring(spec, seed) if spec.repeats else _single(spec, seed)
     weights = integers(seed, _OF_WEIGHTS, spec.jobs, _WEIGHTS)
     result = []
@@ -120,7 +120,7 @@ def _searching(drawn: list[_Drawn], percent: float, seed: int) -> list[_Drawn]:
     return drawn
 
 
-def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
+def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[JobKind, float]]:
     """Each job is of a kind of its own."""
     listed = places(spec.jobs, spec.shares)
     scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
@@ -131,10 +131,10 @@ def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
         domain, model = listed[place]
         rounds = domain.drawn_rounds(parts[job])
         scale = spec.scales[scales[job]]
-        yield Kind(stem=model, user="", model=model, scale=scale, rounds=rounds), factors[job]
+        yield JobKind(stem=model, user="", model=model, scale=scale, rounds=rounds), factors[job]
 
 
-def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
+def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[JobKind, float]]:
     """Each job is a run of one of the kinds."""
     known = kinds(spec.repeats, spec.kinds_seed, spec.shares, spec.scales)
     of_jobs = turns(seed, spec.jobs, len(known))
@@ -143,7 +143,7 @@ def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[Kind, float]]:
 
 
 def _jobs(
-    spec: HareMixSpec, drawn: list[_Drawn], times_ns: list[int], ground: Ground
+    spec: HareMixSpec, drawn: list[_Drawn], times_ns: list[int], ground: GeneratorInputs
 ) -> Iterator[Job]:
     width = len(str(len(drawn) - 1))
     for index, one in enumerate(drawn):
@@ -166,7 +166,7 @@ def _jobs(
         )
 
 
-def _task_s(model: str, batch: int, ground: Ground) -> float:
+def _task_s(model: str, batch: int, ground: GeneratorInputs) -> float:
     """What the whole cluster needs for a task, computation alone."""
     row = _row(model, ground)
     try:
@@ -177,7 +177,7 @@ def _task_s(model: str, batch: int, ground: Ground) -> float:
     return task_s * batch / row.batch if row.batch else task_s
 
 
-def _row(model: str, ground: Ground) -> ProfileRow:
+def _row(model: str, ground: GeneratorInputs) -> ProfileRow:
     if model not in ground.rows:
         raise ValueError(f"model {model} has no profile row")
     return ground.rows[model]

@@ -11,7 +11,7 @@ from warren.model.costs import ProfileRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class GeneratorInputs:
     """``rows``: costs by model, the run file's before the shipped. ``file`` and ``field`` stand
     in messages."""
 

@@ -27,7 +27,7 @@ _SHARE: Final = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Domain:
+class JobDomain:
     """Models of one domain, and the least and most rounds of its jobs."""
 
     models: tuple[str, ...]
@@ -39,16 +39,16 @@ class Domain:
         return least + part * (most - least + 1) // 2**31
 
 
-DOMAINS: Final[Mapping[str, Domain]] = {
-    "cv": Domain(models=("vgg19", "resnet50", "inception-v3"), rounds=(300, 900)),
-    "nlp": Domain(models=("bert-base", "transformer"), rounds=(500, 1500)),
-    "speech": Domain(models=("deepspeech",), rounds=(300, 900)),
-    "rec": Domain(models=("fastgcn", "graphsage"), rounds=(200, 600)),
+DOMAINS: Final[Mapping[str, JobDomain]] = {
+    "cv": JobDomain(models=("vgg19", "resnet50", "inception-v3"), rounds=(300, 900)),
+    "nlp": JobDomain(models=("bert-base", "transformer"), rounds=(500, 1500)),
+    "speech": JobDomain(models=("deepspeech",), rounds=(300, 900)),
+    "rec": JobDomain(models=("fastgcn", "graphsage"), rounds=(200, 600)),
 }
 """By the names that shares go by."""
 
 
-def places(count: int, shares: Mapping[str, float]) -> list[tuple[Domain, str]]:
+def places(count: int, shares: Mapping[str, float]) -> list[tuple[JobDomain, str]]:
     """Domain and model of so many jobs, domain by domain as the shares say; models take turns.
 
     Raises
@@ -70,7 +70,7 @@ _LEAST, _MOST = 0.2, 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class JobSearch:
     """``parts[i]``: what job ``first + i`` runs of the leader's rounds; 1 for the leader."""
 
     name: str
@@ -78,7 +78,7 @@ class Search:
     parts: tuple[float, ...]
 
 
-def searches(jobs: int, percent: float, seed: int) -> Iterator[Search]:
+def searches(jobs: int, percent: float, seed: int) -> Iterator[JobSearch]:
     """As many searches as hold this part of the jobs, rounded; in order of arrival."""
     blocks = jobs // SIZE
     count = min(blocks, round(jobs * percent / 100 / SIZE))
@@ -87,7 +87,7 @@ def searches(jobs: int, percent: float, seed: int) -> Iterator[Search]:
     for number, block in enumerate(sorted(shuffled(seed, _BLOCKS, blocks)[:count])):
         parts = [_LEAST + (_MOST - _LEAST) * one for one in drawn[number * SIZE :][:SIZE]]
         parts[leaders[number]] = 1.0
-        yield Search(f"search-{number}", block * SIZE, tuple(parts))
+        yield JobSearch(f"search-{number}", block * SIZE, tuple(parts))
 
 
 KINDS_A_USER: Final = 4
@@ -96,7 +96,7 @@ _BELOW: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class JobKind:
     """``stem``: what the names of its jobs have alike. ``rounds``: the median of theirs."""
 
     stem: str
@@ -106,7 +106,9 @@ class Kind:
     rounds: int
 
 
-def kinds(count: int, seed: int, shares: Mapping[str, float], scales: Sequence[int]) -> list[Kind]:
+def kinds(
+    count: int, seed: int, shares: Mapping[str, float], scales: Sequence[int]
+) -> list[JobKind]:
     """So many kinds, in parts of the domains as the shares say; a user has four of them.
 
     Raises
@@ -117,7 +119,7 @@ def kinds(count: int, seed: int, shares: Mapping[str, float], scales: Sequence[i
     of_scales = integers(seed, _SCALES, count, len(scales))
     parts = integers(seed, _MEDIANS, count, _BELOW)
     return [
-        Kind(
+        JobKind(
             stem=f"{model}-k{number}",
             user=f"user{number // KINDS_A_USER}",
             model=model,

@@ -29,7 +29,7 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.workload.generators.cluster_shapes import parts_of
 from warren.workload.generators.draws import arrivals_ns, shuffled, uniform, window_s
-from warren.workload.generators.inputs import Ground
+from warren.workload.generators.inputs import GeneratorInputs
 from warren.workload.specs.job import job_seed
 from warren.workload.specs.workload import SjfBcoSpec
 from warren.workload.traces.rows import Trace
@@ -51,7 +51,7 @@ class _Lengths:
     round_s_J: npt.NDArray[np.float64]
 
 
-def sjf_bco(spec: SjfBcoSpec, ground: Ground) -> Trace:
+def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:
     """The jobs, in order of arrival.
 
     Raises
@@ -94,7 +94,7 @@ def _lengths(seed: int, jobs: int) -> _Lengths:
 
 
 def _rows(
-    spec: SjfBcoSpec, sizes: list[int], round_s_J: list[float], ground: Ground
+    spec: SjfBcoSpec, sizes: list[int], round_s_J: list[float], ground: GeneratorInputs
 ) -> Iterator[ProfileRow]:
     """Costs of each job, the same on every type."""
     nic_bps = min(host.nic_bps or REFERENCE_NIC_BPS for host in ground.cluster.hosts)
@@ -115,9 +115,12 @@ def _rows(
 
 
 def _jobs(
-    sizes: list[int], rounds_J: list[int], times_ns: list[int], rows: tuple[ProfileRow, ...],
-    ground: Ground,
-) -> Iterator[Job]:  # fmt: skip
+    sizes: list[int],
+    rounds_J: list[int],
+    times_ns: list[int],
+    rows: tuple[ProfileRow, ...],
+    ground: GeneratorInputs,
+) -> Iterator[Job]:
     for index, row in enumerate(rows):
         name = row.model.partition(":")[2]
         yield Job(

@@ -36,7 +36,7 @@ SomeSpec = TypeVar("SomeSpec", bound=Spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearby:
+class FilesBeside:
     """How files that a cluster names are found: relative to ``folder``, which is in ``base``."""
 
     read: Reader
@@ -45,7 +45,7 @@ class Nearby:
 
 
 def overheads_of(
-    spec: ClusterSpec, document: Document, at: Path, nearby: Nearby, problems: list[Problem]
+    spec: ClusterSpec, document: Document, at: Path, nearby: FilesBeside, problems: list[Problem]
 ) -> Overheads | None:
     """The overheads that the cluster at ``at`` states or names; None: none, or problems."""
     stated = spec.overheads
@@ -56,7 +56,7 @@ def overheads_of(
 
 
 def network_of(
-    spec: ClusterSpec, document: Document, at: Path, nearby: Nearby, problems: list[Problem]
+    spec: ClusterSpec, document: Document, at: Path, nearby: FilesBeside, problems: list[Problem]
 ) -> Network | None:
     """The network that the cluster at ``at`` states or names; None: problems."""
     stated = spec.network
@@ -73,7 +73,7 @@ def _named_at(document: Document, at: Path) -> str:
 
 
 def _followed(
-    kind: type[SomeSpec], named: str, nearby: Nearby, by: str, problems: list[Problem]
+    kind: type[SomeSpec], named: str, nearby: FilesBeside, by: str, problems: list[Problem]
 ) -> SomeSpec | None:
     path = posixpath.join(nearby.base, nearby.folder, named)
     try:
@@ -143,7 +143,7 @@ def switching_of(spec: ClusterSpec, types: Sequence[str]) -> Switching | None:
 
 
 def build_cluster(
-    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem], nearby: Nearby
+    spec: ClusterSpec, document: Document, at: Path, problems: list[Problem], nearby: FilesBeside
 ) -> Cluster | None:
     """The cluster, or None and problems. ``at`` is where the cluster stands in the document.
 
@@ -188,11 +188,15 @@ def _listed(spec: ClusterSpec) -> list[HostSpec]:
     if isinstance(shape, ServersSpec):
         return [
             HostSpec.model_validate(
-                {"name": f"s-{index}", "devices": {"V100": gpus}, "nic": shape.nic,
-                 "intra": shape.intra}
+                {
+                    "name": f"s-{index}",
+                    "devices": {"V100": gpus},
+                    "nic": shape.nic,
+                    "intra": shape.intra,
+                }
             )
             for index, gpus in enumerate(servers_of(shape.servers, shape.seed))
-        ]  # fmt: skip
+        ]
     parts = shape.mix if shape.mix is not None else HETEROGENEITY[shape.heterogeneity]
     return [
         HostSpec.model_validate(

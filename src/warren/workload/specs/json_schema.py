@@ -25,8 +25,11 @@ def json_schema(kind: str) -> dict[str, Any]:
     from warren.workload.specs.testbed import BedSpec
 
     specs: dict[str, type[BaseModel]] = {
-        "job": JobSpec, "cluster": ClusterSpec, "run": RunSpec, "testbed": BedSpec,
-    }  # fmt: skip
+        "job": JobSpec,
+        "cluster": ClusterSpec,
+        "run": RunSpec,
+        "testbed": BedSpec,
+    }
     if kind not in specs:
         raise SpecError(
             Problem(file="schema", message=f"unknown kind {kind!r}; allowed: {', '.join(KINDS)}")

@@ -13,7 +13,7 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 MAX_TEXT: Final = 150
 _NAMES: Final = 12
@@ -26,7 +26,7 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - traces state no time zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
+class CsvCells:
     """One row: its line, its number from 1, and its cells by column."""
 
     line: int
@@ -131,7 +131,7 @@ def text_of(request: TraceRequest) -> str:
 
 def cells_of(
     request: TraceRequest, needs: Sequence[str], header: Sequence[str] | None = None
-) -> Iterator[Cells | NoJob]:
+) -> Iterator[CsvCells | NoJob]:
     """The rows of a CSV text by column; rows with too few cells are no jobs.
 
     ``header`` names the columns of a text that may lack a first line of names.
@@ -160,21 +160,21 @@ def cells_of(
                 yield NoJob(line=reader.line_num, reason="too few cells")
                 continue
             values = dict(zip(names, (cell.strip() for cell in row), strict=False))
-            yield Cells(line=reader.line_num, number=number, values=values)
+            yield CsvCells(line=reader.line_num, number=number, values=values)
     except csv.Error as error:
         message = f"is not CSV: {error}"
         raise SpecError(Problem(file=request.file, line=reader.line_num, message=message)) from None
 
 
 def rows_of(
-    request: TraceRequest, needs: Sequence[str], make: Callable[[Cells], Row]
-) -> Iterator[Row | NoJob]:
+    request: TraceRequest, needs: Sequence[str], make: Callable[[CsvCells], TraceRow]
+) -> Iterator[TraceRow | NoJob]:
     """One row a line of a table that names its columns."""
     for cells in cells_of(request, needs):
         yield cells if isinstance(cells, NoJob) else tried(make, cells)
 
 
-def tried(make: Callable[[Cells], Row], cells: Cells) -> Row | NoJob:
+def tried(make: Callable[[CsvCells], TraceRow], cells: CsvCells) -> TraceRow | NoJob:
     """The row that ``make`` gives, or why it gives none."""
     try:
         return make(cells)

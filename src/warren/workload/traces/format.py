@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from warren.workload.text import unpacked
-from warren.workload.traces.rows import NoJob, Row, TraceRequest
+from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
 _SNIFFED: Final = 1 << 16
 SOME_TYPE: Final = "GPU"
@@ -15,7 +15,7 @@ SOME_TYPE: Final = "GPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class TraceHead:
     """The beginning of a trace. ``columns``: the first line between commas; ``tabs``: its TABs."""
 
     text: str
@@ -28,7 +28,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class TraceFormat:
     """How a kind of trace is told, read, and what its jobs cost.
 
     ``types`` are the device types where no cluster gives them. ``unit``: what a row is called in
@@ -36,8 +36,8 @@ class Format:
     """
 
     what: str
-    looks: Callable[[Head], bool]
-    read: Callable[[TraceRequest], Iterator[Row | NoJob]]
+    looks: Callable[[TraceHead], bool]
+    read: Callable[[TraceRequest], Iterator[TraceRow | NoJob]]
     types: tuple[str, ...] = (SOME_TYPE,)
     unit: str = "line"
     costs: Mapping[str, str] = field(
@@ -48,7 +48,7 @@ class Format:
     )
 
 
-def head_of(file: str, content: bytes) -> Head:
+def head_of(file: str, content: bytes) -> TraceHead:
     """The beginning of a trace's text, unpacked.
 
     Raises
@@ -59,4 +59,4 @@ def head_of(file: str, content: bytes) -> Head:
     start = unpacked(file, content)[:_SNIFFED].decode("utf-8-sig", errors="replace").lstrip()
     line = start.split("\n", 1)[0].rstrip("\r")
     columns = tuple(name.strip() for name in line.split(","))
-    return Head(text=start, columns=columns, tabs=line.count("\t"))
+    return TraceHead(text=start, columns=columns, tabs=line.count("\t"))

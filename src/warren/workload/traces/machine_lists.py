@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.csv_cells import Cells, cells_of
-from warren.workload.traces.format import Head, head_of
-from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, Unused
+from warren.workload.traces.csv_cells import CsvCells, cells_of
+from warren.workload.traces.format import TraceHead, head_of
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, UnusedRows
 
 _NODES: Final = ("sn", "memory_mib", "gpu", "model")
 _SPEC: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "mem_p_node")
@@ -44,7 +44,7 @@ class Machines:
     notes: tuple[str, ...]
 
 
-def is_cluster(head: Head) -> bool:
+def is_cluster(head: TraceHead) -> bool:
     """Whether a file's beginning shows a list of machines."""
     return head.has(*_NODES) or head.has(*_SPEC)
 
@@ -57,7 +57,7 @@ def read_cluster(request: TraceRequest) -> Machines:
     SpecError
         If it is no such list, or holds no machine with a GPU.
     """
-    unused = Unused()
+    unused = UnusedRows()
     counts: dict[_Machine, int] = {}
     for found in _machines(request):
         if isinstance(found, NoJob):
@@ -89,7 +89,7 @@ def _machines(request: TraceRequest) -> Iterator[tuple[_Machine, int] | NoJob]:
             yield NoJob(line=cells.line, reason=bad.reason, value=bad.value)
 
 
-def _of_node(cells: Cells) -> tuple[_Machine, int]:
+def _of_node(cells: CsvCells) -> tuple[_Machine, int]:
     gpus = cells.count("gpu")
     kind = cells.name("model")
     if gpus == 0:
@@ -99,7 +99,7 @@ def _of_node(cells: Cells) -> tuple[_Machine, int]:
     return _Machine(kind, gpus, f"{cells.count('memory_mib')} MiB"), 1
 
 
-def _of_spec(cells: Cells) -> tuple[_Machine, int]:
+def _of_spec(cells: CsvCells) -> tuple[_Machine, int]:
     count = cells.count("num_switch", 1) * cells.count("num_node_p_switch", 1)
     if count > _MAX_HOSTS:
         raise BadRow(f"more than {_MAX_HOSTS} hosts", str(count))

@@ -45,9 +45,19 @@ _INSTEAD: Final = ("started", "ended")
 """In place of a run time."""
 _SPELT: Final[Mapping[str, str]] = {
     **{name: name for name in UNITS},
-    "sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "milliseconds": "ms", "usec": "us",
-    "mins": "min", "minutes": "min", "hour": "h", "hours": "h", "hrs": "h", "days": "d",
-}  # fmt: skip
+    "sec": "s",
+    "secs": "s",
+    "seconds": "s",
+    "msec": "ms",
+    "milliseconds": "ms",
+    "usec": "us",
+    "mins": "min",
+    "minutes": "min",
+    "hour": "h",
+    "hours": "h",
+    "hrs": "h",
+    "days": "d",
+}
 _LONG_AGO: Final = (("us", 1e14), ("ms", 1e11))
 """A number of seconds since 1970 is smaller than this: larger ones count these units."""
 

@@ -20,12 +20,19 @@ from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.workload.specs.job import MAX_SCALE, job_seed
-from warren.workload.traces.format import Format
+from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.registry import trace_format
-from warren.workload.traces.rows import NO_DURATION, NoJob, Row, Trace, TraceRequest, Unused
+from warren.workload.traces.rows import (
+    NO_DURATION,
+    NoJob,
+    Trace,
+    TraceRequest,
+    TraceRow,
+    UnusedRows,
+)
 
 
-def modelled(row: Row, request: TraceRequest) -> Row:
+def modelled(row: TraceRow, request: TraceRequest) -> TraceRow:
     """The row with a model and its rounds; as it is if the trace tells more, or none is asked for.
 
     Raises
@@ -47,16 +54,16 @@ def modelled(row: Row, request: TraceRequest) -> Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class TraceRows:
     """The rows of a trace that can be jobs, in file order, and those that cannot."""
 
     format: str
-    rows: tuple[Row, ...]
-    unused: Unused
+    rows: tuple[TraceRow, ...]
+    unused: UnusedRows
     notes: tuple[str, ...] = ()
 
 
-def read_rows(name: str, request: TraceRequest) -> Rows:
+def read_rows(name: str, request: TraceRequest) -> TraceRows:
     """The rows of a trace of the format ``name``, without those that ``request`` leaves out.
 
     Raises
@@ -65,7 +72,7 @@ def read_rows(name: str, request: TraceRequest) -> Rows:
         If the text is not of this format.
     """
     one = trace_format(name)
-    unused = Unused(unit=one.unit)
+    unused = UnusedRows(unit=one.unit)
     rows = list(_kept(one.read(request), request, unused))
     earliest = rows
     if request.limit is not None and request.limit < len(rows):
@@ -74,7 +81,7 @@ def read_rows(name: str, request: TraceRequest) -> Rows:
     notes = [*unused.notes(request.file), *_remarks(earliest, request.file)]
     if len(earliest) < len(rows):
         notes.append(f"{request.file}: {len(rows) - len(earliest)} later rows not used: limit")
-    return Rows(format=name, rows=tuple(earliest), unused=unused, notes=tuple(notes))
+    return TraceRows(format=name, rows=tuple(earliest), unused=unused, notes=tuple(notes))
 
 
 def read_trace(name: str, request: TraceRequest) -> Trace:
@@ -94,7 +101,7 @@ def read_trace(name: str, request: TraceRequest) -> Trace:
     return replace(trace, notes=found.notes)
 
 
-def jobs_of(rows: Iterable[Row], name: str, form: Format, request: TraceRequest) -> Trace:
+def jobs_of(rows: Iterable[TraceRow], name: str, form: TraceFormat, request: TraceRequest) -> Trace:
     """Jobs in the order of the rows, and one cost row for all that cost the same.
 
     A row with steps and prices is so many rounds of that cost; one with a run time T alone is
@@ -129,13 +136,13 @@ def jobs_of(rows: Iterable[Row], name: str, form: Format, request: TraceRequest)
 class _Costs:
     """The cost rows of a trace, made as its jobs need them."""
 
-    def __init__(self, *, name: str, form: Format, request: TraceRequest) -> None:
+    def __init__(self, *, name: str, form: TraceFormat, request: TraceRequest) -> None:
         self.name, self.form, self.request = name, form, request
         self.rows: dict[str, ProfileRow] = {}
         self._named: dict[tuple[str, tuple[tuple[str, tuple[float, float]], ...]], str] = {}
         self._round_ns = max(1, seconds_to_ns(request.round_s))
 
-    def of(self, row: Row) -> tuple[str | None, int | None]:
+    def of(self, row: TraceRow) -> tuple[str | None, int | None]:
         """The name of a row's costs, and its rounds."""
         stem = f"{self.name}: {row.model}" if row.model else self.name
         if row.prices is not None:
@@ -166,18 +173,20 @@ class _Costs:
         return self._named[stem, prices]
 
 
-def _kept(found: Iterable[Row | NoJob], request: TraceRequest, unused: Unused) -> Iterator[Row]:
+def _kept(
+    found: Iterable[TraceRow | NoJob], request: TraceRequest, unused: UnusedRows
+) -> Iterator[TraceRow]:
     seen: set[str] = set()
     for row in found:
         no_job = row if isinstance(row, NoJob) else _refused(row, request, seen)
         if no_job is not None:
             unused.add(no_job)
-        elif isinstance(row, Row):
+        elif isinstance(row, TraceRow):
             seen.add(row.name)
             yield row
 
 
-def _refused(row: Row, request: TraceRequest, seen: set[str]) -> NoJob | None:
+def _refused(row: TraceRow, request: TraceRequest, seen: set[str]) -> NoJob | None:
     """Why a row that can be read is no job of this run."""
     reason, value = "", ""
     if row.run_ns == 0 and row.gpus > 0:
@@ -195,7 +204,7 @@ def _refused(row: Row, request: TraceRequest, seen: set[str]) -> NoJob | None:
     return NoJob(line=row.line, reason=reason, value=value) if reason else None
 
 
-def _remarks(rows: Iterable[Row], file: str) -> Iterator[str]:
+def _remarks(rows: Iterable[TraceRow], file: str) -> Iterator[str]:
     counts: dict[str, int] = {}
     for row in rows:
         if row.remark:

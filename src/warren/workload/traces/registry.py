@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.format import Format, Head, head_of
+from warren.workload.traces.format import TraceFormat, TraceHead, head_of
 from warren.workload.traces.machine_lists import is_cluster
 
 TRACES: Final[Mapping[str, str]] = {
@@ -26,13 +26,13 @@ TRACES: Final[Mapping[str, str]] = {
 }
 
 
-def trace_format(name: str) -> Format:
+def trace_format(name: str) -> TraceFormat:
     """The format called ``name``, one of ``TRACES``."""
-    found: Format = import_module(TRACES[name]).FORMAT
+    found: TraceFormat = import_module(TRACES[name]).FORMAT
     return found
 
 
-def told_by(head: Head) -> str | None:
+def told_by(head: TraceHead) -> str | None:
     """The name of the format that a trace's beginning shows; None if it shows none."""
     return next((name for name in TRACES if trace_format(name).looks(head)), None)
 

@@ -43,7 +43,7 @@ class TraceRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TraceRow:
     """One job as a trace tells it.
 
     ``line`` is where it stands. ``run_ns`` is its run time alone on its ``gpus``, None where the
@@ -99,7 +99,7 @@ FIRST: Final = 10
 
 
 @dataclass(slots=True)
-class Unused:
+class UnusedRows:
     """Counts of rows that were not used. ``unit`` is what a row is called in the notes."""
 
     unit: str = "line"

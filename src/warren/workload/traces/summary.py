@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from warren.model.units import NS_PER_S
-from warren.workload.traces.read_trace import Rows
-from warren.workload.traces.rows import FIRST, Row
+from warren.workload.traces.read_trace import TraceRows
+from warren.workload.traces.rows import FIRST, TraceRow
 
 FloatArray = npt.NDArray[np.float64]
 QUANTILES: Final = (1, 10, 25, 50, 75, 90, 99)
@@ -27,7 +27,7 @@ _HILL_LEAST: Final = 10
 _SHOWN: Final = 20
 
 
-def summary_of(found: Rows) -> dict[str, Any]:
+def summary_of(found: TraceRows) -> dict[str, Any]:
     """Everything ``warren trace inspect --json`` prints, apart from the file's name.
 
     Times in seconds, work in GPU-seconds; null where the trace does not tell.
@@ -52,7 +52,7 @@ def summary_of(found: Rows) -> dict[str, Any]:
     }
 
 
-def _arrivals(rows: Sequence[Row]) -> dict[str, Any]:
+def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
     submitted = np.array([row.submitted_ns for row in rows], dtype=np.int64)
     ordered = np.sort(submitted)
     gaps_s = np.diff(ordered) / NS_PER_S
@@ -69,13 +69,13 @@ def _arrivals(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _told(row: Row) -> tuple[object, ...]:
+def _told(row: TraceRow) -> tuple[object, ...]:
     """What a trace says of a job, its id apart."""
     when = (row.submitted_ns, row.gpus, row.run_ns, row.steps)
     return (*when, row.model, row.batch, row.weight, row.user, row.group, row.pool)
 
 
-def _gpus(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _gpus(rows: Sequence[TraceRow]) -> list[dict[str, Any]]:
     """One entry a number of GPUs: its jobs, their share, and their share of the work."""
     total = float(_work(rows).sum())
     result = []
@@ -88,7 +88,7 @@ def _gpus(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return result
 
 
-def _tail(rows: Sequence[Row]) -> dict[str, Any] | None:
+def _tail(rows: Sequence[TraceRow]) -> dict[str, Any] | None:
     work = np.sort(_work(rows))[::-1]
     if not len(work):
         return None
@@ -110,13 +110,13 @@ def _hill(work: FloatArray) -> dict[str, Any]:
     return {"hill": alpha, "hill_jobs": largest, "heavy": None if alpha is None else alpha < 2}
 
 
-def _work(rows: Iterable[Row]) -> FloatArray:
+def _work(rows: Iterable[TraceRow]) -> FloatArray:
     """GPU-seconds of the jobs with a known run time."""
     known = [row.run_ns * row.gpus for row in rows if row.run_ns is not None]
     return np.array(known, dtype=np.float64) / NS_PER_S
 
 
-def _runs_s(rows: Iterable[Row]) -> FloatArray:
+def _runs_s(rows: Iterable[TraceRow]) -> FloatArray:
     known = [row.run_ns for row in rows if row.run_ns is not None]
     return np.array(known, dtype=np.float64) / NS_PER_S
 

@@ -20,7 +20,7 @@ from warren.model.job import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class BuiltApp:
     """An app, and what its four methods gave for a job."""
 
     app: TorchApp
@@ -30,7 +30,7 @@ class Built:
     schedule: LRScheduler | None
 
 
-def build(app: TorchApp, job: Job) -> Built:
+def build(app: TorchApp, job: Job) -> BuiltApp:
     """Call model, dataset, optimizer and schedule, each right after seeding.
 
     Trainers, servers and the plain loop all make these calls in this order, and drop what they
@@ -45,4 +45,4 @@ def build(app: TorchApp, job: Job) -> Built:
     dataset = build_dataset(app, job)
     optimizer = build_optimizer(app, job, model)
     schedule = build_schedule(app, job, optimizer)
-    return Built(app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule)
+    return BuiltApp(app=app, model=model, dataset=dataset, optimizer=optimizer, schedule=schedule)

@@ -55,7 +55,7 @@ class _Refusal(Loader):
         """Never comes to this."""
 
 
-class Neighbours:
+class PinnedModules:
     """Those of one app, by dotted name; ``None``: a folder of modules without ``__init__.py``."""
 
     def __init__(self, source: AppSource) -> None:
@@ -123,8 +123,8 @@ class AppFinder(MetaPathFinder):
     """Finds neighbours: of the app that is loaded just now, else of the only one there is."""
 
     def __init__(self) -> None:
-        self._apps: list[Neighbours] = []
-        self._loading: Neighbours | None = None
+        self._apps: list[PinnedModules] = []
+        self._loading: PinnedModules | None = None
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -148,7 +148,7 @@ class AppFinder(MetaPathFinder):
             at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
             sys.meta_path.insert(at, self)
         show_lines(source)
-        app = Neighbours(source)
+        app = PinnedModules(source)
         for one in self._apps:
             one.take_out()
         before, self._loading = self._loading, app

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from warren.live.training.memory.shared_memory import Place
+from warren.live.training.memory.shared_memory import LentMemory
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError
 
@@ -40,7 +40,7 @@ class Archive:
     """Writes one file after another, each in the place of an earlier one if that is free."""
 
     def __init__(self) -> None:
-        self._place = Place(0)
+        self._place = LentMemory(0)
 
     @torch.no_grad()
     def pack(self, found: Mapping[str, Tensor], tree: Any) -> memoryview:
@@ -61,7 +61,7 @@ class Archive:
         head += b" " * (-len(head) % _HEAD_BYTES)
         start = _HEAD_BYTES + len(head)
         if not self._place.free or self._place.flat.numel() < start + end:
-            self._place = Place(start + end)
+            self._place = LentMemory(start + end)
         whole = self._place.lend()
         whole[:start] = len(head).to_bytes(_HEAD_BYTES, "little") + head
         data = self._place.flat[start:]

@@ -27,7 +27,7 @@ GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptValue:
     """A value under ``key`` of ``holder`` (a dict, a list, a class, a cell) at some moment.
 
     ``mark`` is another one once the value has been replaced or written; ``copy`` is what was in it,
@@ -47,13 +47,13 @@ class Kept:
         return self.copy is not None or not isinstance(self.value, Tensor | np.ndarray | Iterator)
 
 
-def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> Kept:
+def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> KeptValue:
     """Note a value as it is now; ``copied``: so that it can be put back."""
     copy = _copy(value) if copied else None
-    return Kept(name=name, holder=holder, key=key, value=value, mark=_mark(value), copy=copy)
+    return KeptValue(name=name, holder=holder, key=key, value=value, mark=_mark(value), copy=copy)
 
 
-def now(kept: Kept) -> Kept | None:
+def now(kept: KeptValue) -> KeptValue | None:
     """The same place as it is now, to be put back; None where nothing is there."""
     holder, key = kept.holder, kept.key
     try:
@@ -80,7 +80,7 @@ def content(value: Any) -> object:
     return _place(value) if isinstance(value, Iterator) else type(value)
 
 
-def put_back(kept: Kept) -> None:
+def put_back(kept: KeptValue) -> None:
     """Bind the value again where it was, with the content that it had."""
     _bind(kept.holder, kept.key, kept.value)
     value, copy = kept.value, kept.copy

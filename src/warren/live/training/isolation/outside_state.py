@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 from torch import Tensor
 
-from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import refuse
 from warren.live.training.isolation.kept_values import (
     GENERATORS,
     PLAIN,
-    Kept,
+    KeptValue,
     content,
     now,
     put_back,
@@ -36,25 +36,25 @@ _TASKS: Final = 3
 """So many tasks of each process are looked at; later ones cost nothing."""
 
 
-class Outside:
+class OutsideState:
     """What is kept outside a model, since it was built.
 
     ``copied``: so that what is written in place can be undone as well.
     """
 
-    def __init__(self, built: Built, *, copied: bool = True) -> None:
+    def __init__(self, built: BuiltApp, *, copied: bool = True) -> None:
         self._built = built
         reached = reachable(built, copied=copied)
         self.first, self._holders = reached.found, reached.holders
-        self._before: Mapping[str, Kept] = {}
-        self._hidden: list[tuple[Kept, Kept | None]] = []
-        self.left: dict[str, Kept] = {}
+        self._before: Mapping[str, KeptValue] = {}
+        self._hidden: list[tuple[KeptValue, KeptValue | None]] = []
+        self.left: dict[str, KeptValue] = {}
 
     def begin(self) -> None:
         """Look at what is kept now."""
         self._before = reachable(self._built).found
 
-    def note(self) -> tuple[list[Kept], Mapping[str, Kept]]:
+    def note(self) -> tuple[list[KeptValue], Mapping[str, KeptValue]]:
         """What was replaced, written, added or taken away since ``begin``; and all there is."""
         found = reachable(self._built).found
         changed = [found.get(name) or self._before[name] for name in _changed(self._before, found)]
@@ -93,9 +93,9 @@ class Outside:
 class OutsideTasks:
     """Watches the first tasks of a process."""
 
-    def __init__(self, built: Built, job: Job) -> None:
+    def __init__(self, built: BuiltApp, job: Job) -> None:
         self._built, self._job = built, job
-        self.kept = Outside(built)
+        self.kept = OutsideState(built)
         self._results: list[tuple[object, dict[str, object]]] = []
         self._tasks = 0
         self.watching = True
@@ -156,7 +156,7 @@ class OutsideTasks:
         buffers = [found[name] for name, _ in model.named_buffers()]
         return [content(one) for one in (loss.detach(), *grads, *buffers)]
 
-    def _refuse(self, kept: Kept, why: str) -> SpecError:
+    def _refuse(self, kept: KeptValue, why: str) -> SpecError:
         value, name = kept.value, kept.name
         method = "dataset()" if name.startswith("dataset") else "loss()"
         what, way = "changes", "keep it in a buffer of the model"
@@ -173,7 +173,7 @@ class OutsideTasks:
         return refuse(self._job, method, message)
 
 
-def _changed(before: Mapping[str, Kept], after: Mapping[str, Kept]) -> list[str]:
+def _changed(before: Mapping[str, KeptValue], after: Mapping[str, KeptValue]) -> list[str]:
     gone = [name for name in before if name not in after]
     return gone + [
         name for name, kept in after.items() if name not in before or before[name].mark != kept.mark

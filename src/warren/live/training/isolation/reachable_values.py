@@ -25,9 +25,9 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import Dataset
 
 from warren.apps.protocol import TorchApp
-from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.user_files import is_users
-from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, Kept, keep
+from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, KeptValue, keep
 from warren.live.training.tensor_layout import tensors
 
 _DEPTH: Final = 8
@@ -38,29 +38,29 @@ _OF_MODULES: Final = frozenset(vars(nn.Module()))
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachableValues:
     """``found``: what is kept, by a name such as ``self.rng``, ``model.0.mean``, ``dataset.seen``.
 
     ``holders``: the dicts, lists, classes and cells that were looked through, by identity.
     """
 
-    found: dict[str, Kept]
+    found: dict[str, KeptValue]
     holders: dict[int, Any]
 
 
-def reachable(built: Built, *, copied: bool = False) -> Reached:
+def reachable(built: BuiltApp, *, copied: bool = False) -> ReachableValues:
     """What is kept now; ``copied``: with what is needed to put it back."""
     walk = _Walk(built, copied)
     for path, module in built.model.named_modules():
         walk.attributes(f"model.{path}" if path else "model", module, depth=0)
     walk.take("dataset", {}, "dataset", built.dataset, 0)
     walk.attributes("self", built.app, depth=0)
-    return Reached(walk.found, walk.holders)
+    return ReachableValues(walk.found, walk.holders)
 
 
 class _Walk:
-    def __init__(self, built: Built, copied: bool) -> None:
-        self.found: dict[str, Kept] = {}
+    def __init__(self, built: BuiltApp, copied: bool) -> None:
+        self.found: dict[str, KeptValue] = {}
         self.holders: dict[int, Any] = {}
         self._copied = copied
         self._scratch = built.app.scratch

@@ -9,9 +9,9 @@ from typing import Any, Final, NoReturn
 import torch
 from torch import Tensor, nn
 
-from warren.live.training.app.app_calls import Built
+from warren.live.training.app.app_calls import BuiltApp
 from warren.live.training.app.app_contract import refuse
-from warren.live.training.isolation.outside_state import Outside, OutsideTasks
+from warren.live.training.isolation.outside_state import OutsideState, OutsideTasks
 from warren.live.training.tensor_layout import tensors
 from warren.model.job import Job
 
@@ -31,7 +31,7 @@ class TaskRules:
         rules.end(loss, state)
     """
 
-    def __init__(self, built: Built, job: Job) -> None:
+    def __init__(self, built: BuiltApp, job: Job) -> None:
         self._model, self._job = built.model, job
         found = dict(built.model.named_parameters())
         self._names, self._params = list(found), list(found.values())
@@ -68,7 +68,7 @@ class TaskRules:
         return self._outside.passes()
 
     @property
-    def kept(self) -> Outside:
+    def kept(self) -> OutsideState:
         """What tasks have left outside the model."""
         return self._outside.kept
 

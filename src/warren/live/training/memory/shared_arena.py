@@ -10,7 +10,7 @@ import tempfile
 from typing import Final
 
 from warren.live.training.tensor_layout import ALIGN_BYTES
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 
 _NAME: Final = "warren-arena"
 
@@ -62,7 +62,7 @@ class Arena:
         return arena
 
     @staticmethod
-    def open(spot: Spot, *, read_only: bool = False, relay: bool = False) -> Arena:
+    def open(spot: SharedSlot, *, read_only: bool = False, relay: bool = False) -> Arena:
         """The memory that another process created, in which ``spot`` is.
 
         Parameters
@@ -97,9 +97,9 @@ class Arena:
             if fd >= 0:
                 os.close(fd)  # the mapping keeps the memory
 
-    def spot(self, index: int) -> Spot:
+    def spot(self, index: int) -> SharedSlot:
         """How another process finds a slot."""
-        return Spot(self.path, self._serial, self.slot_bytes, self.slots, index)
+        return SharedSlot(self.path, self._serial, self.slot_bytes, self.slots, index)
 
     def slot(self, index: int) -> memoryview:
         """The bytes of one slot, which may be written; they begin at a multiple of 64."""

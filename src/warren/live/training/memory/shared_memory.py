@@ -23,7 +23,7 @@ from warren.live.training.block_ownership import Ranges, views_in
 from warren.live.training.memory.shared_arena import Arena
 from warren.live.training.tensor_layout import Layout, flat_of
 from warren.live.transport.frames import Buffer
-from warren.live.transport.message import Spot
+from warren.live.transport.message import SharedSlot
 
 SHARED_FROM_BYTES: Final = 1 << 16
 """Smaller states are sent: copying them costs less than saying when they are not needed."""
@@ -74,7 +74,7 @@ def _plain(one: Tensor) -> bool:
     return type(one) in _TYPES and one.is_cpu and one.is_contiguous() and not one.is_neg()
 
 
-class Place:
+class LentMemory:
     """Memory that is lent to readers, and is free again when the last view of it is gone.
 
     A view keeps its memory, and so do its slices and a message that sends it without copying,
@@ -106,7 +106,7 @@ class Place:
         return handle.data
 
 
-class Frame:
+class StateMemory:
     """A whole state or update at some address: typed views, and the padding between them."""
 
     def __init__(self, layout: Layout, flat: Tensor) -> None:
@@ -117,17 +117,17 @@ class Frame:
         self.padding = [flat[end:begin] for end, begin in gaps]
 
 
-class Frames:
+class StateMemories:
     """Frames of the buffers used last. They keep the memory, so an address means one buffer."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._last: dict[int, Frame] = {}
+        self._last: dict[int, StateMemory] = {}
 
-    def at(self, buffer: Buffer) -> Frame:
+    def at(self, buffer: Buffer) -> StateMemory:
         """The frame of a buffer of ``layout.total_bytes`` bytes; it shares its memory."""
         address = np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0]
-        frame = self._last.pop(address, None) or Frame(self._layout, flat_of(buffer))
+        frame = self._last.pop(address, None) or StateMemory(self._layout, flat_of(buffer))
         if len(self._last) >= _FRAMES:
             del self._last[next(iter(self._last))]
         self._last[address] = frame
@@ -143,7 +143,7 @@ class StatePool:
 
     def __init__(self, layout: Layout, ranges: Ranges, shared: str | None = None) -> None:
         self._layout, self._ranges, self._shared = layout, ranges, shared
-        self._places: list[tuple[Place, dict[int, Tensor]]] = []
+        self._places: list[tuple[LentMemory, dict[int, Tensor]]] = []
 
     def __len__(self) -> int:
         """How many places there are."""
@@ -159,17 +159,17 @@ class StatePool:
         whole = place.lend()
         return tuple(whole[begin:end] for begin, end in self._ranges)
 
-    def spot(self, packed: Sequence[memoryview]) -> Spot | None:
+    def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
         """Where the whole lies of which these are the pieces; None where it is not shared."""
         for place, _ in self._places if packed else ():
             if place.lent(packed[0]):
                 return place.spot
         return None
 
-    def _new(self) -> tuple[Place, dict[int, Tensor]]:
+    def _new(self) -> tuple[LentMemory, dict[int, Tensor]]:
         size = self._layout.total_bytes
         arena = None if self._shared is None else Arena.create(size, 1, self._shared)
-        place = Place(size, arena)
+        place = LentMemory(size, arena)
         pieces = pieces_of(place.flat, self._ranges)
         views = {at: view for at, _, view in views_in(self._layout, self._ranges, pieces)}
         self._places.append((place, views))
@@ -184,7 +184,7 @@ def pieces_of(flat: Tensor, ranges: Ranges) -> Sequence[memoryview]:
 _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
-class Windows:
+class MappedMemories:
     """Arenas that others made. What their makers have closed is let go of as others are opened.
 
     ``read_only`` and ``relay`` as for ``Arena.open``.
@@ -194,7 +194,7 @@ class Windows:
         self._read_only, self._relay = read_only, relay
         self._arenas: dict[tuple[str, int], Arena] = {}
 
-    def view(self, spot: Spot) -> memoryview:
+    def view(self, spot: SharedSlot) -> memoryview:
         """The bytes of a slot, which may be written unless these windows are for reading.
 
         Raises
@@ -211,11 +211,11 @@ class Windows:
             self._arenas[key] = Arena.open(spot, read_only=self._read_only, relay=self._relay)
         return self._arenas[key].slot(spot.slot)
 
-    def relayed(self, spot: Spot) -> Spot:
+    def relayed(self, spot: SharedSlot) -> SharedSlot:
         """How others find a slot, which has been looked at, through this process."""
         return self._arenas[spot.path, spot.serial].spot(spot.slot)
 
-    def look(self, spot: Spot) -> memoryview | None:
+    def look(self, spot: SharedSlot) -> memoryview | None:
         """As ``view``; None where who made it is gone.
 
         Raises

@@ -42,8 +42,8 @@ from warren.model.events import (
     RoundsDone,
 )
 from warren.model.view import View
-from warren.policy.common.job_history import Records, kinds_by_code, like, records_of
-from warren.policy.common.persistent_heap import Entry, Line, entries, put, take
+from warren.policy.common.job_history import JobHistory, kinds_by_code, like, records_of
+from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take
 from warren.policy.common.round_times import (
     MAKES_READY,
     gang_round_ns,
@@ -51,7 +51,7 @@ from warren.policy.common.round_times import (
     no_faster,
     shares,
 )
-from warren.policy.place.gittins.type_market import Market, new_market
+from warren.policy.place.gittins.type_market import TypeMarket, new_market
 from warren.solve.assignment.gittins_index import least_effort
 
 LOOKED_AT: Final = 32
@@ -60,12 +60,12 @@ _LEAST_WEIGHT: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class GittinsMemory:
     """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs."""
 
-    market: Market
-    known: Records
-    line: Line[Entry] | None = None
+    market: TypeMarket
+    known: JobHistory
+    line: PersistentHeap[Entry] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +93,12 @@ class Gittins:
         if not self.patience >= 1:
             raise ValueError("patience is 1, or how many times as slow a type may be")
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> GittinsMemory:
         """Of this run no job has ended; the past may tell of others."""
-        known = records_of(view.past, kinds_by_code) if self.past else Records(kinds_by_code)
-        return Memory(market=new_market(view), known=known)
+        known = records_of(view.past, kinds_by_code) if self.past else JobHistory(kinds_by_code)
+        return GittinsMemory(market=new_market(view), known=known)
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: GittinsMemory) -> tuple[Decision, GittinsMemory]:
         """Learn from jobs that ended, then give free devices to the first of the line."""
         step = _Step(self, view, memory)
         step.learn()
@@ -107,7 +107,7 @@ class Gittins:
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
         return decision, step.memory
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: GittinsMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if not view.open_J[job]:
             return "waits for nothing: it has not arrived or has ended"
@@ -122,25 +122,25 @@ class Gittins:
             f"{ahead} jobs have less work left; {self._takes(view, memory, job)}"
         )
 
-    def _takes(self, view: View, memory: Memory, job: int) -> str:
+    def _takes(self, view: View, memory: GittinsMemory, job: int) -> str:
         if not self.prices:
             return "it takes what is free"
         kind = memory.market.type_of(job)
         best = "what others leave" if kind is None else view.cluster.types[kind].name
         return f"it gains most by {best}"
 
-    def pressing(self, view: View, known: Records, job: int) -> float:
+    def pressing(self, view: View, known: JobHistory, job: int) -> float:
         """Rounds that the job is expected to need still, over its weight where weights count."""
         left = _left(view, known, job)
         return left / max(view.weight_J.item(job), _LEAST_WEIGHT) if self.weighted else left
 
 
-def _left(view: View, known: Records, job: int) -> float:
+def _left(view: View, known: JobHistory, job: int) -> float:
     """Rounds that the job is expected to need still, at the least effort for an ending."""
     return least_effort(like(known, view.jobs[job]).sizes, float(view.round_J.item(job)))
 
 
-def _rank(view: View, market: Market, job: int, left: float) -> float:
+def _rank(view: View, market: TypeMarket, job: int, left: float) -> float:
     """Work of so many rounds, in ns of the mean device that fits the job."""
     return left * view.scale_J.item(job) * market.need(view, job).task_ns
 
@@ -151,7 +151,7 @@ class _Step:
 
     policy: Gittins
     view: View
-    memory: Memory
+    memory: GittinsMemory
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
     shard: dict[int, int] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class _Step:
         known = self.memory.known.learned(self.view)
         if known is not self.memory.known:
             memory = self.memory
-            self.memory = Memory(market=memory.market, known=known, line=memory.line)
+            self.memory = GittinsMemory(market=memory.market, known=known, line=memory.line)
 
     def queue_up(self) -> None:
         """Who may begin a round now stands in the line, and has made a bid."""
@@ -176,7 +176,7 @@ class _Step:
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
-            self.memory = Memory(market=market, known=self.memory.known, line=line)
+            self.memory = GittinsMemory(market=market, known=self.memory.known, line=line)
 
     def serve(self) -> None:
         """The first of the line take the free devices."""
@@ -199,7 +199,7 @@ class _Step:
             line = put(line, one)
         memory = self.memory
         if line is not memory.line:
-            self.memory = Memory(market=memory.market, known=memory.known, line=line)
+            self.memory = GittinsMemory(market=memory.market, known=memory.known, line=line)
 
     def _free(self, job: int, idle: IntArray) -> IntArray:
         """Those of the idle devices that a job would rather have than wait."""

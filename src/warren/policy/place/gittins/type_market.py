@@ -18,7 +18,7 @@ import numpy as np
 
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
 from warren.model.view import View
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import cluster_speed, counts_T
 from warren.solve.assignment.dual_prices import NONE, Floats, better_prices, matched
 
@@ -30,11 +30,11 @@ as so many bids."""
 _LEAST: Final = 1e-9
 
 
-class Needs(NamedTuple):
+class TypeNeeds(NamedTuple):
     """What follows from a job's costs alone.
 
     ``turn_s_T``: of a round that has the type to itself; ``fastest_s``: the least of them;
-    ``busy_T`` and ``cost_T``: see ``Bid``; ``task_ns``: a task on the mean device that fits it;
+    ``busy_T`` and ``cost_T``: see ``TypeBid``; ``task_ns``: a task on the mean device that fits it;
     ``gang``: devices that a gang of it needs. Infinite where it cannot run.
     """
 
@@ -46,7 +46,7 @@ class Needs(NamedTuple):
     gang: int
 
 
-class Bid(NamedTuple):
+class TypeBid(NamedTuple):
     """What each type is worth to a job, how many devices it would keep busy there, and T^c + T^s.
 
     0, 1 and infinite where it cannot run.
@@ -58,7 +58,7 @@ class Bid(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Market:
+class TypeMarket:
     """A value for a policy's memory: the latest bid of each job, prices, and who goes where.
 
     ``types``: of each job at the latest prices, ``NONE`` where none was worth its price to it.
@@ -69,24 +69,24 @@ class Market:
 
     devices_T: tuple[int, ...]
     price_T: tuple[float, ...]
-    bids: Notes[int, Bid] = field(default_factory=Notes)
-    types: Notes[int, int] = field(default_factory=Notes)
+    bids: PersistentMap[int, TypeBid] = field(default_factory=PersistentMap)
+    types: PersistentMap[int, int] = field(default_factory=PersistentMap)
     stale: int = 0
-    needs: dict[int, Needs] = field(default_factory=dict)
+    needs: dict[int, TypeNeeds] = field(default_factory=dict)
 
-    def need(self, view: View, job: int) -> Needs:
+    def need(self, view: View, job: int) -> TypeNeeds:
         """What follows from a job's costs, found once."""
         found = self.needs.get(job)
         if found is None:
             found = self.needs[job] = _needs(view, job, self.devices_T)
         return found
 
-    def bid(self, view: View, job: int, left: float) -> Market:
+    def bid(self, view: View, job: int, left: float) -> TypeMarket:
         """With another bid of a job that is expected to need so many rounds still."""
         bids = self.bids.noted(job, _bid(self.need(view, job), left))
         return self._with(bids, self.stale + 1)
 
-    def priced(self, view: View) -> Market:
+    def priced(self, view: View) -> TypeMarket:
         """With other prices, if enough jobs have come or gone."""
         stale = self.stale + _MOVE * sum(map(_comes_or_goes, view.changes))
         if not stale or stale < np.count_nonzero(view.open_J):
@@ -99,16 +99,22 @@ class Market:
         price_T = better_prices(*offers, np.array(self.price_T), TURNS)
         types = dict(zip(bids, matched(*offers, price_T), strict=True))
         prices = tuple(price_T.tolist())  # and who has gone is forgotten
-        return replace(self, price_T=prices, bids=Notes(bids), types=Notes(types), stale=0)
+        return replace(
+            self, price_T=prices, bids=PersistentMap(bids), types=PersistentMap(types), stale=0
+        )
 
-    def _with(self, bids: Notes[int, Bid], stale: int) -> Market:
+    def _with(self, bids: PersistentMap[int, TypeBid], stale: int) -> TypeMarket:
         """Other bids; the rest as it is."""
-        return Market(
-            devices_T=self.devices_T, price_T=self.price_T, bids=bids, types=self.types,
-            stale=stale, needs=self.needs,
-        )  # fmt: skip
+        return TypeMarket(
+            devices_T=self.devices_T,
+            price_T=self.price_T,
+            bids=bids,
+            types=self.types,
+            stale=stale,
+            needs=self.needs,
+        )
 
-    def _offers(self, bids: Sequence[Bid]) -> tuple[Floats, Floats, Floats]:
+    def _offers(self, bids: Sequence[TypeBid]) -> tuple[Floats, Floats, Floats]:
         value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
         return value_JT, busy_JT, np.array(self.devices_T, dtype=np.float64)
 
@@ -126,16 +132,16 @@ class Market:
         cost_T = self._bid_of(job).cost_T
         return [cost <= patience * cost_T[kind] for cost in cost_T]
 
-    def _bid_of(self, job: int) -> Bid:
+    def _bid_of(self, job: int) -> TypeBid:
         bid = self.bids.get(job)
         assert bid is not None, "who waits has made a bid"
         return bid
 
 
-def new_market(view: View) -> Market:
+def new_market(view: View) -> TypeMarket:
     """Nobody is there, so nothing has a price."""
     devices_T = counts_T(view)
-    return Market(devices_T=devices_T, price_T=(0.0,) * len(devices_T))
+    return TypeMarket(devices_T=devices_T, price_T=(0.0,) * len(devices_T))
 
 
 def _comes_or_goes(event: Event) -> bool:
@@ -144,7 +150,7 @@ def _comes_or_goes(event: Event) -> bool:
     return isinstance(event, JobArrived | JobFailed | JobCancelled)
 
 
-def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> Needs:
+def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> TypeNeeds:
     costs, scale = view.costs, view.scale_J.item(job)
     turn_s_T, busy_T, cost_T, fitting = list[float](), list[float](), list[float](), 0
     for kind, devices in enumerate(devices_T):
@@ -159,7 +165,7 @@ def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> Needs:
         busy_T.append(max(_LEAST, scale * comp_ns / turn_ns))
         cost_T.append(float(comp_ns + sync_ns))
         fitting += devices
-    return Needs(
+    return TypeNeeds(
         turn_s_T=tuple(turn_s_T),
         fastest_s=min(turn_s_T),
         busy_T=tuple(busy_T),
@@ -169,8 +175,8 @@ def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> Needs:
     )
 
 
-def _bid(needs: Needs, left: float) -> Bid:
+def _bid(needs: TypeNeeds, left: float) -> TypeBid:
     fastest_s = needs.fastest_s
     worth = 1 / sqrt(max(left, _LEAST) * fastest_s) if fastest_s < inf else 0.0
     value_T = [worth * fastest_s / turn_s if turn_s < inf else 0.0 for turn_s in needs.turn_s_T]
-    return Bid(tuple(value_T), needs.busy_T, needs.cost_T)
+    return TypeBid(tuple(value_T), needs.busy_T, needs.cost_T)

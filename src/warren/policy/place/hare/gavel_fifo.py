@@ -23,12 +23,12 @@ import numpy as np
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.common.gang_holding import Holder, Holdings
+from warren.policy.common.gang_holding import GangHolder, Holdings
 from warren.policy.common.round_times import fastest, gang_round_ns, gang_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class GavelFifoMemory:
     """``head``: first job (in arrival order) not started."""
 
     head: int
@@ -47,11 +47,11 @@ class GavelFifo:
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> GavelFifoMemory:
         """Nothing started, nothing held."""
-        return Memory(head=0, holdings=Holdings.none(view))
+        return GavelFifoMemory(head=0, holdings=Holdings.none(view))
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: GavelFifoMemory) -> tuple[Decision, GavelFifoMemory]:
         """Continue the gangs that moved on, release those that ended, start from the head."""
         step = _Step(view, memory)
         step.holder.release_ended()
@@ -59,7 +59,7 @@ class GavelFifo:
         step.start_from_head()
         return Decision(assign=tuple(step.holder.assign), reasons=step.reasons), step.memory()
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: GavelFifoMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if job in memory.holdings.by_job:
             return f"runs as a gang on {memory.holdings.names(view, job)} until it ends"
@@ -78,20 +78,20 @@ class _Step:
     """One decision in the making."""
 
     view: View
-    before: Memory
+    before: GavelFifoMemory
     reasons: dict[int, Reason] = field(default_factory=dict)
-    holder: Holder = field(init=False)
+    holder: GangHolder = field(init=False)
     head: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.holder = Holder(self.view, self.before.holdings)
+        self.holder = GangHolder(self.view, self.before.holdings)
         self.head = self.before.head
 
-    def memory(self) -> Memory:
+    def memory(self) -> GavelFifoMemory:
         before, holdings = self.before, self.holder.after()
         if holdings is before.holdings and self.head == before.head:
             return before
-        return Memory(head=self.head, holdings=holdings)
+        return GavelFifoMemory(head=self.head, holdings=holdings)
 
     def start_from_head(self) -> None:
         view = self.view

@@ -26,9 +26,9 @@ from warren.policy.place.hare.problem import (
 )
 
 if TYPE_CHECKING:
-    from warren.solve.bounds.branch_and_bound import Branch
-    from warren.solve.lists.dispatch_options import Preferences
-    from warren.solve.relaxation.divisible_devices import Rule
+    from warren.solve.bounds.branch_and_bound import SearchTree
+    from warren.solve.lists.dispatch_options import TypePreferences
+    from warren.solve.relaxation.divisible_devices import SharingRule
 
 MIN_COST: Final = 1000
 """What one schedule costs at least, in task placements: making it is never free."""
@@ -71,9 +71,9 @@ class Planner:
         self.finish_ns_J: IntArray = np.full(len(view.jobs), -1, dtype=np.int64)
         self._best: Any = np.zeros((5, 0), dtype=np.int64)
         self._way = LIST
-        self._rule: Rule | None = None
+        self._rule: SharingRule | None = None
         self._list: tuple[Floats, Floats] | None = None
-        self._preferences: Preferences | None = None
+        self._preferences: TypePreferences | None = None
 
     def start(self) -> None:
         """The first schedules, whatever the budget."""
@@ -124,14 +124,14 @@ class Planner:
             yield length_J / weight_J, -length_J / weight_J / np.maximum(self.view.rounds_J, 1)
         yield self.view.arrival_ns_J.astype(np.float64), still
 
-    def preferences(self) -> Iterator[Preferences]:
+    def preferences(self) -> Iterator[TypePreferences]:
         """How stretches are first dispatched, at the prices of the best rule so far."""
         from warren.solve.lists.dispatch_options import first_preferences
 
         price_s_JT, _ = self._prices_s_JT(self._search.rule)
         return first_preferences(self._instance, gangs_of(self.view), price_s_JT)
 
-    def try_rule(self, rule: Rule) -> int:
+    def try_rule(self, rule: SharingRule) -> int:
         """A schedule by a rule of sharing; what it cost."""
         if self._stretched:
             return self._insert(rule)
@@ -142,7 +142,7 @@ class Planner:
             self._way, self._rule = FLOW, rule
         return _cost(rows, visits)
 
-    def try_preferences(self, preferences: Preferences) -> int:
+    def try_preferences(self, preferences: TypePreferences) -> int:
         """A schedule of stretches, the least left to do first; what it cost."""
         from warren.solve.lists.shortest_remaining import by_remaining
 
@@ -153,11 +153,11 @@ class Planner:
 
     def try_list(self, priority_J: Floats, step_J: Floats) -> int:
         """A schedule by earliest completion in this order; what it cost."""
-        from warren.solve.lists.earliest_completion import Problem, dispatch
+        from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
 
         columns = self._instance._asdict()
         del columns["weight_J"]
-        problem = Problem(**columns, priority_J=priority_J, priority_step_J=step_J)
+        problem = DispatchProblem(**columns, priority_J=priority_J, priority_step_J=step_J)
         if self._consider(dispatch(problem)[0]):
             self._way, self._list = LIST, (priority_J, step_J)
         return max(MIN_COST, self._rows)
@@ -181,7 +181,7 @@ class Planner:
                 best = self._instance
         self._plan_for(best)
 
-    def _insert(self, rule: Rule) -> int:
+    def _insert(self, rule: SharingRule) -> int:
         """Stretches job by job, in the order and at the prices of a rule; what it cost."""
         from warren.solve.lists.serial_insertion import insertion
 
@@ -192,7 +192,7 @@ class Planner:
             self._way, self._rule = FLOW, rule
         return _cost(rows, visits + looked)
 
-    def _prices_s_JT(self, rule: Rule) -> tuple[Floats, int]:
+    def _prices_s_JT(self, rule: SharingRule) -> tuple[Floats, int]:
         """What a round on each type costs each job under a rule, half way through the flow, and
         how many jobs were served to know it."""
         from warren.solve.relaxation.divisible_devices import others_at_half, prices_s_JT
@@ -233,7 +233,7 @@ class Planner:
                 moved += cost
                 yield cost
 
-    def _follow(self, rule: Rule) -> int:
+    def _follow(self, rule: SharingRule) -> int:
         """A schedule by a better rule; where stretches were best dispatched, by its prices."""
         if self._way != LEFT or self._preferences is None:
             return self.try_rule(rule)
@@ -268,7 +268,7 @@ class Planner:
         self._consider(rows)
         return max(MIN_COST, looked // 10)
 
-    def _branch(self) -> Branch | None:
+    def _branch(self) -> SearchTree | None:
         if self._stretched or self.view.cluster.network.model == "lane":
             return None
         if self.view.costs.switch_ns_JT is not None:
@@ -278,7 +278,7 @@ class Planner:
         value = self.value * NS_PER_S * (1 - 1e-12)
         return new_branch(self._instance, value, makespan=self._makespan)
 
-    def _take_from(self, branch: Branch) -> None:
+    def _take_from(self, branch: SearchTree) -> None:
         from warren.solve.bounds.branch_and_bound import best_rows
 
         if branch.best_NX[0, 0] >= 0:

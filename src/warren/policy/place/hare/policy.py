@@ -42,7 +42,7 @@ OBJECTIVES: Final = ("weighted-jct", "makespan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class HareMemory:
     """What the search found: planned finish times, and how many schedules it looked at."""
 
     finish_ns_J: IntArray
@@ -73,22 +73,22 @@ class Hare:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective is one of {', '.join(OBJECTIVES)}")
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> HareMemory:
         """Nothing planned."""
-        return Memory(finish_ns_J=np.full(len(view.jobs), -1, dtype=np.int64), schedules=0)
+        return HareMemory(finish_ns_J=np.full(len(view.jobs), -1, dtype=np.int64), schedules=0)
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: HareMemory) -> tuple[Decision, HareMemory]:
         """The whole plan, once."""
         if not view.jobs:
             return Decision(plan=Plan.empty()), memory
         planner = Planner(view, self.objective)
         planner.start()
         planner.improve(self.budget)
-        return Decision(plan=planner.plan()), Memory(
+        return Decision(plan=planner.plan()), HareMemory(
             finish_ns_J=planner.finish_ns_J, schedules=planner.schedules
         )
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: HareMemory, job: int) -> str:
         """One sentence: where the plan has the job."""
         finish_s = memory.finish_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"

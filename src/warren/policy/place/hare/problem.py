@@ -15,7 +15,7 @@ from warren.policy.common.round_times import columns, gang_sizes_J, round_ns_J
 
 if TYPE_CHECKING:
     from warren.solve.common.instance import Instance
-    from warren.solve.lists.dispatch_options import Gangs
+    from warren.solve.lists.dispatch_options import GangTimes
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,12 +44,12 @@ def _stretches(view: View) -> IntArray:
     )
 
 
-def gangs_of(view: View) -> Gangs:
+def gangs_of(view: View) -> GangTimes:
     """How jobs run as gangs at the run's grain."""
-    from warren.solve.lists.dispatch_options import Gangs
+    from warren.solve.lists.dispatch_options import GangTimes
 
     grain = view.grain
-    return Gangs(
+    return GangTimes(
         gang_J=gang_sizes_J(view),
         round_ns_J=round_ns_J(view),
         most_rounds=NEVER_NS if grain.rounds is None else grain.rounds,
@@ -76,11 +76,11 @@ def finish_ns_of(view: View, rows: Any) -> IntArray:
     Not what the scheduler expected: a task may start earlier on a device that was idle all
     along, and a network of lanes queues synchronisations.
     """
-    from warren.solve.lists.execute_plan import Tables, execute
-    from warren.solve.lists.plan_units import Rows
+    from warren.solve.lists.execute_plan import PlanTables, execute
+    from warren.solve.lists.plan_units import PlanRows
 
     nothing = np.zeros(0, dtype=np.uint64)
-    tables = Tables(
+    tables = PlanTables(
         arrival_ns_J=np.array(view.arrival_ns_J),
         scale_J=np.array(view.scale_J),
         rounds_J=np.array(view.rounds_J),
@@ -93,6 +93,6 @@ def finish_ns_of(view: View, rows: Any) -> IntArray:
         is_lane=view.cluster.network.model == "lane",
     )
     found_ns_J: IntArray = execute(
-        Rows(*map(np.ascontiguousarray, rows)), tables, view.costs.switch_ns_JT
+        PlanRows(*map(np.ascontiguousarray, rows)), tables, view.costs.switch_ns_JT
     ).finish_ns_J
     return found_ns_J

@@ -35,7 +35,7 @@ from warren.model.view import View
 from warren.policy.common.round_times import columns
 
 if TYPE_CHECKING:
-    from warren.solve.relaxation.hare_lp import Instance
+    from warren.solve.relaxation.hare_lp import RelaxationInstance
 
 Floats = npt.NDArray[np.float64]
 MAX_TASKS: Final = 400
@@ -45,7 +45,7 @@ LARGEST: Final = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class HarePublishedMemory:
     """What the relaxation gave, for ``explain``; no programs solved: the stand-in."""
 
     objective: float = 0.0
@@ -79,11 +79,13 @@ class HarePublished:
         if self.idle not in ("longest", "fastest"):
             raise ValueError("idle is longest or fastest")
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> HarePublishedMemory:
         """Nothing solved."""
-        return Memory()
+        return HarePublishedMemory()
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(
+        self, view: View, memory: HarePublishedMemory
+    ) -> tuple[Decision, HarePublishedMemory]:
         """The whole plan, once.
 
         Raises
@@ -123,7 +125,7 @@ class HarePublished:
         )
         return Decision(plan=plan), found
 
-    def _relaxed(self, view: View) -> tuple[IntArray, Memory]:
+    def _relaxed(self, view: View) -> tuple[IntArray, HarePublishedMemory]:
         """Job, round and shard of all tasks in the order of H, from the relaxation."""
         from warren.solve.relaxation.hare_lp import solve_relaxed
 
@@ -131,11 +133,11 @@ class HarePublished:
         relaxed = solve_relaxed(instance, every_subset=self.every_subset, budget=self.budget)
         table = np.array(instance.tasks(), dtype=np.int64)
         table = table[np.argsort(_in_rounds(relaxed.middle_s_I, table), kind="stable")]
-        return table, Memory(
+        return table, HarePublishedMemory(
             objective=relaxed.objective, solves=relaxed.solves, exhaustive=relaxed.exhaustive
         )
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: HarePublishedMemory, job: int) -> str:
         """One sentence: how far the plan has come."""
         how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
@@ -147,7 +149,7 @@ class HarePublished:
         return f"{done}; planned in the order of the relaxation over {how}"
 
 
-def _sequence(view: View) -> tuple[IntArray, Memory]:
+def _sequence(view: View) -> tuple[IntArray, HarePublishedMemory]:
     """Job, round and shard of all tasks in the order of the stand-in's H."""
     from warren.solve.relaxation.hare_wspt import stand_in_middles
 
@@ -157,7 +159,7 @@ def _sequence(view: View) -> tuple[IntArray, Memory]:
     group_I = np.repeat(order_G, scale_G)
     first_I = np.repeat(np.cumsum(scale_G) - scale_G, scale_G)
     shard_I = np.arange(len(group_I)) - first_I
-    return np.stack([job_G[group_I], round_G[group_I], shard_I], axis=1), Memory()
+    return np.stack([job_G[group_I], round_G[group_I], shard_I], axis=1), HarePublishedMemory()
 
 
 def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
@@ -172,11 +174,11 @@ def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
     return raised_I
 
 
-def _instance(view: View) -> Instance:
-    from warren.solve.relaxation.hare_lp import Instance
+def _instance(view: View) -> RelaxationInstance:
+    from warren.solve.relaxation.hare_lp import RelaxationInstance
 
     fits_JM = view.costs.fits_JT[:, view.type_D]
-    return Instance(
+    return RelaxationInstance(
         arrival_s_J=view.arrival_ns_J / 1e9,
         weight_J=view.weight_J.astype(np.float64),
         scale_J=view.scale_J,

@@ -33,13 +33,13 @@ from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.common.gang_holding import Holder, Holdings
+from warren.policy.common.gang_holding import GangHolder, Holdings
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class SchedAlloxMemory:
     """``waiting``: jobs in order of arrival, each with its run time on its best device (divided by
     the weight, if ``weighted``); ``job_D`` the last job of each device, ``end_ns_D`` its end, as it
     was expected when the job started."""
@@ -71,9 +71,9 @@ class SchedAllox:
         if not isinstance(self.weighted, bool):
             raise ValueError("weighted is true or false")
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> SchedAlloxMemory:
         """Nobody waits, nothing is held."""
-        return Memory(
+        return SchedAlloxMemory(
             waiting=(),
             holdings=Holdings.none(view),
             job_D=np.full(len(view.type_D), -1, dtype=np.int64),
@@ -92,9 +92,9 @@ class SchedAllox:
         weight = view.weight_J.item(job) if self.weighted else 1.0
         return float(run_ns_JT.min()) / weight
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: SchedAlloxMemory) -> tuple[Decision, SchedAlloxMemory]:
         """Continue what runs; match anew if a job came or went and a device is free."""
-        holder = Holder(view, memory.holdings)
+        holder = GangHolder(view, memory.holdings)
         released = holder.release_ended()
         holder.go_on()
         step = _Step(self, view, memory, holder)
@@ -103,7 +103,7 @@ class SchedAllox:
         step.match()
         return Decision(assign=tuple(holder.assign), reasons=step.reasons()), step.memory()
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: SchedAlloxMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if job in memory.holdings.by_job:
             return f"runs on {memory.holdings.names(view, job)} alone until it ends"
@@ -124,8 +124,8 @@ class _Step:
 
     policy: SchedAllox
     view: View
-    before: Memory
-    holder: Holder
+    before: SchedAlloxMemory
+    holder: GangHolder
     waiting: list[tuple[int, float]] = field(init=False)
     job_D: IntArray = field(init=False)
     end_ns_D: IntArray = field(init=False)
@@ -134,7 +134,7 @@ class _Step:
         self.waiting = list(self.before.waiting)
         self.job_D, self.end_ns_D = self.before.job_D, self.before.end_ns_D
 
-    def memory(self) -> Memory:
+    def memory(self) -> SchedAlloxMemory:
         return replace(
             self.before,
             waiting=tuple(self.waiting),

@@ -32,13 +32,13 @@ import numpy as np
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.common.gang_holding import Holder, Holdings
+from warren.policy.common.gang_holding import GangHolder, Holdings
 from warren.policy.common.random_devices import drawn
 from warren.policy.common.round_times import gang_round_ns, gang_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class SchedHomoMemory:
     """``waiting``: (rank, job), first in line first."""
 
     waiting: tuple[tuple[float, int], ...]
@@ -59,16 +59,16 @@ class SchedHomo:
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> SchedHomoMemory:
         """Nobody waits, nothing is held."""
-        return Memory(waiting=(), holdings=Holdings.none(view))
+        return SchedHomoMemory(waiting=(), holdings=Holdings.none(view))
 
     def rank(self, view: View, job: int, gang: int) -> float:
         """Gang size times run time, by weight: who has less starts first."""
         rounds = view.rounds_J.item(job)
         return gang * rounds * blind_round_ns(view, job, gang) / view.weight_J.item(job)
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: SchedHomoMemory) -> tuple[Decision, SchedHomoMemory]:
         """Continue the gangs that moved on, then start jobs from the front of the line."""
         step = _Step(self, view, memory)
         step.holder.release_ended()
@@ -77,7 +77,7 @@ class SchedHomo:
         step.start()
         return Decision(assign=tuple(step.holder.assign), reasons=step.reasons()), step.memory()
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: SchedHomoMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if job in memory.holdings.by_job:
             return f"runs as a gang on {memory.holdings.names(view, job)} until it ends"
@@ -111,15 +111,15 @@ class _Step:
 
     policy: SchedHomo
     view: View
-    before: Memory
-    holder: Holder = field(init=False)
+    before: SchedHomoMemory
+    holder: GangHolder = field(init=False)
     waiting: list[tuple[float, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.holder = Holder(self.view, self.before.holdings)
+        self.holder = GangHolder(self.view, self.before.holdings)
         self.waiting = list(self.before.waiting)
 
-    def memory(self) -> Memory:
+    def memory(self) -> SchedHomoMemory:
         holdings, waiting = self.holder.after(), tuple(self.waiting)
         if holdings is self.before.holdings and waiting == self.before.waiting:
             return self.before

@@ -53,7 +53,7 @@ _ROUND_TO_START: Final = (JobArrived, RolledBack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class SrtfMemory:
     """Estimates that do not change: gang size and time of one round alone, per job.
 
     ``left``: whether tasks that could start may have been left without a device. If not, only the
@@ -77,11 +77,11 @@ class Srtf:
         {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> SrtfMemory:
         """Estimate every job once."""
-        return Memory(gang_J=gang_sizes_J(view), round_ns_J=round_ns_J(view))
+        return SrtfMemory(gang_J=gang_sizes_J(view), round_ns_J=round_ns_J(view))
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: SrtfMemory) -> tuple[Decision, SrtfMemory]:
         """Give free devices to ready jobs, shortest remaining time first."""
         waiting = {
             event.job: Reason.WAITING_FOR_DEVICES
@@ -112,7 +112,7 @@ class Srtf:
             return NOTHING, memory
         return Decision(assign=tuple(assign), reasons=waiting), memory
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: SrtfMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if not view.arrived_J[job]:
             return "has not arrived yet"
@@ -123,7 +123,7 @@ class Srtf:
         ahead = ranked.index(job) if job in ranked else 0
         return f"has {left_s:.1f} s left alone on the cluster; {ahead} ready jobs have less"
 
-    def _ranked(self, view: View, memory: Memory, most: int) -> Iterator[int]:
+    def _ranked(self, view: View, memory: SrtfMemory, most: int) -> Iterator[int]:
         """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
         if not memory.left:
             yield from _made_ready(view, memory)
@@ -139,7 +139,7 @@ class Srtf:
             jobs = ready[part]
             yield from jobs[left[part].argsort(kind="stable")].tolist()
 
-    def _give(self, view: View, memory: Memory, job: int, free: IntArray) -> list[Assignment]:
+    def _give(self, view: View, memory: SrtfMemory, job: int, free: IntArray) -> list[Assignment]:
         first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
         scale = view.scale_J.item(job)
         remaining = view.rounds_J.item(job) - first
@@ -159,7 +159,7 @@ class Srtf:
         ]
 
 
-def _made_ready(view: View, memory: Memory) -> list[int]:
+def _made_ready(view: View, memory: SrtfMemory) -> list[int]:
     """Jobs that became ready with the last events, least remaining time first, then by index."""
     ready = [
         job
@@ -171,7 +171,7 @@ def _made_ready(view: View, memory: Memory) -> list[int]:
     return ready
 
 
-def _left_ns(view: View, memory: Memory, jobs: IntArray | int) -> Any:
+def _left_ns(view: View, memory: SrtfMemory, jobs: IntArray | int) -> Any:
     """Time that jobs have left, alone on the cluster."""
     return (view.rounds_J[jobs] - view.round_J[jobs]) * memory.round_ns_J[jobs]
 

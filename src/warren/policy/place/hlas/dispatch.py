@@ -1,6 +1,6 @@
 """One decision of HLAS and its kin: who stands where, and what idle groups take.
 
-Where a job stands is not decided here: ``Spot`` says it, as the policy sees it.
+Where a job stands is not decided here: ``QueuePosition`` says it, as the policy sees it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import JobArrived, JobCancelled, JobFailed, RolledBack
 from warren.model.view import View
-from warren.policy.common.persistent_heap import Line, put, take
+from warren.policy.common.persistent_heap import PersistentHeap, put, take
 from warren.policy.common.round_times import MAKES_READY, fastest, gang_round_ns, may_start, shares
-from warren.policy.place.hlas.gpu_groups import Groups
-from warren.policy.place.hlas.waiting_jobs import Spot, Standing
+from warren.policy.place.hlas.gpu_groups import GpuGroups
+from warren.policy.place.hlas.waiting_jobs import QueuePosition, WaitingJobs
 
 LEAVES: Final = (RolledBack, JobFailed, JobCancelled)
 """Events after which a job does not stand where it stood."""
@@ -26,7 +26,7 @@ AGED: Final = -1.0
 
 
 @dataclass(slots=True)
-class Step:
+class HlasDispatch:
     """One decision in the making. ``shard``: first task not placed yet, of rounds begun here.
 
     ``spot`` says where a job stands now; while it waits it stays there, but for one whose time is
@@ -34,12 +34,12 @@ class Step:
     """
 
     view: View
-    groups: Groups
-    spot: Callable[[int], Spot]
+    groups: GpuGroups
+    spot: Callable[[int], QueuePosition]
     ages: bool
-    line: Standing
-    young: Line[Spot] | None
-    partly: list[Spot]
+    line: WaitingJobs
+    young: PersistentHeap[QueuePosition] | None
+    partly: list[QueuePosition]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
     shard: dict[int, int] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Step:
                     self.line.stand(self.spot(event.job))
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
             if self.ages and isinstance(event, JobArrived):
-                self.young = put(self.young, Spot(0.0, 0.0, event.job))
+                self.young = put(self.young, QueuePosition(0.0, 0.0, event.job))
         while self.young is not None and self.spot(self.young.first.job).queue == AGED:
             entry, self.young = take(self.young)
             job = entry.job
@@ -83,7 +83,7 @@ class Step:
                 self._give(entry, idle)
             idle = idle[1:]
 
-    def _next(self, devices: list[int]) -> Spot | None:
+    def _next(self, devices: list[int]) -> QueuePosition | None:
         """Who is next on idle devices; who fits none of them is passed over."""
         partly = next((one for one in self.partly if self._fitting(one.job, devices)), None)
         found, place, spots = partly, 0, self.line.spots
@@ -101,7 +101,7 @@ class Step:
             self.partly.remove(found)
         return found
 
-    def _stands(self, entry: Spot) -> bool:
+    def _stands(self, entry: QueuePosition) -> bool:
         """Whether a job waits there still: not if it has been placed."""
         return may_start(self.view, entry.job) and entry.job not in self.shard
 
@@ -109,7 +109,7 @@ class Step:
         """Of these devices those that fit the job, fastest first."""
         return fastest(self.view, job, np.array(devices, dtype=np.int64), len(devices))
 
-    def _give(self, entry: Spot, idle: list[list[int]]) -> None:
+    def _give(self, entry: QueuePosition, idle: list[list[int]]) -> None:
         """Place tasks of a job on the first idle group, of a stretch on as many as it needs.
 
         Takes the devices of groups that are idle no more.

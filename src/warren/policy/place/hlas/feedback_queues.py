@@ -29,7 +29,7 @@ OF_PAST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class FeedbackQueues:
     """``above_ns``: the least attained service of each queue after the first, ascending."""
 
     above_ns: tuple[int, ...]
@@ -42,7 +42,7 @@ class Queues:
         return len(self.above_ns) + 1
 
 
-def parse_queues(text: str) -> Queues | None:
+def parse_queues(text: str) -> FeedbackQueues | None:
     """Thresholds as a user writes them, ``10 min, 2 h``; None for an empty text.
 
     Raises
@@ -55,10 +55,10 @@ def parse_queues(text: str) -> Queues | None:
     above_ns = tuple(seconds_to_ns(parse_time_s(part.strip())) for part in text.split(","))
     if list(above_ns) != sorted(set(above_ns)) or above_ns[0] <= 0:
         raise ValueError(f"thresholds are times that ascend from above zero, got {text!r}")
-    return Queues(above_ns)
+    return FeedbackQueues(above_ns)
 
 
-def queues_of(text: str, ended_ns: Sequence[int]) -> Queues:
+def queues_of(text: str, ended_ns: Sequence[int]) -> FeedbackQueues:
     """The thresholds that a user gave, else from what past jobs had attained at their ends.
 
     Where there are none, those for jobs of which nothing is known.
@@ -69,13 +69,13 @@ def queues_of(text: str, ended_ns: Sequence[int]) -> Queues:
     return by_past(ended_ns) if ended_ns else geometric()
 
 
-def by_past(ended_ns: Sequence[int]) -> Queues:
+def by_past(ended_ns: Sequence[int]) -> FeedbackQueues:
     """Queues in each of which as many past jobs ended; ``ended_ns``: attained, one job at least."""
     sizes_ns = sorted(ended_ns)
     cuts = [sizes_ns[-(-k * len(sizes_ns) // OF_PAST) - 1] for k in range(1, OF_PAST)]
-    return Queues(tuple(sorted({max(1, cut) for cut in cuts})))
+    return FeedbackQueues(tuple(sorted({max(1, cut) for cut in cuts})))
 
 
-def geometric() -> Queues:
+def geometric() -> FeedbackQueues:
     """Queues for jobs of which nothing is known."""
-    return Queues(tuple(NS_PER_S * _RATIO**k for k in range(QUEUES - 1)))
+    return FeedbackQueues(tuple(NS_PER_S * _RATIO**k for k in range(QUEUES - 1)))

@@ -19,8 +19,8 @@ from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, IntArray
 from warren.model.view import View
 from warren.policy.common.round_times import cluster_speed, counts_T
-from warren.solve.gpu_groups.problem import Grouping, Problem, relative_speeds, speeds
-from warren.solve.gpu_groups.round_dispatch import Desk
+from warren.solve.gpu_groups.problem import Grouping, GroupingProblem, relative_speeds, speeds
+from warren.solve.gpu_groups.round_dispatch import GroupedDevices
 from warren.solve.gpu_groups.solve import MOVES, PROGRAMS, grouped
 
 DEVICES_A_GROUP: Final = 4
@@ -42,7 +42,7 @@ def gpu_groups(
         If there are more groups than devices, or none.
     """
     speed_JT = speeds(costs.comp_ns_JT, costs.sync_ns_JT, costs.fits_JT)
-    letter = Problem(speed_JT=speed_JT, type_D=type_D, groups=groups)
+    letter = GroupingProblem(speed_JT=speed_JT, type_D=type_D, groups=groups)
     relative_JT = relative_speeds(speed_JT, type_D, groups)
     return grouped(replace(letter, speed_JT=relative_JT), moves, programs)
 
@@ -105,15 +105,15 @@ def attained_ns(view: View, groups: int) -> list[int]:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownGroups:
     """What follows from costs alone, which stay as they are, kept so that it is found once.
 
-    ``desk``: the devices for kernels, which is scratch, with room for the widest of the first
-    ``jobs`` jobs. ``turn_ns_JT``: T^c + T^s of these, 0 where they do not fit; it may have more
-    rows. ``round_ns`` by job.
+    ``grouped_devices``: the devices for kernels, which is scratch, with room for the widest of the
+    first ``jobs`` jobs. ``turn_ns_JT``: T^c + T^s of these, 0 where they do not fit; it may have
+    more rows. ``round_ns`` by job.
     """
 
-    desk: Desk
+    grouped_devices: GroupedDevices
     turn_ns_JT: IntArray
     jobs: int = 0
     round_ns: dict[int, int] = field(default_factory=dict)
@@ -130,13 +130,15 @@ class Known:
         turn_ns_JT = costs.comp_ns_JT[first:] + costs.sync_ns_JT[first:]
         self.turn_ns_JT[first:jobs] = np.where(costs.fits_JT[first:], turn_ns_JT, 0)
         widest = int(view.scale_J[first:].max())
-        if widest > len(self.desk.chosen_K):
-            self.desk = self.desk._replace(chosen_K=np.zeros(widest, np.int64))
+        if widest > len(self.grouped_devices.chosen_K):
+            self.grouped_devices = self.grouped_devices._replace(
+                chosen_K=np.zeros(widest, np.int64)
+            )
         self.jobs = jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Groups:
+class GpuGroups:
     """``devices``: of each group, ascending; the fastest group first, as who is served first takes
     it; ``group_D`` says it for each device. ``rank_G``: groups that are as fast have the same.
     ``count_T``: devices of each type; ``known`` is scratch."""
@@ -145,7 +147,7 @@ class Groups:
     group_D: IntArray
     rank_G: IntArray
     count_T: tuple[int, ...]
-    known: Known
+    known: KnownGroups
 
     def round_ns(self, view: View, job: int) -> int:
         """``mean_round_ns`` of a job of the view."""
@@ -162,7 +164,7 @@ class Groups:
         return [list(self.devices[group]) for group in (work_G == 0).nonzero()[0].tolist()]
 
 
-def make_groups(view: View, count: int) -> Groups:
+def make_groups(view: View, count: int) -> GpuGroups:
     """Groups for the jobs that are known, fastest first; at most as many as there are devices."""
     known = view.costs.first(KNOWN)
     found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
@@ -170,23 +172,23 @@ def make_groups(view: View, count: int) -> Groups:
     speed_of = {held_T: group_speed(known, held_T, count_T) for held_T in dict.fromkeys(held_GT)}
     order = sorted(range(len(held_GT)), key=lambda group: -speed_of[held_GT[group]])
     devices, group_D = members(found), np.argsort(order)[found.group_D]
-    return Groups(
+    return GpuGroups(
         devices=tuple(tuple(devices[group].tolist()) for group in order),
         group_D=group_D,
         rank_G=np.unique([-speed_of[held_GT[group]] for group in order], return_inverse=True)[1],
         count_T=count_T,
-        known=Known(_desk(view, group_D), np.zeros((0, len(count_T)), np.int64)),
+        known=KnownGroups(_grouped_devices(view, group_D), np.zeros((0, len(count_T)), np.int64)),
     )
 
 
-def _desk(view: View, group_D: IntArray) -> Desk:
+def _grouped_devices(view: View, group_D: IntArray) -> GroupedDevices:
     """The devices group by group, in a group type by type, of a type ascending."""
     groups, types = int(group_D.max()) + 1, view.costs.fits_JT.shape[1]
     row_D = group_D * types + view.type_D
     count_R = np.bincount(row_D, minlength=groups * types)
     first_R = np.concatenate(([0], np.cumsum(count_R)))
     rows_GT = np.arange(groups)[:, None] * types + np.arange(types + 1)
-    return Desk(
+    return GroupedDevices(
         first_GT=first_R[rows_GT],
         free_ns_C=np.zeros(len(row_D), np.int64),
         device_C=np.argsort(row_D, kind="stable"),

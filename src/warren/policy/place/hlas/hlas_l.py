@@ -19,12 +19,12 @@ from math import isfinite
 from typing import ClassVar
 
 from warren.model.view import View
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (
-    Foresight,
-    Guess,
     Guesses,
+    PredictedRounds,
+    RoundsGuess,
     ahead_of,
     guess,
     is_due,
@@ -41,24 +41,24 @@ class HlasL(Hlas):
     name: ClassVar[str] = "hlas-l"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D; Optimus (EuroSys'18)"
 
-    def foresight(self, view: View) -> Foresight:
+    def foresight(self, view: View) -> PredictedRounds:
         """Nothing yet."""
-        return Fitted()
+        return FittedRounds()
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedRounds:
     """What the latest fits expect."""
 
-    guesses: Guesses = field(default_factory=Notes)
+    guesses: Guesses = field(default_factory=PersistentMap)
 
-    def after(self, view: View) -> Fitted:
+    def after(self, view: View) -> FittedRounds:
         """A fit for each job that is ready and due."""
         guesses = self.guesses
         for job in ready(view):
             if is_due(guesses.get(job), view.round_J.item(job)):
                 guesses = guesses.noted(job, _guess(view, job))
-        return self if guesses is self.guesses else Fitted(guesses)
+        return self if guesses is self.guesses else FittedRounds(guesses)
 
     def ahead(self, view: View, job: int) -> int:
         """R^p."""
@@ -71,7 +71,7 @@ class Fitted:
         return f"is expected to run {rounds} rounds more{why}"
 
 
-def _guess(view: View, job: int) -> Guess:
+def _guess(view: View, job: int) -> RoundsGuess:
     """No history, no standing."""
     rounds, stop, progress = view.round_J.item(job), view.jobs[job].stop, view.progress.of(job)
     target = target_of(stop) if stop else None

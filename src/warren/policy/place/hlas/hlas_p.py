@@ -29,13 +29,13 @@ from typing import ClassVar, Final
 from warren.model.events import JobArrived
 from warren.model.job import Job
 from warren.model.view import View
-from warren.policy.common.job_history import Records, kinds_by_name, records_of, similar
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.job_history import JobHistory, kinds_by_name, records_of, similar
+from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (
-    Foresight,
-    Guess,
     Guesses,
+    PredictedRounds,
+    RoundsGuess,
     ahead_of,
     guess,
     is_due,
@@ -56,20 +56,20 @@ class HlasP(Hlas):
     source: ClassVar[str] = "HLAS (TCC'24) V"
     by_ahead: ClassVar[bool] = True
 
-    def foresight(self, view: View) -> Foresight:
+    def foresight(self, view: View) -> PredictedRounds:
         """What the past tells."""
-        return Careful(records=records_of(view.past, kinds_by_name))
+        return ConservativeRounds(records=records_of(view.past, kinds_by_name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Careful:
+class ConservativeRounds:
     """``searches``: jobs of each search that have arrived."""
 
-    records: Records
-    guesses: Guesses = field(default_factory=Notes)
-    searches: Notes[str, tuple[int, ...]] = field(default_factory=Notes)
+    records: JobHistory
+    guesses: Guesses = field(default_factory=PersistentMap)
+    searches: PersistentMap[str, tuple[int, ...]] = field(default_factory=PersistentMap)
 
-    def after(self, view: View) -> Careful:
+    def after(self, view: View) -> ConservativeRounds:
         """A prediction for each job that is ready and has consumed its latest."""
         known, guesses = self._learned(view), self.guesses
         for job in ready(view):
@@ -90,7 +90,7 @@ class Careful:
             f"will run at least {rounds} rounds more{why}" if rounds else f"may end any time{why}"
         )
 
-    def _learned(self, view: View) -> Careful:
+    def _learned(self, view: View) -> ConservativeRounds:
         """With jobs that have ended, and those that have joined a search."""
         records, searches = self.records.learned(view), self.searches
         for event in view.changes:
@@ -101,7 +101,7 @@ class Careful:
             return self
         return replace(self, records=records, searches=searches)
 
-    def _guess(self, view: View, job: int) -> Guess:
+    def _guess(self, view: View, job: int) -> RoundsGuess:
         """Fig. 13: the fit, then history, then the standing in the search."""
         one, rounds = view.jobs[job], view.round_J.item(job)
         kind, past_rounds = similar(self.records, one)

@@ -39,17 +39,17 @@ from warren.model.events import (
     RoundsDone,
 )
 from warren.model.view import View
-from warren.policy.common.persistent_heap import Entry, Line, entries, put, take
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take
+from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.random_devices import drawn
 from warren.policy.common.round_times import counts_T, gang_round_ns, gang_size, may_start, shares
-from warren.policy.place.hlas.feedback_queues import Queues, parse_queues, queues_of
+from warren.policy.place.hlas.feedback_queues import FeedbackQueues, parse_queues, queues_of
 
 _TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
 """After these a job may go on, or never again."""
 
 
-class Ran(NamedTuple):
+class AttainedService(NamedTuple):
     """What a job has attained, and since when it holds which devices."""
 
     attained_ns: int
@@ -57,19 +57,19 @@ class Ran(NamedTuple):
     gang: tuple[int, ...] = ()
 
 
-NOTHING_YET: Final = Ran(0)
+NOTHING_YET: Final = AttainedService(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Las2dMemory:
     """``queues``: by attained service; ``held_D``: devices of gangs; ``lines``: jobs that may go
     on, by queue and arrival: by the devices they need where jobs may pass, else all under 0;
     ``ran``: of jobs that have not ended."""
 
-    queues: Queues
+    queues: FeedbackQueues
     held_D: BoolArray
-    lines: Mapping[int, Line[Entry]] = field(default_factory=dict)
-    ran: Notes[int, Ran] = field(default_factory=Notes)
+    lines: Mapping[int, PersistentHeap[Entry]] = field(default_factory=dict)
+    ran: PersistentMap[int, AttainedService] = field(default_factory=PersistentMap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,22 +92,22 @@ class Las2d:
     def __post_init__(self) -> None:
         parse_queues(self.thresholds)
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> Las2dMemory:
         """Nobody has had anything; the past may give thresholds."""
         held_D = np.zeros(len(view.type_D), np.bool_)
-        return Memory(queues=queues_of(self.thresholds, gpu_time_ns(view)), held_D=held_D)
+        return Las2dMemory(queues=queues_of(self.thresholds, gpu_time_ns(view)), held_D=held_D)
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: Las2dMemory) -> tuple[Decision, Las2dMemory]:
         """Count what jobs have had, then give free devices to the first of the line."""
         held_D, lines = memory.held_D.copy(), dict(memory.lines)
         step = _Step(memory.queues, view, self.fit_first, held_D, lines, memory.ran)
         step.queue_up()
         step.serve()
         decision = Decision(assign=tuple(step.assign), reasons=step.reasons)
-        left = Memory(queues=memory.queues, held_D=step.held_D, lines=step.lines, ran=step.ran)
+        left = Las2dMemory(queues=memory.queues, held_D=step.held_D, lines=step.lines, ran=step.ran)
         return decision, left
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: Las2dMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if view.next_round_J[job] > view.round_J[job]:
             return f"runs as a gang until round {view.next_round_J[job]}"
@@ -134,7 +134,7 @@ def gpu_time_ns(view: View) -> list[int]:
     ]
 
 
-def _ran(ran: Notes[int, Ran], job: int) -> Ran:
+def _ran(ran: PersistentMap[int, AttainedService], job: int) -> AttainedService:
     return ran.get(job) or NOTHING_YET
 
 
@@ -142,12 +142,12 @@ def _ran(ran: Notes[int, Ran], job: int) -> Ran:
 class _Step:
     """One decision in the making."""
 
-    queues: Queues
+    queues: FeedbackQueues
     view: View
     fit_first: bool
     held_D: BoolArray
-    lines: dict[int, Line[Entry]]
-    ran: Notes[int, Ran]
+    lines: dict[int, PersistentHeap[Entry]]
+    ran: PersistentMap[int, AttainedService]
     assign: list[Assignment] = field(default_factory=list)
     reasons: dict[int, Reason] = field(default_factory=dict)
 
@@ -166,7 +166,7 @@ class _Step:
             elif may_start(self.view, job):
                 self.held_D[list(had.gang)] = False
                 held_ns = len(had.gang) * (view.now_ns - had.since_ns)
-                self.ran = self.ran.noted(job, Ran(had.attained_ns + held_ns))
+                self.ran = self.ran.noted(job, AttainedService(had.attained_ns + held_ns))
                 self._stand((self._queue(job), job))
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
@@ -219,5 +219,5 @@ class _Step:
         ]
         self.held_D[gang] = True
         attained_ns = _ran(self.ran, job).attained_ns
-        self.ran = self.ran.noted(job, Ran(attained_ns, view.now_ns, tuple(gang)))
+        self.ran = self.ran.noted(job, AttainedService(attained_ns, view.now_ns, tuple(gang)))
         self.reasons.pop(job, None)

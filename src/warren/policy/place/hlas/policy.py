@@ -54,38 +54,38 @@ from warren.model.events import (
 )
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
-from warren.policy.common.persistent_heap import Line
-from warren.policy.place.hlas.dispatch import AGED, Step
-from warren.policy.place.hlas.feedback_queues import Queues, parse_queues, queues_of
+from warren.policy.common.persistent_heap import PersistentHeap
+from warren.policy.place.hlas.dispatch import AGED, HlasDispatch
+from warren.policy.place.hlas.feedback_queues import FeedbackQueues, parse_queues, queues_of
 from warren.policy.place.hlas.gpu_groups import (
-    Groups,
+    GpuGroups,
     attained_ns,
     cluster_text,
     make_groups,
     usual_groups,
 )
-from warren.policy.place.hlas.predicted_rounds import Blind, Foresight
+from warren.policy.place.hlas.predicted_rounds import NoPrediction, PredictedRounds
 from warren.policy.place.hlas.round_dispatch import RoundStep
-from warren.policy.place.hlas.waiting_jobs import Spot, Standing
+from warren.policy.place.hlas.waiting_jobs import QueuePosition, WaitingJobs
 
 ALLOWED: Final = {"round": ("whole", "per-gpu"), "dispatch": ("completion", "available")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class HlasMemory:
     """``queues``: by expected size; ``line``: jobs whose next round may start; ``young``: jobs that
     have not waited too long yet, if age counts; ``partly``: jobs of whose round some tasks are
     placed, ``group_of`` on which group; ``free_ns_D``: when each device is expected to be free;
     ``foresight``: what is expected of rounds to come."""
 
-    queues: Queues
-    groups: Groups | None = None
-    line: Standing = field(default_factory=Standing)
-    young: Line[Spot] | None = None
-    partly: tuple[Spot, ...] = ()
+    queues: FeedbackQueues
+    groups: GpuGroups | None = None
+    line: WaitingJobs = field(default_factory=WaitingJobs)
+    young: PersistentHeap[QueuePosition] | None = None
+    partly: tuple[QueuePosition, ...] = ()
     group_of: Mapping[int, int] = field(default_factory=dict)
     free_ns_D: IntArray
-    foresight: Foresight = field(default_factory=Blind)
+    foresight: PredictedRounds = field(default_factory=NoPrediction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,32 +127,32 @@ class Hlas:
         """How long a job waits at most before it goes first; 0: for ever."""
         return seconds_to_ns(parse_time_s(self.age)) if self.age else 0
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> HlasMemory:
         """Nothing is known of any job yet, so nothing is grouped; the past may give thresholds."""
         ended_ns = attained_ns(view, self._count(len(view.type_D)))
         queues = queues_of(self.thresholds, ended_ns)
         free_ns_D = np.zeros(len(view.type_D), np.int64)
-        return Memory(queues=queues, free_ns_D=free_ns_D, foresight=self.foresight(view))
+        return HlasMemory(queues=queues, free_ns_D=free_ns_D, foresight=self.foresight(view))
 
-    def foresight(self, view: View) -> Foresight:
+    def foresight(self, view: View) -> PredictedRounds:
         """What is expected of rounds to come before the first decision: nothing, ever."""
-        return Blind()
+        return NoPrediction()
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: HlasMemory) -> tuple[Decision, HlasMemory]:
         """Jobs that may go on take their places in the line; idle groups take from it."""
         if memory.groups is None:
             if not len(view.jobs):
                 return NOTHING, memory
             groups = make_groups(view, self._count(len(view.type_D)))
             memory = replace(memory, groups=groups)
-        if not isinstance(memory.foresight, Blind):
+        if not isinstance(memory.foresight, NoPrediction):
             memory = replace(memory, foresight=memory.foresight.after(view))
         assert memory.groups is not None
         step = self._step(view, memory, memory.groups)
         step.queue_up()
         step.serve()
         of_rounds = step if isinstance(step, RoundStep) else memory
-        left = Memory(
+        left = HlasMemory(
             queues=memory.queues,
             groups=memory.groups,
             line=step.line,
@@ -164,7 +164,7 @@ class Hlas:
         )
         return step.decision(), left
 
-    def _step(self, view: View, memory: Memory, groups: Groups) -> Step:
+    def _step(self, view: View, memory: HlasMemory, groups: GpuGroups) -> HlasDispatch:
         begun: dict[str, Any] = {
             "view": view,
             "groups": groups,
@@ -175,7 +175,7 @@ class Hlas:
             "partly": list(memory.partly),
         }
         if self.round == "per-gpu":
-            return Step(**begun)
+            return HlasDispatch(**begun)
         return RoundStep(
             **begun,
             by_completion=self.dispatch == "completion",
@@ -183,7 +183,7 @@ class Hlas:
             group_of=dict(memory.group_of),
         )
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: HlasMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if memory.groups is None or not view.open_J[job]:
             return "waits for nothing: it has not arrived or has ended"
@@ -201,24 +201,24 @@ class Hlas:
             f"{ahead} jobs go first when {self._what_is_idle(memory.groups)}"
         )
 
-    def _what_is_idle(self, groups: Groups) -> str:
+    def _what_is_idle(self, groups: GpuGroups) -> str:
         count = len(groups.devices)
         if self.round == "per-gpu":
             return f"one of {count} groups is idle"
         return "a device is idle" + (f" in one of {count} groups" if count > 1 else "")
 
-    def spot(self, view: View, memory: Memory, job: int) -> Spot:
+    def spot(self, view: View, memory: HlasMemory, job: int) -> QueuePosition:
         """Where a job stands now, by H_n(t) = (R_n^r + R_n^p) T_n; who has waited too long, first.
 
         HLAS, IV-C (R^p is 0) and V-B.
         """
         if self.age and view.now_ns - view.arrival_ns_J.item(job) >= self.age_ns():
-            return Spot(AGED, 0.0, job)
+            return QueuePosition(AGED, 0.0, job)
         assert memory.groups is not None, "a job has arrived, so there are groups"
         ahead = memory.foresight.ahead(view, job)
         size_ns = (view.round_J.item(job) + ahead) * memory.groups.round_ns(view, job)
         place = -ahead if self.by_ahead else 0
-        return Spot(float(memory.queues.of(size_ns)), place, job)
+        return QueuePosition(float(memory.queues.of(size_ns)), place, job)
 
     def explain_cluster(self, cluster: Cluster, costs: CostTable) -> str:
         """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""

@@ -14,14 +14,14 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from warren.model.decision import ENDLESS
 from warren.model.view import View
-from warren.policy.common.persistent_map import Notes
+from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import MAKES_READY, may_start
 
 
-class Foresight(Protocol):
+class PredictedRounds(Protocol):
     """Immutable; ``after`` gives the next."""
 
-    def after(self, view: View) -> Foresight:
+    def after(self, view: View) -> PredictedRounds:
         """What is expected once the view's changes are known."""
         ...
 
@@ -35,10 +35,10 @@ class Foresight(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class NoPrediction:
     """Expects nothing."""
 
-    def after(self, view: View) -> Blind:
+    def after(self, view: View) -> NoPrediction:
         """The same."""
         return self
 
@@ -51,7 +51,7 @@ class Blind:
         return ""
 
 
-class Guess(NamedTuple):
+class RoundsGuess(NamedTuple):
     """``made``: R^r when it was made. ``until``: R. ``why``: in words, where they are known."""
 
     made: int
@@ -59,14 +59,14 @@ class Guess(NamedTuple):
     why: str = ""
 
 
-Guesses: TypeAlias = Notes[int, Guess]
+Guesses: TypeAlias = PersistentMap[int, RoundsGuess]
 """The latest of each job."""
 
 
-def guess(rounds: int, ahead: float, why: str = "") -> Guess:
+def guess(rounds: int, ahead: float, why: str = "") -> RoundsGuess:
     """After so many rounds, so many more. Not a number counts as none, endless as very many."""
     whole = int(min(ahead, ENDLESS)) if ahead > 0 else 0
-    return Guess(rounds, rounds + whole, why)
+    return RoundsGuess(rounds, rounds + whole, why)
 
 
 def ahead_of(guesses: Guesses, job: int, rounds: int) -> int:
@@ -75,7 +75,7 @@ def ahead_of(guesses: Guesses, job: int, rounds: int) -> int:
     return max(0, made.until - rounds) if made else 0
 
 
-def is_due(made: Guess | None, rounds: int) -> bool:
+def is_due(made: RoundsGuess | None, rounds: int) -> bool:
     """Whether a job has run a quarter more rounds, at least one, since its latest prediction."""
     return made is None or (rounds > made.made and 4 * rounds >= 5 * made.made)
 

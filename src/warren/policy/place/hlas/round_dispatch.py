@@ -11,17 +11,17 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.decision import Assignment
-from warren.policy.place.hlas.dispatch import Step
-from warren.policy.place.hlas.waiting_jobs import Spot
-from warren.solve.gpu_groups.round_dispatch import Jobs, Rules
-from warren.solve.gpu_groups.waiting_walk import Waiting, serve
+from warren.policy.place.hlas.dispatch import HlasDispatch
+from warren.policy.place.hlas.waiting_jobs import QueuePosition
+from warren.solve.gpu_groups.round_dispatch import DispatchRules, JobColumns
+from warren.solve.gpu_groups.waiting_walk import WaitingColumns, serve
 
 DECLINED: Final = 512
 """So many jobs may leave idle devices of a group for better ones before nobody else is asked."""
 
 
 @dataclass(slots=True, kw_only=True)
-class RoundStep(Step):
+class RoundStep(HlasDispatch):
     """One decision in the making.
 
     ``by_completion``: a task goes to the device of its group on which it completes first, else to
@@ -44,9 +44,15 @@ class RoundStep(Step):
         self.free_ns_D = self.free_ns_D.copy()
         rows = np.empty((4, idle), np.int64)
         count = serve(
-            self._waiting(), self._jobs(), known.desk, self._rules(),
-            self._order(), queued_D, self.free_ns_D, rows,
-        )  # fmt: skip
+            self._waiting(),
+            self._jobs(),
+            known.grouped_devices,
+            self._rules(),
+            self._order(),
+            queued_D,
+            self.free_ns_D,
+            rows,
+        )
         self._start(rows[:, :count].T.tolist())
 
     def _order(self) -> IntArray:
@@ -57,18 +63,18 @@ class RoundStep(Step):
         order_G = np.lexsort((-idle_G, self.groups.rank_G))
         return order_G[idle_G[order_G] > 0]
 
-    def _waiting(self) -> Waiting:
+    def _waiting(self) -> WaitingColumns:
         """Who may take of a group: of a queue, rounds begun there before others."""
         job_N = np.array(self.line.jobs)
         begun = [
             (one.job, self.group_of[one.job], self.line.first_of(one.queue)) for one in self.partly
         ]
         begun_P = np.array(begun, np.int64).reshape(-1, 3)
-        return Waiting(job_N, np.zeros(len(job_N), np.bool_), begun_P)
+        return WaitingColumns(job_N, np.zeros(len(job_N), np.bool_), begun_P)
 
-    def _jobs(self) -> Jobs:
+    def _jobs(self) -> JobColumns:
         view, costs = self.view, self.view.costs
-        return Jobs(
+        return JobColumns(
             view.scale_J,
             view.next_shard_J,
             costs.comp_ns_JT,
@@ -76,10 +82,10 @@ class RoundStep(Step):
             costs.fits_JT,
         )
 
-    def _rules(self) -> Rules:
+    def _rules(self) -> DispatchRules:
         grain = self.view.grain
         in_time = grain.rounds or 0, grain.time_ns or 0
-        return Rules(self.view.now_ns, *in_time, self.by_completion, DECLINED)
+        return DispatchRules(self.view.now_ns, *in_time, self.by_completion, DECLINED)
 
     def _start(self, rows: list[list[int]]) -> None:
         """Hand out tasks as the kernel's rows say; who has started stands in line no more."""
@@ -93,7 +99,7 @@ class RoundStep(Step):
         for place in sorted(gone, reverse=True):
             self.line.drop(place)
 
-    def _hand_out(self, entry: Spot, tasks_of: list[list[int]]) -> None:
+    def _hand_out(self, entry: QueuePosition, tasks_of: list[list[int]]) -> None:
         """Of a job: (device, tasks, rounds); shards in their order."""
         view, job = self.view, entry.job
         first, scale = view.next_round_J.item(job), view.scale_J.item(job)

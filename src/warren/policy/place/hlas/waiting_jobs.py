@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Spot(NamedTuple):
+class QueuePosition(NamedTuple):
     """A job's queue, its place in it, and the job itself: the least goes first in each."""
 
     queue: float
@@ -17,23 +17,23 @@ class Spot(NamedTuple):
 
 
 @dataclass(slots=True)
-class Standing:
+class WaitingJobs:
     """Holds jobs in the order of their ``spots``, and the ``jobs`` alone beside it.
 
     In a policy's memory nobody changes it: who decides takes a ``copy``.
     """
 
-    spots: list[Spot] = field(default_factory=list)
+    spots: list[QueuePosition] = field(default_factory=list)
     jobs: array[int] = field(default_factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self.spots)
 
-    def copy(self) -> Standing:
+    def copy(self) -> WaitingJobs:
         """Give the same, to be changed."""
-        return Standing(self.spots.copy(), self.jobs[:])
+        return WaitingJobs(self.spots.copy(), self.jobs[:])
 
-    def stand(self, spot: Spot) -> None:
+    def stand(self, spot: QueuePosition) -> None:
         """Put a job where it stands, once."""
         place = bisect_left(self.spots, spot)
         if place == len(self.spots) or self.spots[place] != spot:

@@ -31,12 +31,12 @@ import numpy as np
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
 from warren.model.view import View
-from warren.policy.common.gang_holding import Holder, Holdings
+from warren.policy.common.gang_holding import GangHolder, Holdings
 from warren.policy.common.round_times import gang_round_ns
 from warren.policy.place.rings.planned_gangs import RingProblem, ring_problem
 
 if TYPE_CHECKING:
-    from warren.solve.rings.device_choice import Ways
+    from warren.solve.rings.device_choice import DispatchOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class Estimates:
     """Of all jobs, made once. ``due_ns_J``: when they are due; ``rank_J``: who goes first."""
 
     problem: RingProblem
-    ways: Ways
+    ways: DispatchOptions
     due_ns_J: Any
     rank_J: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class BackfillingMemory:
     """``waiting``: (rank, job), first in line first; when running jobs have ended at the latest."""
 
     estimates: Estimates
@@ -60,7 +60,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BraidOnline:
+class RingBackfilling:
     """See the module's text. ``patience``: 0: in order of arrival."""
 
     patience: float = 2.0
@@ -77,14 +77,14 @@ class BraidOnline:
         if isnan(self.patience) or self.patience < 0:
             raise ValueError("patience is a number, 0 or more")
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> BackfillingMemory:
         """Nobody waits, nothing is held."""
         holdings = Holdings.none(view)
-        return Memory(
+        return BackfillingMemory(
             estimates=_estimates(view, self.patience), waiting=(), until_ns={}, holdings=holdings
         )
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: BackfillingMemory) -> tuple[Decision, BackfillingMemory]:
         """Continue the gangs that moved on, then start what has room."""
         step = _Step(view, memory)
         step.holder.release_ended()
@@ -93,7 +93,7 @@ class BraidOnline:
         step.start()
         return Decision(assign=tuple(step.holder.assign), reasons=step.reasons()), step.memory()
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: BackfillingMemory, job: int) -> str:
         """One sentence: why this job is where it is."""
         if job in memory.holdings.by_job:
             return f"runs as a gang on {memory.holdings.names(view, job)} until it ends"
@@ -112,7 +112,7 @@ def _estimates(view: View, patience: float) -> Estimates:
     from warren.solve.rings.dispatch import longest_ns_J
     from warren.solve.rings.order_search import alone, ways
 
-    problem = ring_problem(view, BraidOnline.name)
+    problem = ring_problem(view, RingBackfilling.name)
     fits_JT = problem.rings.fits_JT
     times = alone(problem.gangs, problem.links, fits_JT)
     most_J = longest_ns_J(problem.gangs, problem.links, fits_JT)
@@ -130,17 +130,17 @@ class _Step:
     """One decision in the making."""
 
     view: View
-    before: Memory
-    holder: Holder = field(init=False)
+    before: BackfillingMemory
+    holder: GangHolder = field(init=False)
     waiting: list[tuple[float, int]] = field(init=False)
     until_ns: Mapping[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.holder = Holder(self.view, self.before.holdings)
+        self.holder = GangHolder(self.view, self.before.holdings)
         self.waiting = list(self.before.waiting)
         self.until_ns = self.before.until_ns
 
-    def memory(self) -> Memory:
+    def memory(self) -> BackfillingMemory:
         waiting = tuple(self.waiting)
         holdings = self.holder.after()
         if holdings is self.before.holdings and waiting == self.before.waiting:
@@ -158,7 +158,7 @@ class _Step:
 
     def start(self) -> None:
         """Give devices to all that have room."""
-        from warren.solve.rings.dispatch import AtWork, start_now
+        from warren.solve.rings.dispatch import RunningRings, start_now
 
         view, made = self.view, self.before.estimates
         held = self.holder.after().by_job
@@ -172,7 +172,7 @@ class _Step:
         else:
             first = -2
         at_work = {
-            job: AtWork(
+            job: RunningRings(
                 devices=one.devices,
                 until_ns=self.until_ns[job],
                 rounds=int(view.rounds_J[job] - view.round_J[job]),

@@ -24,13 +24,13 @@ from warren.model.view import View
 from warren.policy.place.rings.planned_gangs import RingPlanner, RingProblem
 
 if TYPE_CHECKING:
-    from warren.solve.rings.timing import Placed
+    from warren.solve.rings.timing import PlacedRings
 
 OBJECTIVES: Final = ("makespan", "weighted-jct")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Braid(RingPlanner):
+class RingOrderSearch(RingPlanner):
     """See the module's text. ``budget``: rings placed while searching, once for each order."""
 
     budget: int = 320_000
@@ -45,7 +45,7 @@ class Braid(RingPlanner):
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective is one of {', '.join(OBJECTIVES)}")
 
-    def schedule(self, view: View, problem: RingProblem) -> Placed:
+    def schedule(self, view: View, problem: RingProblem) -> PlacedRings:
         """Ties of the objective go by the other one."""
         from warren.solve.rings.order_search import Goal, braid
 

@@ -25,16 +25,16 @@ from warren.model.view import View
 from warren.policy.common.round_times import gang_sizes_J
 
 if TYPE_CHECKING:
-    from warren.solve.rings.packing import Rings
+    from warren.solve.rings.packing import PackedRings
     from warren.solve.rings.sjf_bco import Schedule
-    from warren.solve.rings.timing import Gangs, Links, Placed
+    from warren.solve.rings.timing import PlacedRings, RingGangs, RingLinks
 
 SLOT_NS = 10**9
 """The paper's T and theta count slots; a second here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class PlannedGangsMemory:
     """When the plan ends each job; theta in slots and the kappa that were chosen, 0 for none."""
 
     end_ns_J: IntArray
@@ -46,9 +46,9 @@ class Memory:
 class RingProblem:
     """The view's jobs and devices as ``warren.solve`` takes them; ``size_J`` devices a job."""
 
-    rings: Rings
-    gangs: Gangs
-    links: Links
+    rings: PackedRings
+    gangs: RingGangs
+    links: RingLinks
     size_J: IntArray
 
 
@@ -62,15 +62,15 @@ class RingPlanner:
     needs_rounds: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset()
 
-    def schedule(self, view: View, problem: RingProblem) -> Placed | None:
+    def schedule(self, view: View, problem: RingProblem) -> PlacedRings | None:
         """The policy's own part; None: there is no schedule within its horizon."""
         raise NotImplementedError
 
-    def initial(self, view: View) -> Memory:
+    def initial(self, view: View) -> PlannedGangsMemory:
         """Nothing planned."""
-        return Memory(end_ns_J=np.full(len(view.jobs), -1, dtype=np.int64))
+        return PlannedGangsMemory(end_ns_J=np.full(len(view.jobs), -1, dtype=np.int64))
 
-    def decide(self, view: View, memory: Memory) -> tuple[Decision, Memory]:
+    def decide(self, view: View, memory: PlannedGangsMemory) -> tuple[Decision, PlannedGangsMemory]:
         """The whole plan, once.
 
         Raises
@@ -85,10 +85,10 @@ class RingPlanner:
         if found is None:
             message = f"{self.name} finds no schedule that ends within so many seconds; allow more"
             raise SpecError(Problem(file="policy", field="horizon", message=message))
-        memory = Memory(end_ns_J=found.end_ns_J, theta=found.theta, kappa=found.kappa)
+        memory = PlannedGangsMemory(end_ns_J=found.end_ns_J, theta=found.theta, kappa=found.kappa)
         return Decision(plan=plan_of(view, problem, found)), memory
 
-    def explain(self, view: View, memory: Memory, job: int) -> str:
+    def explain(self, view: View, memory: PlannedGangsMemory, job: int) -> str:
         """One sentence: where the plan has the job."""
         end_s = memory.end_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
@@ -106,8 +106,8 @@ def ring_problem(view: View, policy: str) -> RingProblem:
     SpecError
         If a ring is larger than the part of the cluster that fits it.
     """
-    from warren.solve.rings.packing import Rings
-    from warren.solve.rings.timing import Gangs, links
+    from warren.solve.rings.packing import PackedRings
+    from warren.solve.rings.timing import RingGangs, links
 
     costs, cluster = view.costs, view.cluster
     size_J = gang_sizes_J(view)
@@ -127,12 +127,12 @@ def ring_problem(view: View, policy: str) -> RingProblem:
     first_J = np.append(0, np.cumsum(size_J))
     network = ring_network(cluster)
     return RingProblem(
-        rings=Rings(
+        rings=PackedRings(
             first_J=first_J,
             rho_ns_J=view.rounds_J * round_ns_JT[:, present_T].min(axis=1),
             fits_JT=np.array(costs.fits_JT),
         ),
-        gangs=Gangs(
+        gangs=RingGangs(
             first_J=first_J,
             ready_ns_J=np.array(view.arrival_ns_J),
             rounds_J=np.array(view.rounds_J),
@@ -152,7 +152,7 @@ def ring_problem(view: View, policy: str) -> RingProblem:
     )
 
 
-def plan_of(view: View, problem: RingProblem, found: Placed) -> Plan:
+def plan_of(view: View, problem: RingProblem, found: PlacedRings) -> Plan:
     """One stretch a job, a row a task; devices of a gang in their order, so hosts together."""
     columns: list[list[Any]] = [[], [], []]
     for job in found.order_J.tolist():
@@ -173,10 +173,10 @@ def plan_of(view: View, problem: RingProblem, found: Placed) -> Plan:
 
 def by_one_rule(problem: RingProblem, rule: int, horizon: int) -> Schedule | None:
     """All rings by one rule of ``rings.packing``, in order of arrival; the least theta bisected."""
-    from warren.solve.rings.sjf_bco import Search, sjf_bco
+    from warren.solve.rings.sjf_bco import SjfBcoSearch, sjf_bco
 
     order_J = np.arange(len(problem.size_J))
-    search = Search(
+    search = SjfBcoSearch(
         small=rule, large=rule, kappas=(0,), horizon=horizon, slot_ns=SLOT_NS, by_makespan=False
     )
     return sjf_bco(problem.rings, problem.gangs, problem.links, order_J, search)

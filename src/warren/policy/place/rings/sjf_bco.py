@@ -62,9 +62,9 @@ class SjfBco(RingPlanner):
     def schedule(self, view: View, problem: RingProblem) -> Schedule | None:
         """Algorithm 1, smallest rings first; of one size in order of arrival."""
         from warren.solve.rings.packing import FEW_SERVERS, LEAST_BUSY, USED_SERVERS
-        from warren.solve.rings.sjf_bco import Search, kappas, sjf_bco
+        from warren.solve.rings.sjf_bco import SjfBcoSearch, kappas, sjf_bco
 
-        search = Search(
+        search = SjfBcoSearch(
             small=LEAST_BUSY if self.packing == PACKINGS[0] else USED_SERVERS,
             large=FEW_SERVERS,
             kappas=(self.kappa,) if self.kappa else kappas(problem.size_J),

@@ -15,20 +15,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = (
-    "name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
-)  # fmt: skip
+    "name",
+    "num_gpu",
+    "gpu_milli",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
+)
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, _NEEDS[:-1], _row)
 
 
-def _row(cells: Cells) -> Row:
+def _row(cells: CsvCells) -> TraceRow:
     if not cells.values.get("scheduled_time"):
         raise BadRow("was never scheduled")
     run_ns = cells.time_ns("deletion_time") - cells.time_ns("scheduled_time")
@@ -36,7 +41,7 @@ def _row(cells: Cells) -> Row:
         raise BadRow("ends before it starts")
     gpus = cells.count("num_gpu")
     part = gpus > 0 and cells.count("gpu_milli") < 1000
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("name"),
         submitted_ns=cells.time_ns("creation_time"),
@@ -46,6 +51,6 @@ def _row(cells: Cells) -> Row:
     )
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Alibaba PAI 2023 (openb), pod list", looks=lambda head: head.has(*_NEEDS), read=_read
 )

@@ -19,14 +19,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, cells_of, rows_of
-from warren.workload.traces.format import Format, Head, head_of
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, cells_of, rows_of
+from warren.workload.traces.format import TraceFormat, TraceHead, head_of
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 _TASKS: Final = (
-    "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu",
-    "plan_mem", "plan_gpu", "gpu_type",
-)  # fmt: skip
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
+    "gpu_type",
+)
 _JOBS: Final = ("job_id", "num_inst", "submit_time", "num_gpu", "duration")
 _STATES: Final = ("Terminated", "Failed", "Running", "Waiting")
 _PART: Final = "asks for a part of a GPU and gets a whole one"
@@ -45,15 +53,15 @@ class _Tasks:
     bad: BadRow | None = None
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     if head_of(request.file, request.content).has(*_JOBS):
         return rows_of(request, _JOBS, _job)
     return _of_tasks(request)
 
 
-def _job(cells: Cells) -> Row:
+def _job(cells: CsvCells) -> TraceRow:
     each = cells.number_of("num_gpu")
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("job_id"),
         submitted_ns=cells.time_ns("submit_time"),
@@ -64,7 +72,7 @@ def _job(cells: Cells) -> Row:
     )
 
 
-def _of_tasks(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _of_tasks(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     jobs: dict[str, _Tasks] = {}
     for cells in cells_of(request, ("job_name", "plan_gpu"), _TASKS):
         if isinstance(cells, NoJob):
@@ -79,7 +87,7 @@ def _of_tasks(request: TraceRequest) -> Iterator[Row | NoJob]:
     yield from map(_row, jobs.values())
 
 
-def _add(tasks: _Tasks, cells: Cells) -> None:
+def _add(tasks: _Tasks, cells: CsvCells) -> None:
     percent = cells.number_of("plan_gpu") if cells.values.get("plan_gpu") else 0.0
     if percent == 0:
         return
@@ -91,12 +99,12 @@ def _add(tasks: _Tasks, cells: Cells) -> None:
     tasks.end_ns = max(tasks.end_ns, cells.time_ns("end_time"))
 
 
-def _row(tasks: _Tasks) -> Row | NoJob:
+def _row(tasks: _Tasks) -> TraceRow | NoJob:
     if tasks.bad is not None:
         return NoJob(line=tasks.line, reason=tasks.bad.reason, value=tasks.bad.value)
     if tasks.gpus and tasks.end_ns < tasks.begin_ns:
         return NoJob(line=tasks.line, reason="ends before it starts")
-    return Row(
+    return TraceRow(
         line=tasks.line,
         name=tasks.name,
         submitted_ns=tasks.begin_ns,
@@ -110,11 +118,11 @@ def _whole(gpus: float) -> int:
     return -int(-gpus // 1)
 
 
-def _looks(head: Head) -> bool:
+def _looks(head: TraceHead) -> bool:
     tasks = len(head.columns) == len(_TASKS) and head.columns[3] in _STATES
     return tasks or head.has(*_TASKS) or head.has(*_JOBS)
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Alibaba PAI 2020, task table or simulator's jobs", looks=_looks, read=_read
 )

@@ -17,19 +17,34 @@ from math import ceil
 from typing import Final
 
 from warren.model.units import NEVER_NS, NS_PER_S
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format
-from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, TraceRequest, TraceRow
 
 FIELDS: Final = (
-    "name", "submitted", "run", "started", "ended", "gpus", "rounds", "model", "batch", "weight",
-    "user", "group", "pool",
-)  # fmt: skip
+    "name",
+    "submitted",
+    "run",
+    "started",
+    "ended",
+    "gpus",
+    "rounds",
+    "model",
+    "batch",
+    "weight",
+    "user",
+    "group",
+    "pool",
+)
 TIMES: Final = ("submitted", "run", "started", "ended")
 UNITS: Final[Mapping[str, int]] = {
-    "us": 1000, "ms": 10**6, "s": NS_PER_S,
-    "min": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86_400 * NS_PER_S,
-}  # fmt: skip
+    "us": 1000,
+    "ms": 10**6,
+    "s": NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+    "d": 86_400 * NS_PER_S,
+}
 """Nanoseconds of each unit that a number can have."""
 DATE: Final = "date"
 """An instant as ``2020-04-01 12:30:00``, with or without a T, parts of a second and a time zone."""
@@ -91,11 +106,11 @@ def _date_ns(value: str) -> int | None:
     return time_ns if 0 <= time_ns < NEVER_NS else None
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, tuple(request.columns.values()), partial(_row, request))
 
 
-def _row(request: TraceRequest, cells: Cells) -> Row:
+def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
     columns = request.columns
 
     def text(field: str) -> str:
@@ -124,7 +139,7 @@ def _row(request: TraceRequest, cells: Cells) -> Row:
         raise BadRow(NO_DURATION)
     round_s = None if rounds is None or run_ns is None else run_ns / rounds / NS_PER_S
     asked = cells.number_of(columns["gpus"]) if "gpus" in columns else 1.0
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name(columns["name"]) if "name" in columns else cells.row_name,
         submitted_ns=time_ns("submitted"),
@@ -142,13 +157,13 @@ def _row(request: TraceRequest, cells: Cells) -> Row:
     )
 
 
-def _weight(cells: Cells, column: str) -> float:
+def _weight(cells: CsvCells, column: str) -> float:
     weight = cells.number_of(column)
     if weight <= 0:
         raise BadRow(f"{column} is not more than 0", cells.values[column])
     return weight
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="any table of jobs, by its columns", looks=lambda head: False, read=_read
 )

@@ -14,21 +14,28 @@ from functools import partial
 from typing import Final
 
 from warren.workload.traces.csv_cells import rows_of
-from warren.workload.traces.format import Format
+from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.formats.stepped import duration_over_steps
-from warren.workload.traces.rows import NoJob, Row, TraceRequest
+from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = (
-    "job_id", "submit_time", "iteration", "model_name", "ddl", "batch_size", "num_gpu", "duration",
-)  # fmt: skip
+    "job_id",
+    "submit_time",
+    "iteration",
+    "model_name",
+    "ddl",
+    "batch_size",
+    "num_gpu",
+    "duration",
+)
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     make = partial(duration_over_steps, types=request.types, steps="iteration")
     return rows_of(request, _NEEDS, make)
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="ElasticFlow",
     looks=lambda head: head.has(*_NEEDS),
     read=_read,

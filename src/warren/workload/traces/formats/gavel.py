@@ -28,9 +28,9 @@ from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
 from warren.workload.text import decoded, shown, unpacked
-from warren.workload.traces.csv_cells import Cells, run_ns, text_of, tried
-from warren.workload.traces.format import Format
-from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, run_ns, text_of, tried
+from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.rows import NO_DURATION, BadRow, NoJob, TraceRequest, TraceRow
 
 _KEY: Final = re.compile(r"\('(.{1,150})', (\d{1,6})\)")
 
@@ -100,17 +100,21 @@ _FIELDS: Final[Mapping[int, Mapping[str, int]]] = {
     7: {"job type": 0, "total steps": 4, "arrival": 5, "scale factor": 6},
     10: {"job type": 0, "total steps": 5, "scale factor": 6, "priority weight": 7, "arrival": 9},
     12: {
-        "job type": 0, "total steps": 5, "scale factor": 6, "priority weight": 8, "duration": 10,
+        "job type": 0,
+        "total steps": 5,
+        "scale factor": 6,
+        "priority weight": 8,
+        "duration": 10,
         "arrival": 11,
     },
-}  # fmt: skip
+}
 """Position of what is used, by the number of fields of a line."""
 _BATCH: Final = re.compile(r"\(batch size (\d{1,9})\)")
 
 Prices = Mapping[str, tuple[float, float]]
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     table = None
     if request.throughputs is not None:
         table = read_throughputs(request.throughputs_file, request.throughputs, request.types)
@@ -126,11 +130,11 @@ def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
         values = {name: fields[place].strip() for name, place in where.items()}
         if table is None and "duration" not in values and not request.look:
             raise SpecError(_no_throughputs(request))
-        cells = Cells(line=line, number=line, values=values)
+        cells = CsvCells(line=line, number=line, values=values)
         yield tried(lambda cells: _row(cells, table, request), cells)
 
 
-def _row(cells: Cells, table: Throughputs | None, request: TraceRequest) -> Row:
+def _row(cells: CsvCells, table: Throughputs | None, request: TraceRequest) -> TraceRow:
     job_type = cells.text("job type")
     if not job_type:
         raise BadRow("job type is not a name")
@@ -140,7 +144,7 @@ def _row(cells: Cells, table: Throughputs | None, request: TraceRequest) -> Row:
     gpus, steps = cells.count("scale factor", 1), cells.count("total steps", 1)
     costs = _costs(cells, table, request)
     run_s = None if costs is None else steps * min(comp + sync for comp, sync in costs.values())
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=f"job-{cells.line}",
         submitted_ns=cells.time_ns("arrival"),
@@ -160,7 +164,7 @@ def batch_of(job_type: str) -> int:
     return max(1, int(batch[1])) if batch else 1
 
 
-def _costs(cells: Cells, table: Throughputs | None, request: TraceRequest) -> Prices | None:
+def _costs(cells: CsvCells, table: Throughputs | None, request: TraceRequest) -> Prices | None:
     if table is not None:
         key = cells.values["job type"], cells.count("scale factor", 1)
         found = prices(table, *key, request.types, gang=request.gang)
@@ -182,7 +186,7 @@ def _no_throughputs(request: TraceRequest) -> Problem:
     return Problem(file=request.file, field=request.throughputs_field, message=message)
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Gavel (7 or 10 fields) and Shockwave (12)",
     looks=lambda head: head.tabs + 1 in _FIELDS,
     read=_read,

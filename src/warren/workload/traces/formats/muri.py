@@ -17,23 +17,29 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.formats.stepped import stepped_row
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = (
-    "job_id", "num_gpu", "submit_time", "iterations", "model_name", "batch_size",
-    "iteration_time", "resource_time_2",
-)  # fmt: skip
+    "job_id",
+    "num_gpu",
+    "submit_time",
+    "iterations",
+    "model_name",
+    "batch_size",
+    "iteration_time",
+    "resource_time_2",
+)
 _MS: Final = 1e-3
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, _NEEDS, partial(_row, types=request.types))
 
 
-def _row(cells: Cells, types: tuple[str, ...]) -> Row:
+def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
     step_ms = cells.number_of("iteration_time")
     sync_ms = cells.number_of("resource_time_2")
     if sync_ms >= step_ms:
@@ -43,7 +49,7 @@ def _row(cells: Cells, types: tuple[str, ...]) -> Row:
     )
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Muri, stage times in milliseconds",
     looks=lambda head: head.has(*_NEEDS),
     read=_read,

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format
-from warren.workload.traces.rows import NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = ("timestamp", "duration", "num_gpus", "cluster")
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, _NEEDS, _row)
 
 
-def _row(cells: Cells) -> Row:
-    return Row(
+def _row(cells: CsvCells) -> TraceRow:
+    return TraceRow(
         line=cells.line,
         name=cells.row_name,
         submitted_ns=cells.when_ns("timestamp"),
@@ -35,7 +35,7 @@ def _row(cells: Cells) -> Row:
     )
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Microsoft Philly, as a table",
     looks=lambda head: head.has(*_NEEDS),
     read=_read,

@@ -19,14 +19,14 @@ from functools import partial
 from typing import Any, Final
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.traces.csv_cells import Cells, since_1970_ns, text_of, tried
-from warren.workload.traces.format import Format
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, since_1970_ns, text_of, tried
+from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 _UNKNOWN: Final = frozenset({"", "None"})
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     try:
         jobs = json.loads(text_of(request))
     except (ValueError, RecursionError):
@@ -37,18 +37,18 @@ def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
     for number, job in enumerate(jobs, start=1):
         if isinstance(job, dict):
             texts = {key: value for key, value in job.items() if isinstance(value, str)}
-            cells = Cells(line=number, number=number, values=texts)
+            cells = CsvCells(line=number, number=number, values=texts)
             yield tried(partial(_row, attempts=job.get("attempts")), cells)
         else:
             yield NoJob(line=number, reason="is no mapping")
 
 
-def _row(cells: Cells, attempts: Any) -> Row:
+def _row(cells: CsvCells, attempts: Any) -> TraceRow:
     listed = attempts if isinstance(attempts, list) else []
     tries = [one for one in listed if isinstance(one, dict)]
     if not tries:
         raise BadRow("has no attempt: it never ran")
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("jobid"),
         submitted_ns=cells.when_ns("submitted_time"),
@@ -81,7 +81,7 @@ def _run_ns(tries: list[dict[str, Any]]) -> int:
     return sum(runs_ns)
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Microsoft Philly, cluster_job_log (JSON)",
     looks=lambda head: head.text[:1] in ("[", "{") and '"submitted_time"' in head.text,
     read=_read,

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = ("name", "time", "application", "num_replicas", "batch_size")
 _EPOCHS_ITEMS: Final[Mapping[str, tuple[int, int]]] = {
@@ -31,17 +31,17 @@ _EPOCHS_ITEMS: Final[Mapping[str, tuple[int, int]]] = {
 }
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, _NEEDS, _row)
 
 
-def _row(cells: Cells) -> Row:
+def _row(cells: CsvCells) -> TraceRow:
     application = cells.text("application")
     if application not in _EPOCHS_ITEMS:
         raise BadRow(f"application is none of {', '.join(_EPOCHS_ITEMS)}", application)
     epochs, items = _EPOCHS_ITEMS[application]
     batch = cells.count("batch_size", 1)
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("name"),
         submitted_ns=cells.time_ns("time"),
@@ -52,6 +52,6 @@ def _row(cells: Cells) -> Row:
     )
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Pollux and Sia, workload-*.csv", looks=lambda head: head.has(*_NEEDS), read=_read
 )

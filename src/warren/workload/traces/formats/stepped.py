@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from warren.workload.traces.csv_cells import Cells, run_ns
-from warren.workload.traces.rows import NO_DURATION, BadRow, Row
+from warren.workload.traces.csv_cells import CsvCells, run_ns
+from warren.workload.traces.rows import NO_DURATION, BadRow, TraceRow
 
 
 def stepped_row(
-    cells: Cells,
+    cells: CsvCells,
     types: tuple[str, ...],
     *,
     steps: str,
     step_s: float,
     sync_s: float = 0.0,
     unit_s: float = 1.0,
-) -> Row:
+) -> TraceRow:
     """A job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
 
     ``unit_s`` is the unit of ``submit_time``.
     """
     count = cells.count(steps, 1)
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("job_id"),
         submitted_ns=cells.time_ns("submit_time", unit_s),
@@ -33,7 +33,7 @@ def stepped_row(
     )
 
 
-def duration_over_steps(cells: Cells, types: tuple[str, ...], steps: str) -> Row:
+def duration_over_steps(cells: CsvCells, types: tuple[str, ...], steps: str) -> TraceRow:
     """A row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
 
     Raises

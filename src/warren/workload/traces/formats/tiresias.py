@@ -14,22 +14,22 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.formats.stepped import duration_over_steps
-from warren.workload.traces.rows import NoJob, Row, TraceRequest
+from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, _NEEDS, partial(_row, types=request.types))
 
 
-def _row(cells: Cells, types: tuple[str, ...]) -> Row:
+def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
     if "iterations" in cells.values:
         return duration_over_steps(cells, types, "iterations")
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("job_id"),
         submitted_ns=cells.time_ns("submit_time"),
@@ -39,7 +39,7 @@ def _row(cells: Cells, types: tuple[str, ...]) -> Row:
     )
 
 
-FORMAT: Final = Format(
+FORMAT: Final = TraceFormat(
     what="Tiresias",
     looks=lambda head: (
         head.has(*_NEEDS) and not any(name in head.columns for name in ("iteration_time", "ddl"))

@@ -13,23 +13,23 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from warren.workload.traces.csv_cells import Cells, rows_of
-from warren.workload.traces.format import Format, Head
-from warren.workload.traces.rows import BadRow, NoJob, Row, TraceRequest
+from warren.workload.traces.csv_cells import CsvCells, rows_of
+from warren.workload.traces.format import TraceFormat, TraceHead
+from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 
-def _read(request: TraceRequest) -> Iterator[Row | NoJob]:
+def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
     return rows_of(request, ("job",), partial(_row, look=request.look))
 
 
-def _row(cells: Cells, look: bool) -> Row:
+def _row(cells: CsvCells, look: bool) -> TraceRow:
     given = cells.values
     weight = cells.number_of("weight") if given.get("weight") else 1.0
     if weight <= 0:
         raise BadRow("weight is not more than 0", given["weight"])
     if not look and not given.get("model"):
         raise BadRow("names no model: its costs are not known")
-    return Row(
+    return TraceRow(
         line=cells.line,
         name=cells.name("job"),
         submitted_ns=cells.time_ns("arrival_s") if given.get("arrival_s") else 0,
@@ -43,9 +43,9 @@ def _row(cells: Cells, look: bool) -> Row:
     )
 
 
-def _looks(head: Head) -> bool:
+def _looks(head: TraceHead) -> bool:
     """A table of jobs of Warren's columns; others have a column ``job`` too."""
     return head.has("job") and any(map(head.has, ("arrival_s", "scale", "rounds", "model")))
 
 
-FORMAT: Final = Format(what="Warren's own jobs.csv", looks=_looks, read=_read)
+FORMAT: Final = TraceFormat(what="Warren's own jobs.csv", looks=_looks, read=_read)

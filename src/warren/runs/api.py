@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.run.check_apps import check_apps
-from warren.run.compose import Options, run_live
-from warren.run.compose import simulate as simulate_run
-from warren.run.history_source import recorded, recorded_elsewhere
-from warren.run.history_writer import remembered
-from warren.run.inputs import placed, with_absolute_base
+from warren.runs.check_apps import check_apps
+from warren.runs.compose import Options, run_live
+from warren.runs.compose import simulate as simulate_run
+from warren.runs.history_source import recorded, recorded_elsewhere
+from warren.runs.history_writer import remembered
+from warren.runs.inputs import placed, with_absolute_base
 from warren.store.files import read, read_dir
-from warren.store.run_folder import OldDir, OutputDir, default_dir
+from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
 
 if TYPE_CHECKING:
     import pandas
@@ -144,7 +144,7 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
     if out is None:
         record = simulate_run(resolved)
         return _result(summary(record), jobs_csv(record), None)
-    with OutputDir(str(out)) as folder:
+    with RunFolder(str(out)) as folder:
         simulate_run(resolved, folder)
     return load(out)
 
@@ -164,7 +164,7 @@ def run(
     resolved = _resolve(run, place, history=history)
     resolved = check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
-    with OutputDir(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
+    with RunFolder(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
         run_live(resolved, folder, Options(history=history))
     return load(path)
 
@@ -174,11 +174,11 @@ def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> 
 
     ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
     """
-    from warren.run.pinned_apps import check_choice
-    from warren.run.resume import resume as go_on
+    from warren.runs.pinned_apps import check_choice
+    from warren.runs.resume import resume as go_on
 
     check_choice(app)
-    with OldDir(str(folder)) as opened:
+    with ReopenedFolder(str(folder)) as opened:
         go_on(str(folder), opened, remember=history, app=app)
     return load(folder)
 

@@ -9,7 +9,7 @@ from statistics import fmean, median, pstdev
 from typing import Final
 
 from warren.live.measure.task_times import alone, model_bytes
-from warren.live.process.scratch import Scratch
+from warren.live.process.scratch import ScratchFolder
 from warren.model.costs import ProfileRow
 from warren.model.errors import SpecError
 from warren.model.events import TasksDone
@@ -17,8 +17,8 @@ from warren.model.job import Job, Workload
 from warren.model.run import Run
 from warren.model.units import NS_PER_S
 from warren.profile.cost_table import measured_key
-from warren.run.calibration.phases import Phase, PhaseFailed, Sample, run_phases
-from warren.run.measure_profiles import failed_while_measured
+from warren.runs.calibration.phases import CalibrationPhase, PhaseFailed, Sample, run_phases
+from warren.runs.measure_profiles import failed_while_measured
 
 PASSES_MIN: Final = 3
 PASSES_MAX: Final = 9
@@ -63,9 +63,11 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     by_itself = replace(run, cluster=cluster, workload=Workload(jobs=tuple(copies)))
     once = [_phase(at, 1) for at in range(len(jobs))]
     every = tuple(range(len(jobs)))
-    in_turn = Phase(name="in turn", jobs=every, devices=1, rounds=turns, together=TOGETHER)
+    in_turn = CalibrationPhase(
+        name="in turn", jobs=every, devices=1, rounds=turns, together=TOGETHER
+    )
     a_pass = [*(_phase(at, rounds[at]) for at in every), in_turn]
-    with Scratch("warren-measure-") as above:
+    with ScratchFolder("warren-measure-") as above:
         try:
             phases = [*once, *passes * a_pass, *once]
             samples, _, built_ns = run_phases(
@@ -85,8 +87,8 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     return tuple(_with_switch(run, row, switch_ns) for row in built)
 
 
-def _phase(job: int, rounds: int) -> Phase:
-    return Phase(name=str(job), jobs=(job,), devices=1, rounds=rounds)
+def _phase(job: int, rounds: int) -> CalibrationPhase:
+    return CalibrationPhase(name=str(job), jobs=(job,), devices=1, rounds=rounds)
 
 
 def _row(

@@ -25,8 +25,12 @@ from warren.policy.registry import RINGS, build, place_policy
 from warren.store.signals import raise_if_told
 
 _DATA: Final[Mapping[str, type]] = {
-    "name": str, "source": str, "offline": bool, "needs_rounds": bool, "triggers": frozenset,
-}  # fmt: skip
+    "name": str,
+    "source": str,
+    "offline": bool,
+    "needs_rounds": bool,
+    "triggers": frozenset,
+}
 _METHODS: Final = ("initial", "decide", "explain")
 
 
@@ -156,7 +160,7 @@ def _policy(name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
     return place_policy(name, options)
 
 
-class Timed:
+class TimedPolicy:
     """A policy that counts the seconds its decisions take; all else is passed through."""
 
     def __init__(self, policy: AnyPolicy) -> None:

@@ -18,12 +18,12 @@ from warren.model.events import AnyEvent
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
-from warren.run.choose_policy import Timed, choose
-from warren.run.lower_bound import Solve, bound_ahead, lower_bound
-from warren.run.pinned_apps import text_files
-from warren.run.results import hash_of, input_files, result_files
+from warren.runs.choose_policy import TimedPolicy, choose
+from warren.runs.lower_bound import Solve, bound_ahead, lower_bound
+from warren.runs.pinned_apps import text_files
+from warren.runs.results import hash_of, input_files, result_files
 from warren.store.files import DISK_ERRORS, refused, unwritable
-from warren.store.run_folder import OutputDir
+from warren.store.run_folder import RunFolder
 from warren.store.signals import held, raise_if_told
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ class _Parts:
     run: Run
     costs: CostTable
     past: Past
-    policy: Timed
+    policy: TimedPolicy
     port: Any
     world: str
-    journal: OutputDir | _Memory
+    journal: RunFolder | _Memory
     options: Options
     begin: float
     inputs: str = ""
@@ -121,14 +121,14 @@ class _Parts:
         return Record(run=self.run, history=history, costs=self.costs, extra=extra, bound=bound)
 
 
-def simulate(run: Run, out: OutputDir | None = None, options: Options | None = None) -> Record:
+def simulate(run: Run, out: RunFolder | None = None, options: Options | None = None) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
     from warren.profile.cost_table import cost_table, past_of
     from warren.sim.build import sim_port, simulated_costs
 
     begin, options = perf_counter(), options or Options()
     costs = simulated_costs(run, cost_table(run, _measured(run, options)))
-    policy = Timed(choose(run))
+    policy = TimedPolicy(choose(run))
     parts = _Parts(
         run=run,
         costs=costs,
@@ -153,7 +153,7 @@ def simulate(run: Run, out: OutputDir | None = None, options: Options | None = N
 
 
 def run_live(
-    run: Run, out: OutputDir, options: Options | None = None, cut_off: CutOff | None = None
+    run: Run, out: RunFolder, options: Options | None = None, cut_off: CutOff | None = None
 ) -> Record:
     """Train for real and return the record; with ``cut_off``, go on from there.
 
@@ -172,7 +172,7 @@ def run_live(
 
     begin, options = perf_counter(), options or Options()
     costs = cost_table(run, _live_rows(run, options)) if cut_off is None else cut_off.costs
-    costs, policy = with_rings(run, costs), Timed(_live_policy(run))
+    costs, policy = with_rings(run, costs), TimedPolicy(_live_policy(run))
     port = _live_port(run, costs, out)
     inputs = input_files(run, costs)
     parts = _Parts(
@@ -206,7 +206,7 @@ def run_live(
     return record
 
 
-def _catch_up(parts: _Parts, cut_off: CutOff, out: OutputDir) -> int:
+def _catch_up(parts: _Parts, cut_off: CutOff, out: RunFolder) -> int:
     """Lead the core and the port to where the journal ends; gives the bytes of it that stay."""
     from warren.core.resume import catch_up
 
@@ -218,7 +218,7 @@ def _catch_up(parts: _Parts, cut_off: CutOff, out: OutputDir) -> int:
     return size
 
 
-def _live_port(run: Run, costs: CostTable, out: OutputDir) -> LivePort | PlainPort:
+def _live_port(run: Run, costs: CostTable, out: RunFolder) -> LivePort | PlainPort:
     from warren.live.control.local_engine import LivePort
     from warren.live.control.plain_engine import PlainPort
 
@@ -230,7 +230,7 @@ def _live_port(run: Run, costs: CostTable, out: OutputDir) -> LivePort | PlainPo
 def _train(
     parts: _Parts,
     port: LivePort | PlainPort,
-    out: OutputDir,
+    out: RunFolder,
     inputs: Mapping[str, bytes | str],
     size: int | None,
 ) -> None:
@@ -253,7 +253,7 @@ def _train(
         parts.execute()
 
 
-def _export_what_ran(parts: _Parts, out: OutputDir) -> None:
+def _export_what_ran(parts: _Parts, out: RunFolder) -> None:
     """The tables of an unfinished run; the error that ended it matters more than one in here."""
     try:
         out.write(result_files(parts.record()))
@@ -272,7 +272,7 @@ def _live_policy(run: Run) -> AnyPolicy:
 
 def _live_rows(run: Run, options: Options) -> Mapping[str, ProfileRow]:
     if run.cluster.engine == "plain":
-        from warren.run.measure_profiles import placeholder_rows
+        from warren.runs.measure_profiles import placeholder_rows
 
         return placeholder_rows(run)
     return _measured(run, options, live=True)
@@ -283,7 +283,7 @@ def _measured(run: Run, options: Options, *, live: bool = False) -> Mapping[str,
 
     if not missing(run):
         return {}
-    from warren.run.measure_profiles import measured_rows
+    from warren.runs.measure_profiles import measured_rows
 
     return measured_rows(run, history=options.history, live=live)
 

@@ -13,7 +13,7 @@ from warren.model.run import Grain, Run
 from warren.policy.common.gang_holding import HOLDERS
 from warren.profile.cost_table import cost_table, missing
 from warren.report.record import Record
-from warren.run.choose_policy import choose
+from warren.runs.choose_policy import choose
 from warren.workload.specs.run import parse_grain
 
 MANY_BY_EVENTS: Final = 1_000_000

@@ -12,7 +12,7 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.model.run import Run
-from warren.run.history_source import recorded, recorded_elsewhere
+from warren.runs.history_source import recorded, recorded_elsewhere
 from warren.store.files import read
 
 

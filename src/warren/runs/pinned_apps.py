@@ -16,9 +16,9 @@ from warren.live.training.app.pinned_files import APPS, INDEX, load_pins, pin_fi
 from warren.model.errors import Problem, SpecError
 from warren.model.job import AppSource, Job, Sources
 from warren.model.run import Run
-from warren.run.check_apps import app_path, with_apps
-from warren.run.inputs import some_of
-from warren.run.notices import say
+from warren.runs.check_apps import app_path, with_apps
+from warren.runs.inputs import some_of
+from warren.runs.notices import say
 from warren.store.files import read, refused
 
 PINNED, NEW = "pinned", "new"

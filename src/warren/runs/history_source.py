@@ -24,7 +24,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
     """
     from warren.model.errors import Problem, SpecError
     from warren.profile.history import snapshot
-    from warren.run.notices import say_once
+    from warren.runs.notices import say_once
     from warren.store.files import refused
     from warren.store.history_database import default_file, known_jobs
     from warren.workload.traces.rows import Trace
@@ -52,7 +52,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
 
 def recorded_elsewhere(path: str, types: Sequence[str]) -> Trace:
     """As ``recorded``, but the user's own database is left alone: it holds nothing."""
-    from warren.run.notices import say_once
+    from warren.runs.notices import say_once
     from warren.workload.traces.rows import Trace
 
     if path:

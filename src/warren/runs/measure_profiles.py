@@ -17,10 +17,10 @@ from warren.model.job import Job
 from warren.model.run import Run
 from warren.profile.averages import as_measured, blank, with_measured
 from warren.profile.cost_table import measured_key, missing
-from warren.profile.measured import PROCESSOR, Measured, TaskKind, measured_row, task_kind
-from warren.run.check_apps import with_apps
-from warren.run.machine import known_numerics, other_types
-from warren.run.notices import say, say_once
+from warren.profile.measured import PROCESSOR, MeasuredCost, TaskKind, measured_row, task_kind
+from warren.runs.check_apps import with_apps
+from warren.runs.machine import known_numerics, other_types
+from warren.runs.notices import say, say_once
 from warren.store.history_database import Database, check_writable, default_file, known_profiles
 
 TASKS: Final = 3
@@ -121,7 +121,7 @@ def row_of_run(run: Run, job: Job, profile: Profile) -> ProfileRow:
 
 def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
     """A row without meaning for each such job: ``engine: plain`` decides nothing from costs."""
-    cost = Measured(comp_s=_NOTHING_S, model_bytes=0, sync_s=0.0)
+    cost = MeasuredCost(comp_s=_NOTHING_S, model_bytes=0, sync_s=0.0)
     by_type = dict.fromkeys(run.cluster.type_names, cost)
     jobs = [run.workload.jobs[index] for index in missing(run)]
     source = {f"comp.{kind}": "placeholder, not measured" for kind in by_type}
@@ -133,7 +133,9 @@ def _stand_ins(
 ) -> dict[str, ProfileRow]:
     """Rows of jobs whose tasks failed: what others take in the median, else a second a task."""
     times_s = [time_s for row in known for time_s in row.comp_s.values()]
-    cost = Measured(comp_s=median(times_s) if times_s else _UNKNOWN_S, model_bytes=0, sync_s=0.0)
+    cost = MeasuredCost(
+        comp_s=median(times_s) if times_s else _UNKNOWN_S, model_bytes=0, sync_s=0.0
+    )
     by_type = dict.fromkeys(run.cluster.type_names, cost)
     source = {f"comp.{kind}": "of the others: it failed while measured" for kind in by_type}
     return {measured_key(job): replace(measured_row(job, by_type), source=source) for job in jobs}
@@ -141,7 +143,7 @@ def _stand_ins(
 
 def measure_jobs(
     run: Run, jobs: Sequence[Job], tasks: int, why: str
-) -> tuple[dict[int, Measured], Mapping[int, str]]:
+) -> tuple[dict[int, MeasuredCost], Mapping[int, str]]:
     """By job index, what tasks of these jobs take on this machine, and why those that fail do."""
     from warren.live.measure.task_times import measure
 
@@ -149,7 +151,7 @@ def measure_jobs(
     say(f"measuring {count} tasks of {_names(jobs)}{why}")
     found, reasons = measure(run, [job.index for job in jobs], tasks)
     taken = {
-        index: Measured(
+        index: MeasuredCost(
             comp_s=one.comp_s,
             model_bytes=one.model_bytes,
             memory_bytes=one.memory_bytes,
@@ -208,7 +210,7 @@ def _known(rows: Sequence[Profile], tasks: int) -> dict[str, Profile]:
 
 
 def _kept(
-    path: Path | None, found: Sequence[tuple[TaskKind, Job, Measured]], tasks: int
+    path: Path | None, found: Sequence[tuple[TaskKind, Job, MeasuredCost]], tasks: int
 ) -> dict[str, Profile]:
     """By key, the rows with what was found; written too, which costs only time if it cannot be."""
     try:
@@ -223,7 +225,7 @@ def _kept(
 
 
 def _with(
-    rows: Sequence[Profile], found: Sequence[tuple[TaskKind, Job, Measured]], tasks: int
+    rows: Sequence[Profile], found: Sequence[tuple[TaskKind, Job, MeasuredCost]], tasks: int
 ) -> dict[str, Profile]:
     now = time()
     old = {row.key: row for row in rows if row.device_type == PROCESSOR}

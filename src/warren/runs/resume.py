@@ -11,13 +11,13 @@ from warren.model.errors import JournalError
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.record import LIVE, Record
-from warren.run.check_apps import check_apps
-from warren.run.compose import Attend, CutOff, Options, run_live
-from warren.run.history_writer import remembered
-from warren.run.inputs import named_after
-from warren.run.notices import say
-from warren.run.pinned_apps import PINNED, kept_apps, unfinished, with_kept_apps
-from warren.run.results import (
+from warren.runs.check_apps import check_apps
+from warren.runs.compose import Attend, CutOff, Options, run_live
+from warren.runs.history_writer import remembered
+from warren.runs.inputs import named_after
+from warren.runs.notices import say
+from warren.runs.pinned_apps import PINNED, kept_apps, unfinished, with_kept_apps
+from warren.runs.results import (
     load_costs,
     load_folders_run,
     load_history,
@@ -25,7 +25,7 @@ from warren.run.results import (
     result_files,
 )
 from warren.store.files import read_dir, refused
-from warren.store.run_folder import OldDir
+from warren.store.run_folder import ReopenedFolder
 
 Watch = Callable[[Run, str, History | None], Attend]
 """Given a run, its folder and what it did before: what watches each step."""
@@ -33,7 +33,7 @@ Watch = Callable[[Run, str, History | None], Attend]
 
 def resume(
     path: str,
-    folder: OldDir,
+    folder: ReopenedFolder,
     *,
     check: bool = False,
     watch: Watch | None = None,

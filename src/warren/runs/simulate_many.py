@@ -12,9 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from warren.model.errors import EngineError, Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
-from warren.run.compose import Attend, Options, simulate
-from warren.run.inputs import named_after
-from warren.run.notices import say
+from warren.runs.compose import Attend, Options, simulate
+from warren.runs.inputs import named_after
+from warren.runs.notices import say
 
 
 def simulated(

@@ -22,16 +22,16 @@ from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
-from warren.profile.averages import Took, blank, with_taken
+from warren.profile.averages import TaskAverages, blank, with_taken
 from warren.profile.measured import PROCESSOR, TaskKind, task_kind
 from warren.report.metrics import rounds_run
 from warren.report.record import Record
 from warren.report.task_times import TaskTimes, task_times
-from warren.run.notices import say
-from warren.run.results import load_costs, load_folders_run, load_history
+from warren.runs.notices import say
+from warren.runs.results import load_costs, load_folders_run, load_history
 from warren.store.files import read_dir
 from warren.store.history_database import Database, default_file
-from warren.store.run_folder import OutputDir
+from warren.store.run_folder import RunFolder
 from warren.store.signals import held
 
 Times = Mapping[int, Sequence[TaskTimes]]
@@ -121,7 +121,7 @@ _TELLING: Final = (TasksDone, JobFailed, JobCancelled)
 
 
 @contextmanager
-def remembered(run: Run, out: OutputDir, *, wanted: bool = True) -> Iterator[None]:
+def remembered(run: Run, out: RunFolder, *, wanted: bool = True) -> Iterator[None]:
     """A live run into this folder goes on within; however it ends, what ended is remembered.
 
     That is one transaction. Whatever the database answers, the run does not fail by it: one line
@@ -204,12 +204,12 @@ def _averages(
 ) -> list[Profile]:
     """The rows of the run's kinds of tasks after these times."""
     kinds = _kinds(record, sources)
-    took: dict[str, list[Took]] = {}
+    took: dict[str, list[TaskAverages]] = {}
     last: dict[str, int] = {}
     for one in times:
         if one.job in kinds:
             key = kinds[one.job].key
-            took.setdefault(key, []).append(Took(one.tasks, one.comp_s, one.sync_s))
+            took.setdefault(key, []).append(TaskAverages(one.tasks, one.comp_s, one.sync_s))
             last[key] = one.job
     rows = []
     for key, seen in took.items():

@@ -11,13 +11,13 @@ from typing import Final
 
 from warren import apps
 from warren.live.measure import machine
-from warren.live.process.scratch import Scratch
+from warren.live.process.scratch import ScratchFolder
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Local
 from warren.model.events import TasksDone
 from warren.model.job import Checkpoint, Job, Workload
 from warren.model.run import Run
 from warren.profile.overheads import Constant, Repeat, Sizes, constants
-from warren.run.calibration.phases import Phase, Sample, run_phases
+from warren.runs.calibration.phases import CalibrationPhase, Sample, run_phases
 
 REPEATS: Final = 5
 DEVICES_MAX: Final = 8
@@ -50,7 +50,7 @@ _RINGS: Final = ("ring", "wide")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+class EngineCalibration:
     """What was measured, and of which machine."""
 
     found: Mapping[str, Constant]
@@ -58,7 +58,7 @@ class Calibrated:
     facts: Mapping[str, str | float]
 
 
-def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
+def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> EngineCalibration:
     """Measure this machine; ``progress`` is called with the repeat that begins and their number.
 
     Raises
@@ -76,7 +76,7 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
         if phase % count == 1:
             progress(1 + phase // count, REPEATS + 1)
 
-    with Scratch("warren-calibrate-") as above:
+    with ScratchFolder("warren-calibrate-") as above:
         samples, numerics, _ = run_phases(run, every, begun, f"{above}/run", warm=False)
     repeats = [
         _repeat(samples[at : at + count], machine.step_bytes_per_s())
@@ -88,10 +88,14 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> Calibrated:
         "pinned": "yes" if pin else "no",
     }
     sizes = Sizes(
-        small_bytes=4 * SMALL, large_bytes=4 * LARGE, scale=SCALE,
-        ranks=devices, wide_ranks=RANKS * devices, cores=cores,
-    )  # fmt: skip
-    return Calibrated(found=constants(repeats, sizes), cores=cores, facts=facts)
+        small_bytes=4 * SMALL,
+        large_bytes=4 * LARGE,
+        scale=SCALE,
+        ranks=devices,
+        wide_ranks=RANKS * devices,
+        cores=cores,
+    )
+    return EngineCalibration(found=constants(repeats, sizes), cores=cores, facts=facts)
 
 
 def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]]:
@@ -134,18 +138,18 @@ def _job(index: int, kind: str, devices: int) -> Job:
     )
 
 
-def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> list[Phase]:
+def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> list[CalibrationPhase]:
     """Those of a repeat; each has rings of its own, since a ring starts once."""
 
-    def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> Phase:
-        return Phase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
+    def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> CalibrationPhase:
+        return CalibrationPhase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
 
     empty, net = of["empty"], of["net"]
     alone, moved = of["ring"][2 * repeat : 2 * repeat + 2]
     return [
         phase("alone", empty[:1], 1, 40),
         phase("alone large", of["empty-large"], 1, 15),
-        Phase(name="decided", jobs=empty[:1], devices=1, rounds=40, decided=True),
+        CalibrationPhase(name="decided", jobs=empty[:1], devices=1, rounds=40, decided=True),
         phase("ahead", empty[:_AHEAD], 1, 40),
         phase("busy", empty[: 2 * devices], devices, 40),
         phase("small", of["small"], devices, 10),
@@ -156,9 +160,10 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> lis
         phase("net busy", net, devices, 10),
         phase("ring", [alone], devices, _ROUNDS),
         phase("wide ring", [of["wide"][repeat]], RANKS * devices, _ROUNDS),
-        Phase(name="moved", jobs=(moved,), devices=devices, rounds=_ROUNDS, decided=True,
-              turning=True),
-    ]  # fmt: skip
+        CalibrationPhase(
+            name="moved", jobs=(moved,), devices=devices, rounds=_ROUNDS, decided=True, turning=True
+        ),
+    ]
 
 
 def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warren.cost.ring import FloatArray, RingJobs
 from warren.cost.ring_fit import RingPoints
-from warren.live.measure.ring_rounds import ProbedRing, Prober
+from warren.live.measure.ring_rounds import ProbedRing, RingProber
 
 MOST: Final = 8
 """Rings at once."""
@@ -27,7 +27,7 @@ _PASSES: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RingRow:
     """Alike rings of one run: ``contenders`` meet on the busiest link of each, 0 within a host.
 
     ``round_s`` is the mean over rings and rounds, ``low_s`` and ``high_s`` the least and the
@@ -86,12 +86,12 @@ def _shapes(hosts: int) -> Iterator[tuple[tuple[int, ...], ...]]:
 
 
 def measure_rings(
-    prober: Prober, runs: Sequence[Sequence[ProbedRing]], tell: Callable[[int, int, str], None]
-) -> list[Row]:
+    prober: RingProber, runs: Sequence[Sequence[ProbedRing]], tell: Callable[[int, int, str], None]
+) -> list[RingRow]:
     """Let each set run; ``tell`` gets (so many are done, of so many, what comes now)."""
-    passes: list[list[Row]] = []
+    passes: list[list[RingRow]] = []
     for again in range(_PASSES):
-        found: list[Row] = []
+        found: list[RingRow] = []
         for done, rings in enumerate(runs):
             tell(again * len(runs) + done, _PASSES * len(runs), _said(rings))
             found += rows_of(rings, prober, _ROUNDS)
@@ -105,7 +105,7 @@ def _said(rings: Sequence[ProbedRing]) -> str:
     return f"{len(rings)} x {rings[-1].message_bytes / 1e6:.1f} MB over {hosts} hosts"
 
 
-def rows_of(rings: Sequence[ProbedRing], prober: Prober, rounds: int) -> list[Row]:
+def rows_of(rings: Sequence[ProbedRing], prober: RingProber, rounds: int) -> list[RingRow]:
     """Let these run at once, and give a row of each kind of them."""
     times = [float(one.round_s_R.mean()) for one in prober.run(rings, rounds)]
     meets = contenders([one.hosts for one in rings])
@@ -115,7 +115,7 @@ def rows_of(rings: Sequence[ProbedRing], prober: Prober, rounds: int) -> list[Ro
         kind = (contended, len(ring.hosts), hosts, ring.message_bytes, ring.comp_s)
         kinds.setdefault(kind, []).append(round_s)
     return [
-        Row(
+        RingRow(
             rings=len(rings),
             contenders=kind[0],
             workers=kind[1],
@@ -137,7 +137,7 @@ def contenders(hosts_J: Sequence[Sequence[int]]) -> list[int]:
     return [max((on_host[host] for host in sorted(one)), default=0) for one in crossing]
 
 
-def points_of(rows: Sequence[Row]) -> RingPoints:
+def points_of(rows: Sequence[RingRow]) -> RingPoints:
     """The rows of rings between hosts, to fit."""
     kept = [row for row in rows if row.contenders > 0]
     return RingPoints(
@@ -150,7 +150,7 @@ def points_of(rows: Sequence[Row]) -> RingPoints:
     )
 
 
-def inner_of(rows: Sequence[Row]) -> tuple[RingJobs, FloatArray]:
+def inner_of(rows: Sequence[RingRow]) -> tuple[RingJobs, FloatArray]:
     """The rows of rings within one host: what they are, and their rounds."""
     kept = [row for row in rows if row.contenders == 0]
     jobs = RingJobs(

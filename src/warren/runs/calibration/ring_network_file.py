@@ -13,14 +13,14 @@ from warren.cost.ring import Reading
 from warren.cost.ring_fit import RingPoints
 from warren.cost.ring_readings import ReadingFit, fit_readings, inner_bytes_per_s, unsure
 from warren.model.errors import EngineError
-from warren.run.calibration.ring_rounds import Row, inner_of, points_of
+from warren.runs.calibration.ring_rounds import RingRow, inner_of, points_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+class RingCalibration:
     """Rows as measured, the points between hosts among them, and both fits, the better first."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RingRow, ...]
     points: RingPoints
     inner_bytes_per_s: float
     fits: Mapping[Reading, ReadingFit]
@@ -31,7 +31,7 @@ class Calibrated:
         return next(iter(self.fits.values()))
 
 
-def calibrated(rows: Sequence[Row]) -> Calibrated:
+def calibrated(rows: Sequence[RingRow]) -> RingCalibration:
     """Fit what was measured.
 
     Raises
@@ -44,10 +44,10 @@ def calibrated(rows: Sequence[Row]) -> Calibrated:
         fits = fit_readings(points, inner or np.inf)
     except ValueError as error:
         raise EngineError(f"rings: the rounds measured cannot be fitted: {error}") from None
-    return Calibrated(rows=tuple(rows), points=points, inner_bytes_per_s=inner, fits=fits)
+    return RingCalibration(rows=tuple(rows), points=points, inner_bytes_per_s=inner, fits=fits)
 
 
-def network_yaml(found: Calibrated, machine: Mapping[str, str | float]) -> str:
+def network_yaml(found: RingCalibration, machine: Mapping[str, str | float]) -> str:
     """The file, with what it was fitted to and how well, for people."""
     best = found.best.network
     lines = [
@@ -92,7 +92,7 @@ def shares(error_N: Any) -> dict[str, float]:
     return {"mean": round(float(off_N.mean()), 4), "largest": round(float(off_N.max()), 4)}
 
 
-def _rows(found: Calibrated) -> list[dict[str, Any]]:
+def _rows(found: RingCalibration) -> list[dict[str, Any]]:
     """As measured, with the error of the fit that is stored (fitted / measured - 1)."""
     errors = iter(found.best.error_N.tolist())
     return [

@@ -36,13 +36,13 @@ from warren.model.events import (
 from warren.model.run import Run
 from warren.model.view import View
 from warren.report.record import LIVE
-from warren.store.run_folder import OutputDir
+from warren.store.run_folder import RunFolder
 
 _REST_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class CalibrationPhase:
     """``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn.
 
     ``together``: how many rounds of a job are handed out before the next job's turn. ``turning``:
@@ -65,7 +65,7 @@ class Sample:
     ``own_ns``: processor time of Warren's own processes.
     """
 
-    phase: Phase
+    phase: CalibrationPhase
     begin_ns: int
     tasks: list[TasksDone] = field(default_factory=list)
     own_ns: int = 0
@@ -84,7 +84,7 @@ class _Memory:
 class PhasePolicy:
     """Hands out phases, one after another."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[CalibrationPhase, ...]
     name: ClassVar[str] = "phases"
     source: ClassVar[str] = "Warren"
     offline: ClassVar[bool] = False
@@ -141,7 +141,7 @@ class PhasePolicy:
         ]
 
 
-def _round(view: View, phase: Phase, place: int, round_no: int) -> Sequence[Assignment]:
+def _round(view: View, phase: CalibrationPhase, place: int, round_no: int) -> Sequence[Assignment]:
     job = phase.jobs[place]
     scale = int(view.scale_J[job])
     first = place * scale + (round_no if phase.turning else 0)
@@ -168,7 +168,7 @@ class _Watch:
     """Collects what each phase gives; ends the run after the last one."""
 
     port: LivePort
-    phases: tuple[Phase, ...]
+    phases: tuple[CalibrationPhase, ...]
     progress: Callable[[int], None]
     samples: list[Sample] = field(default_factory=list)
     rounds: int = 0
@@ -208,7 +208,7 @@ class _Watch:
             raise _Done
 
 
-class Ran(NamedTuple):
+class PhaseResults(NamedTuple):
     """What phases gave, the numerics class of the run's processes, and what these took before.
 
     ``built_ns``: by job, the mean processor time of its trainers before the first phase.
@@ -220,8 +220,13 @@ class Ran(NamedTuple):
 
 
 def run_phases(
-    run: Run, phases: Sequence[Phase], progress: Callable[[int], None], out: str, *, warm: bool
-) -> Ran:
+    run: Run,
+    phases: Sequence[CalibrationPhase],
+    progress: Callable[[int], None],
+    out: str,
+    *,
+    warm: bool,
+) -> PhaseResults:
     """Run all phases on the real engine.
 
     ``progress`` is called with the number of each phase that begins, from 1. ``out`` is a new
@@ -237,7 +242,7 @@ def run_phases(
     """
     costs, limit = nothing_costs(run), WARM_LIMIT if warm else 0
     with (
-        OutputDir(out, durable=True) as folder,
+        RunFolder(out, durable=True) as folder,
         LivePort(run, costs, folder.path, warm_limit=limit, rehearse=warm) as port,
     ):
         watch = _Watch(port, tuple(phases), progress)
@@ -258,4 +263,4 @@ def run_phases(
         for job, took_ns in watch.first.of_trainers_ns:
             of_jobs.setdefault(job, []).append(took_ns)
         built_ns = {job: fmean(times_ns) for job, times_ns in of_jobs.items()}
-        return Ran(watch.samples, port.numerics, built_ns)
+        return PhaseResults(watch.samples, port.numerics, built_ns)

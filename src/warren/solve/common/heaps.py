@@ -1,0 +1,313 @@
+"""Binary heaps and one sorted list, in arrays of fixed size that their owner makes.
+
+All heaps but the indexed one sift the same way; the children of cell c of a heap that begins at
+cell 0 are 2 c + 1 and 2 c + 2. Of equal keys the one that is moved gives way, unless who it is
+counts too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warren.solve.common.compile import inlined, kernel
+
+
+class Heaps(NamedTuple):
+    """Several heaps in flat arrays.
+
+    Heap t has ``count_T[t]`` entries, from cell ``first_T[t]`` on, one of the least key first.
+    """
+
+    key_C: Any
+    who_C: Any
+    first_T: Any
+    count_T: Any
+
+
+def new_heaps(heaps: int, most: int) -> Heaps:
+    """Make empty heaps, each with room for ``most`` entries at a time."""
+    return Heaps(
+        key_C=np.zeros(heaps * most, np.int64),
+        who_C=np.zeros(heaps * most, np.int64),
+        first_T=np.arange(heaps, dtype=np.int64) * most,
+        count_T=np.zeros(heaps, np.int64),
+    )
+
+
+def idle_devices(type_D: Any, types: int) -> Heaps:
+    """Make a heap a type, of all its devices, the lowest index first."""
+    count_T = np.bincount(type_D, minlength=types).astype(np.int64)
+    device_C = np.argsort(type_D, kind="stable").astype(np.int64)
+    return Heaps(
+        key_C=device_C.copy(), who_C=device_C, first_T=np.cumsum(count_T) - count_T, count_T=count_T
+    )
+
+
+@kernel
+def push(heaps: Heaps, heap: int, key: int, who: int) -> None:
+    """Add an entry to a heap."""
+    first = heaps.first_T[heap]
+    cell = first + heaps.count_T[heap]
+    heaps.count_T[heap] += 1
+    _sift_up(heaps.key_C, heaps.who_C, first, cell, key, who)
+
+
+@kernel
+def push_all(heaps: Heaps, key_N: Any, who_N: Any) -> None:
+    """Add entries to the first heap. Each call from Python takes longer than its push."""
+    for place in range(len(who_N)):
+        push(heaps, 0, key_N[place], who_N[place])
+
+
+@kernel
+def pop(heaps: Heaps, heap: int) -> Any:
+    """Remove the first entry of a heap; gives whose it is."""
+    first = heaps.first_T[heap]
+    taken = heaps.who_C[first]
+    heaps.count_T[heap] -= 1
+    stop = first + heaps.count_T[heap]
+    key, who = heaps.key_C[stop], heaps.who_C[stop]
+    _sift_down(heaps.key_C, heaps.who_C, first, stop, first, key, who, False)
+    return taken
+
+
+@kernel
+def _sift_up(key_C: Any, who_C: Any, first: int, cell: int, key: int, who: int) -> None:
+    while cell > first:
+        parent = first + (cell - first - 1) // 2
+        if key_C[parent] <= key:
+            break
+        key_C[cell] = key_C[parent]
+        who_C[cell] = who_C[parent]
+        cell = parent
+    key_C[cell] = key
+    who_C[cell] = who
+
+
+@kernel
+def _sift_down(
+    key_C: Any, who_C: Any, first: int, stop: int, cell: int, key: int, who: int, who_counts: bool
+) -> None:
+    child = 2 * cell - first + 1
+    while child < stop:
+        right = child + 1
+        if right < stop and (
+            key_C[right] < key_C[child]
+            or (who_counts and key_C[right] == key_C[child] and who_C[right] < who_C[child])
+        ):
+            child = right
+        if key < key_C[child] or (key == key_C[child] and not (who_counts and who > who_C[child])):
+            break
+        key_C[cell] = key_C[child]
+        who_C[cell] = who_C[child]
+        cell = child
+        child = 2 * cell - first + 1
+    key_C[cell] = key
+    who_C[cell] = who
+
+
+class DeviceHeaps(NamedTuple):
+    """One heap of devices a type, all always there, by (time free, device).
+
+    Type t has the cells from ``first_T[t]`` to ``first_T[t + 1]``.
+    """
+
+    free_ns_C: Any
+    device_C: Any
+    first_T: Any
+
+
+def new_device_heaps(type_D: Any, types: int) -> DeviceHeaps:
+    """All devices free at time 0."""
+    first_T = np.concatenate(([0], np.cumsum(np.bincount(type_D, minlength=types))))
+    return DeviceHeaps(
+        free_ns_C=np.zeros(len(type_D), dtype=np.int64),
+        device_C=np.argsort(type_D, kind="stable").astype(np.int64),
+        first_T=first_T.astype(np.int64),
+    )
+
+
+def usable(fits_JT: Any, type_D: Any) -> Any:
+    """Where a job may run: it fits the type and the cluster has such devices. Bool (J, T)."""
+    return fits_JT & (np.bincount(type_D, minlength=fits_JT.shape[1]) > 0)
+
+
+@kernel
+def first_is_before(devices: DeviceHeaps, kind: int, other: int) -> Any:
+    """Whether the first device of one type comes before that of another: (time free, index)."""
+    cell, rival = devices.first_T[kind], devices.first_T[other]
+    if devices.free_ns_C[cell] != devices.free_ns_C[rival]:
+        return devices.free_ns_C[cell] < devices.free_ns_C[rival]
+    return devices.device_C[cell] < devices.device_C[rival]
+
+
+@inlined
+def soonest(
+    devices: DeviceHeaps,
+    usable_NT: Any,
+    turn_ns_NT: Any,
+    comp_ns_NT: Any,
+    row: int,
+    now: int,
+    weight: int,
+) -> int:
+    """Type whose first device has the least max(now, free) + ``weight`` turns of a task of a row.
+
+    Ties: smaller T^c, then lower type; -1 if none is usable. A type without devices is not.
+    """
+    best, best_ns, best_comp_ns = -1, 0, 0
+    for kind in range(len(devices.first_T) - 1):
+        if not usable_NT[row, kind] or devices.first_T[kind] == devices.first_T[kind + 1]:
+            continue
+        comp_ns = comp_ns_NT[row, kind]
+        time_ns = max(now, devices.free_ns_C[devices.first_T[kind]])
+        time_ns += weight * turn_ns_NT[row, kind]
+        if best < 0 or time_ns < best_ns or (time_ns == best_ns and comp_ns < best_comp_ns):
+            best, best_ns, best_comp_ns = kind, time_ns, comp_ns
+    return best
+
+
+@kernel
+def replace_top(devices: DeviceHeaps, kind: int, free_ns: int) -> None:
+    """The first device of the type is free at ``free_ns`` (no earlier than before) instead."""
+    first = devices.first_T[kind]
+    _sift_down(
+        devices.free_ns_C,
+        devices.device_C,
+        first,
+        devices.first_T[kind + 1],
+        first,
+        free_ns,
+        devices.device_C[first],
+        True,
+    )
+
+
+@kernel
+def rebuild(devices: DeviceHeaps, kind: int, free_ns_D: Any) -> None:
+    """Heap the devices of one type anew by ``free_ns_D``."""
+    first, stop = devices.first_T[kind], devices.first_T[kind + 1]
+    for cell in range(first, stop):
+        devices.free_ns_C[cell] = free_ns_D[devices.device_C[cell]]
+    for cell in range(first + (stop - first) // 2 - 1, first - 1, -1):
+        free_ns, device = devices.free_ns_C[cell], devices.device_C[cell]
+        _sift_down(devices.free_ns_C, devices.device_C, first, stop, cell, free_ns, device, True)
+
+
+class IndexedHeap(NamedTuple):
+    """One time for each of many, which can be moved: it knows where each of them is.
+
+    ``who_E[:count[0]]`` have a time, who is first at the top; ``cell_N`` is -1 without one.
+    """
+
+    time_ns_N: Any
+    who_E: Any
+    cell_N: Any
+    count: Any
+
+
+def new_indexed_heap(most: int) -> IndexedHeap:
+    """Make a heap in which none of ``most`` has a time."""
+    return IndexedHeap(
+        time_ns_N=np.zeros(most, np.int64),
+        who_E=np.zeros(most, np.int64),
+        cell_N=np.full(most, -1, np.int64),
+        count=np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def set_time(heap: IndexedHeap, who: int, time_ns: int) -> None:
+    """Give ``who`` a time, in place of the one it has."""
+    if heap.cell_N[who] < 0:
+        _put(heap, heap.count[0], who)
+        heap.count[0] += 1
+    heap.time_ns_N[who] = time_ns
+    _rise(heap, heap.cell_N[who])
+    _sink(heap, heap.cell_N[who])
+
+
+@kernel
+def take_first(heap: IndexedHeap) -> Any:
+    """Remove one of the earliest time; who it is."""
+    first = heap.who_E[0]
+    heap.cell_N[first] = -1
+    heap.count[0] -= 1
+    if heap.count[0] > 0:
+        _put(heap, 0, heap.who_E[heap.count[0]])
+        _sink(heap, 0)
+    return first
+
+
+@kernel
+def _put(heap: IndexedHeap, cell: int, who: int) -> None:
+    heap.who_E[cell] = who
+    heap.cell_N[who] = cell
+
+
+@kernel
+def _rise(heap: IndexedHeap, cell: int) -> None:
+    who = heap.who_E[cell]
+    time_ns = heap.time_ns_N[who]
+    while cell > 0 and heap.time_ns_N[heap.who_E[(cell - 1) // 2]] > time_ns:
+        _put(heap, cell, heap.who_E[(cell - 1) // 2])
+        cell = (cell - 1) // 2
+    _put(heap, cell, who)
+
+
+@kernel
+def _sink(heap: IndexedHeap, cell: int) -> None:
+    who, stop = heap.who_E[cell], heap.count[0]
+    time_ns = heap.time_ns_N[who]
+    child = 2 * cell + 1
+    while child < stop:
+        if (
+            child + 1 < stop
+            and heap.time_ns_N[heap.who_E[child + 1]] < heap.time_ns_N[heap.who_E[child]]
+        ):
+            child += 1
+        if heap.time_ns_N[heap.who_E[child]] >= time_ns:
+            break
+        _put(heap, cell, heap.who_E[child])
+        cell, child = child, 2 * child + 1
+    _put(heap, cell, who)
+
+
+class SortedJobs(NamedTuple):
+    """Jobs in order of (key, index); the first ``count[0]`` entries of ``job_N`` are in use."""
+
+    job_N: Any
+    count: Any
+
+
+def new_sorted_jobs(jobs: int) -> SortedJobs:
+    """Nobody is ready."""
+    return SortedJobs(job_N=np.zeros(jobs, np.int64), count=np.zeros(1, np.int64))
+
+
+@kernel
+def insert(ready: SortedJobs, key_J: Any, job: int) -> None:
+    """Insert a job that is not among them."""
+    job_N = ready.job_N
+    low, high = 0, ready.count[0]
+    while low < high:
+        middle = (low + high) // 2
+        other = job_N[middle]
+        if key_J[other] < key_J[job] or (key_J[other] == key_J[job] and other < job):
+            low = middle + 1
+        else:
+            high = middle
+    for place in range(ready.count[0], low, -1):
+        job_N[place] = job_N[place - 1]
+    job_N[low] = job
+    ready.count[0] += 1
+
+
+@kernel
+def remove(ready: SortedJobs, place: int) -> None:
+    """Take out the job at ``place``."""
+    ready.count[0] -= 1
+    for later in range(place, ready.count[0]):
+        ready.job_N[later] = ready.job_N[later + 1]
