@@ -8,17 +8,17 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from warren.model.job import metric_column
 from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
+from warren.report.page.fill import escaped
 from warren.report.page.svg import (
     WIDTH,
     ChartFrame,
     Scale,
     Tick,
-    escape,
-    legend,
     line_path,
     step_path,
     ticks,
@@ -32,12 +32,12 @@ _MOST_CURVES: Final = 60
 Points = Sequence[tuple[float, float]]
 
 
-def jct_chart(records: Sequence[Record], names: Sequence[str]) -> str:
+def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
     """Share of finished jobs by JCT, one staircase a run; p50 and p95 are marked for one run."""
     jct_s = [finished_jct_s(record) for record in records]
     known = [values for values in jct_s if len(values)]
     if not known:
-        return '<p class="note">No job finished.</p>'
+        return Markup('<p class="note">No job finished.</p>')
     low, high = min(float(v[0]) for v in known), max(float(v[-1]) for v in known)
     scale = jct_scale(low, high)
     paths = [
@@ -57,7 +57,7 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> str:
         over=marks[1],
     )
     chips = [(f"c{k}", f"r{k}", name) for k, name in enumerate(names)]
-    return frame.render() + (legend(chips) if len(records) > 1 else "")
+    return frame.render(chips if len(records) > 1 else ())
 
 
 def finished_jct_s(record: Record) -> npt.NDArray[np.float64]:
@@ -94,12 +94,12 @@ def _quantiles(values: npt.NDArray[np.float64], scale: Scale) -> tuple[str, str]
         side = "before" if at > 0.6 else "after"
         labels.append(
             f'<span class="mark {side}" style="left:{100 * at:.2f}%;top:{top + 12:.0f}px">'
-            f"p{share} {escape(duration(value))}</span>"
+            f"p{share} {escaped(duration(value))}</span>"
         )
     return f'<path class="dash" d="{"".join(lines)}"/>', "".join(labels)
 
 
-def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[tuple[str, str]]:
+def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[tuple[str, Markup]]:
     """(title, chart) for the loss and for each metric that live jobs evaluated."""
     curves: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for event in record.history.rounds:
@@ -115,7 +115,7 @@ def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[t
 
 def _learning(
     name: str, curves: dict[int, list[tuple[float, float]]], colours: Colouring, span_s: Scale
-) -> str:
+) -> Markup:
     jobs = sorted(curves, key=lambda job: -len(curves[job]))[:_MOST_CURVES]
     values = [value for job in jobs for _, value in curves[job]]
     low, high = min(values), max(values)
@@ -136,8 +136,7 @@ def _learning(
         y_ticks=ticks(scale, 5),
         x_title=f"cluster time, {unit}" + (", loss logarithmic" if log else ""),
     )
-    note = f'<p class="note">{left_out} shorter curves are not drawn.</p>' if left_out else ""
-    return frame.render() + note
+    return frame.render(note=f"{left_out} shorter curves are not drawn." if left_out else "")
 
 
 def _value_scale(low: float, high: float, log: bool) -> Scale:

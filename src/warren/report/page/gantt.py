@@ -8,10 +8,12 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from warren.model.costs import IntArray
 from warren.report.page.colours import Colouring
-from warren.report.page.svg import WIDTH, ChartFrame, Scale, boxes_path, escape, legend, time_ticks
+from warren.report.page.fill import escaped
+from warren.report.page.svg import WIDTH, ChartFrame, Scale, boxes_path, time_ticks
 from warren.report.record import Record
 from warren.report.slices import Slices, joined
 
@@ -37,7 +39,7 @@ class Boxes:
     exact: bool
 
 
-def gantt(record: Record, colours: Colouring, span_s: Scale) -> str:
+def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     """The chart with its legend; ``span_s`` is its time axis in seconds."""
     devices = record.run.cluster.devices[:MOST_DEVICES]
     row_px = row_height(len(devices))
@@ -53,7 +55,7 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> str:
         + (_names(record, span_s, len(devices), row_px) if row_px >= 18 else ""),
         kind="gantt",
     )
-    return frame.render() + legend(colours.legend) + _notes(record, boxes, colours)
+    return frame.render(colours.legend, _notes(record, boxes, colours))
 
 
 def row_height(devices: int) -> float:
@@ -171,8 +173,8 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
     if row_px >= 14:
         return "".join(
             f'<span class="dev" style="top:{k * row_px:g}px;height:{row_px:g}px" '
-            f'title="{escape(d.name)}"><b>{escape(d.host)}/</b>'
-            f"{escape(d.name.removeprefix(d.host + '/'))}</span>"
+            f'title="{escaped(d.name)}"><b>{escaped(d.host)}/</b>'
+            f"{escaped(d.name.removeprefix(d.host + '/'))}</span>"
             for k, d in enumerate(record.run.cluster.devices[:devices])
         )
     rows_of: dict[str, list[int]] = defaultdict(list)
@@ -181,7 +183,8 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
     every = max(1, round(16 / (row_px * devices / len(rows_of))))
     return "".join(
         f'<span class="dev" style="top:{rows[0] * row_px:g}px;'
-        f'height:{max(14.0, len(rows) * row_px):g}px" title="{escape(host)}">{escape(host)}</span>'
+        f'height:{max(14.0, len(rows) * row_px):g}px" title="{escaped(host)}">'
+        f"{escaped(host)}</span>"
         for host, rows in list(rows_of.items())[::every]
     )
 
@@ -197,7 +200,7 @@ def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
     return "".join(
         f'<span class="in" style="left:{left[s]:.2f}%;max-width:{width[s]:.2f}%;'
         f'top:{(runs.device_S[s] + 0.5) * row_px:g}px">'
-        f"{escape(record.run.workload.jobs[job].name)}</span>"
+        f"{escaped(record.run.workload.jobs[job].name)}</span>"
         for job, s in longest.items()
     )
 
@@ -212,4 +215,4 @@ def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
     total = len(record.run.cluster.devices)
     if total > MOST_DEVICES:
         notes.append(f"The first {MOST_DEVICES} of {total} devices are shown.")
-    return f'<p class="note">{" ".join(notes)}</p>' if notes else ""
+    return " ".join(notes)

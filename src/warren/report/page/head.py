@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from warren.report.number_text import NOTHING, count, duration, number, percent, seconds
-from warren.report.page.svg import escape
 
 _SHORT: Final = 11
 """Characters that a tile has room for in large type."""
 
 
-def tiles(found: Mapping[str, Any]) -> str:
-    """The key numbers of a summary."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One key number: its name, its value as text, and what stands below it.
+
+    ``bound_pct``: how much of the value no schedule can save, in per cent; None: not known.
+    """
+
+    name: str
+    value: str
+    below: str
+    bound_pct: float | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the value has no room in large type."""
+        return len(self.value) > _SHORT
+
+
+def tiles(found: Mapping[str, Any]) -> list[Tile]:
+    """Give the key numbers of a summary."""
     gap = found.get("gap") or {}
     bound = (found.get("lower_bound") if gap else None) or {}
     done = f"{found['finished']:,} of {found['jobs']:,}"
@@ -21,38 +39,42 @@ def tiles(found: Mapping[str, Any]) -> str:
         f"{found[key]:,} {key}" for key in ("failed", "cancelled", "unfinished") if found.get(key)
     )
     by_type = found.get("utilization_by_type") or {}
-    parts = [
-        _tile(
-            "sum of weighted JCTs",
-            seconds(found["weighted_jct_s"]),
-            _against(gap.get("weighted_jct")),
-            _bar(found["weighted_jct_s"], bound.get("weighted_jct_s")),
+    return [
+        Tile(
+            name="sum of weighted JCTs",
+            value=seconds(found["weighted_jct_s"]),
+            below=_against(gap.get("weighted_jct")),
+            bound_pct=_bound_pct(found["weighted_jct_s"], bound.get("weighted_jct_s")),
         ),
-        _tile("mean JCT", duration(found["mean_jct_s"]), f"median {duration(found['p50_jct_s'])}"),
-        _tile("p95 JCT", duration(found["p95_jct_s"]), f"p99 {duration(found['p99_jct_s'])}"),
-        _tile(
-            "makespan",
-            duration(found["makespan_s"]),
-            _against(gap.get("makespan")),
-            _bar(found["makespan_s"], bound.get("makespan_s")),
+        Tile(
+            name="mean JCT",
+            value=duration(found["mean_jct_s"]),
+            below=f"median {duration(found['p50_jct_s'])}",
         ),
-        _tile(
-            "utilisation",
-            percent(found["utilization"]),
-            ", ".join(f"{name} {_whole(value)}" for name, value in list(by_type.items())[:4]),
+        Tile(
+            name="p95 JCT",
+            value=duration(found["p95_jct_s"]),
+            below=f"p99 {duration(found['p99_jct_s'])}",
         ),
-        _tile("jobs finished", done, wrong or count(found["tasks"], "task")),
+        Tile(
+            name="makespan",
+            value=duration(found["makespan_s"]),
+            below=_against(gap.get("makespan")),
+            bound_pct=_bound_pct(found["makespan_s"], bound.get("makespan_s")),
+        ),
+        Tile(
+            name="utilisation",
+            value=percent(found["utilization"]),
+            below=", ".join(f"{name} {_whole(value)}" for name, value in list(by_type.items())[:4]),
+        ),
+        Tile(name="jobs finished", value=done, below=wrong or count(found["tasks"], "task")),
     ]
-    return f'<div class="tiles">{"".join(parts)}</div>'
 
 
-def _tile(name: str, value: str, below: str, extra: str = "") -> str:
-    size = " long" if len(value) > _SHORT else ""
-    return (
-        f'<div class="tile"><div class="name">{escape(name)}</div>'
-        f'<div class="value{size}">{escape(value)}</div>{extra}'
-        f'<div class="below">{escape(below)}</div></div>'
-    )
+def _bound_pct(value: float | None, bound: float | None) -> float | None:
+    if not value or not bound:
+        return None
+    return 100 * min(1.0, bound / value)
 
 
 def _whole(share: float | None) -> str:
@@ -61,14 +83,6 @@ def _whole(share: float | None) -> str:
 
 def _against(gap: float | None) -> str:
     return "gap not known" if gap is None else f"at most {max(0.0, 100 * gap):.1f} % above optimal"
-
-
-def _bar(value: float | None, bound: float | None) -> str:
-    """A bar whose dark part no schedule can save."""
-    if not value or not bound:
-        return ""
-    share = min(1.0, bound / value)
-    return f'<div class="bar" aria-hidden="true"><i style="width:{100 * share:.1f}%"></i></div>'
 
 
 def bound_sentence(found: Mapping[str, Any]) -> str:

@@ -7,18 +7,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from warren.report.compare import compare, jct_errors
 from warren.report.metrics import job_rows, loss_sentence, summary
-from warren.report.number_text import duration, number
+from warren.report.number_text import duration
+from warren.report.number_text import number as number_text
 from warren.report.page.colours import Colouring, colour_css, colouring
 from warren.report.page.curves import jct_chart, learning_charts
+from warren.report.page.fill import fill, source
 from warren.report.page.gantt import MOST_DEVICES, MOST_NAMED, gantt
 from warren.report.page.head import bound_sentence, subtitle, tiles
 from warren.report.page.jobs import jobs_table
-from warren.report.page.script import JS
 from warren.report.page.seeds import by_group, seeds_chart
-from warren.report.page.style import CSS
-from warren.report.page.svg import Scale, escape
+from warren.report.page.svg import Scale
 from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, prediction
 from warren.report.record import Record
@@ -49,26 +51,25 @@ def page(
         return _document(records[0].run.name, _run(records[0], 0))
     rows = compare(records) if comparison is None else list(comparison)
     groups = by_group(records, rows)
-    parts = [
-        f"<h1>{len(rows)} runs side by side</h1>",
-        '<section data-run id="all">',
-        comparison_table(rows, against),
-        "<h3>Share of finished jobs by JCT</h3>",
-        seeds_chart(groups) if groups else jct_chart(records, [_title(one) for one in records]),
-        "</section>",
-        *(
-            f'<section data-run id="prediction-{k}"><h2>Predicted against live</h2>'
-            f"{prediction(error)}</section>"
-            for k, error in enumerate(jct_errors(records))
-        ),
-        *(_folded(records[k], k) for k in _some(records)),
-    ]
+    chart = seeds_chart(groups) if groups else jct_chart(records, [_title(one) for one in records])
+    note = ""
     if len(records) > MOST_RUNS:
-        parts.append(
-            f'<p class="note">{MOST_RUNS} of {len(records)} runs are shown in full, of each policy '
-            "the first ones.</p>"
+        note = (
+            f"{MOST_RUNS} of {len(records)} runs are shown in full, of each policy the first ones."
         )
-    return _document("comparison", "".join(parts))
+    body = fill(
+        "comparison.html",
+        count=len(rows),
+        table=comparison_table(rows, against),
+        chart=chart,
+        predictions=[prediction(error) for error in jct_errors(records)],
+        runs=[
+            {"number": k, "title": _title(records[k]), "body": _run(records[k], k)}
+            for k in _some(records)
+        ],
+        note=note,
+    )
+    return _document("comparison", body)
 
 
 def _some(records: Sequence[Record]) -> list[int]:
@@ -89,53 +90,33 @@ def _world(record: Record) -> str:
     return "live" if record.live else "simulated"
 
 
-def _folded(record: Record, number: int) -> str:
-    name = escape(_title(record))
-    return f'<details id="run-{number}"><summary>{name}</summary>{_run(record, number)}</details>'
-
-
-def _run(record: Record, number: int) -> str:
+def _run(record: Record, number: int) -> Markup:
     found, colours, span_s = summary(record), colouring(record.run.workload.jobs), _span(record)
     learned = learning_charts(record, colours, span_s)
-    parts = [
-        f'<section data-run id="section-{number}">',
-        f'<h1>{escape(record.run.name)}<span class="badge">{_world(record)}</span></h1>',
-        f'<p class="sub">{escape(subtitle(found))}</p>',
-        tiles(found),
-        f"<p>{escape(bound_sentence(found))}</p>",
-        _losses(found),
-        "<h2>Schedule by device</h2>",
-        gantt(record, colours, span_s),
-        '<div class="two">',
-        f"<div><h3>Devices computing, by type</h3>{use_chart(record, span_s)}</div>",
-        _if(share_chart(record, colours, span_s), f"Devices computing, by {colours.by}"),
-        f"<div><h3>Share of jobs by JCT</h3>{jct_chart([record], [''])}</div>",
-        f"<div><h3>Jobs in the system</h3>{jobs_chart(record, span_s)}</div>",
-        *(_if(chart, name.capitalize()) for name, chart in learned),
-        "</div>",
-        _failures(record),
-        "<h2>Jobs</h2>",
-        jobs_table(job_rows(record), colours),
-        _info(record, colours, span_s),
-        "</section>",
-    ]
-    return "".join(parts)
-
-
-def _losses(found: Mapping[str, Any]) -> str:
-    """What was lost and ran again, and each return of a job to its checkpoint."""
-    sentence = loss_sentence(found)
-    lines = [
-        f"<li>{escape(one['job'])} at {number(one['time_s'])} s, from round {one['passed']} "
-        f"to {one['round']}: {escape(one['reason'])}</li>"
-        for one in found.get("rolled_back", [])[:50]
-    ]
-    told = f"<ul>{''.join(lines)}</ul>" if lines else ""
-    return f"<p>Losses: {escape(sentence)}.</p>{told}" if sentence else ""
-
-
-def _if(chart: str, title: str) -> str:
-    return f"<div><h3>{escape(title)}</h3>{chart}</div>" if chart else ""
+    return fill(
+        "run.html",
+        number=number,
+        name=record.run.name,
+        world=_world(record),
+        subtitle=subtitle(found),
+        tiles=tiles(found),
+        bound=bound_sentence(found),
+        losses=loss_sentence(found),
+        returns=[
+            one | {"at": number_text(one["time_s"])} for one in found.get("rolled_back", [])[:50]
+        ],
+        gantt=gantt(record, colours, span_s),
+        charts=[
+            ("Devices computing, by type", use_chart(record, span_s)),
+            (f"Devices computing, by {colours.by}", share_chart(record, colours, span_s)),
+            ("Share of jobs by JCT", jct_chart([record], [""])),
+            ("Jobs in the system", jobs_chart(record, span_s)),
+            *((name.capitalize(), chart) for name, chart in learned),
+        ],
+        failures=_failures(record),
+        jobs=jobs_table(job_rows(record), colours),
+        info=_info(record, colours, span_s),
+    )
 
 
 def _span(record: Record) -> Scale:
@@ -147,16 +128,13 @@ def _span(record: Record) -> Scale:
     return Scale(low=low, high=high if high > low else low + 1.0)
 
 
-def _failures(record: Record) -> str:
+def _failures(record: Record) -> list[tuple[str, str]]:
     jobs = record.run.workload.jobs
-    lines = [
-        f'<li><b class="failed">{escape(jobs[job].name)}</b>: {escape(reason)}</li>'
-        for job, reason in sorted(record.history.failed.items())[:50]
-    ]
-    return f"<h2>Failed jobs</h2><ul>{''.join(lines)}</ul>" if lines else ""
+    failed = sorted(record.history.failed.items())[:50]
+    return [(jobs[job].name, reason) for job, reason in failed]
 
 
-def _info(record: Record, colours: Colouring, span_s: Scale) -> str:
+def _info(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     """What tooltips say, as JSON that cannot end its own element."""
     rows = job_rows(record) if len(colours.class_J) <= MOST_NAMED else []
     info = {
@@ -166,7 +144,7 @@ def _info(record: Record, colours: Colouring, span_s: Scale) -> str:
         "jobs": [[row["job"], _told(row)] for row in rows],
     }
     text = json.dumps(info).replace("<", "\\u003c").replace("&", "\\u0026")
-    return f'<script type="application/json">{text}</script>'
+    return Markup(text)
 
 
 def _told(row: Mapping[str, Any]) -> str:
@@ -175,14 +153,6 @@ def _told(row: Mapping[str, Any]) -> str:
     return f"{row['model'] or 'measured'}, {asked}, weight {row['weight']:g}, {took}"
 
 
-def _document(title: str, body: str) -> str:
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none';style-src 'unsafe-inline';script-src 'unsafe-inline'\">"
-        f"<title>{escape(title)} · Warren</title><style>{CSS}{colour_css()}</style></head>"
-        f"<body><main>{body}<footer>Times are cluster seconds. JCT is finish minus arrival; "
-        "percentiles interpolate linearly; all figures cover finished jobs.</footer></main>"
-        f'<div id="tip" role="status"></div><script>{JS}</script></body></html>\n'
-    )
+def _document(title: str, body: Markup) -> str:
+    css, js, colours = source("page.css"), source("page.js"), Markup(colour_css())
+    return fill("document.html", title=title, body=body, css=css, js=js, colours=colours) + "\n"

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from warren.report.page.colours import COLOURS
 from warren.report.page.curves import finished_jct_s, jct_scale
-from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, legend, short, time_ticks
+from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, short, time_ticks
 from warren.report.record import Record
 from warren.report.seeds import group_of, groups
 
@@ -32,7 +33,7 @@ def by_group(
     return found if known else {}
 
 
-def seeds_chart(found: Mapping[str, Sequence[Record]]) -> str:
+def seeds_chart(found: Mapping[str, Sequence[Record]]) -> Markup:
     """Share of finished jobs by JCT: the median of the seeds as a line, all of them as a band."""
     quantiles_G = [
         np.array([np.quantile(jct_s, _SHARES) for one in own if len(jct_s := finished_jct_s(one))])
@@ -40,7 +41,7 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> str:
     ]
     known = [quantiles for quantiles in quantiles_G if len(quantiles)]
     if not known:
-        return '<p class="note">No job finished.</p>'
+        return Markup('<p class="note">No job finished.</p>')
     low, high = min(float(one.min()) for one in known), max(float(one.max()) for one in known)
     scale = jct_scale(low, high)
     paths = "".join(
@@ -57,7 +58,7 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> str:
     )
     chips = [(f"c{k % COLOURS}", f"r{k}", title) for k, title in enumerate(found)]
     said = "A line is the median of the seeds; its band reaches from the least to the most."
-    return f'{frame.render()}{legend(chips)}<p class="note">{said}</p>'
+    return frame.render(chips, said)
 
 
 def _group(number: int, quantiles: Floats, scale: Scale) -> str:

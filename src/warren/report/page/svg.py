@@ -1,19 +1,19 @@
-"""The few pieces of HTML and SVG that the charts are made of."""
+"""Paths, scales and frames: what the charts are made of."""
 
 from __future__ import annotations
 
-import html
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from markupsafe import Markup
+
 from warren.report.number_text import number, time_unit
+from warren.report.page.fill import fill
 
 WIDTH: Final = 1000
 """Every chart is this many units wide and stretched to the page; heights are CSS pixels."""
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,6 @@ class Scale:
         if self.log:
             value, low, high = math.log(max(value, 1e-300)), math.log(low), math.log(high)
         return (value - low) / (high - low) if high > low else 0.5
-
-
-def escape(text: object) -> str:
-    """Text made safe between tags and inside quoted attributes; control characters replaced."""
-    return html.escape(_CONTROL.sub("\ufffd", str(text)), quote=True)
 
 
 def short(value: float) -> str:
@@ -128,36 +123,33 @@ class ChartFrame:
     kind: str = ""
     width: float = WIDTH
 
-    def render(self) -> str:
-        """The chart as HTML."""
+    def render(self, legend: Iterable[tuple[str, str, str]] = (), note: str = "") -> Markup:
+        """Make the chart HTML.
+
+        Parameters
+        ----------
+        legend
+            Below it, chips: colour class, key to highlight (empty: nothing), label.
+        note
+            A sentence below that.
+        """
         grid = "".join(f"M{short(t.at * self.width)} 0v{short(self.height)}" for t in self.x_ticks)
         rows = "".join(
             f"M0 {short((1 - t.at) * self.height)}h{short(self.width)}" for t in self.y_ticks
         )
-        marks = "".join(
-            f'<span class="xt{" odd" if k % 2 else ""}" style="left:{100 * t.at:.2f}%">'
-            f"{escape(t.label)}</span>"
-            for k, t in enumerate(self.x_ticks)
-        ) + "".join(
-            f'<span class="yt" style="top:{100 * (1 - t.at):.2f}%">{escape(t.label)}</span>'
-            for t in self.y_ticks
+        return fill(
+            "chart.html",
+            kind=self.kind,
+            label=self.label,
+            width=short(self.width),
+            height=short(self.height),
+            grid=grid + rows,
+            picture=Markup(self.body),
+            over=Markup(self.over),
+            x_ticks=self.x_ticks,
+            y_ticks=self.y_ticks,
+            x_title=self.x_title,
+            y_title=self.y_title,
+            legend=list(legend),
+            note=note,
         )
-        above = f'<div class="ytitle">{escape(self.y_title)}</div>' if self.y_title else ""
-        below = f'<div class="xtitle">{escape(self.x_title)}</div>' if self.x_title else ""
-        return (
-            f'<div class="chart {self.kind}">{above}<div class="plot">'
-            f'<svg role="img" aria-label="{escape(self.label)}" preserveAspectRatio="none" '
-            f'viewBox="0 0 {short(self.width)} {short(self.height)}" '
-            f'style="height:{short(self.height)}px"><path class="grid" d="{grid}{rows}"/>'
-            f"{self.body}</svg>{marks}{self.over}</div>{below}</div>"
-        )
-
-
-def legend(entries: Iterable[tuple[str, str, str]]) -> str:
-    """Chips (colour class, key to highlight, label); a key of '' highlights nothing."""
-    chips = "".join(
-        f"<li{f' data-k={chr(34)}{escape(key)}{chr(34)} tabindex=0' if key else ''}>"
-        f'<i class="{colour}"></i><span>{escape(label)}</span></li>'
-        for colour, key, label in entries
-    )
-    return f'<ul class="legend">{chips}</ul>'

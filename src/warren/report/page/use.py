@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from warren.model.costs import BoolArray, IntArray
 from warren.report.metrics import first_start_ns
@@ -15,7 +16,6 @@ from warren.report.page.svg import (
     ChartFrame,
     Scale,
     Tick,
-    legend,
     line_path,
     step_path,
     ticks,
@@ -30,7 +30,7 @@ _HEIGHT: Final = 190
 MOST_BANDS: Final = 30
 
 
-def use_chart(record: Record, span_s: Scale) -> str:
+def use_chart(record: Record, span_s: Scale) -> Markup:
     """Share of each type's devices that compute, in ``BINS`` bins."""
     x_ticks, unit = time_ticks(span_s)
     names = record.run.cluster.type_names
@@ -50,7 +50,7 @@ def use_chart(record: Record, span_s: Scale) -> str:
         y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
         x_title=f"cluster time, {unit}",
     )
-    return frame.render() + legend(chips)
+    return frame.render(chips)
 
 
 def busy_share(record: Record, kind: int, span_s: Scale) -> Floats:
@@ -74,12 +74,12 @@ def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
     return busy
 
 
-def share_chart(record: Record, colours: Colouring, span_s: Scale) -> str:
+def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     """How many devices compute for whom: one band a job, or a model where jobs are many."""
     line, total = record.history.timeline, len(record.run.cluster.devices)
     groups = list(colours.groups().items())
     if len(groups) > MOST_BANDS:
-        return ""
+        return Markup("")
     floor, bands = np.zeros(BINS), []
     for key, (colour, jobs) in groups:
         top = floor + busy_devices(record, np.isin(line.job_R, jobs), span_s)
@@ -114,7 +114,7 @@ def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
     return rates[before] * (at - origin) - moments[before]
 
 
-def jobs_chart(record: Record, span_s: Scale) -> str:
+def jobs_chart(record: Record, span_s: Scale) -> Markup:
     """How many jobs wait (arrived, nothing ran yet) and how many are under way."""
     arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     start = first_start_ns(record)
@@ -136,9 +136,7 @@ def jobs_chart(record: Record, span_s: Scale) -> str:
         y_ticks=[tick for tick in ticks(top, 4) if "." not in tick.label],
         x_title=f"cluster time, {unit}",
     )
-    return frame.render() + legend(
-        (("c1", "qw", "waiting for the first task"), ("c0", "qr", "under way"))
-    )
+    return frame.render((("c1", "qw", "waiting for the first task"), ("c0", "qr", "under way")))
 
 
 def _steps(values: IntArray, scale: Scale) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
+
+from markupsafe import Markup
 
 from warren.report.compare import COLUMNS, cell_of, difference_text, error_line, means
 from warren.report.page.colours import COLOURS
-from warren.report.page.jobs import table
-from warren.report.page.svg import ChartFrame, Scale, Tick, escape, short, time_ticks
+from warren.report.page.fill import escaped
+from warren.report.page.svg import ChartFrame, Scale, Tick, short, time_ticks
+from warren.report.page.table import Cell, TableRow, number_cell, table
 from warren.report.seeds import group_of
 
 _SIDE: Final = 340
 _TEXT: Final = frozenset({"run", "place", "world"})
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = None) -> str:
-    """One row a run, then the means by seed; a bar shows the weighted JCT against the largest.
+def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = None) -> Markup:
+    """Make one row a run, then the means by seed; a bar sets the weighted JCT against the largest.
 
     Runs that differ in their seed alone have one colour, that of their curve.
     """
@@ -25,82 +29,75 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = No
     colours = [known.setdefault(group_of(row) or n, len(known)) for n, row in enumerate(rows)]
     lines = [*rows, *means(rows, against)]
     colours += [0] * (len(lines) - len(rows))
-    headings = [label for _, label in COLUMNS]
-    body = "".join(
-        _row(index, row, largest, colour, against)
-        for index, (row, colour) in enumerate(zip(lines, colours, strict=True))
-    )
-    is_text = [key in _TEXT for key, _ in COLUMNS]
+    headings = [(label, key in _TEXT) for key, label in COLUMNS]
     if against is not None:
-        headings.append(f"against {against}")
-        is_text.append(False)
-    return table(headings, body, is_text)
+        headings.append((f"against {against}", False))
+    body = []
+    for index, (row, colour) in enumerate(zip(lines, colours, strict=True)):
+        cells = [_cell(key, row, largest, (index, colour)) for key, _ in COLUMNS]
+        if against is not None:
+            cells.append(Cell(text=difference_text(row), kind="n"))
+        body.append(TableRow(cells=cells, key=f"r{colour}"))
+    return table(headings, body)
 
 
-def _row(
-    index: int, row: Mapping[str, Any], largest: float, colour: int, against: str | None
-) -> str:
-    cells = []
-    for key, _ in COLUMNS:
-        value = row.get(key)
-        if key == "run" and "seeds" in row:
-            cells.append(f"<td>{escape(value)}</td>")
-        elif key == "run":
-            inside = (
-                f'<i class="c{colour % COLOURS}"></i><a href="#run-{index}">{escape(value)}</a>'
-            )
-            cells.append(f"<td>{inside}</td>")
-        elif key in _TEXT:
-            cells.append(f"<td>{escape(value)}</td>")
-        else:
-            bar = _bar(value, largest) if key == "weighted_jct_s" else ""
-            sort = f' data-v="{value!r}"' if isinstance(value, int | float) else ""
-            cells.append(f'<td class="n"{sort}>{escape(cell_of(row, key))}{bar}</td>')
-    if against is not None:
-        cells.append(f'<td class="n">{escape(difference_text(row))}</td>')
-    return f'<tr data-k="r{colour}">{"".join(cells)}</tr>'
+def _cell(key: str, row: Mapping[str, Any], largest: float, place: tuple[int, int]) -> Cell:
+    """Make a cell of a run in row ``place[0]``, of colour ``place[1]``."""
+    value = row.get(key)
+    if key == "run" and "seeds" not in row:
+        return Cell(text=value, colour=f"c{place[1] % COLOURS}", link=f"#run-{place[0]}")
+    if key in _TEXT:
+        return Cell(text=value)
+    share_pct = None
+    if key == "weighted_jct_s" and value and largest:
+        share_pct = 100 * value / largest
+    return number_cell(cell_of(row, key), value, share_pct)
 
 
-def _bar(value: float | None, largest: float) -> str:
-    if not value or not largest:
-        return ""
-    return f'<div class="bar"><i style="width:{100 * value / largest:.1f}%"></i></div>'
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """Simulated against live JCT: a sentence; of jobs in both a scatter and a table."""
+
+    sentence: str
+    scatter: Markup | None = None
+    table: Markup | None = None
 
 
-def prediction(error: Mapping[str, Any]) -> str:
-    """Simulated against live JCT: a scatter with the diagonal, and the table of errors."""
+def prediction(error: Mapping[str, Any]) -> Predicted:
+    """Set simulated against live JCTs: a scatter with the diagonal, and the table of errors."""
     rows = error["per_job"]
     if not rows:
-        return f"<p>{escape(error_line(error))}.</p>"
-    body = "".join(
-        f'<tr data-k="e{k}"><td>{escape(row["job"])}</td>'
-        + "".join(
-            f'<td class="n" data-v="{row[key]!r}">{row[key]:{form}}</td>'
-            for key, form in (
-                ("live_jct_s", ",.2f"),
-                ("simulated_jct_s", ",.2f"),
-                ("error_pct", "+.2f"),
-            )
+        return Predicted(sentence=error_line(error))
+    forms = (("live_jct_s", ",.2f"), ("simulated_jct_s", ",.2f"), ("error_pct", "+.2f"))
+    body = (
+        TableRow(
+            cells=[
+                Cell(text=row["job"]),
+                *(number_cell(f"{row[key]:{form}}", row[key]) for key, form in forms),
+            ],
+            key=f"e{k}",
         )
-        + "</tr>"
         for k, row in enumerate(rows[:1500])
     )
-    headings = ["job", "live JCT s", "simulated JCT s", "error %"]
-    return (
-        f"<p>{escape(error_line(error))}.</p>"
-        f'<div class="pair"><div>{_scatter(rows)}</div>'
-        f"<div>{table(headings, body, [True, False, False, False])}</div></div>"
+    headings = [
+        ("job", True),
+        ("live JCT s", False),
+        ("simulated JCT s", False),
+        ("error %", False),
+    ]
+    return Predicted(
+        sentence=error_line(error), scatter=_scatter(rows), table=table(headings, body)
     )
 
 
-def _scatter(rows: Sequence[Mapping[str, Any]]) -> str:
+def _scatter(rows: Sequence[Mapping[str, Any]]) -> Markup:
     both = [row[key] for row in rows for key in ("live_jct_s", "simulated_jct_s")]
     low, high = min(both), max(both)
     log = low > 0 and high / low > 30
     scale = Scale(low=low / 1.15 if log else 0.0, high=high * 1.08 or 1.0, log=log)
     marks, unit = time_ticks(scale, 5)
     dots = "".join(
-        f'<path class="dot" data-k="e{k}" data-t="{escape(row["job"])}: '
+        f'<path class="dot" data-k="e{k}" data-t="{escaped(row["job"])}: '
         f'{row["error_pct"]:+.2f} %" d="M{_at(scale, row["live_jct_s"], row["simulated_jct_s"])}'
         f'h.01"/>'
         for k, row in enumerate(rows[:4000])
