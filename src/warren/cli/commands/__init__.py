@@ -1,1 +1,1 @@
-"""The bodies of the commands: parse, one library call, print."""
+"""The commands, a file each: options, a call of ``runs``, one view."""

@@ -1,1 +1,1 @@
-"""Readers of public traces, one file a format; ``registry.py`` lists them."""
+"""Public traces read: their rows, the jobs and costs that they become."""
