@@ -27,8 +27,8 @@ LINK_BPS = 100_000_000
 MESSAGE = 600_000
 VICTIM = """
 import sys
-from warren.live.measure.ring_rounds import ProbedRing, Prober, local_places
-with Prober(local_places(2)) as prober:
+from warren.live.measure.ring_rounds import ProbedRing, RingProber, local_places
+with RingProber(local_places(2)) as prober:
     print(prober._process.pid, flush=True)
     prober.run([ProbedRing(hosts=(0, 1, 1), message_bytes=4000)] * 2, 10**9)
 """

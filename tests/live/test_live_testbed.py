@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from warren.live.testbed import orphans as leftovers
-from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.cpu_quota import cgroup_roots
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import GOODPUT, measure
 from warren.live.testbed.names import NAMESPACES, namespace, namespaces
@@ -45,7 +45,9 @@ def told(*command: str) -> str:
 
 def outside() -> list[object]:
     """What a testbed could change on a machine, outside of its namespaces."""
-    quotas = [sorted(path.name for path in home.iterdir() if path.is_dir()) for home in homes()]
+    quotas = [
+        sorted(path.name for path in home.iterdir() if path.is_dir()) for home in cgroup_roots()
+    ]
     names = sorted(one for one in os.listdir(NAMESPACES) if one.startswith(f"warren-{NAME}"))
     folders = sorted(leftovers.HOSTS_FILES.glob("*")), sorted(FOLDER.glob(f"*{NAME}*"))
     return [told("ip", "-o", "link"), told("tc", "qdisc", "show"), quotas, names, *folders]
@@ -69,7 +71,7 @@ def marks(bed: Bed) -> list[tuple[int, int]]:
 
 
 def test_one_that_is_up_is_left_as_it_is_and_down_leaves_nothing() -> None:
-    before, bed = outside(), bed_of(200, 200, 200, cpus=0.5 if homes() else None)
+    before, bed = outside(), bed_of(200, 200, 200, cpus=0.5 if cgroup_roots() else None)
     assert make(bed).changed
     made = marks(bed)
     assert make(bed) == (False, False)
@@ -126,7 +128,7 @@ def test_hosts_know_each_other_by_name_and_nobody_else() -> None:
     ]
 
 
-@pytest.mark.skipif(not homes(), reason="no cgroup with the cpu controller here")
+@pytest.mark.skipif(not cgroup_roots(), reason="no cgroup with the cpu controller here")
 def test_a_host_gets_its_share_of_the_processors() -> None:
     """Half a second of processor time takes two at a quarter of a processor."""
     make(bed_of(200, 200, cpus=0.25))

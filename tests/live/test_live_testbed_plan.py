@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.live.testbed import records as record
-from warren.live.testbed.cpu_quota import homes
+from warren.live.testbed.cpu_quota import cgroup_roots
 from warren.live.testbed.iproute import check_usable
 from warren.live.testbed.link_test import GOODPUT, MeasuredLink, expected_bps, plan_flows
 from warren.live.testbed.names import hosts_text, namespace, namespaces, owner, port
@@ -183,7 +183,7 @@ def test_a_quota_is_made_where_the_cpu_controller_is(tmp_path: Path) -> None:
         f"32 1 0:28 / {second} rw - cgroup2 cgroup2 rw",
     ]
     mounts.write_text("\n".join(lines))
-    assert homes(mounts) == [tmp_path / "one"]
+    assert cgroup_roots(mounts) == [tmp_path / "one"]
     (second / "cgroup.subtree_control").write_text("cpuset cpu io\n")
-    assert homes(mounts) == [tmp_path / "one", second]
-    assert homes(tmp_path / "none") == []
+    assert cgroup_roots(mounts) == [tmp_path / "one", second]
+    assert cgroup_roots(tmp_path / "none") == []

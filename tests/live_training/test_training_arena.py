@@ -21,8 +21,8 @@ pytestmark = pytest.mark.live
 OTHER = """
 import sys
 from warren.live.training.memory.shared_arena import Arena
-from warren.live.transport.message import Spot
-arena = Arena.open(Spot(sys.argv[1], int(sys.argv[2]), 100, 2, 0))
+from warren.live.transport.message import SharedSlot
+arena = Arena.open(SharedSlot(sys.argv[1], int(sys.argv[2]), 100, 2, 0))
 slot = arena.slot(1)
 print(bytes(slot[:5]).decode(), flush=True)
 slot[:5] = b"heard"
