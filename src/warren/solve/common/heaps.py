@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, Int, IntArray
 from warren.solve.common.compile import inlined, kernel
 
 
@@ -20,10 +21,10 @@ class Heaps(NamedTuple):
     Heap t has ``count_T[t]`` entries, from cell ``first_T[t]`` on, one of the least key first.
     """
 
-    key_C: Any
-    who_C: Any
-    first_T: Any
-    count_T: Any
+    key_C: IntArray
+    who_C: IntArray
+    first_T: IntArray
+    count_T: IntArray
 
 
 def new_heaps(heaps: int, most: int) -> Heaps:
@@ -36,7 +37,7 @@ def new_heaps(heaps: int, most: int) -> Heaps:
     )
 
 
-def idle_devices(type_D: Any, types: int) -> Heaps:
+def idle_devices(type_D: IntArray, types: int) -> Heaps:
     """Make a heap a type, of all its devices, the lowest index first."""
     count_T = np.bincount(type_D, minlength=types).astype(np.int64)
     device_C = np.argsort(type_D, kind="stable").astype(np.int64)
@@ -55,17 +56,17 @@ def push(heaps: Heaps, heap: int, key: int, who: int) -> None:
 
 
 @kernel
-def push_all(heaps: Heaps, key_N: Any, who_N: Any) -> None:
+def push_all(heaps: Heaps, key_N: IntArray, who_N: IntArray) -> None:
     """Add entries to the first heap. Each call from Python takes longer than its push."""
     for place in range(len(who_N)):
         push(heaps, 0, key_N[place], who_N[place])
 
 
 @kernel
-def pop(heaps: Heaps, heap: int) -> Any:
+def pop(heaps: Heaps, heap: int) -> Int:
     """Remove the first entry of a heap; gives whose it is."""
     first = heaps.first_T[heap]
-    taken = heaps.who_C[first]
+    taken: Int = heaps.who_C[first]
     heaps.count_T[heap] -= 1
     stop = first + heaps.count_T[heap]
     key, who = heaps.key_C[stop], heaps.who_C[stop]
@@ -74,7 +75,7 @@ def pop(heaps: Heaps, heap: int) -> Any:
 
 
 @kernel
-def _sift_up(key_C: Any, who_C: Any, first: int, cell: int, key: int, who: int) -> None:
+def _sift_up(key_C: IntArray, who_C: IntArray, first: int, cell: int, key: int, who: int) -> None:
     while cell > first:
         parent = first + (cell - first - 1) // 2
         if key_C[parent] <= key:
@@ -88,7 +89,14 @@ def _sift_up(key_C: Any, who_C: Any, first: int, cell: int, key: int, who: int) 
 
 @kernel
 def _sift_down(
-    key_C: Any, who_C: Any, first: int, stop: int, cell: int, key: int, who: int, who_counts: bool
+    key_C: IntArray,
+    who_C: IntArray,
+    first: int,
+    stop: int,
+    cell: int,
+    key: int,
+    who: int,
+    who_counts: bool,
 ) -> None:
     child = 2 * cell - first + 1
     while child < stop:
@@ -114,12 +122,12 @@ class DeviceHeaps(NamedTuple):
     Type t has the cells from ``first_T[t]`` to ``first_T[t + 1]``.
     """
 
-    free_ns_C: Any
-    device_C: Any
-    first_T: Any
+    free_ns_C: IntArray
+    device_C: IntArray
+    first_T: IntArray
 
 
-def new_device_heaps(type_D: Any, types: int) -> DeviceHeaps:
+def new_device_heaps(type_D: IntArray, types: int) -> DeviceHeaps:
     """All devices free at time 0."""
     first_T = np.concatenate(([0], np.cumsum(np.bincount(type_D, minlength=types))))
     return DeviceHeaps(
@@ -129,26 +137,28 @@ def new_device_heaps(type_D: Any, types: int) -> DeviceHeaps:
     )
 
 
-def usable(fits_JT: Any, type_D: Any) -> Any:
+def usable(fits_JT: BoolArray, type_D: IntArray) -> BoolArray:
     """Where a job may run: it fits the type and the cluster has such devices. Bool (J, T)."""
     return fits_JT & (np.bincount(type_D, minlength=fits_JT.shape[1]) > 0)
 
 
 @kernel
-def first_is_before(devices: DeviceHeaps, kind: int, other: int) -> Any:
+def first_is_before(devices: DeviceHeaps, kind: int, other: int) -> bool:
     """Whether the first device of one type comes before that of another: (time free, index)."""
     cell, rival = devices.first_T[kind], devices.first_T[other]
     if devices.free_ns_C[cell] != devices.free_ns_C[rival]:
-        return devices.free_ns_C[cell] < devices.free_ns_C[rival]
-    return devices.device_C[cell] < devices.device_C[rival]
+        free_before: bool = devices.free_ns_C[cell] < devices.free_ns_C[rival]
+        return free_before
+    index_before: bool = devices.device_C[cell] < devices.device_C[rival]
+    return index_before
 
 
 @inlined
 def soonest(
     devices: DeviceHeaps,
-    usable_NT: Any,
-    turn_ns_NT: Any,
-    comp_ns_NT: Any,
+    usable_NT: BoolArray,
+    turn_ns_NT: IntArray,
+    comp_ns_NT: IntArray,
     row: int,
     now: int,
     weight: int,
@@ -186,7 +196,7 @@ def replace_top(devices: DeviceHeaps, kind: int, free_ns: int) -> None:
 
 
 @kernel
-def rebuild(devices: DeviceHeaps, kind: int, free_ns_D: Any) -> None:
+def rebuild(devices: DeviceHeaps, kind: int, free_ns_D: IntArray) -> None:
     """Heap the devices of one type anew by ``free_ns_D``."""
     first, stop = devices.first_T[kind], devices.first_T[kind + 1]
     for cell in range(first, stop):
@@ -202,10 +212,10 @@ class IndexedHeap(NamedTuple):
     ``who_E[:count[0]]`` have a time, who is first at the top; ``cell_N`` is -1 without one.
     """
 
-    time_ns_N: Any
-    who_E: Any
-    cell_N: Any
-    count: Any
+    time_ns_N: IntArray
+    who_E: IntArray
+    cell_N: IntArray
+    count: Any  # IntArray; a tuple's method has this name
 
 
 def new_indexed_heap(most: int) -> IndexedHeap:
@@ -230,9 +240,9 @@ def set_time(heap: IndexedHeap, who: int, time_ns: int) -> None:
 
 
 @kernel
-def take_first(heap: IndexedHeap) -> Any:
+def take_first(heap: IndexedHeap) -> Int:
     """Remove one of the earliest time; who it is."""
-    first = heap.who_E[0]
+    first: Int = heap.who_E[0]
     heap.cell_N[first] = -1
     heap.count[0] -= 1
     if heap.count[0] > 0:
@@ -278,8 +288,8 @@ def _sink(heap: IndexedHeap, cell: int) -> None:
 class SortedJobs(NamedTuple):
     """Jobs in order of (key, index); the first ``count[0]`` entries of ``job_N`` are in use."""
 
-    job_N: Any
-    count: Any
+    job_N: IntArray
+    count: Any  # IntArray; a tuple's method has this name
 
 
 def new_sorted_jobs(jobs: int) -> SortedJobs:
@@ -288,7 +298,7 @@ def new_sorted_jobs(jobs: int) -> SortedJobs:
 
 
 @kernel
-def insert(ready: SortedJobs, key_J: Any, job: int) -> None:
+def insert(ready: SortedJobs, key_J: IntArray | FloatArray, job: int) -> None:
     """Insert a job that is not among them."""
     job_N = ready.job_N
     low, high = 0, ready.count[0]

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+
 
 class Instance(NamedTuple):
     """Jobs J, types T, devices D. int64 arrays, times in ns; ``weight_J`` float64, >= 0.
@@ -14,15 +16,15 @@ class Instance(NamedTuple):
     most rounds of one stretch, at least 1.
     """
 
-    arrival_ns_J: Any
-    weight_J: Any
-    scale_J: Any
-    rounds_J: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    fits_JT: Any
-    type_D: Any
-    stretch_rounds_J: Any
+    arrival_ns_J: IntArray
+    weight_J: FloatArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: BoolArray
+    type_D: IntArray
+    stretch_rounds_J: IntArray
 
 
 ColumnsT = TypeVar("ColumnsT", bound=NamedTuple)

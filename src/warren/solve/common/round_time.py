@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from warren.solve.common.arrays import BoolArray, IntArray
+
 LATEST_NS: Final = 2**62
 """No schedule ends later: int64 has room for twice that."""
 
 
 def least_round_ns(
-    scale_J: Ints,
-    comp_ns_JT: Ints,
-    sync_ns_JT: Ints,
-    usable_JT: npt.NDArray[np.bool_],
-    devices_T: Ints,
-    most_J: Ints | None = None,
-) -> Ints:
+    scale_J: IntArray,
+    comp_ns_JT: IntArray,
+    sync_ns_JT: IntArray,
+    usable_JT: BoolArray,
+    devices_T: IntArray,
+    most_J: IntArray | None = None,
+) -> IntArray:
     """The ``scale``-th smallest of k T^c + T^s over all usable devices and k = 1, 2, ... (ns).
 
     A device that runs k tasks of the round needs that long, and by time x all devices together
@@ -42,20 +42,20 @@ def least_round_ns(
         enough_J = _done_by(middle_J, most_J, comp_JT, sync_JT, usable_JT, devices_T) >= scale_J
         high_J = np.where(enough_J, middle_J, high_J)
         low_J = np.where(enough_J, low_J, middle_J)
-    result_J: Ints = high_J
+    result_J: IntArray = high_J
     return result_J
 
 
 def _done_by(
-    time_J: Ints,
-    most_J: Ints,
-    comp_JT: Ints,
-    sync_JT: Ints,
-    usable_JT: npt.NDArray[np.bool_],
-    devices_T: Ints,
-) -> Ints:
+    time_J: IntArray,
+    most_J: IntArray,
+    comp_JT: IntArray,
+    sync_JT: IntArray,
+    usable_JT: BoolArray,
+    devices_T: IntArray,
+) -> IntArray:
     slack_JT = time_J[:, None] - sync_JT
     each_JT = np.minimum(slack_JT // np.maximum(comp_JT, 1), most_J[:, None])
     each_JT = np.where((comp_JT == 0) & (slack_JT >= 0), most_J[:, None], each_JT)
-    done_J: Ints = (np.where(usable_JT & (slack_JT >= 0), each_JT, 0) * devices_T).sum(axis=1)
+    done_J: IntArray = (np.where(usable_JT & (slack_JT >= 0), each_JT, 0) * devices_T).sum(axis=1)
     return done_J

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance
 from warren.solve.relaxation.rule_search import lengths_s
@@ -20,8 +21,8 @@ class GangTimes(NamedTuple):
     ``round_ns_J``. A stretch has at most ``most_rounds``, and lasts at most ``most_ns`` unless a
     round is longer."""
 
-    gang_J: Any
-    round_ns_J: Any
+    gang_J: IntArray
+    round_ns_J: IntArray
     most_rounds: int
     most_ns: int
 
@@ -36,14 +37,14 @@ class TypePreferences(NamedTuple):
     """
 
     gangs: GangTimes
-    length_J: Any
-    price_s_JT: Any
+    length_J: FloatArray
+    price_s_JT: FloatArray
     patience: float
     keeps: bool
 
 
 def first_preferences(
-    instance: Instance, gangs: GangTimes, price_s_JT: Any
+    instance: Instance, gangs: GangTimes, price_s_JT: FloatArray
 ) -> Iterator[TypePreferences]:
     """SRTF, with weights if they differ; then, at these prices, the least work left and the least
     time left, with much patience and with little."""
@@ -59,13 +60,13 @@ def first_preferences(
             )
 
 
-def plain_srtf(gangs: GangTimes, length_J: Any, types: int) -> TypePreferences:
+def plain_srtf(gangs: GangTimes, length_J: IntArray | FloatArray, types: int) -> TypePreferences:
     """The least left to do first, on the fastest devices there are."""
     nothing_JT = np.zeros((len(length_J), types))
     return TypePreferences(gangs, np.asarray(length_J, np.float64), nothing_JT, np.inf, keeps=True)
 
 
-def costs_ns_JT(instance: Instance, preferences: TypePreferences) -> Any:
+def costs_ns_JT(instance: Instance, preferences: TypePreferences) -> FloatArray:
     """What a round on each type costs each job; infinite where it does not run."""
     usable_JT = usable(instance.fits_JT, instance.type_D)
     turn_ns_JT = np.where(usable_JT, instance.comp_ns_JT, 0) + instance.sync_ns_JT

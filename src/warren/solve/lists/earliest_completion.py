@@ -17,10 +17,11 @@ for a task that waits for its barrier, and speed counts.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import (
     DeviceHeaps,
@@ -49,38 +50,38 @@ class DispatchProblem(NamedTuple):
     is the length of a stretch, at least 1.
     """
 
-    arrival_ns_J: Any
-    scale_J: Any
-    rounds_J: Any
-    priority_J: Any
-    priority_step_J: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    fits_JT: Any
-    type_D: Any
-    stretch_rounds_J: Any
+    arrival_ns_J: IntArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    priority_J: FloatArray
+    priority_step_J: FloatArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: BoolArray
+    type_D: IntArray
+    stretch_rounds_J: IntArray
 
 
 class _State(NamedTuple):
     """``pool`` is what the present walk sees; ``free_ns_D`` is the truth behind it."""
 
     pool: DeviceHeaps
-    usable_JT: Any
-    turn_ns_JT: Any  # T^c + T^s
-    free_ns_D: Any
-    altered_T: Any  # heaps of ``pool`` that differ from the truth
-    round_J: Any
-    left_J: Any  # tasks of the present round that have not started
-    barrier_ns_J: Any
-    key_J: Any  # priority of the present round
-    arrived_J: Any
+    usable_JT: BoolArray
+    turn_ns_JT: IntArray  # T^c + T^s
+    free_ns_D: IntArray
+    altered_T: BoolArray  # heaps of ``pool`` that differ from the truth
+    round_J: IntArray
+    left_J: IntArray  # tasks of the present round that have not started
+    barrier_ns_J: IntArray
+    key_J: FloatArray  # priority of the present round
+    arrived_J: BoolArray
     ready: SortedJobs  # in order of priority
     events: Heaps  # a job that arrives or whose barrier passes, or -1: a device is free
-    counts: Any
-    finish_ns_J: Any
-    rows: Any  # (5, R): job, round, rounds, shard, device
-    chosen_K: Any  # scratch of one stretch: device of each shard
-    load_D: Any  # scratch of one stretch: shards on each device
+    counts: IntArray
+    finish_ns_J: IntArray
+    rows: IntArray  # (5, R): job, round, rounds, shard, device
+    chosen_K: IntArray  # scratch of one stretch: device of each shard
+    load_D: IntArray  # scratch of one stretch: shards on each device
 
 
 ROWS, IDLE, TAKEABLE = range(3)
@@ -88,7 +89,7 @@ ROWS, IDLE, TAKEABLE = range(3)
 _ONE: Final = np.int64(1)
 
 
-def dispatch(problem: DispatchProblem) -> tuple[Any, Any]:
+def dispatch(problem: DispatchProblem) -> tuple[IntArray, IntArray]:
     """Dispatch all jobs.
 
     Returns

@@ -9,10 +9,11 @@ behind a cycle or behind a round that the plan does not complete.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import Int, IntArray, UintArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.random import factor_ppm, scaled
 from warren.solve.lists.plan_units import (
@@ -37,14 +38,14 @@ class PlanTables(NamedTuple):
     ``is_lane``: one synchronisation at a time per device, in order; else they never queue.
     """
 
-    arrival_ns_J: Any
-    scale_J: Any
-    rounds_J: Any
-    type_D: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    comp_key_J: Any
-    sync_key_J: Any
+    arrival_ns_J: IntArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    type_D: IntArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    comp_key_J: UintArray
+    sync_key_J: UintArray
     cv_ppm: int
     is_lane: bool
 
@@ -52,24 +53,26 @@ class PlanTables(NamedTuple):
 class _State(NamedTuple):
     """What changes while the plan runs. ``out`` is (4, U), see ``UnitTimes``."""
 
-    head_D: Any
-    free_ns_D: Any
-    comm_free_ns_D: Any
-    stack_D: Any  # devices to look at
-    parked_D: Any  # next device waiting for the same job
-    parked_J: Any  # first device waiting for this job
-    round_J: Any
-    release_ns_J: Any  # when the present round may start
-    barrier_ns_J: Any  # latest synchronisation end of the present round so far
-    left_J: Any  # tasks of the present round that have not started
-    seen_K: Any  # last round started, per (job, shard)
-    base_J: Any  # where a job's shards begin on axis K
-    finish_ns_J: Any
-    switch_ns_U: Any  # empty where nothing is charged
-    out: Any
+    head_D: IntArray
+    free_ns_D: IntArray
+    comm_free_ns_D: IntArray
+    stack_D: IntArray  # devices to look at
+    parked_D: IntArray  # next device waiting for the same job
+    parked_J: IntArray  # first device waiting for this job
+    round_J: IntArray
+    release_ns_J: IntArray  # when the present round may start
+    barrier_ns_J: IntArray  # latest synchronisation end of the present round so far
+    left_J: IntArray  # tasks of the present round that have not started
+    seen_K: IntArray  # last round started, per (job, shard)
+    base_J: IntArray  # where a job's shards begin on axis K
+    finish_ns_J: IntArray
+    switch_ns_U: IntArray  # empty where nothing is charged
+    out: IntArray
 
 
-def _new_state(rows: PlanRows, tables: PlanTables, units: PlanUnits, switch_ns_JT: Any) -> _State:
+def _new_state(
+    rows: PlanRows, tables: PlanTables, units: PlanUnits, switch_ns_JT: IntArray | None
+) -> _State:
     jobs, devices = len(tables.scale_J), len(tables.type_D)
     return _State(
         head_D=units.head_D.copy(),
@@ -264,7 +267,7 @@ def _run_head(
     return depth, OK
 
 
-def execute(rows: PlanRows, tables: PlanTables, switch_ns_JT: Any = None) -> UnitTimes:
+def execute(rows: PlanRows, tables: PlanTables, switch_ns_JT: IntArray | None = None) -> UnitTimes:
     """Run a plan. ``switch_ns_JT`` is what a switch to a job takes on a type; None: nothing."""
     units = new_units(len(rows.job_R), len(tables.type_D))
     gather_units(rows, units)
@@ -282,7 +285,7 @@ def execute(rows: PlanRows, tables: PlanTables, switch_ns_JT: Any = None) -> Uni
 
 
 @kernel
-def _run(rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State) -> Any:
+def _run(rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State) -> tuple[int, Int]:
     """Take devices off the stack until it is empty; a status and the row it is about."""
     depth = len(tables.type_D)
     while depth > 0:
@@ -301,11 +304,12 @@ def _run(rows: PlanRows, tables: PlanTables, units: PlanUnits, state: _State) ->
                 return status, row
             if rows.rounds_R[row] > 1:
                 break  # the device is held until its stretch is over, which puts it back
-    return _stuck(rows, units, state)
+    outcome: tuple[int, Int] = _stuck(rows, units, state)
+    return outcome
 
 
 @kernel
-def _stuck(rows: PlanRows, units: PlanUnits, state: _State) -> Any:
+def _stuck(rows: PlanRows, units: PlanUnits, state: _State) -> tuple[int, Int]:
     """``OK`` if all rows ran, else the first row at the head of a device."""
     stuck, status = np.int64(-1), OK
     for device in range(len(state.head_D)):

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import IntArray
 from warren.solve.common.compile import inlined
 
 FOREVER: Final = 1 << 61
@@ -14,14 +15,14 @@ FOREVER: Final = 1 << 61
 class FreeIntervals(NamedTuple):
     """Gaps G, linked in order of time; before the first of each device stands a sentinel."""
 
-    start_ns_G: Any
-    end_ns_G: Any
-    next_G: Any
-    head_D: Any  # the sentinel
-    before_D: Any  # the gap before the first one long enough for the present job
-    at_D: Any  # the gap before the one found last
-    tail_D: Any  # the gap that never ends
-    count: Any
+    start_ns_G: IntArray
+    end_ns_G: IntArray
+    next_G: IntArray
+    head_D: IntArray  # the sentinel
+    before_D: IntArray  # the gap before the first one long enough for the present job
+    at_D: IntArray  # the gap before the one found last
+    tail_D: IntArray  # the gap that never ends
+    count: Any  # IntArray; a tuple's method has this name
 
 
 def new_gaps(devices: int, taken: int) -> FreeIntervals:

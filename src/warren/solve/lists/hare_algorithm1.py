@@ -10,10 +10,11 @@ argmin max(t, phi_m) + T^c + T^s.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import (
     DeviceHeaps,
@@ -30,39 +31,39 @@ AVAILABLE, FASTEST, COMPLETION = range(3)
 class Algorithm1Problem(NamedTuple):
     """The instance: int64 arrays, times in ns, ``fits_JT`` bool."""
 
-    arrival_ns_J: Any
-    scale_J: Any
-    rounds_J: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    fits_JT: Any
-    type_D: Any
+    arrival_ns_J: IntArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: IntArray
+    type_D: IntArray
 
 
 class _State(NamedTuple):
     pool: DeviceHeaps
-    usable_JT: Any
-    round_J: Any
-    left_J: Any  # tasks of the present round that have not been placed
-    ready_ns_J: Any  # t: when the present round may start
-    barrier_ns_J: Any
-    device_I: Any
-    start_ns_I: Any
-    finish_ns_J: Any
+    usable_JT: BoolArray
+    round_J: IntArray
+    left_J: IntArray  # tasks of the present round that have not been placed
+    ready_ns_J: IntArray  # t: when the present round may start
+    barrier_ns_J: IntArray
+    device_I: IntArray
+    start_ns_I: IntArray
+    finish_ns_J: IntArray
 
 
 def algorithm1(
-    job_I: Any,
-    round_I: Any,
-    arrival_ns_J: Any,
-    scale_J: Any,
-    rounds_J: Any,
-    comp_ns_JT: Any,
-    sync_ns_JT: Any,
-    fits_JT: Any,
-    type_D: Any,
+    job_I: IntArray,
+    round_I: IntArray,
+    arrival_ns_J: IntArray,
+    scale_J: IntArray,
+    rounds_J: IntArray,
+    comp_ns_JT: IntArray,
+    sync_ns_JT: IntArray,
+    fits_JT: BoolArray,
+    type_D: IntArray,
     choice: int,
-) -> tuple[Any, Any, Any]:
+) -> tuple[IntArray, IntArray, IntArray]:
     """Place the tasks of a sequence.
 
     Parameters
@@ -105,7 +106,7 @@ def algorithm1(
 
 @kernel
 def _place(
-    problem: Algorithm1Problem, state: _State, job_I: Any, round_I: Any, choice: int
+    problem: Algorithm1Problem, state: _State, job_I: IntArray, round_I: IntArray, choice: int
 ) -> None:
     pool = state.pool
     for task in range(len(job_I)):

@@ -10,32 +10,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import Int32Array, IntArray
 from warren.solve.common.compile import kernel
 
 
 class PlanRows(NamedTuple):
     """The plan: int64 columns of length R. Indices must be in range; see ``Tables``."""
 
-    job_R: Any
-    round_R: Any
-    rounds_R: Any
-    shard_R: Any
-    device_R: Any
+    job_R: IntArray
+    round_R: IntArray
+    rounds_R: IntArray
+    shard_R: IntArray
+    device_R: IntArray
 
 
 class PlanUnits(NamedTuple):
     """Rows gathered into units, ``count[0]`` of them; linked lists end in -1. int32: a plan of
     2**31 rows fits no memory, and these are as long as the plan."""
 
-    count: Any
-    row_U: Any  # first row
-    tasks_U: Any  # shards
-    stretch_U: Any  # first unit of the stretch
-    next_U: Any  # next unit on the same device
-    next_row_R: Any  # next row of the same unit
-    head_D: Any  # first unit of each device
-    last_D: Any  # last unit of each device so far
-    last_row_D: Any  # last row of each device so far
+    count: Any  # IntArray; a tuple's method has this name
+    row_U: Int32Array  # first row
+    tasks_U: Int32Array  # shards
+    stretch_U: Int32Array  # first unit of the stretch
+    next_U: Int32Array  # next unit on the same device
+    next_row_R: Int32Array  # next row of the same unit
+    head_D: IntArray  # first unit of each device
+    last_D: IntArray  # last unit of each device so far
+    last_row_D: IntArray  # last row of each device so far
 
 
 class UnitTimes(NamedTuple):
@@ -49,10 +50,10 @@ class UnitTimes(NamedTuple):
 
     status: int
     row: int
-    row_U: Any
-    tasks_U: Any
-    time_ns_XU: Any
-    finish_ns_J: Any
+    row_U: Int32Array
+    tasks_U: Int32Array
+    time_ns_XU: IntArray
+    finish_ns_J: IntArray
 
 
 def new_units(rows: int, devices: int) -> PlanUnits:
@@ -98,7 +99,9 @@ def gather_units(rows: PlanRows, units: PlanUnits) -> None:
 
 
 @kernel
-def planned_columns(rows: PlanRows, row_U: Any, tasks_U: Any, order_U: Any, out: Any) -> None:
+def planned_columns(
+    rows: PlanRows, row_U: Int32Array, tasks_U: Int32Array, order_U: IntArray, out: IntArray
+) -> None:
     """Fill ``out``, (6, U), with what the plan says of units, in this order of them: job, round,
     rounds, shard, tasks, device; shard is -1 where a unit has several."""
     for place in range(len(order_U)):
@@ -121,7 +124,9 @@ def _same_stretch(rows: PlanRows, row: int) -> bool:
     )
 
 
-def switch_times(rows: PlanRows, units: PlanUnits, type_D: Any, switch_ns_JT: Any) -> Any:
+def switch_times(
+    rows: PlanRows, units: PlanUnits, type_D: IntArray, switch_ns_JT: IntArray | None
+) -> IntArray:
     """What each unit's device spends before it, int64 (U,); empty where nothing is charged.
 
     ``switch_ns_JT``: int64 (J, T), to a job on a type; None: nothing. A device's first job costs

@@ -16,10 +16,11 @@ keeps a device busy.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance, prepared
@@ -28,18 +29,18 @@ from warren.solve.lists.free_intervals import FOREVER, FreeIntervals, fit, new_g
 
 class _State(NamedTuple):
     gaps: FreeIntervals
-    device_C: Any  # devices, those of a type beside each other
-    first_T: Any
-    usable_JT: Any
-    price_ns_JT: Any  # of a round
-    extra_T: Any  # scratch: what a stretch costs on each type if it starts at once
-    from_ns_D: Any  # scratch: earliest start of the present stretch
-    taken_D: Any  # scratch
-    chosen_N: Any  # devices of the best offer so far
-    trial_N: Any  # scratch
-    finish_ns_J: Any
-    rows: Any  # (6, R): job, round, rounds, shard, device, start
-    count: Any  # [ROWS], [VISITS]
+    device_C: IntArray  # devices, those of a type beside each other
+    first_T: IntArray
+    usable_JT: BoolArray
+    price_ns_JT: FloatArray  # of a round
+    extra_T: FloatArray  # scratch: what a stretch costs on each type if it starts at once
+    from_ns_D: IntArray  # scratch: earliest start of the present stretch
+    taken_D: BoolArray  # scratch
+    chosen_N: IntArray  # devices of the best offer so far
+    trial_N: IntArray  # scratch
+    finish_ns_J: IntArray
+    rows: IntArray  # (6, R): job, round, rounds, shard, device, start
+    counts: IntArray  # [ROWS], [VISITS]
 
 
 _ROWS, _VISITS = range(2)
@@ -47,7 +48,9 @@ _ATTEMPTS: Final = 12
 """Starts tried among the gaps of a type."""
 
 
-def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, Any, int]:
+def insertion(
+    instance: Instance, order_N: IntArray, price_s_JT: FloatArray
+) -> tuple[IntArray, IntArray, int]:
     """Place all jobs.
 
     Parameters
@@ -73,12 +76,12 @@ def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, A
     state = _new_state(instance, price_s_JT)
     runs_J = state.usable_JT.any(axis=1) & (instance.rounds_J > 0)
     _place(instance, state, order_N[runs_J[order_N]])
-    rows = state.rows[:, : state.count[_ROWS]]
+    rows = state.rows[:, : state.counts[_ROWS]]
     first = np.argsort(rows[5], kind="stable")
-    return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.count[_VISITS])
+    return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.counts[_VISITS])
 
 
-def _new_state(instance: Instance, price_s_JT: Any) -> _State:
+def _new_state(instance: Instance, price_s_JT: FloatArray) -> _State:
     jobs, types = instance.comp_ns_JT.shape
     devices = len(instance.type_D)
     usable_JT = usable(instance.fits_JT, instance.type_D)
@@ -99,12 +102,12 @@ def _new_state(instance: Instance, price_s_JT: Any) -> _State:
         trial_N=np.zeros(devices, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((6, rows), np.int64),
-        count=np.zeros(2, np.int64),
+        counts=np.zeros(2, np.int64),
     )
 
 
 @kernel
-def _place(instance: Instance, state: _State, order_N: Any) -> None:
+def _place(instance: Instance, state: _State, order_N: IntArray) -> None:
     for job in order_N:
         _place_job(instance, state, job)
 
@@ -167,7 +170,7 @@ def _offer(
 @inlined
 def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
     """Whether the devices chosen last are free at once for so long."""
-    state.count[_VISITS] += members
+    state.counts[_VISITS] += members
     for member in range(members):
         if fit(state.gaps, state.chosen_N[member], ready_ns, hold_ns, True) > ready_ns:
             return False
@@ -201,7 +204,7 @@ def _earliest(
             device = state.device_C[cell]
             state.from_ns_D[device] = fit(state.gaps, device, start_ns, hold_ns, attempt == 0)
             free += state.from_ns_D[device] <= start_ns
-        state.count[_VISITS] += stop - first
+        state.counts[_VISITS] += stop - first
         if free >= members:
             return start_ns
         start_ns = _nth_start(state, kind, members)
@@ -261,11 +264,11 @@ def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
 def _write_row(
     state: _State, job: int, round_: int, rounds: int, shard: int, device: int, start_ns: int
 ) -> None:
-    row = state.count[_ROWS]
+    row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = round_
     state.rows[2, row] = rounds
     state.rows[3, row] = shard
     state.rows[4, row] = device
     state.rows[5, row] = start_ns
-    state.count[_ROWS] = row + 1
+    state.counts[_ROWS] = row + 1

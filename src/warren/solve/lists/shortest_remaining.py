@@ -14,10 +14,11 @@ worth it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import (
     Heaps,
@@ -38,25 +39,27 @@ from warren.solve.lists.dispatch_options import GangTimes, TypePreferences, cost
 
 class _State(NamedTuple):
     idle: Heaps
-    cost_JT: Any  # of a round, infinite where the job does not run
-    length_J: Any
-    round_J: Any  # -1: has not arrived
-    rounds_J: Any  # of the present stretch
-    left_J: Any  # tasks of the present stretch that have not started
-    barrier_ns_J: Any
-    key_J: Any
+    cost_JT: FloatArray  # of a round, infinite where the job does not run
+    length_J: FloatArray
+    round_J: IntArray  # -1: has not arrived
+    rounds_J: IntArray  # of the present stretch
+    left_J: IntArray  # tasks of the present stretch that have not started
+    barrier_ns_J: IntArray
+    key_J: FloatArray
     ready: SortedJobs  # least key first
     events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
-    chosen_N: Any  # scratch
-    finish_ns_J: Any
-    rows: Any  # (5, R)
-    count: Any
+    chosen_N: IntArray  # scratch
+    finish_ns_J: IntArray
+    rows: IntArray  # (5, R)
+    counts: IntArray
 
 
 _ROWS, _VISITS, _NOW = range(3)
 
 
-def by_remaining(instance: Instance, preferences: TypePreferences) -> tuple[Any, Any, int]:
+def by_remaining(
+    instance: Instance, preferences: TypePreferences
+) -> tuple[IntArray, IntArray, int]:
     """Dispatch all jobs.
 
     Parameters
@@ -81,8 +84,8 @@ def by_remaining(instance: Instance, preferences: TypePreferences) -> tuple[Any,
     state = _new_state(instance, preferences)
     while not _run(instance, gangs, state, preferences.keeps):
         state = state._replace(rows=_more_rows(state.rows, instance.scale_J.max()))
-    rows: Any = state.rows[:, : state.count[_ROWS]]
-    return rows, state.finish_ns_J, int(state.count[_VISITS])
+    rows: IntArray = state.rows[:, : state.counts[_ROWS]]
+    return rows, state.finish_ns_J, int(state.counts[_VISITS])
 
 
 def _new_state(instance: Instance, preferences: TypePreferences) -> _State:
@@ -106,11 +109,11 @@ def _new_state(instance: Instance, preferences: TypePreferences) -> _State:
         chosen_N=np.zeros(len(instance.type_D), np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((5, 2 * int((stretches_J * instance.scale_J)[runs_J].sum())), np.int64),
-        count=np.zeros(3, np.int64),
+        counts=np.zeros(3, np.int64),
     )
 
 
-def _more_rows(rows: Any, more: int) -> Any:
+def _more_rows(rows: IntArray, more: int) -> IntArray:
     """Room for twice as many, and one job more."""
     grown = np.zeros((len(rows), 2 * rows.shape[1] + more), np.int64)
     grown[:, : rows.shape[1]] = rows
@@ -121,10 +124,10 @@ def _more_rows(rows: Any, more: int) -> Any:
 def _run(instance: Instance, gangs: GangTimes, state: _State, keeps: bool) -> bool:
     """From where it stopped to the last barrier; whether it came there: there is no room else."""
     events = state.events
-    while _walk(instance, gangs, state, keeps, state.count[_NOW]):
+    while _walk(instance, gangs, state, keeps, state.counts[_NOW]):
         if events.count_T[0] == 0:
             return True
-        now = state.count[_NOW] = events.key_C[0]
+        now = state.counts[_NOW] = events.key_C[0]
         while events.count_T[0] > 0 and events.key_C[0] == now:
             who = pop(events, 0)
             if who < 0:
@@ -156,9 +159,9 @@ def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now:
         idle += idle_T[kind]
     while idle > 0 and place < state.ready.count[0]:
         job = state.ready.job_N[place]
-        if state.count[_ROWS] + instance.scale_J[job] > state.rows.shape[1]:
+        if state.counts[_ROWS] + instance.scale_J[job] > state.rows.shape[1]:
             return False
-        state.count[_VISITS] += 1
+        state.counts[_VISITS] += 1
         liked = 0
         for kind in range(len(idle_T)):
             if state.cost_JT[job, kind] < np.inf:
@@ -182,11 +185,12 @@ def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now:
 
 
 @inlined
-def _runs_single(instance: Instance, gangs: GangTimes, state: _State, job: int) -> Any:
+def _runs_single(instance: Instance, gangs: GangTimes, state: _State, job: int) -> bool:
     """Whether the job's next tasks need not start together."""
     if state.left_J[job] < instance.scale_J[job]:
         return True
-    return _rounds_for(instance, gangs, state, job, gangs.round_ns_J[job]) == 1
+    one_round: bool = _rounds_for(instance, gangs, state, job, gangs.round_ns_J[job]) == 1
+    return one_round
 
 
 @inlined
@@ -276,10 +280,10 @@ def _shards_of(first: int, scale: int, members: int) -> int:
 
 @inlined
 def _write_row(state: _State, job: int, shard: int, device: int) -> None:
-    row = state.count[_ROWS]
+    row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = state.round_J[job]
     state.rows[2, row] = state.rounds_J[job]
     state.rows[3, row] = shard
     state.rows[4, row] = device
-    state.count[_ROWS] = row + 1
+    state.counts[_ROWS] = row + 1

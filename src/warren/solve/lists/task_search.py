@@ -10,10 +10,11 @@ a job is of its round k / scale.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import IntArray, UintArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.instance import Instance, prepared
 
@@ -21,18 +22,18 @@ from warren.solve.common.instance import Instance, prepared
 class TaskOrder(NamedTuple):
     """Job and device of each task I, in their order."""
 
-    job_I: Any
-    device_I: Any
+    job_I: IntArray
+    device_I: IntArray
 
 
 class _Scratch(NamedTuple):
     """What an evaluation writes: free times of devices; of jobs tasks done, start and barrier of
     the present round."""
 
-    free_ns_D: Any
-    done_J: Any
-    ready_ns_J: Any
-    barrier_ns_J: Any
+    free_ns_D: IntArray
+    done_J: IntArray
+    ready_ns_J: IntArray
+    barrier_ns_J: IntArray
 
 
 TRIALS: Final = 2_000
@@ -43,8 +44,8 @@ _MOVES: Final = 3
 
 
 def walked(
-    instance: Instance, rows: Any, makespan: bool, turn: int, random: Any
-) -> tuple[Any, int]:
+    instance: Instance, rows: IntArray, makespan: bool, turn: int, random: np.random.Generator
+) -> tuple[IntArray, int]:
     """One turn from the rows (5, R) of a schedule: other rows, and how many tasks were placed.
 
     ``random``: numpy's generator. The same rows where they are no single tasks in the order of
@@ -60,7 +61,7 @@ def walked(
     return rows_of(found, instance.scale_J), TRIALS * len(order.job_I)
 
 
-def order_of(rows: Any) -> TaskOrder | None:
+def order_of(rows: IntArray) -> TaskOrder | None:
     """The order of rows (5, R) of single tasks; None if a job's rounds are not in theirs."""
     job_I, round_I, rounds_I, _, device_I = rows
     for job in np.unique(job_I):
@@ -71,7 +72,7 @@ def order_of(rows: Any) -> TaskOrder | None:
     return TaskOrder(np.array(job_I, np.int64), np.array(device_I, np.int64))
 
 
-def rows_of(order: TaskOrder, scale_J: Any) -> Any:
+def rows_of(order: TaskOrder, scale_J: IntArray) -> IntArray:
     """Rows (5, R) of an order, as schedulers write them: job, round, rounds, shard, device."""
     rows = np.ones((5, len(order.job_I)), np.int64)
     rows[0], rows[4] = order.job_I, order.device_I
@@ -116,7 +117,7 @@ def _walk(
     makespan: bool,
     trials: int,
     threshold: float,
-    random: Any,
+    random: UintArray,
 ) -> None:
     tasks = len(here.job_I)
     value = _value(instance, here, scratch, makespan)
@@ -186,7 +187,7 @@ def _value(instance: Instance, order: TaskOrder, scratch: _Scratch, makespan: bo
 
 
 @kernel
-def _drawn(random: Any, below: int) -> int:
+def _drawn(random: UintArray, below: int) -> int:
     """A number below another (xorshift; Marsaglia, 2003)."""
     value = random[0]
     value ^= value << np.uint64(13)

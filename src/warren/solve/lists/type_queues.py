@@ -13,10 +13,11 @@ Differs: which type a round uses is decided by order and prices, before any devi
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import Heaps, insert, new_heaps, pop, push, push_all, remove
 from warren.solve.common.instance import Instance, prepared
@@ -37,23 +38,23 @@ class _State(NamedTuple):
     shares: Shares
     queues: Heaps  # jobs whose round waits for a type
     events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
-    idle_D: Any  # stacks of idle devices, one a type
-    first_T: Any  # where the stack of each type begins
-    idle_T: Any
-    credit_JT: Any  # rounds that a job is behind its share of each type
-    round_J: Any
-    left_J: Any  # tasks of the present round that have not started
-    barrier_ns_J: Any
-    finish_ns_J: Any
-    called_N: Any  # scratch: jobs whose next round is ready
-    rows: Any
-    count: Any
+    idle_D: IntArray  # stacks of idle devices, one a type
+    first_T: IntArray  # where the stack of each type begins
+    idle_T: IntArray
+    credit_JT: FloatArray  # rounds that a job is behind its share of each type
+    round_J: IntArray
+    left_J: IntArray  # tasks of the present round that have not started
+    barrier_ns_J: IntArray
+    finish_ns_J: IntArray
+    called_N: IntArray  # scratch: jobs whose next round is ready
+    rows: IntArray
+    counts: IntArray
 
 
 _ROWS: Final = 0
 
 
-def guided(instance: Instance, rule: SharingRule) -> tuple[Any, Any, int]:
+def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, int]:
     """Dispatch all jobs.
 
     Returns
@@ -70,7 +71,7 @@ def guided(instance: Instance, rule: SharingRule) -> tuple[Any, Any, int]:
     instance = prepared(instance)
     state = _new_state(instance, rule)
     _run(instance, state)
-    rows: Any = state.rows[:, : state.count[_ROWS]]
+    rows: IntArray = state.rows[:, : state.counts[_ROWS]]
     return rows, state.finish_ns_J, int(state.shares.count[VISITS])
 
 
@@ -97,7 +98,7 @@ def _new_state(instance: Instance, rule: SharingRule) -> _State:
         finish_ns_J=np.full(jobs, -1, np.int64),
         called_N=np.zeros(jobs, np.int64),
         rows=np.zeros((5, int((instance.rounds_J * instance.scale_J)[runs_J].sum())), np.int64),
-        count=np.zeros(1, np.int64),
+        counts=np.zeros(1, np.int64),
     )
 
 
@@ -192,10 +193,10 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
 
 @kernel
 def _write_row(state: _State, job: int, shard: int, device: int) -> None:
-    row = state.count[_ROWS]
+    row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = state.round_J[job]
     state.rows[2, row] = 1
     state.rows[3, row] = shard
     state.rows[4, row] = device
-    state.count[_ROWS] = row + 1
+    state.counts[_ROWS] = row + 1

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import inlined
 from warren.solve.common.heaps import SortedJobs, new_sorted_jobs, usable
 from warren.solve.common.instance import Instance
@@ -27,28 +28,28 @@ class SharingRule(NamedTuple):
     and prices ``greed_J[j] * worth_T[t]`` of a second of a device of type t, per weight of the
     job and of the others present."""
 
-    priority_J: Any
-    greed_J: Any
-    worth_T: Any
+    priority_J: FloatArray
+    greed_J: FloatArray
+    worth_T: FloatArray
 
 
 class Shares(NamedTuple):
     """Tables of the jobs, and what the last call of ``share`` gave them. Times in float s."""
 
-    turn_s_JT: Any  # q, infinite where a job cannot run
-    use_JT: Any  # devices busy at full speed
-    price_s_JT: Any  # price of a round's device time, per weight of others
-    weight_J: Any
-    devices_T: Any
-    rank_J: Any
+    turn_s_JT: FloatArray  # q, infinite where a job cannot run
+    use_JT: FloatArray  # devices busy at full speed
+    price_s_JT: FloatArray  # price of a round's device time, per weight of others
+    weight_J: FloatArray
+    devices_T: FloatArray
+    rank_J: IntArray
     present: SortedJobs  # in order of rank
-    weight: Any  # [0]: of those present
-    rate_J: Any  # rounds a second
-    part_JT: Any  # of it, on each type
-    served_N: Any  # jobs with a rate
-    count: Any  # [SERVED], [VISITS]
-    free_T: Any  # scratch
-    cost_T: Any  # scratch
+    weight: FloatArray  # [0]: of those present
+    rate_J: FloatArray  # rounds a second
+    part_JT: FloatArray  # of it, on each type
+    served_N: IntArray  # jobs with a rate
+    count: Any  # [SERVED], [VISITS]; IntArray, but a tuple's method has this name
+    free_T: FloatArray  # scratch
+    cost_T: FloatArray  # scratch
 
 
 SERVED, VISITS = range(2)
@@ -58,10 +59,10 @@ _NOTHING: Final = 1e-9
 class Terms(NamedTuple):
     """What no rule changes, of a round of each job on each type; times in float s."""
 
-    comp_s_JT: Any  # T^c; of no meaning where a job cannot run
-    turn_s_JT: Any
-    use_JT: Any
-    devices_T: Any
+    comp_s_JT: FloatArray  # T^c; of no meaning where a job cannot run
+    turn_s_JT: FloatArray
+    use_JT: FloatArray
+    devices_T: FloatArray
 
 
 def terms_of(instance: Instance) -> Terms:
@@ -103,14 +104,14 @@ def new_shares(instance: Instance, rule: SharingRule, terms: Terms) -> Shares:
     )
 
 
-def prices_s_JT(instance: Instance, rule: SharingRule, terms: Terms) -> Any:
+def prices_s_JT(instance: Instance, rule: SharingRule, terms: Terms) -> FloatArray:
     """What the device time of a round on each type costs a job, in s per weight of others."""
     most = max(float(instance.weight_J.max(initial=0)), 1e-6)
     greed_J = rule.greed_J / np.maximum(instance.weight_J, 1e-6 * most)
     return (greed_J * instance.scale_J)[:, None] * rule.worth_T * terms.comp_s_JT
 
 
-def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
+def others_at_half(instance: Instance, finish_s_J: FloatArray) -> FloatArray:
     """The weight of the other jobs present half way between a job's arrival and its finish."""
     arrival_s_J = instance.arrival_ns_J / 1e9
     half_s_J = (arrival_s_J + finish_s_J) / 2
@@ -122,7 +123,8 @@ def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
         for time_s_J in (arrival_s_J, finish_s_J)
         for order in (np.argsort(time_s_J, kind="stable"),)
     )
-    return np.maximum(came_J - left_J - weight_J, 0.0)
+    others_J: FloatArray = np.maximum(came_J - left_J - weight_J, 0.0)
+    return others_J
 
 
 @inlined

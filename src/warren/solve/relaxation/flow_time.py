@@ -7,10 +7,11 @@ to, some hundred times faster.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import insert, remove
 from warren.solve.common.instance import Instance
@@ -29,11 +30,11 @@ from warren.solve.relaxation.divisible_devices import (
 class FlowTime(NamedTuple):
     """Jobs that fit a device and have rounds. Times in float s."""
 
-    arrival_s_J: Any
-    by_arrival_N: Any
-    rounds_J: Any
-    left_J: Any
-    finish_s_J: Any
+    arrival_s_J: FloatArray
+    by_arrival_N: IntArray
+    rounds_J: FloatArray
+    left_J: FloatArray
+    finish_s_J: FloatArray
     shares: Shares
 
 
@@ -41,7 +42,9 @@ _DONE: Final = 1e-9
 """A job is over when this part of its rounds, or less, is left."""
 
 
-def flow(instance: Instance, rule: SharingRule, terms: Terms | None = None) -> tuple[Any, int]:
+def flow(
+    instance: Instance, rule: SharingRule, terms: Terms | None = None
+) -> tuple[FloatArray, int]:
     """When each job ends (float s, -1 for one that cannot run), and how many jobs were served.
 
     ``terms`` are those of the instance, where the caller has them.

@@ -16,14 +16,13 @@ from math import comb, inf, prod
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+
 _LINPROG: Final[Any] = linprog
 """Without its stubs, which know no sparse constraint matrix."""
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Y = tuple[tuple[int, ...], ...]
 """For each (job, round) the devices of its tasks, in shard order."""
 
@@ -32,9 +31,9 @@ Y = tuple[tuple[int, ...], ...]
 class RelaxedTimes:
     """Solution of the relaxation. ``start_s_I`` is x-hat, ``middle_s_I`` is H (Algorithm 1)."""
 
-    start_s_I: Floats
-    middle_s_I: Floats
-    device_I: Ints
+    start_s_I: FloatArray
+    middle_s_I: FloatArray
+    device_I: IntArray
     objective: float
     solves: int
     exhaustive: bool
@@ -44,13 +43,13 @@ class RelaxedTimes:
 class RelaxationInstance:
     """The input of the relaxation: T^c and T^s of one task of each job on each device."""
 
-    arrival_s_J: Floats
-    weight_J: Floats
-    scale_J: Ints
-    rounds_J: Ints
-    comp_s_JM: Floats
-    sync_s_JM: Floats
-    fits_JM: npt.NDArray[np.bool_]
+    arrival_s_J: FloatArray
+    weight_J: FloatArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    comp_s_JM: FloatArray
+    sync_s_JM: FloatArray
+    fits_JM: BoolArray
 
     def groups(self) -> list[tuple[int, int]]:
         """All (job, round) pairs, in order."""
@@ -96,7 +95,7 @@ class _Search:
     def __init__(self, instance: RelaxationInstance, every_subset: bool, budget: int) -> None:
         self.instance, self.every_subset, self.budget = instance, every_subset, budget
         self.solves = 0
-        self.best: tuple[float, Floats, Y] = (inf, np.zeros(0), ())
+        self.best: tuple[float, FloatArray, Y] = (inf, np.zeros(0), ())
 
     @property
     def spent(self) -> bool:
@@ -167,7 +166,9 @@ class _Rows:
         self.bound.append(-at_least)
 
 
-def _solve_fixed(instance: RelaxationInstance, y: Y, every_subset: bool) -> tuple[float, Floats]:
+def _solve_fixed(
+    instance: RelaxationInstance, y: Y, every_subset: bool
+) -> tuple[float, FloatArray]:
     """The linear program for one y; variables x_I, then the barriers B of every group."""
     tasks, groups = instance.tasks(), instance.groups()
     number = {group: len(tasks) + g for g, group in enumerate(groups)}
@@ -199,14 +200,14 @@ def _solve_fixed(instance: RelaxationInstance, y: Y, every_subset: bool) -> tupl
             return float(result.fun), x
 
 
-def _capacity(rows: _Rows, comp: Floats, members: list[int]) -> None:
+def _capacity(rows: _Rows, comp: FloatArray, members: list[int]) -> None:
     """(9) for the tasks ``members`` of one device: sum T (x + T) >= 1/2 [(sum T)^2 + sum T^2]."""
     times = comp[members]
     right = 0.5 * (times.sum() ** 2 + (times**2).sum()) - (times**2).sum()
     rows.add({i: float(comp[i]) for i in members}, float(right))
 
 
-def _separate(rows: _Rows, comp: Floats, members: dict[int, list[int]], x: Floats) -> bool:
+def _separate(rows: _Rows, comp: FloatArray, members: dict[int, list[int]], x: FloatArray) -> bool:
     """Add the most violated prefix (in order of completion) of each device; True if any."""
     found = False
     for group in members.values():

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from warren.solve.bounds.columns import Floats, Ints, bound_jobs
+from warren.solve.bounds.columns import bound_jobs
 from warren.solve.bounds.machine_load import area_speeds, volumes
 from warren.solve.bounds.mean_busy_time import mean_busy_delays
+from warren.solve.common.arrays import FloatArray, IntArray
 
 
-def stand_in_middles(**columns: Any) -> tuple[Ints, Ints, Floats]:
+def stand_in_middles(**columns: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Job, round and H (float seconds since the first arrival) of all rounds, jobs in order.
 
     ``columns`` are those of ``bounds.lower_bounds``; every job has rounds and fits somewhere.

@@ -8,10 +8,11 @@ that goes on longer has seen all that a shorter one saw.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance
 from warren.solve.common.round_time import least_round_ns
@@ -25,7 +26,7 @@ VISITS_A_TASK: Final = 10
 """One flow costs this many task placements, and one for so many jobs served."""
 _LEAST_GREED: Final = 0.05
 
-Objective = Callable[[Any], float]
+Objective = Callable[[FloatArray], float]
 """Of each job's finish, in float s."""
 
 
@@ -100,15 +101,15 @@ def neighbour(rule: SharingRule, random: np.random.Generator) -> SharingRule:
     return rule._replace(worth_T=worth_T)
 
 
-def lengths_s(instance: Instance) -> tuple[Any, Any]:
+def lengths_s(instance: Instance) -> tuple[FloatArray, FloatArray]:
     """Each job's work on its fastest type, and its time alone on the cluster, in float s."""
     count_T = np.bincount(instance.type_D, minlength=instance.fits_JT.shape[1])
     usable_JT = usable(instance.fits_JT, instance.type_D)
     runs_J = usable_JT.any(axis=1)
     rounds_J = np.maximum(instance.rounds_J, 0)
     comp_s_JT = np.where(usable_JT, instance.comp_ns_JT / 1e9, np.inf)
-    least_s_J = np.where(runs_J, comp_s_JT.min(axis=1), 0.0)
-    round_s_J = np.zeros(len(runs_J))
+    least_s_J: FloatArray = np.where(runs_J, comp_s_JT.min(axis=1), 0.0)
+    round_s_J = np.zeros(len(rounds_J))
     round_s_J[runs_J] = 1e-9 * least_round_ns(
         instance.scale_J[runs_J],
         instance.comp_ns_JT[runs_J],
@@ -119,7 +120,7 @@ def lengths_s(instance: Instance) -> tuple[Any, Any]:
     return rounds_J * instance.scale_J * least_s_J, rounds_J * round_s_J
 
 
-def even_worth(instance: Instance) -> Any:
+def even_worth(instance: Instance) -> FloatArray:
     """Worth of the types in proportion to how fast they are for the work there is; sums to 1
     over all devices."""
     usable_JT = usable(instance.fits_JT, instance.type_D)
@@ -129,4 +130,5 @@ def even_worth(instance: Instance) -> Any:
     least_s_J = np.where(usable_JT.any(axis=1), comp_s_JT.min(axis=1), 1.0)
     worth_T = (work_J[:, None] * (least_s_J[:, None] / comp_s_JT)).sum(axis=0)
     worth_T = np.maximum(worth_T, 1e-9 * max(float(worth_T.max(initial=0)), 1e-9))
-    return worth_T * (count_T > 0) / float(count_T @ worth_T)
+    scaled_T: FloatArray = worth_T * (count_T > 0) / float(count_T @ worth_T)
+    return scaled_T
