@@ -20,7 +20,9 @@ def least_round_ns(
     devices_T: IntArray,
     most_J: IntArray | None = None,
 ) -> IntArray:
-    """The ``scale``-th smallest of k T^c + T^s over all usable devices and k = 1, 2, ... (ns).
+    """Return each job's least time of a round in ns, with the cluster to itself.
+
+    That is the ``scale``-th smallest of k T^c + T^s over all usable devices and k = 1, 2, ...
 
     A device that runs k tasks of the round needs that long, and by time x all devices together
     have done at most sum_t D_t floor((x - T^s_t) / T^c_t) tasks; the answer is the least x at
@@ -36,6 +38,7 @@ def least_round_ns(
     # All tasks on one device of any usable type is an upper limit; so is the range of times.
     each_JT = np.minimum(comp_JT, (LATEST_NS - sync_JT) // scale_J[:, None])
     high_J = np.where(usable_JT, scale_J[:, None] * each_JT + sync_JT, 0).max(axis=1)
+    # Invariant: ``high_J`` is time enough for all tasks, and ``low_J`` is not.
     low_J = np.full(len(scale_J), -1, dtype=np.int64)
     while (high_J - low_J > 1).any():
         middle_J = low_J + (high_J - low_J) // 2
@@ -54,6 +57,11 @@ def _done_by(
     usable_JT: BoolArray,
     devices_T: IntArray,
 ) -> IntArray:
+    """Return how many tasks all devices together have done by ``time_J``, capped as said above.
+
+    A type does floor((x - T^s) / T^c) tasks a device, at most ``most_J``; where T^c is 0, ``most_J``
+    as soon as T^s has passed.
+    """
     slack_JT = time_J[:, None] - sync_JT
     each_JT = np.minimum(slack_JT // np.maximum(comp_JT, 1), most_J[:, None])
     each_JT = np.where((comp_JT == 0) & (slack_JT >= 0), most_J[:, None], each_JT)
