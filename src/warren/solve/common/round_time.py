@@ -59,8 +59,8 @@ def _done_by(
 ) -> IntArray:
     """Return how many tasks all devices together have done by ``time_J``, capped as said above.
 
-    A type does floor((x - T^s) / T^c) tasks a device, at most ``most_J``; where T^c is 0, ``most_J``
-    as soon as T^s has passed.
+    A device does floor((x - T^s) / T^c) tasks, at most ``most_J``; where T^c is 0, it does
+    ``most_J`` as soon as T^s has passed.
     """
     slack_JT = time_J[:, None] - sync_JT
     each_JT = np.minimum(slack_JT // np.maximum(comp_JT, 1), most_J[:, None])

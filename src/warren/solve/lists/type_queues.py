@@ -1,4 +1,4 @@
-"""Dispatch in time on the types that a rule of sharing gives each job. Grain 1.
+"""Dispatch tasks in time on the types that a rule of sharing gives each job. Grain 1.
 
 Whenever a job arrives or ends, devices are shared as if they could be divided
 (``divisible_devices``). A job that gets several types uses them in turn, a whole round on one, in
@@ -33,16 +33,16 @@ from warren.solve.relaxation.divisible_devices import (
 
 
 class _State(NamedTuple):
-    """What changes. Columns of ``rows``: job, round, rounds, shard, device."""
+    """What changes while tasks are dispatched. ``rows`` is (5, R), as ``guided`` returns it."""
 
     shares: Shares
     queues: Heaps  # jobs whose round waits for a type
-    events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
+    events: Heaps  # of -d - 1: device d becomes free; of j: job j arrives or its barrier passes
     idle_D: IntArray  # stacks of idle devices, one a type
     first_T: IntArray  # where the stack of each type begins
-    idle_T: IntArray
+    idle_T: IntArray  # idle devices of each type
     credit_JT: FloatArray  # rounds that a job is behind its share of each type
-    round_J: IntArray
+    round_J: IntArray  # -1: has not arrived
     left_J: IntArray  # tasks of the present round that have not started
     barrier_ns_J: IntArray
     finish_ns_J: IntArray
@@ -66,7 +66,7 @@ def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, i
         Each job's last barrier under the constant network; -1 for a job that fits no device or
         has no rounds. T^c of 0 counts as 1 ns.
     visits
-        How many times a job was served in a sharing.
+        How many times a job was served in a sharing, a measure of the time it took.
     """
     instance = prepared(instance)
     state = _new_state(instance, rule)
@@ -76,6 +76,7 @@ def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, i
 
 
 def _new_state(instance: Instance, rule: SharingRule) -> _State:
+    """Make the state before the first arrival: all devices are idle, and no job is present."""
     jobs, types = instance.comp_ns_JT.shape
     devices = len(instance.type_D)
     shares = new_shares(instance, rule, terms_of(instance))
@@ -104,10 +105,11 @@ def _new_state(instance: Instance, rule: SharingRule) -> _State:
 
 @kernel
 def _run(instance: Instance, state: _State) -> None:
-    """From the first arrival to the last barrier."""
+    """Dispatch from the first arrival to the last barrier."""
     events = state.events
     while events.count_T[0] > 0:
         now = events.key_C[0]
+        # All events of this instant come first: devices are shared once for all of them.
         changed, called = False, 0
         while events.count_T[0] > 0 and events.key_C[0] == now:
             who = pop(events, 0)
@@ -120,6 +122,7 @@ def _run(instance: Instance, state: _State) -> None:
                 called += 1
         if changed:
             share(state.shares)
+        # A job joins the queue of one type for all tasks of its next round.
         for place in range(called):
             job = state.called_N[place]
             push(state.queues, _next_type(state, job), state.shares.rank_J[job], job)
@@ -129,6 +132,7 @@ def _run(instance: Instance, state: _State) -> None:
 
 @kernel
 def _put_back(instance: Instance, state: _State, device: int) -> None:
+    """Put a device that has become free on the stack of its type."""
     kind = instance.type_D[device]
     state.idle_D[state.first_T[kind] + state.idle_T[kind]] = device
     state.idle_T[kind] += 1
@@ -136,7 +140,7 @@ def _put_back(instance: Instance, state: _State, device: int) -> None:
 
 @kernel
 def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
-    """A job arrives, or its barrier passes; whether it is its first or its last."""
+    """Let a job arrive, or pass its barrier; tell whether the jobs present are others now."""
     shares, arrives = state.shares, state.round_J[job] < 0
     state.round_J[job] += 1
     if arrives:
@@ -157,11 +161,17 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
 
 @kernel
 def _next_type(state: _State, job: int) -> int:
-    """The type that the job is most behind on, or the cheapest where it has no share at all."""
+    """Return the type for a job's next round: the one on which it is most behind its share.
+
+    That spreads whole rounds over the types in proportion to the job's rates there. Without any
+    share it is the cheapest type.
+    """
     shares = state.shares
     rate = shares.rate_J[job]
     if rate <= 0:
         return int(price_types(shares, job))
+    # A round earns each type its part of the rate, and costs the chosen one a whole round: the
+    # credits of a job sum up to the same as before.
     best, most = -1, 0.0
     for kind in range(len(shares.cost_T)):
         if shares.part_JT[job, kind] > 0:
@@ -174,7 +184,7 @@ def _next_type(state: _State, job: int) -> int:
 
 @kernel
 def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
-    """Start what waits for a type, in order, while devices of it are idle."""
+    """Start tasks that wait for a type, in order of their jobs, while devices of it are idle."""
     queues = state.queues
     while state.idle_T[kind] > 0 and queues.count_T[kind] > 0:
         job = queues.who_C[queues.first_T[kind]]
@@ -186,6 +196,7 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
         end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
         state.left_J[job] -= 1
+        # The round's last task has started, so its barrier is known; the job leaves the queue.
         if state.left_J[job] == 0:
             pop(queues, kind)
             push(state.events, 0, state.barrier_ns_J[job], job)
@@ -193,6 +204,7 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
 
 @kernel
 def _write_row(state: _State, job: int, shard: int, device: int) -> None:
+    """Append a row to the schedule."""
     row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = state.round_J[job]
