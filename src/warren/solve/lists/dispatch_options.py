@@ -114,5 +114,5 @@ def nearby(preferences: TypePreferences, random: np.random.Generator) -> TypePre
         else:
             price_s_JT[:, int(random.integers(types))] *= np.exp(0.3 * size)
         return preferences._replace(price_s_JT=price_s_JT)
-    # A patience is above 1: less would leave out the cheapest type too.
+    # What is above 1 moves, so a patience stays above 1.
     return preferences._replace(patience=1 + (preferences.patience - 1) * np.exp(0.3 * size))

@@ -264,7 +264,9 @@ def _run_head(
 ) -> tuple[int, int]:
     """Start a unit whose round is the present one; return the stack's new depth and a status."""
     row = units.row_U[unit]
-    job, rounds, device = rows.job_R[row], rows.rounds_R[row], rows.device_R[row]
+    job = rows.job_R[row]
+    rounds = rows.rounds_R[row]
+    device = rows.device_R[row]
     if not _mark_seen(rows, units, state, unit):
         return depth, TWICE
     # start = max(device free, barrier of the round before or arrival), plus the switch.

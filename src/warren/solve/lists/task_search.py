@@ -224,5 +224,4 @@ def _drawn(random: UintArray, below: int) -> int:
     value ^= value >> np.uint64(7)
     value ^= value << np.uint64(17)
     random[0] = value
-    # The upper bits of a xorshift are the better ones.
     return int((value >> np.uint64(33)) % np.uint64(below))
