@@ -13,8 +13,7 @@ from warren.solve.common.instance import Instance
 from warren.solve.relaxation.rule_search import lengths_s
 
 PATIENCES: Final = (1.2, 1.35, 1.5, 2.0, 3.0)
-"""How many times as dear as its cheapest type another may be to a job: values tried at the start.
-"""
+"""How many times as dear as a job's cheapest type another may be: values tried at the start."""
 
 
 class GangTimes(NamedTuple):

@@ -74,12 +74,12 @@ class _State(NamedTuple):
     usable_JT: BoolArray
     turn_ns_JT: IntArray  # T^c + T^s
     free_ns_D: IntArray
-    altered_T: BoolArray  # heaps of ``pool`` that differ from the truth
+    altered_T: BoolArray  # heaps of ``pool`` that differ from ``free_ns_D``
     round_J: IntArray
     left_J: IntArray  # tasks of the present round that have not started
     barrier_ns_J: IntArray
     key_J: FloatArray  # priority of the present round
-    arrived_J: BoolArray
+    arrived_J: BoolArray  # or left out
     ready: SortedJobs  # in order of priority
     events: Heaps  # a job that arrives or whose barrier passes, or -1: a device is free
     counts: IntArray  # [ROWS], [IDLE], [TAKEABLE]
@@ -91,6 +91,7 @@ class _State(NamedTuple):
 
 ROWS, IDLE, TAKEABLE = range(3)
 """``counts``: rows written; idle devices; devices this walk may still fill."""
+# A task is of one round: an int64, as the rounds of a stretch are.
 _ONE: Final = np.int64(1)
 
 
@@ -193,7 +194,7 @@ def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) ->
             break
     if state.left_J[job] > 0:
         return False
-    # The last synchronisation end of the round is its barrier, which wakes the job.
+    # The round's last synchronisation end is its barrier: the job's next event.
     push(state.events, 0, state.barrier_ns_J[job], job)
     return True
 

@@ -46,7 +46,7 @@ class _State(NamedTuple):
     left_J: IntArray  # tasks of the present round that have not started
     barrier_ns_J: IntArray
     finish_ns_J: IntArray
-    called_N: IntArray  # scratch: jobs whose next round is ready
+    ready_N: IntArray  # scratch: jobs whose next round is ready
     rows: IntArray
     counts: IntArray
 
@@ -97,7 +97,7 @@ def _new_state(instance: Instance, rule: SharingRule) -> _State:
         left_J=np.zeros(jobs, np.int64),
         barrier_ns_J=np.zeros(jobs, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
-        called_N=np.zeros(jobs, np.int64),
+        ready_N=np.zeros(jobs, np.int64),
         rows=np.zeros((5, int((instance.rounds_J * instance.scale_J)[runs_J].sum())), np.int64),
         counts=np.zeros(1, np.int64),
     )
@@ -110,7 +110,7 @@ def _run(instance: Instance, state: _State) -> None:
     while events.count_T[0] > 0:
         now = events.key_C[0]
         # All events of this instant come first: devices are shared once for all of them.
-        changed, called = False, 0
+        changed, ready = False, 0
         while events.count_T[0] > 0 and events.key_C[0] == now:
             who = pop(events, 0)
             if who < 0:
@@ -118,13 +118,13 @@ def _run(instance: Instance, state: _State) -> None:
                 continue
             changed |= _advance(instance, state, who, now)
             if state.finish_ns_J[who] < 0:
-                state.called_N[called] = who
-                called += 1
+                state.ready_N[ready] = who
+                ready += 1
         if changed:
             share(state.shares)
         # A job joins the queue of one type for all tasks of its next round.
-        for place in range(called):
-            job = state.called_N[place]
+        for place in range(ready):
+            job = state.ready_N[place]
             push(state.queues, _next_type(state, job), state.shares.rank_J[job], job)
         for kind in range(len(state.idle_T)):
             _fill(instance, state, kind, now)

@@ -83,20 +83,20 @@ def flow(
 def _flow(state: FlowTime) -> None:
     """Run the flow from the first arrival to the last end."""
     shares = state.shares
-    come = 0
+    arrived = 0
     now = 0.0
     jobs = len(state.by_arrival_N)
-    while come < jobs or shares.present.count[0] > 0:
+    while arrived < jobs or shares.present.count[0] > 0:
         # All that have arrived by now are present; the next arrival ends the rates at the latest.
         until = np.inf
-        while come < jobs:
-            job = state.by_arrival_N[come]
+        while arrived < jobs:
+            job = state.by_arrival_N[arrived]
             if state.arrival_s_J[job] > now:
                 until = state.arrival_s_J[job]
                 break
             insert(shares.present, shares.rank_J, job)
             shares.weight[0] += shares.weight_J[job]
-            come += 1
+            arrived += 1
         # Rates hold until the first job served at them has no rounds left.
         share(shares)
         for place in range(shares.count[SERVED]):
