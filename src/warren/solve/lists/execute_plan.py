@@ -34,9 +34,9 @@ START, COMP_END, END, BUSY = range(4)
 class PlanTables(NamedTuple):
     """The jobs and devices that a plan runs with. Times in ns.
 
-    ``comp_key_J`` and ``sync_key_J`` (uint64) start each job's streams of noise. ``cv_ppm`` is its
-    coefficient of variation in parts per million; 0 means that all tasks of a job take the same
-    time on one type of device. ``is_lane``: one synchronisation at a time per device, in order
+    ``comp_key_J`` and ``sync_key_J`` (uint64) start each job's streams of noise. ``cv_ppm`` is the
+    noise's coefficient of variation in parts per million; 0 means that all tasks of a job take the
+    same time on one type of device. ``is_lane``: one synchronisation at a time per device, in order
     (network ``lane``); else they never queue.
     """
 

@@ -87,9 +87,14 @@ def algorithm1(
         does not complete it. A device of -1 marks the first task that cannot be placed, because
         it fits nowhere or comes before its round: the sequence is read no further.
     """
-    columns = (arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D)
     problem = Algorithm1Problem(
-        *(np.array(column, dtype=np.int64, order="C") for column in columns)
+        arrival_ns_J=_own(arrival_ns_J),
+        scale_J=_own(scale_J),
+        rounds_J=_own(rounds_J),
+        comp_ns_JT=_own(comp_ns_JT),
+        sync_ns_JT=_own(sync_ns_JT),
+        fits_JT=_own(fits_JT),
+        type_D=_own(type_D),
     )
     tasks, jobs = len(job_I), len(problem.scale_J)
     state = _State(
@@ -103,9 +108,15 @@ def algorithm1(
         start_ns_I=np.full(tasks, -1, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
     )
-    sequence = np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64)
-    _place(problem, state, *sequence, choice)
+    _place(
+        problem, state, np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64), choice
+    )
     return state.device_I, state.start_ns_I, state.finish_ns_J
+
+
+def _own(column: IntArray | BoolArray) -> IntArray:
+    """Copy a column into a contiguous int64 array, as the kernel is compiled for."""
+    return np.array(column, dtype=np.int64, order="C")
 
 
 @kernel

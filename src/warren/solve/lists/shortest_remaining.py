@@ -130,6 +130,7 @@ def _more_rows(rows: IntArray, more: int) -> IntArray:
 def _run(instance: Instance, gangs: GangTimes, state: _State, keeps: bool) -> bool:
     """Dispatch from where it stopped to the last barrier; False if the rows are full before."""
     events = state.events
+    # The walk comes first: with more room, a run goes on with the walk in which it stopped.
     while _walk(instance, gangs, state, keeps, state.counts[_NOW]):
         if events.count_T[0] == 0:
             return True

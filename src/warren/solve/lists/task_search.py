@@ -57,7 +57,7 @@ def walked(
     makespan
         Whether the latest completion counts, in place of the sum of w C.
     turn
-        How many turns there were before: it says how much worse an order may be at first.
+        Number of the turn, on which it depends how much worse an order may be at first.
     random
         Gives the seed of the turn.
 
@@ -119,10 +119,14 @@ def walk_tasks(
     the sum of w C in ns, or the latest C with ``makespan``. Deterministic in ``seed``.
     """
     instance = prepared(instance)
-    here, best = (TaskOrder(one.job_I.copy(), one.device_I.copy()) for one in (order, order))
+    jobs, devices = len(instance.scale_J), len(instance.type_D)
+    here = TaskOrder(order.job_I.copy(), order.device_I.copy())
+    best = TaskOrder(order.job_I.copy(), order.device_I.copy())
     scratch = _Scratch(
-        np.zeros(len(instance.type_D), np.int64),
-        *(np.zeros(len(instance.scale_J), np.int64) for _ in range(3)),
+        free_ns_D=np.zeros(devices, np.int64),
+        done_J=np.zeros(jobs, np.int64),
+        ready_ns_J=np.zeros(jobs, np.int64),
+        barrier_ns_J=np.zeros(jobs, np.int64),
     )
     # Xorshift never leaves 0, so its state must not be 0.
     random = np.array([seed % (2**63 - 1) + 1], np.uint64)

@@ -132,17 +132,19 @@ def others_at_half(instance: Instance, finish_s_J: FloatArray) -> FloatArray:
     arrival_s_J = instance.arrival_ns_J / 1e9
     half_s_J = (arrival_s_J + finish_s_J) / 2
     weight_J = np.where(finish_s_J >= 0, instance.weight_J, 0.0)
-    # By each half way point: sums of the weights that have arrived, and of those that have left.
-    # Their difference is what is present, the job itself included.
-    came_J, left_J = (
-        np.concatenate(([0.0], np.cumsum(weight_J[order])))[
-            np.searchsorted(time_s_J[order], half_s_J, side="right")
-        ]
-        for time_s_J in (arrival_s_J, finish_s_J)
-        for order in (np.argsort(time_s_J, kind="stable"),)
-    )
+    # What has arrived by then less what has left is present, the job itself included.
+    came_J = _weight_by(half_s_J, arrival_s_J, weight_J)
+    left_J = _weight_by(half_s_J, finish_s_J, weight_J)
     others_J: FloatArray = np.maximum(came_J - left_J - weight_J, 0.0)
     return others_J
+
+
+def _weight_by(at_s_N: FloatArray, time_s_J: FloatArray, weight_J: FloatArray) -> FloatArray:
+    """Return for each point in time the weight of the jobs whose time is not after it."""
+    order = np.argsort(time_s_J, kind="stable")
+    sum_J = np.concatenate(([0.0], np.cumsum(weight_J[order])))
+    weight_N: FloatArray = sum_J[np.searchsorted(time_s_J[order], at_s_N, side="right")]
+    return weight_N
 
 
 @inlined

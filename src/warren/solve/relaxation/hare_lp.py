@@ -22,7 +22,7 @@ from scipy.sparse import coo_array
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 
 _LINPROG: Final[Any] = linprog
-"""Without its stubs, which know no sparse constraint matrix."""
+"""``linprog`` without its stubs, which know no sparse constraint matrix."""
 Y = tuple[tuple[int, ...], ...]
 """For each (job, round) the devices of its tasks, in shard order."""
 
@@ -110,7 +110,7 @@ def solve_relaxed(
 
 
 class _Search:
-    """The best y so far, and how many programs may still be solved."""
+    """A search for y: the best so far, and how many programs may still be solved."""
 
     def __init__(self, instance: RelaxationInstance, every_subset: bool, budget: int) -> None:
         self.instance = instance
@@ -241,7 +241,7 @@ def _solve_fixed(
 
 
 def _capacity(rows: _Rows, comp: FloatArray, members: list[int]) -> None:
-    """(9) for the tasks ``members`` of one device: sum T (x + T) >= 1/2 [(sum T)^2 + sum T^2]."""
+    """Add (9) for tasks of one device: sum T (x + T) >= 1/2 [(sum T)^2 + sum T^2]."""
     # Only x is variable, so sum T^2 of the left side goes to the right one.
     times = comp[members]
     right = 0.5 * (times.sum() ** 2 + (times**2).sum()) - (times**2).sum()

@@ -34,7 +34,7 @@ Objective = Callable[[FloatArray], float]
 class RuleSearch:
     """A search for a rule: the best rule so far, and what it took to find it.
 
-    ``value`` is the objective under ``rule``; ``spent`` counts task placements, as ``FLOW_COST``.
+    ``value`` is the objective under ``rule``; ``spent`` is in task placements, see ``FLOW_COST``.
     Deterministic in ``seed``.
     """
 
