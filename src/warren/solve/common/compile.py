@@ -64,7 +64,7 @@ class _Library(JITCodeLibrary):
 
 
 class _Loader(CompileResultCacheImpl):
-    """What makes a kernel of the files on disk.
+    """The loader that makes a kernel of its files on disk.
 
     numba parses all bitcode at once, to learn which symbols there are. That takes half of the
     time to load a kernel; a call of it needs two symbols only, whose names are stored beside it.

@@ -23,14 +23,24 @@ def least_round_ns(
     """Return each job's least time of a round in ns, with the cluster to itself.
 
     That is the ``scale``-th smallest of k T^c + T^s over all usable devices and k = 1, 2, ...
-
     A device that runs k tasks of the round needs that long, and by time x all devices together
     have done at most sum_t D_t floor((x - T^s_t) / T^c_t) tasks; the answer is the least x at
     which this reaches ``scale``, found by bisection in integers. Exact under the network
-    ``constant``, a lower bound under ``lane``. Every job must have a usable type.
+    ``constant``, a lower bound under ``lane``.
 
-    ``most_J``: tasks of a round that a device may take at most, 1 for a gang. Of a job whose tasks
-    do not all find a place so, what comes back means nothing.
+    Parameters
+    ----------
+    scale_J
+        Tasks of a round.
+    comp_ns_JT, sync_ns_JT
+        T^c and T^s of one task on a device of each type.
+    usable_JT
+        Which types a job may use, at least one of them.
+    devices_T
+        Devices of each type.
+    most_J
+        Tasks of a round that a device may take at most, 1 for a gang; None: any number. Of a job
+        whose tasks do not all find a place so, what comes back means nothing.
     """
     most_J = scale_J if most_J is None else most_J
     comp_JT = np.where(usable_JT, comp_ns_JT, 1)
