@@ -1,1 +1,1 @@
-"""What algorithms share: compiling, heaps, the instance, draws, the length of a round."""
+"""What the solvers share: array types, compiling, heaps, the instance, random factors, rounds."""

@@ -15,10 +15,11 @@ import numpy as np
 
 @contextmanager
 def _hidden(module: str) -> Iterator[None]:
-    """Whoever asks for this module meanwhile is told that it is not installed."""
+    """Make an import of this module fail meanwhile, as if it were not installed."""
     if module in sys.modules:
         yield
         return
+    # An entry of None makes the import system raise ``ModuleNotFoundError``.
     sys.modules[module] = None  # type: ignore[assignment]
     try:
         yield
@@ -36,12 +37,17 @@ with _hidden("scipy"):  # numba looks at its version only
 
 
 class _Library(JITCodeLibrary):
-    """Machine code from disk. The bitcode beside it is for linking: not parsed until then."""
+    """Machine code of a kernel, from disk.
+
+    The bitcode beside it is needed only where another kernel is linked with this one, and is not
+    parsed until then.
+    """
 
     bitcode = b""
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: Any) -> _Library:
+        """Load the machine code; keep the bitcode as bytes, where numba parses it at once."""
         name, _, (machine_code, bitcode) = state
         library = cls(codegen, name)
         library.enable_object_caching()  # type: ignore[no-untyped-call]
@@ -51,22 +57,25 @@ class _Library(JITCodeLibrary):
         return library
 
     def _get_module_for_linking(self) -> Any:
+        """Return the kernel's LLVM module, parsed on the first call."""
         if self._shared_module is None:
             self._shared_module = parse_bitcode(self.bitcode)
         return self._shared_module
 
 
 class _Loader(CompileResultCacheImpl):
-    """Makes a kernel of what is on disk.
+    """The loader that makes a kernel of its files on disk.
 
     numba parses all bitcode at once, to learn which symbols there are. That takes half of the
-    time to load a kernel; what a call of it needs are two symbols, whose names are beside it.
+    time to load a kernel; a call of it needs two symbols only, whose names are stored beside it.
     """
 
     def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """Rebuild a kernel with ``_Library`` in the place of numba's own class for it."""
         codegen, symbols = target_context.codegen(), payload[1]
         names = (symbols.llvm_func_name, symbols.llvm_cpython_wrapper_name)
         codegen._engine._defined_symbols.update(names)
+        # numba asks the code generator for the class, so it is exchanged for the time of the call.
         codegen._library_class, usual = _Library, codegen._library_class
         try:
             return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
@@ -75,12 +84,12 @@ class _Loader(CompileResultCacheImpl):
 
 
 class _MachineCode(FunctionCache):
-    """Machine code of one kernel on disk.
+    """The machine code of one kernel on disk, by the types of its arguments.
 
-    numba gets everything ready for compiling (its tables of all functions that it knows) before
-    it looks here. That takes a quarter of a short run, and code that is there needs none of it;
-    where it is not there, the compiler does it. Most kernels are called by others only, so the
-    folder is looked at when one is called.
+    Before numba looks for machine code on disk it gets everything ready for compiling (its tables
+    of all functions that it knows). That takes a quarter of a short run, and code that is found
+    needs none of it; where none is found, the compiler does it. Most kernels are called by other
+    kernels only, so the folder is first looked at when Python calls one.
     """
 
     _impl_class = _Loader
@@ -89,8 +98,10 @@ class _MachineCode(FunctionCache):
         self._function, self._is_open = function, False
 
     def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the kernel compiled for these types, or None after getting ready to compile."""
         if not self._is_open:
             super().__init__(self._function)  # type: ignore[no-untyped-call]
+            # Machine code counts as old once any file of kernels has changed, not only this one.
             self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
             self._is_open = True
         with self._guard_against_spurious_io_errors():
@@ -100,7 +111,11 @@ class _MachineCode(FunctionCache):
         return found
 
     def _known(self, signature: Any, target: Any) -> Any:
-        """What is there; forgotten if it names a class that this version does not have."""
+        """Return what is on disk for these types, or None.
+
+        All of the kernel's files are forgotten if they name a class that this version of the
+        project does not have.
+        """
         try:
             return self._load_overload(signature, target)  # type: ignore[no-untyped-call]
         except (AttributeError, ImportError):
@@ -110,10 +125,10 @@ class _MachineCode(FunctionCache):
 
 @lru_cache(maxsize=1)
 def _sources() -> tuple[tuple[str, Any], ...]:
-    """Name, time and size of each file of kernels.
+    """Return name, time and size of each file of kernels.
 
-    numba looks at the file of the kernel that is called, and not at those of the kernels that it
-    calls, whose machine code is in its own.
+    numba checks the file of the kernel that is called only. The kernels that it calls are in its
+    machine code too, so their files count as much.
     """
     import warren.solve
 
@@ -129,11 +144,12 @@ _usual_type_of: Final[Any] = typeof_impl.dispatch(np.ndarray)
 
 @typeof_impl.register(np.ndarray)
 def _type_of(value: Any, context: Any) -> Any:
-    """The type of an array.
+    """Return numba's type of an array.
 
-    numba asks each whether it is a masked one: numpy then loads its package for these, which takes
-    as long as to load three kernels.
+    numba asks of each array whether it is a masked one: numpy then loads its package for these,
+    which takes as long as to load three kernels. Plain arrays are typed here without asking.
     """
+    # Bool, int, unsigned int and float of this machine's byte order: all that kernels take.
     plain = type(value) is np.ndarray and value.dtype.kind in "biuf" and value.dtype.isnative
     if not plain:
         return _usual_type_of(value, context)
@@ -142,26 +158,36 @@ def _type_of(value: Any, context: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Before a kernel is called: its arguments are arrays and numbers, of no other package."""
+    """Do nothing, in the place of the hook that numba calls before it loads or compiles a kernel.
+
+    numba's own looks for extensions that bring types of arguments from other packages; those of a
+    kernel are arrays and numbers.
+    """
 
 
 def _get_ready_to_compile() -> None:
-    """Load the part of numba that looks for a BLAS as if there were none.
+    """Load the part of numba that looks for a BLAS, as if there were none.
 
-    It would load all of ``scipy.linalg``, which takes longer than the rest of numba. No kernel
-    asks for linear algebra; numba's own covariances in the same process are summed by a loop.
+    Otherwise it would load all of ``scipy.linalg``, which takes longer than the rest of numba. No
+    kernel asks for linear algebra; numba's own covariances in the same process are summed by a
+    loop.
     """
     with _hidden("scipy.linalg"):
         import_module("numba.np.arraymath")
 
 
+# nogil: Python's other threads go on while a kernel runs. error_model "numpy": no check for a zero
+# divisor. _nrt: numba's memory runtime; why there is none, says ``kernel``.
 _OPTIONS: Final[Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
+    """Return a decorator that makes kernels with these options of numba beside the common ones."""
+
     def kernel(function: Any) -> Any:
         made: Any = njit(**_OPTIONS, **options)(function)
-        if made is not function:  # as it is where NUMBA_DISABLE_JIT is set
+        # Where NUMBA_DISABLE_JIT is set, numba gives the function itself back.
+        if made is not function:
             made._cache = _MachineCode(function)
             made._compilation_chain_init_hook = _nothing
         return made
@@ -174,5 +200,6 @@ kernel: Final[Any] = _compiled()
 runtime no array is counted when a tuple of arrays is handed on: half the time to compile and to
 run. Integer division by zero is undefined under this error model; no kernel divides by input."""
 inlined: Final[Any] = _compiled(forceinline=True)
-"""For small functions of a hot loop that take tuples of arrays: handed on to a function that is not
-inlined, these are some hundred words, which costs more than many a function does."""
+"""A kernel that is inlined where it is called: for small functions of a hot loop that take tuples
+of arrays. Handed on to a function that is not inlined, these are some hundred words, which costs
+more than many a function does."""

@@ -1,8 +1,8 @@
 """Binary heaps and one sorted list, in arrays of fixed size that their owner makes.
 
 All heaps but the indexed one sift the same way; the children of cell c of a heap that begins at
-cell 0 are 2 c + 1 and 2 c + 2. Of equal keys the one that is moved gives way, unless who it is
-counts too.
+cell 0 are 2 c + 1 and 2 c + 2. An entry is a key and who it belongs to. Of equal keys the entry
+that is moved gives way, unless its owner (the index) counts too.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, Int, IntArray
 from warren.solve.common.compile import inlined, kernel
 
 
 class Heaps(NamedTuple):
-    """Several heaps in flat arrays.
+    """Several heaps in flat arrays over the cells C.
 
     Heap t has ``count_T[t]`` entries, from cell ``first_T[t]`` on, one of the least key first.
+    Entry c has the key ``key_C[c]`` and belongs to ``who_C[c]``, a job or a device.
     """
 
-    key_C: Any
-    who_C: Any
-    first_T: Any
-    count_T: Any
+    key_C: IntArray
+    who_C: IntArray
+    first_T: IntArray
+    count_T: IntArray
 
 
 def new_heaps(heaps: int, most: int) -> Heaps:
@@ -36,9 +38,11 @@ def new_heaps(heaps: int, most: int) -> Heaps:
     )
 
 
-def idle_devices(type_D: Any, types: int) -> Heaps:
-    """Make a heap a type, of all its devices, the lowest index first."""
+def idle_devices(type_D: IntArray, types: int) -> Heaps:
+    """Make one heap for each type, of all its devices, the lowest index first."""
     count_T = np.bincount(type_D, minlength=types).astype(np.int64)
+    # The sort is stable, so the devices of a type ascend, and ascending keys are a heap as they
+    # stand.
     device_C = np.argsort(type_D, kind="stable").astype(np.int64)
     return Heaps(
         key_C=device_C.copy(), who_C=device_C, first_T=np.cumsum(count_T) - count_T, count_T=count_T
@@ -55,18 +59,19 @@ def push(heaps: Heaps, heap: int, key: int, who: int) -> None:
 
 
 @kernel
-def push_all(heaps: Heaps, key_N: Any, who_N: Any) -> None:
-    """Add entries to the first heap. Each call from Python takes longer than its push."""
+def push_all(heaps: Heaps, key_N: IntArray, who_N: IntArray) -> None:
+    """Add entries to the first heap in one call: a call from Python takes longer than a push."""
     for place in range(len(who_N)):
         push(heaps, 0, key_N[place], who_N[place])
 
 
 @kernel
-def pop(heaps: Heaps, heap: int) -> Any:
-    """Remove the first entry of a heap; gives whose it is."""
+def pop(heaps: Heaps, heap: int) -> Int:
+    """Remove the first entry of a heap and return whose it is. The heap must not be empty."""
     first = heaps.first_T[heap]
-    taken = heaps.who_C[first]
+    taken: Int = heaps.who_C[first]
     heaps.count_T[heap] -= 1
+    # The last entry takes the place of the first, and sinks to where it belongs.
     stop = first + heaps.count_T[heap]
     key, who = heaps.key_C[stop], heaps.who_C[stop]
     _sift_down(heaps.key_C, heaps.who_C, first, stop, first, key, who, False)
@@ -74,7 +79,8 @@ def pop(heaps: Heaps, heap: int) -> Any:
 
 
 @kernel
-def _sift_up(key_C: Any, who_C: Any, first: int, cell: int, key: int, who: int) -> None:
+def _sift_up(key_C: IntArray, who_C: IntArray, first: int, cell: int, key: int, who: int) -> None:
+    """Write an entry into ``cell`` or above it; every parent greater than it moves down."""
     while cell > first:
         parent = first + (cell - first - 1) // 2
         if key_C[parent] <= key:
@@ -88,8 +94,21 @@ def _sift_up(key_C: Any, who_C: Any, first: int, cell: int, key: int, who: int) 
 
 @kernel
 def _sift_down(
-    key_C: Any, who_C: Any, first: int, stop: int, cell: int, key: int, who: int, who_counts: bool
+    key_C: IntArray,
+    who_C: IntArray,
+    first: int,
+    stop: int,
+    cell: int,
+    key: int,
+    who: int,
+    who_counts: bool,
 ) -> None:
+    """Write an entry into ``cell`` or below it; the least child moves up while it is less.
+
+    The heap has the cells from ``first`` to ``stop``. ``who_counts``: keys that are equal are
+    compared by their owners.
+    """
+    # Cell first + i has its children at first + 2 i + 1 and first + 2 i + 2.
     child = 2 * cell - first + 1
     while child < stop:
         right = child + 1
@@ -109,18 +128,18 @@ def _sift_down(
 
 
 class DeviceHeaps(NamedTuple):
-    """One heap of devices a type, all always there, by (time free, device).
+    """One heap of devices for each type, in order of (time free, device); none is ever removed.
 
     Type t has the cells from ``first_T[t]`` to ``first_T[t + 1]``.
     """
 
-    free_ns_C: Any
-    device_C: Any
-    first_T: Any
+    free_ns_C: IntArray
+    device_C: IntArray
+    first_T: IntArray
 
 
-def new_device_heaps(type_D: Any, types: int) -> DeviceHeaps:
-    """All devices free at time 0."""
+def new_device_heaps(type_D: IntArray, types: int) -> DeviceHeaps:
+    """Make the heaps of all devices, each free at time 0."""
     first_T = np.concatenate(([0], np.cumsum(np.bincount(type_D, minlength=types))))
     return DeviceHeaps(
         free_ns_C=np.zeros(len(type_D), dtype=np.int64),
@@ -129,35 +148,43 @@ def new_device_heaps(type_D: Any, types: int) -> DeviceHeaps:
     )
 
 
-def usable(fits_JT: Any, type_D: Any) -> Any:
-    """Where a job may run: it fits the type and the cluster has such devices. Bool (J, T)."""
+def usable(fits_JT: BoolArray, type_D: IntArray) -> BoolArray:
+    """Tell which jobs may run on which types, bool (J, T).
+
+    A job may if it fits the type and the cluster has devices of it.
+    """
     return fits_JT & (np.bincount(type_D, minlength=fits_JT.shape[1]) > 0)
 
 
 @kernel
-def first_is_before(devices: DeviceHeaps, kind: int, other: int) -> Any:
-    """Whether the first device of one type comes before that of another: (time free, index)."""
+def first_is_before(devices: DeviceHeaps, kind: int, other: int) -> bool:
+    """Tell whether the first device of a type comes before that of another, by (time, index)."""
     cell, rival = devices.first_T[kind], devices.first_T[other]
     if devices.free_ns_C[cell] != devices.free_ns_C[rival]:
-        return devices.free_ns_C[cell] < devices.free_ns_C[rival]
-    return devices.device_C[cell] < devices.device_C[rival]
+        free_before: bool = devices.free_ns_C[cell] < devices.free_ns_C[rival]
+        return free_before
+    index_before: bool = devices.device_C[cell] < devices.device_C[rival]
+    return index_before
 
 
 @inlined
 def soonest(
     devices: DeviceHeaps,
-    usable_NT: Any,
-    turn_ns_NT: Any,
-    comp_ns_NT: Any,
+    usable_NT: BoolArray,
+    turn_ns_NT: IntArray,
+    comp_ns_NT: IntArray,
     row: int,
     now: int,
     weight: int,
 ) -> int:
-    """Type whose first device has the least max(now, free) + ``weight`` turns of a task of a row.
+    """Find the type on whose first device ``weight`` turns of a task end first.
 
-    Ties: smaller T^c, then lower type; -1 if none is usable. A type without devices is not.
+    They end at max(now, free) + ``weight`` x turn; the task is that of ``row``. Ties go to the
+    smaller T^c, then to the lower type; -1 if no type is usable. A type without devices is not.
     """
-    best, best_ns, best_comp_ns = -1, 0, 0
+    best = -1
+    best_ns = 0
+    best_comp_ns = 0
     for kind in range(len(devices.first_T) - 1):
         if not usable_NT[row, kind] or devices.first_T[kind] == devices.first_T[kind + 1]:
             continue
@@ -165,13 +192,16 @@ def soonest(
         time_ns = max(now, devices.free_ns_C[devices.first_T[kind]])
         time_ns += weight * turn_ns_NT[row, kind]
         if best < 0 or time_ns < best_ns or (time_ns == best_ns and comp_ns < best_comp_ns):
-            best, best_ns, best_comp_ns = kind, time_ns, comp_ns
+            best = kind
+            best_ns = time_ns
+            best_comp_ns = comp_ns
     return best
 
 
 @kernel
 def replace_top(devices: DeviceHeaps, kind: int, free_ns: int) -> None:
-    """The first device of the type is free at ``free_ns`` (no earlier than before) instead."""
+    """Make the first device of a type free at ``free_ns`` instead, no earlier than before."""
+    # Its time only grows, so the device can only sink.
     first = devices.first_T[kind]
     _sift_down(
         devices.free_ns_C,
@@ -186,30 +216,32 @@ def replace_top(devices: DeviceHeaps, kind: int, free_ns: int) -> None:
 
 
 @kernel
-def rebuild(devices: DeviceHeaps, kind: int, free_ns_D: Any) -> None:
-    """Heap the devices of one type anew by ``free_ns_D``."""
+def rebuild(devices: DeviceHeaps, kind: int, free_ns_D: IntArray) -> None:
+    """Heap the devices of one type anew by ``free_ns_D`` (Floyd's construction, in O(n))."""
     first, stop = devices.first_T[kind], devices.first_T[kind + 1]
     for cell in range(first, stop):
         devices.free_ns_C[cell] = free_ns_D[devices.device_C[cell]]
+    # The second half are leaves. From the last inner cell up, both subtrees are heaps already.
     for cell in range(first + (stop - first) // 2 - 1, first - 1, -1):
         free_ns, device = devices.free_ns_C[cell], devices.device_C[cell]
         _sift_down(devices.free_ns_C, devices.device_C, first, stop, cell, free_ns, device, True)
 
 
 class IndexedHeap(NamedTuple):
-    """One time for each of many, which can be moved: it knows where each of them is.
+    """A heap of at most one time for each of N, that can be changed: it knows everyone's cell.
 
-    ``who_E[:count[0]]`` have a time, who is first at the top; ``cell_N`` is -1 without one.
+    Those in ``who_E[:count[0]]`` have a time, one of the earliest at the top. ``cell_N`` says in
+    which cell each is; -1: has no time.
     """
 
-    time_ns_N: Any
-    who_E: Any
-    cell_N: Any
-    count: Any
+    time_ns_N: IntArray
+    who_E: IntArray
+    cell_N: IntArray
+    count: Any  # IntArray; a tuple's method has this name
 
 
 def new_indexed_heap(most: int) -> IndexedHeap:
-    """Make a heap in which none of ``most`` has a time."""
+    """Make an indexed heap for ``most`` owners, none of which has a time yet."""
     return IndexedHeap(
         time_ns_N=np.zeros(most, np.int64),
         who_E=np.zeros(most, np.int64),
@@ -220,19 +252,20 @@ def new_indexed_heap(most: int) -> IndexedHeap:
 
 @kernel
 def set_time(heap: IndexedHeap, who: int, time_ns: int) -> None:
-    """Give ``who`` a time, in place of the one it has."""
+    """Give ``who`` a time, in place of the one that it may have."""
     if heap.cell_N[who] < 0:
         _put(heap, heap.count[0], who)
         heap.count[0] += 1
     heap.time_ns_N[who] = time_ns
+    # The time may have become earlier or later; one of the two does nothing.
     _rise(heap, heap.cell_N[who])
     _sink(heap, heap.cell_N[who])
 
 
 @kernel
-def take_first(heap: IndexedHeap) -> Any:
-    """Remove one of the earliest time; who it is."""
-    first = heap.who_E[0]
+def take_first(heap: IndexedHeap) -> Int:
+    """Remove one of the earliest time and return who it is. The heap must not be empty."""
+    first: Int = heap.who_E[0]
     heap.cell_N[first] = -1
     heap.count[0] -= 1
     if heap.count[0] > 0:
@@ -243,12 +276,14 @@ def take_first(heap: IndexedHeap) -> Any:
 
 @kernel
 def _put(heap: IndexedHeap, cell: int, who: int) -> None:
+    """Write an owner into a cell, and the cell into the index of owners."""
     heap.who_E[cell] = who
     heap.cell_N[who] = cell
 
 
 @kernel
 def _rise(heap: IndexedHeap, cell: int) -> None:
+    """Move who is in ``cell`` up past all that are later."""
     who = heap.who_E[cell]
     time_ns = heap.time_ns_N[who]
     while cell > 0 and heap.time_ns_N[heap.who_E[(cell - 1) // 2]] > time_ns:
@@ -259,6 +294,7 @@ def _rise(heap: IndexedHeap, cell: int) -> None:
 
 @kernel
 def _sink(heap: IndexedHeap, cell: int) -> None:
+    """Move who is in ``cell`` down past all that are earlier."""
     who, stop = heap.who_E[cell], heap.count[0]
     time_ns = heap.time_ns_N[who]
     child = 2 * cell + 1
@@ -278,19 +314,20 @@ def _sink(heap: IndexedHeap, cell: int) -> None:
 class SortedJobs(NamedTuple):
     """Jobs in order of (key, index); the first ``count[0]`` entries of ``job_N`` are in use."""
 
-    job_N: Any
-    count: Any
+    job_N: IntArray
+    count: Any  # IntArray; a tuple's method has this name
 
 
 def new_sorted_jobs(jobs: int) -> SortedJobs:
-    """Nobody is ready."""
+    """Make an empty list with room for ``jobs`` jobs."""
     return SortedJobs(job_N=np.zeros(jobs, np.int64), count=np.zeros(1, np.int64))
 
 
 @kernel
-def insert(ready: SortedJobs, key_J: Any, job: int) -> None:
-    """Insert a job that is not among them."""
+def insert(ready: SortedJobs, key_J: IntArray | FloatArray, job: int) -> None:
+    """Insert a job that is not in the list, at its place by (``key_J``, index)."""
     job_N = ready.job_N
+    # Bisection: all before ``low`` come before the job, and none from ``high`` on does.
     low, high = 0, ready.count[0]
     while low < high:
         middle = (low + high) // 2
@@ -307,7 +344,7 @@ def insert(ready: SortedJobs, key_J: Any, job: int) -> None:
 
 @kernel
 def remove(ready: SortedJobs, place: int) -> None:
-    """Take out the job at ``place``."""
+    """Remove the job at ``place``; those behind it move up."""
     ready.count[0] -= 1
     for later in range(place, ready.count[0]):
         ready.job_N[later] = ready.job_N[later + 1]

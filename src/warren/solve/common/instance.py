@@ -1,4 +1,4 @@
-"""One instance of the planning problem, as the schedulers of this room take it."""
+"""One instance of the planning problem, as the solvers take it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,32 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+
 
 class Instance(NamedTuple):
-    """Jobs J, types T, devices D. int64 arrays, times in ns; ``weight_J`` float64, >= 0.
+    """Jobs J, device types T and devices D of one planning problem.
 
-    A job with ``rounds_J`` < 1, or that fits no device, is left out. ``stretch_rounds_J`` is the
-    most rounds of one stretch, at least 1.
+    int64 arrays, times in ns; ``weight_J`` float64, >= 0. ``comp_ns_JT`` and ``sync_ns_JT`` are
+    T^c and T^s of one task. A job with ``rounds_J`` < 1, or that fits no device, is left out.
+    ``stretch_rounds_J`` is the most rounds of one stretch, at least 1.
     """
 
-    arrival_ns_J: Any
-    weight_J: Any
-    scale_J: Any
-    rounds_J: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    fits_JT: Any
-    type_D: Any
-    stretch_rounds_J: Any
+    arrival_ns_J: IntArray
+    weight_J: FloatArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: BoolArray
+    type_D: IntArray
+    stretch_rounds_J: IntArray
 
 
 ColumnsT = TypeVar("ColumnsT", bound=NamedTuple)
 """An ``Instance``, or the columns that a kernel takes in its place."""
 
+# Columns that are not int64.
 _TYPES: Final = {
     "weight_J": np.float64,
     "priority_J": np.float64,
@@ -37,7 +41,9 @@ _TYPES: Final = {
 
 
 def prepared(columns: ColumnsT) -> ColumnsT:
-    """Own contiguous arrays of the right types, T^c at least 1 ns."""
+    """Copy the columns into contiguous arrays of the right types, T^c at least 1 ns."""
+    # A kernel is compiled for one type and one memory layout of each array: another would be
+    # compiled anew.
     own: dict[str, Any] = {
         name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
         for name, column in columns._asdict().items()

@@ -1,11 +1,11 @@
-"""List dispatch in time: who starts now, where, if the most urgent job chooses first.
+"""Dispatch tasks in time by lists: the most urgent job chooses first, the earliest completion.
 
 Whenever a device becomes free, a job arrives or a barrier passes, the ready jobs are walked in
 order of priority. Each open task looks at all devices, busy ones too, and chooses the earliest
-completion max(now, phi) + T^c + T^s. If that device is idle the task starts there. If it is busy
-the task waits, and for the rest of this walk the device counts as taken until phi + T^c, so that
-the next task sees what is truly left; nothing of that outlives the walk. So a device idles only
-if every ready task expects to be done earlier elsewhere.
+completion max(now, phi) + T^c + T^s, phi the time at which the device is free. If that device is
+idle the task starts there. If it is busy the task waits, and for the rest of this walk the device
+counts as taken until phi + T^c, so that the next task sees what is truly left; nothing of that
+outlives the walk. So a device idles only if every ready task expects to be done earlier elsewhere.
 
 Jobs with ``stretch_rounds_J`` > 1 choose for all their shards and a whole stretch at once, by the
 earliest completion of its COMP and synchronisation; several shards may share a device. A stretch
@@ -17,10 +17,11 @@ for a task that waits for its barrier, and speed counts.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import (
     DeviceHeaps,
@@ -42,53 +43,59 @@ from warren.solve.common.instance import prepared
 
 
 class DispatchProblem(NamedTuple):
-    """The instance. int64 arrays, times in ns; ``priority_J`` float64, lower comes first.
+    """The instance and the order of its jobs.
 
-    The priority of round r is ``priority_J + r * priority_step_J``; ties go to the lower job
-    index. A job with ``rounds_J`` < 1, or that fits no device, is left out. ``stretch_rounds_J``
-    is the length of a stretch, at least 1.
+    int64 arrays, times in ns; ``priority_J`` float64, lower comes first. The priority of round r is
+    ``priority_J + r * priority_step_J``; ties go to the lower job index. A job with ``rounds_J`` <
+    1, or that fits no device, is left out. ``stretch_rounds_J`` is the length of a stretch, at
+    least 1.
     """
 
-    arrival_ns_J: Any
-    scale_J: Any
-    rounds_J: Any
-    priority_J: Any
-    priority_step_J: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    fits_JT: Any
-    type_D: Any
-    stretch_rounds_J: Any
+    arrival_ns_J: IntArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    priority_J: FloatArray
+    priority_step_J: FloatArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: BoolArray
+    type_D: IntArray
+    stretch_rounds_J: IntArray
 
 
 class _State(NamedTuple):
-    """``pool`` is what the present walk sees; ``free_ns_D`` is the truth behind it."""
+    """What changes while tasks are dispatched.
+
+    ``free_ns_D`` is when each device is free. ``pool`` is what the present walk over the ready
+    jobs sees of that: a device for which a task waits shows as busy.
+    """
 
     pool: DeviceHeaps
-    usable_JT: Any
-    turn_ns_JT: Any  # T^c + T^s
-    free_ns_D: Any
-    altered_T: Any  # heaps of ``pool`` that differ from the truth
-    round_J: Any
-    left_J: Any  # tasks of the present round that have not started
-    barrier_ns_J: Any
-    key_J: Any  # priority of the present round
-    arrived_J: Any
+    usable_JT: BoolArray
+    turn_ns_JT: IntArray  # T^c + T^s
+    free_ns_D: IntArray
+    altered_T: BoolArray  # heaps of ``pool`` that differ from ``free_ns_D``
+    round_J: IntArray
+    left_J: IntArray  # tasks of the present round that have not started
+    barrier_ns_J: IntArray
+    key_J: FloatArray  # priority of the present round
+    arrived_J: BoolArray  # or left out
     ready: SortedJobs  # in order of priority
     events: Heaps  # a job that arrives or whose barrier passes, or -1: a device is free
-    counts: Any
-    finish_ns_J: Any
-    rows: Any  # (5, R): job, round, rounds, shard, device
-    chosen_K: Any  # scratch of one stretch: device of each shard
-    load_D: Any  # scratch of one stretch: shards on each device
+    counts: IntArray  # [ROWS], [IDLE], [TAKEABLE]
+    finish_ns_J: IntArray
+    rows: IntArray  # (5, R): job, round, rounds, shard, device
+    chosen_K: IntArray  # scratch of one stretch: device of each shard
+    load_D: IntArray  # scratch of one stretch: shards on each device
 
 
 ROWS, IDLE, TAKEABLE = range(3)
 """``counts``: rows written; idle devices; devices this walk may still fill."""
+# A task is of one round: an int64, as the rounds of a stretch are.
 _ONE: Final = np.int64(1)
 
 
-def dispatch(problem: DispatchProblem) -> tuple[Any, Any]:
+def dispatch(problem: DispatchProblem) -> tuple[IntArray, IntArray]:
     """Dispatch all jobs.
 
     Returns
@@ -108,6 +115,7 @@ def dispatch(problem: DispatchProblem) -> tuple[Any, Any]:
 
 
 def _new_state(problem: DispatchProblem) -> _State:
+    """Make the state before the first arrival: all devices are idle."""
     jobs, types = problem.comp_ns_JT.shape
     devices = len(problem.type_D)
     pool = new_device_heaps(problem.type_D, types)
@@ -139,13 +147,14 @@ def _new_state(problem: DispatchProblem) -> _State:
 
 @inlined
 def _choose(problem: DispatchProblem, state: _State, job: int, now: int, rounds: int) -> int:
-    """Type with the earliest completion."""
+    """Return the type with the earliest completion of a stretch of so many rounds."""
     turn_ns_JT, comp_ns_JT = state.turn_ns_JT, problem.comp_ns_JT
     return int(soonest(state.pool, state.usable_JT, turn_ns_JT, comp_ns_JT, job, now, rounds))
 
 
 @inlined
 def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
+    """Append a row to the schedule."""
     row = state.counts[ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = state.round_J[job]
@@ -157,13 +166,14 @@ def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) ->
 
 @inlined
 def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) -> bool:
-    """Give each open task of the round its device; whether all of them have started."""
+    """Give each open task of the round its device; tell whether all of them have started."""
     pool = state.pool
     open_tasks = state.left_J[job]
     for _ in range(open_tasks):
         kind = _choose(problem, state, job, now, _ONE)
         comp_ns = problem.comp_ns_JT[job, kind]
         free_ns = pool.free_ns_C[pool.first_T[kind]]
+        # The best device is busy, so the task waits, and for this walk the device counts as taken.
         if free_ns > now:
             replace_top(pool, kind, free_ns + comp_ns)
             state.altered_T[kind] = True
@@ -179,10 +189,12 @@ def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) ->
         state.left_J[job] -= 1
         state.counts[IDLE] -= 1
         state.counts[TAKEABLE] -= 1
+        # All that is idle is taken: nothing more can start in this walk.
         if state.counts[TAKEABLE] == 0:
             break
     if state.left_J[job] > 0:
         return False
+    # The round's last synchronisation end is its barrier: the job's next event.
     push(state.events, 0, state.barrier_ns_J[job], job)
     return True
 
@@ -191,7 +203,10 @@ def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) ->
 def _start_stretch(
     problem: DispatchProblem, state: _State, job: int, now: int, rounds: int
 ) -> bool:
-    """Start a stretch if all devices it chooses are idle, else hold them for this walk."""
+    """Start a stretch if all devices that it chooses are idle, else hold them for this walk.
+
+    Tells whether it started.
+    """
     pool, scale = state.pool, problem.scale_J[job]
     all_idle = True
     for shard in range(scale):
@@ -199,7 +214,9 @@ def _start_stretch(
         device = pool.device_C[pool.first_T[kind]]
         state.chosen_K[shard] = device
         state.load_D[device] += 1
-        # A device that another stretch holds in this walk shows as busy here, though it is idle.
+        # Only the first shard on a device asks whether it is idle; the next ones find it taken by
+        # their own stretch. A device that another stretch holds in this walk shows as busy here,
+        # though it is idle.
         first = state.load_D[device] == 1
         all_idle &= not first or pool.free_ns_C[pool.first_T[kind]] <= now
         free_ns = (
@@ -218,6 +235,8 @@ def _start_stretch(
 def _commit_stretch(
     problem: DispatchProblem, state: _State, job: int, now: int, rounds: int
 ) -> None:
+    """Start a stretch on the devices chosen for its shards: write its rows, push its events."""
+    # Devices that run several shards take longer: the slowest sets the period of all rounds.
     period_ns = 0
     for shard in range(problem.scale_J[job]):
         device = state.chosen_K[shard]
@@ -229,6 +248,7 @@ def _commit_stretch(
         device = state.chosen_K[shard]
         comp_ns = state.load_D[device] * problem.comp_ns_JT[job, problem.type_D[device]]
         comp_end_ns = now + (rounds - 1) * period_ns + comp_ns
+        # Only the first shard on a device makes it busy: the end is the same for the others.
         if state.free_ns_D[device] != comp_end_ns:
             state.free_ns_D[device] = comp_end_ns
             state.counts[IDLE] -= 1
@@ -238,8 +258,9 @@ def _commit_stretch(
 
 @inlined
 def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> None:
-    """All ready jobs in order, until none is left or ``takeable`` devices have been filled."""
+    """Let all ready jobs choose in order, until none is left or ``takeable`` devices are filled."""
     state.counts[TAKEABLE] = takeable
+    # What the walk before has reserved is forgotten.
     for kind in range(len(state.altered_T)):
         if state.altered_T[kind]:
             rebuild(state.pool, kind, state.free_ns_D)
@@ -252,6 +273,7 @@ def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> N
             started = _start_stretch(problem, state, job, now, rounds)
         else:
             started = _start_tasks(problem, state, job, now)
+        # Removing a job moves the next one to its place.
         if started:
             remove(state.ready, place)
         else:
@@ -260,12 +282,13 @@ def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> N
 
 @inlined
 def _stretch_of(problem: DispatchProblem, state: _State, job: int) -> int:
+    """Return how many rounds the job's next stretch has."""
     return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
 
 
 @inlined
 def _pass_barrier(problem: DispatchProblem, state: _State, job: int, now: int) -> None:
-    """The stretch or round that ran is over: the next one is ready, or the job is done."""
+    """End the stretch or round that ran: the next one becomes ready, or the job is done."""
     state.round_J[job] += _stretch_of(problem, state, job)
     if state.round_J[job] == problem.rounds_J[job]:
         state.finish_ns_J[job] = now
@@ -279,12 +302,13 @@ def _pass_barrier(problem: DispatchProblem, state: _State, job: int, now: int) -
 
 @kernel
 def _run(problem: DispatchProblem, state: _State, stretches: bool) -> None:
-    """From the first arrival to the last barrier."""
+    """Dispatch from the first arrival to the last barrier."""
     for job in range(len(problem.scale_J)):
         if not state.arrived_J[job]:
             push(state.events, 0, problem.arrival_ns_J[job], job)
     while state.events.count_T[0] > 0:
         now = state.events.key_C[0]
+        # All events of this instant come before the walk, so ties have one order.
         freed, before = 0, state.ready.count[0]
         while state.events.count_T[0] > 0 and state.events.key_C[0] == now:
             job = pop(state.events, 0)

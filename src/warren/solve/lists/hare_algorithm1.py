@@ -1,4 +1,4 @@
-"""Hare, Algorithm 1, lines 9-16: a sequence of tasks, placed one after another.
+"""Place a sequence of tasks, one after another: Hare, Algorithm 1, lines 5 to 17.
 
 Line 12 to the letter: the task takes the GPU that is available first, m* = argmin phi_m,
 whatever its speed; x = max(t, phi_m*), then phi_m* = x + T^c. The GPU is reserved even while the
@@ -6,14 +6,17 @@ task still waits for its barrier t. Differs: types that the task does not fit ar
 paper lets every task run everywhere). Two other choices of m*: ``FASTEST`` of those that can start
 the task first, argmin max(t, phi_m), for which all idle GPUs are alike; and ours, ``COMPLETION``,
 argmin max(t, phi_m) + T^c + T^s.
+
+Symbols: t is when the task's round may start, phi_m when GPU m is free, x when the task starts.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import (
     DeviceHeaps,
@@ -28,41 +31,43 @@ AVAILABLE, FASTEST, COMPLETION = range(3)
 
 
 class Algorithm1Problem(NamedTuple):
-    """The instance: int64 arrays, times in ns, ``fits_JT`` bool."""
+    """The instance as int64 arrays, times in ns; ``fits_JT`` is 0 or 1."""
 
-    arrival_ns_J: Any
-    scale_J: Any
-    rounds_J: Any
-    comp_ns_JT: Any
-    sync_ns_JT: Any
-    fits_JT: Any
-    type_D: Any
+    arrival_ns_J: IntArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    comp_ns_JT: IntArray
+    sync_ns_JT: IntArray
+    fits_JT: IntArray
+    type_D: IntArray
 
 
 class _State(NamedTuple):
+    """What changes while tasks are placed. ``pool`` has phi of all devices."""
+
     pool: DeviceHeaps
-    usable_JT: Any
-    round_J: Any
-    left_J: Any  # tasks of the present round that have not been placed
-    ready_ns_J: Any  # t: when the present round may start
-    barrier_ns_J: Any
-    device_I: Any
-    start_ns_I: Any
-    finish_ns_J: Any
+    usable_JT: BoolArray
+    round_J: IntArray
+    left_J: IntArray  # tasks of the present round that have not been placed
+    ready_ns_J: IntArray  # t: when the present round may start
+    barrier_ns_J: IntArray
+    device_I: IntArray
+    start_ns_I: IntArray
+    finish_ns_J: IntArray
 
 
 def algorithm1(
-    job_I: Any,
-    round_I: Any,
-    arrival_ns_J: Any,
-    scale_J: Any,
-    rounds_J: Any,
-    comp_ns_JT: Any,
-    sync_ns_JT: Any,
-    fits_JT: Any,
-    type_D: Any,
+    job_I: IntArray,
+    round_I: IntArray,
+    arrival_ns_J: IntArray,
+    scale_J: IntArray,
+    rounds_J: IntArray,
+    comp_ns_JT: IntArray,
+    sync_ns_JT: IntArray,
+    fits_JT: BoolArray,
+    type_D: IntArray,
     choice: int,
-) -> tuple[Any, Any, Any]:
+) -> tuple[IntArray, IntArray, IntArray]:
     """Place the tasks of a sequence.
 
     Parameters
@@ -82,9 +87,14 @@ def algorithm1(
         does not complete it. A device of -1 marks the first task that cannot be placed, because
         it fits nowhere or comes before its round: the sequence is read no further.
     """
-    columns = (arrival_ns_J, scale_J, rounds_J, comp_ns_JT, sync_ns_JT, fits_JT, type_D)
     problem = Algorithm1Problem(
-        *(np.array(column, dtype=np.int64, order="C") for column in columns)
+        arrival_ns_J=_own(arrival_ns_J),
+        scale_J=_own(scale_J),
+        rounds_J=_own(rounds_J),
+        comp_ns_JT=_own(comp_ns_JT),
+        sync_ns_JT=_own(sync_ns_JT),
+        fits_JT=_own(fits_JT),
+        type_D=_own(type_D),
     )
     tasks, jobs = len(job_I), len(problem.scale_J)
     state = _State(
@@ -98,26 +108,37 @@ def algorithm1(
         start_ns_I=np.full(tasks, -1, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
     )
-    sequence = np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64)
-    _place(problem, state, *sequence, choice)
+    _place(
+        problem, state, np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64), choice
+    )
     return state.device_I, state.start_ns_I, state.finish_ns_J
+
+
+def _own(column: IntArray | BoolArray) -> IntArray:
+    """Copy a column into a contiguous int64 array, as the kernel is compiled for."""
+    return np.array(column, dtype=np.int64, order="C")
 
 
 @kernel
 def _place(
-    problem: Algorithm1Problem, state: _State, job_I: Any, round_I: Any, choice: int
+    problem: Algorithm1Problem, state: _State, job_I: IntArray, round_I: IntArray, choice: int
 ) -> None:
+    """Place the tasks of the sequence: the loop of lines 5 to 17."""
     pool = state.pool
     for task in range(len(job_I)):
         job = job_I[task]
+        # Line 12: the first device of the chosen type is m*.
         kind = _choose(problem, state, job, choice)
         if kind < 0 or round_I[task] != state.round_J[job]:
             break
+        # Lines 13 and 14: x = max(t, phi_m*), on m*.
         start_ns = max(state.ready_ns_J[job], pool.free_ns_C[pool.first_T[kind]])
         state.device_I[task] = pool.device_C[pool.first_T[kind]]
         state.start_ns_I[task] = start_ns
+        # Line 16: phi_m* = x + T^c. The synchronisation overlaps with the next task.
         comp_end_ns = start_ns + problem.comp_ns_JT[job, kind]
         replace_top(pool, kind, comp_end_ns)
+        # Line 10, for the round after this one: t is the latest x + T^c + T^s of this one.
         end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
         state.left_J[job] -= 1
@@ -131,12 +152,19 @@ def _place(
 
 @kernel
 def _choose(problem: Algorithm1Problem, state: _State, job: int, choice: int) -> int:
-    """Type whose first device is best; ties go to the device free first, then the lowest index."""
+    """Return the type whose first device is best, -1 if none is usable.
+
+    Ties go to the device that is free first, then to the lowest index.
+    """
     pool = state.pool
-    best, best_ns, best_turn_ns = -1, 0, 0
+    best = -1
+    best_ns = 0
+    best_turn_ns = 0
     for kind in range(len(pool.first_T) - 1):
         if not state.usable_JT[job, kind]:
             continue
+        # What is compared is (time, turn): phi and 0 for AVAILABLE, max(t, phi) and T^c + T^s for
+        # FASTEST, their sum and 0 for COMPLETION.
         time_ns = pool.free_ns_C[pool.first_T[kind]]
         turn_ns = 0
         if choice != AVAILABLE:
@@ -148,5 +176,7 @@ def _choose(problem: Algorithm1Problem, state: _State, job: int, choice: int) ->
         if not better and time_ns == best_ns and turn_ns == best_turn_ns:
             better = first_is_before(pool, kind, best)
         if better:
-            best, best_ns, best_turn_ns = kind, time_ns, turn_ns
+            best = kind
+            best_ns = time_ns
+            best_turn_ns = turn_ns
     return best

@@ -1,4 +1,4 @@
-"""Jobs one after the other into what is left of the devices' time: for stretches of rounds.
+"""Insert jobs, one after the other, into what is left of the devices' time: stretches of rounds.
 
 Jobs are placed in order of priority, each stretch by stretch: on every type, the earliest time at
 which as many devices as the stretch needs are free for all of it; then the type where the end of
@@ -16,10 +16,11 @@ keeps a device busy.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance, prepared
@@ -27,19 +28,21 @@ from warren.solve.lists.free_intervals import FOREVER, FreeIntervals, fit, new_g
 
 
 class _State(NamedTuple):
+    """What changes while jobs are placed, and what is prepared for it. Times in ns."""
+
     gaps: FreeIntervals
-    device_C: Any  # devices, those of a type beside each other
-    first_T: Any
-    usable_JT: Any
-    price_ns_JT: Any  # of a round
-    extra_T: Any  # scratch: what a stretch costs on each type if it starts at once
-    from_ns_D: Any  # scratch: earliest start of the present stretch
-    taken_D: Any  # scratch
-    chosen_N: Any  # devices of the best offer so far
-    trial_N: Any  # scratch
-    finish_ns_J: Any
-    rows: Any  # (6, R): job, round, rounds, shard, device, start
-    count: Any  # [ROWS], [VISITS]
+    device_C: IntArray  # devices, those of a type beside each other
+    first_T: IntArray
+    usable_JT: BoolArray
+    price_ns_JT: FloatArray  # of a round
+    extra_T: FloatArray  # scratch: what a stretch costs on each type if it starts at once
+    from_ns_D: IntArray  # scratch: earliest start of the present stretch
+    taken_D: BoolArray  # scratch
+    chosen_N: IntArray  # devices of the best offer so far
+    trial_N: IntArray  # scratch
+    finish_ns_J: IntArray
+    rows: IntArray  # (6, R): job, round, rounds, shard, device, start
+    counts: IntArray  # [ROWS], [VISITS]
 
 
 _ROWS, _VISITS = range(2)
@@ -47,7 +50,9 @@ _ATTEMPTS: Final = 12
 """Starts tried among the gaps of a type."""
 
 
-def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, Any, int]:
+def insertion(
+    instance: Instance, order_N: IntArray, price_s_JT: FloatArray
+) -> tuple[IntArray, IntArray, int]:
     """Place all jobs.
 
     Parameters
@@ -67,24 +72,26 @@ def insertion(instance: Instance, order_N: Any, price_s_JT: Any) -> tuple[Any, A
     finish_ns_J
         Each job's last barrier under the constant network; -1 for a job left out.
     visits
-        How many devices were looked at.
+        How many devices were looked at, a measure of the time it took.
     """
     instance = prepared(instance)
     state = _new_state(instance, price_s_JT)
     runs_J = state.usable_JT.any(axis=1) & (instance.rounds_J > 0)
     _place(instance, state, order_N[runs_J[order_N]])
-    rows = state.rows[:, : state.count[_ROWS]]
+    rows = state.rows[:, : state.counts[_ROWS]]
     first = np.argsort(rows[5], kind="stable")
-    return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.count[_VISITS])
+    return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.counts[_VISITS])
 
 
-def _new_state(instance: Instance, price_s_JT: Any) -> _State:
+def _new_state(instance: Instance, price_s_JT: FloatArray) -> _State:
+    """Make the state before the first job is placed: all devices are free."""
     jobs, types = instance.comp_ns_JT.shape
     devices = len(instance.type_D)
     usable_JT = usable(instance.fits_JT, instance.type_D)
     stretches_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
     rows = int((stretches_J * instance.scale_J).sum())
     count_T = np.bincount(instance.type_D, minlength=types)
+    # Finite whatever the price is: an infinite cost says that a type needs no look any more.
     price_ns_JT = np.minimum(np.where(usable_JT, price_s_JT, 0.0) * 1e9, FOREVER / 64)
     return _State(
         gaps=new_gaps(devices, rows),
@@ -99,18 +106,20 @@ def _new_state(instance: Instance, price_s_JT: Any) -> _State:
         trial_N=np.zeros(devices, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((6, rows), np.int64),
-        count=np.zeros(2, np.int64),
+        counts=np.zeros(2, np.int64),
     )
 
 
 @kernel
-def _place(instance: Instance, state: _State, order_N: Any) -> None:
+def _place(instance: Instance, state: _State, order_N: IntArray) -> None:
+    """Place the jobs in this order."""
     for job in order_N:
         _place_job(instance, state, job)
 
 
 @inlined
 def _place_job(instance: Instance, state: _State, job: int) -> None:
+    """Place all stretches of a job, one after the other."""
     ready_ns, kind = instance.arrival_ns_J[job], -1
     rewind(state.gaps)
     round_ = 0
@@ -118,11 +127,13 @@ def _place_job(instance: Instance, state: _State, job: int) -> None:
         rounds = min(instance.stretch_rounds_J[job], instance.rounds_J[job] - round_)
         kind, start_ns = _offer(instance, state, job, rounds, ready_ns, kind)
         members, period_ns, _ = _shape(instance, state, job, kind, rounds)
+        # Member m of the devices takes the shards from m n / members to (m + 1) n / members.
         shard, scale = 0, instance.scale_J[job]
         for member in range(members):
             stop = (member + 1) * scale // members
             comp_ns = (stop - shard) * instance.comp_ns_JT[job, kind]
             device = state.chosen_N[member]
+            # The device is free again when it has computed its last round: no T^s behind it.
             take(state.gaps, device, start_ns, start_ns + (rounds - 1) * period_ns + comp_ns)
             for part in range(shard, stop):
                 _write_row(state, job, round_, rounds, part, device, start_ns)
@@ -136,11 +147,14 @@ def _place_job(instance: Instance, state: _State, job: int) -> None:
 def _offer(
     instance: Instance, state: _State, job: int, rounds: int, ready_ns: int, last: int
 ) -> tuple[int, int]:
-    """The cheapest type and start of a stretch; its devices are put in ``chosen_N``.
+    """Return the cheapest type and start of a stretch, and put its devices into ``chosen_N``.
 
     Types come by what a stretch costs there if it can start at once, so the first that can is
-    the best. The devices of the stretch before, on type ``last``, are looked at first."""
-    best_kind, best_ns, best_cost = -1, 0, np.inf
+    the best. The devices of the stretch before, on type ``last``, are looked at first.
+    """
+    best_kind = -1
+    best_ns = 0
+    best_cost = np.inf
     for kind in range(len(state.extra_T)):
         state.extra_T[kind] = np.inf
         if state.usable_JT[job, kind]:
@@ -151,6 +165,8 @@ def _offer(
         for other in range(len(state.extra_T)):
             if state.extra_T[other] < state.extra_T[kind]:
                 kind = other
+        # The cost is start + rounds x (period + price). No start is before ``ready_ns``, so types
+        # that come later cannot cost less than the best one found.
         extra = state.extra_T[kind]
         if not ready_ns + extra < best_cost:
             return best_kind, best_ns
@@ -160,14 +176,16 @@ def _offer(
             return kind, ready_ns
         start_ns = _earliest(state, kind, members, ready_ns, hold_ns, best_cost - extra)
         if start_ns >= 0 and start_ns + extra < best_cost:
-            best_kind, best_ns, best_cost = kind, start_ns, start_ns + extra
+            best_kind = kind
+            best_ns = start_ns
+            best_cost = start_ns + extra
             _choose(state, kind, members, start_ns)
 
 
 @inlined
 def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
-    """Whether the devices chosen last are free at once for so long."""
-    state.count[_VISITS] += members
+    """Tell whether the devices chosen last are free for ``hold_ns`` from ``ready_ns`` on."""
+    state.counts[_VISITS] += members
     for member in range(members):
         if fit(state.gaps, state.chosen_N[member], ready_ns, hold_ns, True) > ready_ns:
             return False
@@ -178,9 +196,13 @@ def _can_stay(state: _State, members: int, ready_ns: int, hold_ns: int) -> bool:
 def _shape(
     instance: Instance, state: _State, job: int, kind: int, rounds: int
 ) -> tuple[int, int, int]:
-    """Devices of a stretch on a type, the time of a round, and how long the devices are held."""
+    """Return how many devices a stretch takes on a type, its period, and how long it holds them.
+
+    The period is the time of a round: ceil(n / members) T^c + T^s, in ns.
+    """
     scale = instance.scale_J[job]
     members = min(scale, state.first_T[kind + 1] - state.first_T[kind])
+    # The device with the most shards sets the pace; behind the last round nobody waits for T^s.
     comp_ns = (scale + members - 1) // members * instance.comp_ns_JT[job, kind]
     period_ns = comp_ns + instance.sync_ns_JT[job, kind]
     return members, period_ns, (rounds - 1) * period_ns + comp_ns
@@ -190,9 +212,11 @@ def _shape(
 def _earliest(
     state: _State, kind: int, members: int, ready_ns: int, hold_ns: int, limit: float
 ) -> int:
-    """From when so many devices of a type are free for so long; -1 if only after the limit.
+    """Return from when ``members`` devices of a type are free for ``hold_ns`` at one time.
 
-    Gaps are tried a few times only; then what comes after all gaps is taken."""
+    -1 if only after the limit. Gaps are tried a few times only; then the time behind all gaps is
+    taken.
+    """
     first, stop = state.first_T[kind], state.first_T[kind + 1]
     start_ns = ready_ns
     for attempt in range(_ATTEMPTS):
@@ -201,12 +225,15 @@ def _earliest(
             device = state.device_C[cell]
             state.from_ns_D[device] = fit(state.gaps, device, start_ns, hold_ns, attempt == 0)
             free += state.from_ns_D[device] <= start_ns
-        state.count[_VISITS] += stop - first
+        state.counts[_VISITS] += stop - first
         if free >= members:
             return start_ns
+        # Before the members-th of these starts too few are free; at it, a gap that began earlier
+        # may be too short for all of the stretch, so all devices are asked again.
         start_ns = _nth_start(state, kind, members)
         if start_ns >= limit:
             return -1
+    # Behind its last gap's start a device is free for ever.
     for cell in range(first, stop):
         device = state.device_C[cell]
         state.from_ns_D[device] = max(start_ns, state.gaps.start_ns_G[state.gaps.tail_D[device]])
@@ -219,7 +246,8 @@ def _earliest(
 
 @inlined
 def _nth_start(state: _State, kind: int, members: int) -> int:
-    """The ``members``-th earliest of the starts found."""
+    """Return the ``members``-th earliest of the starts in ``from_ns_D``."""
+    # Selection of the least, ``members`` times; ``trial_N`` keeps whom to unmark.
     start_ns = 0
     for place in range(members):
         best = -1
@@ -239,13 +267,16 @@ def _nth_start(state: _State, kind: int, members: int) -> int:
 
 @inlined
 def _since(gaps: FreeIntervals, device: int) -> int:
-    """Since when the device is free in the gap found last."""
+    """Return since when the device is free in the gap found last."""
     return int(gaps.start_ns_G[gaps.next_G[gaps.at_D[device]]])
 
 
 @inlined
 def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
-    """Of the devices free at ``start_ns``, those that became so last, then by index."""
+    """Choose, of the devices free at ``start_ns``, those that became so last, then by index.
+
+    So the least time is left idle before the stretch.
+    """
     for place in range(members):
         best, best_ns = -1, 0
         for cell in range(state.first_T[kind], state.first_T[kind + 1]):
@@ -253,6 +284,7 @@ def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
             since_ns = _since(state.gaps, device)
             if state.from_ns_D[device] <= start_ns and (best < 0 or since_ns > best_ns):
                 best, best_ns = device, since_ns
+        # Not free at ``start_ns`` any more: it is not chosen again.
         state.from_ns_D[best] = FOREVER
         state.chosen_N[place] = best
 
@@ -261,11 +293,12 @@ def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
 def _write_row(
     state: _State, job: int, round_: int, rounds: int, shard: int, device: int, start_ns: int
 ) -> None:
-    row = state.count[_ROWS]
+    """Append a row to the schedule."""
+    row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = round_
     state.rows[2, row] = rounds
     state.rows[3, row] = shard
     state.rows[4, row] = device
     state.rows[5, row] = start_ns
-    state.count[_ROWS] = row + 1
+    state.counts[_ROWS] = row + 1

@@ -1,4 +1,4 @@
-"""Dispatch of stretches in time, the job with the least left to do first.
+"""Dispatch stretches in time, the job with the least left to do first.
 
 Whenever a device becomes free, a job arrives or a stretch ends, the jobs that could go on are
 walked in order of what is left of them. A job takes the idle devices of the types that cost it
@@ -14,10 +14,11 @@ worth it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import (
     Heaps,
@@ -37,26 +38,31 @@ from warren.solve.lists.dispatch_options import GangTimes, TypePreferences, cost
 
 
 class _State(NamedTuple):
+    """What changes while stretches are dispatched."""
+
     idle: Heaps
-    cost_JT: Any  # of a round, infinite where the job does not run
-    length_J: Any
-    round_J: Any  # -1: has not arrived
-    rounds_J: Any  # of the present stretch
-    left_J: Any  # tasks of the present stretch that have not started
-    barrier_ns_J: Any
-    key_J: Any
+    cost_JT: FloatArray  # of a round, infinite where the job does not run
+    length_J: FloatArray
+    round_J: IntArray  # -1: has not arrived
+    rounds_J: IntArray  # of the present stretch
+    left_J: IntArray  # tasks of the present stretch that have not started
+    barrier_ns_J: IntArray
+    key_J: FloatArray
     ready: SortedJobs  # least key first
-    events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
-    chosen_N: Any  # scratch
-    finish_ns_J: Any
-    rows: Any  # (5, R)
-    count: Any
+    events: Heaps  # of -d - 1: device d becomes free; of j: job j arrives or its barrier passes
+    chosen_N: IntArray  # scratch
+    finish_ns_J: IntArray
+    rows: IntArray  # (5, R)
+    counts: IntArray  # [_ROWS], [_VISITS], [_NOW]
 
 
+# Rows written; jobs looked at; the present time in ns, for a run that goes on with more room.
 _ROWS, _VISITS, _NOW = range(3)
 
 
-def by_remaining(instance: Instance, preferences: TypePreferences) -> tuple[Any, Any, int]:
+def by_remaining(
+    instance: Instance, preferences: TypePreferences
+) -> tuple[IntArray, IntArray, int]:
     """Dispatch all jobs.
 
     Parameters
@@ -75,17 +81,20 @@ def by_remaining(instance: Instance, preferences: TypePreferences) -> tuple[Any,
         Each job's last barrier under the constant network; -1 for a job left out. Running the
         rows as a plan can only be earlier: a device that was kept waiting starts at once.
     visits
-        How many jobs were looked at.
+        How many jobs were looked at, a measure of the time it took.
     """
     instance, gangs = prepared(instance), preferences.gangs
     state = _new_state(instance, preferences)
+    # How long stretches are is known only when they start, so the rows may turn out too few: then
+    # the kernel stops, and goes on from there with more room.
     while not _run(instance, gangs, state, preferences.keeps):
         state = state._replace(rows=_more_rows(state.rows, instance.scale_J.max()))
-    rows: Any = state.rows[:, : state.count[_ROWS]]
-    return rows, state.finish_ns_J, int(state.count[_VISITS])
+    rows: IntArray = state.rows[:, : state.counts[_ROWS]]
+    return rows, state.finish_ns_J, int(state.counts[_VISITS])
 
 
 def _new_state(instance: Instance, preferences: TypePreferences) -> _State:
+    """Make the state before the first arrival: all devices are idle."""
     jobs, types = instance.comp_ns_JT.shape
     usable_JT = usable(instance.fits_JT, instance.type_D)
     runs_J = usable_JT.any(axis=1) & (instance.rounds_J > 0)
@@ -106,12 +115,12 @@ def _new_state(instance: Instance, preferences: TypePreferences) -> _State:
         chosen_N=np.zeros(len(instance.type_D), np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((5, 2 * int((stretches_J * instance.scale_J)[runs_J].sum())), np.int64),
-        count=np.zeros(3, np.int64),
+        counts=np.zeros(3, np.int64),
     )
 
 
-def _more_rows(rows: Any, more: int) -> Any:
-    """Room for twice as many, and one job more."""
+def _more_rows(rows: IntArray, more: int) -> IntArray:
+    """Copy the rows into an array with room for twice as many, and ``more``."""
     grown = np.zeros((len(rows), 2 * rows.shape[1] + more), np.int64)
     grown[:, : rows.shape[1]] = rows
     return grown
@@ -119,12 +128,13 @@ def _more_rows(rows: Any, more: int) -> Any:
 
 @kernel
 def _run(instance: Instance, gangs: GangTimes, state: _State, keeps: bool) -> bool:
-    """From where it stopped to the last barrier; whether it came there: there is no room else."""
+    """Dispatch from where it stopped to the last barrier; False if the rows are full before."""
     events = state.events
-    while _walk(instance, gangs, state, keeps, state.count[_NOW]):
+    # The walk comes first: with more room, a run goes on with the walk in which it stopped.
+    while _walk(instance, gangs, state, keeps, state.counts[_NOW]):
         if events.count_T[0] == 0:
             return True
-        now = state.count[_NOW] = events.key_C[0]
+        now = state.counts[_NOW] = events.key_C[0]
         while events.count_T[0] > 0 and events.key_C[0] == now:
             who = pop(events, 0)
             if who < 0:
@@ -136,7 +146,8 @@ def _run(instance: Instance, gangs: GangTimes, state: _State, keeps: bool) -> bo
 
 @inlined
 def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
-    """A job arrives, or its stretch ends."""
+    """Let a job arrive, or end its stretch: it becomes ready, or is done."""
+    # From -1, before the arrival, the round becomes 0: ``rounds_J`` is 0 then.
     state.round_J[job] = max(0, state.round_J[job] + state.rounds_J[job])
     left = instance.rounds_J[job] - state.round_J[job]
     if left == 0:
@@ -144,21 +155,25 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> None:
         return
     state.left_J[job] = instance.scale_J[job]
     state.barrier_ns_J[job] = 0
+    # Smallest remaining first: the rounds left, each counted as ``length_J``.
     state.key_J[job] = left * state.length_J[job]
     insert(state.ready, state.key_J, job)
 
 
 @inlined
 def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now: int) -> bool:
-    """Jobs in order, while devices are idle; whether there was room for all rows."""
-    place, idle, idle_T = 0, 0, state.idle.count_T
+    """Start what can start, jobs in order, while devices are idle; False if the rows are full."""
+    place = 0
+    idle = 0
+    idle_T = state.idle.count_T
     for kind in range(len(idle_T)):
         idle += idle_T[kind]
     while idle > 0 and place < state.ready.count[0]:
         job = state.ready.job_N[place]
-        if state.count[_ROWS] + instance.scale_J[job] > state.rows.shape[1]:
+        if state.counts[_ROWS] + instance.scale_J[job] > state.rows.shape[1]:
             return False
-        state.count[_VISITS] += 1
+        state.counts[_VISITS] += 1
+        # Idle devices of the types that the job has patience for.
         liked = 0
         for kind in range(len(idle_T)):
             if state.cost_JT[job, kind] < np.inf:
@@ -171,6 +186,7 @@ def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now:
             elif liked >= gangs.gang_J[job]:
                 taken = gangs.gang_J[job]
                 _start_stretch(instance, gangs, state, job, now)
+            # Too few for its gang: they are kept for it, so no job behind it may start.
             elif keeps:
                 return True
         idle -= taken
@@ -182,25 +198,37 @@ def _walk(instance: Instance, gangs: GangTimes, state: _State, keeps: bool, now:
 
 
 @inlined
-def _runs_single(instance: Instance, gangs: GangTimes, state: _State, job: int) -> Any:
-    """Whether the job's next tasks need not start together."""
+def _runs_single(instance: Instance, gangs: GangTimes, state: _State, job: int) -> bool:
+    """Tell whether the job's next tasks may start one by one.
+
+    They may if some of their round have started, or if a stretch is one round anyway.
+    """
     if state.left_J[job] < instance.scale_J[job]:
         return True
-    return _rounds_for(instance, gangs, state, job, gangs.round_ns_J[job]) == 1
+    one_round: bool = _rounds_for(instance, gangs, state, job, gangs.round_ns_J[job]) == 1
+    return one_round
 
 
 @inlined
 def _rounds_for(
     instance: Instance, gangs: GangTimes, state: _State, job: int, round_ns: int
 ) -> int:
+    """Return how many rounds of ``round_ns`` the grain allows the next stretch, at least 1."""
     left = instance.rounds_J[job] - state.round_J[job]
     return int(max(1, min(left, gangs.most_rounds, gangs.most_ns // max(1, round_ns))))
 
 
 @kernel
 def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
-    """Take so many idle devices that cost least, the slowest first, then by index."""
-    idle, cost_JT, limit, found = state.idle, state.cost_JT, -1.0, 0
+    """Take ``needed`` idle devices that cost the job least, the slowest first, then by index.
+
+    They are put into ``chosen_N``. At least so many idle devices must be of types that it runs on.
+    """
+    idle, cost_JT = state.idle, state.cost_JT
+    # Find the least cost up to which there are enough idle devices: each turn adds the types of the
+    # next higher cost.
+    limit = -1.0
+    found = 0
     while found < needed:
         next_cost, count = np.inf, 0
         for kind in range(len(idle.count_T)):
@@ -209,6 +237,7 @@ def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
                 count = idle.count_T[kind] + (count if cost == next_cost else 0)
                 next_cost = cost
         limit, found = next_cost, found + count
+    # Of these types the slowest: it sets the gang's pace, so the faster ones are left to others.
     for place in range(needed):
         best, best_ns = -1, -1
         for kind in range(len(idle.count_T)):
@@ -225,7 +254,7 @@ def _choose(instance: Instance, state: _State, job: int, needed: int) -> None:
 
 @kernel
 def _start_tasks(instance: Instance, state: _State, job: int, tasks: int, now: int) -> None:
-    """So many tasks of the present round start, a device each."""
+    """Start so many tasks of the present round, each on a device of its own."""
     _choose(instance, state, job, tasks)
     state.rounds_J[job] = 1
     for place in range(tasks):
@@ -243,9 +272,10 @@ def _start_tasks(instance: Instance, state: _State, job: int, tasks: int, now: i
 
 @kernel
 def _start_stretch(instance: Instance, gangs: GangTimes, state: _State, job: int, now: int) -> None:
-    """All shards start, spread evenly over a gang."""
+    """Start a stretch: all shards, spread evenly over a gang."""
     members, scale = gangs.gang_J[job], instance.scale_J[job]
     _choose(instance, state, job, members)
+    # The slowest member sets the period; the grain says how many of them the stretch has.
     period_ns = shard = 0
     for member in range(members):
         stop = _shards_of(member + 1, scale, members)
@@ -259,6 +289,7 @@ def _start_stretch(instance: Instance, gangs: GangTimes, state: _State, job: int
     for member in range(members):
         device = state.chosen_N[member]
         stop = _shards_of(member + 1, scale, members)
+        # The device is free when it has computed its last round: no T^s behind it.
         comp_ns = (stop - shard) * instance.comp_ns_JT[job, instance.type_D[device]]
         push(state.events, 0, now + (rounds - 1) * period_ns + comp_ns, -device - 1)
         for part in range(shard, stop):
@@ -270,16 +301,20 @@ def _start_stretch(instance: Instance, gangs: GangTimes, state: _State, job: int
 
 @inlined
 def _shards_of(first: int, scale: int, members: int) -> int:
-    """How many shards the first members of a gang have; most gangs have a member a shard."""
+    """Return how many shards the ``first`` members of a gang have together.
+
+    Most gangs have one member for each shard, and need no division.
+    """
     return first if members == scale else first * scale // members
 
 
 @inlined
 def _write_row(state: _State, job: int, shard: int, device: int) -> None:
-    row = state.count[_ROWS]
+    """Append a row to the schedule."""
+    row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = state.round_J[job]
     state.rows[2, row] = state.rounds_J[job]
     state.rows[3, row] = shard
     state.rows[4, row] = device
-    state.count[_ROWS] = row + 1
+    state.counts[_ROWS] = row + 1

@@ -1,4 +1,4 @@
-"""Single tasks moved: an order of all tasks, and a device for each, walked away from a schedule.
+"""Local search by single tasks: an order of all tasks and a device for each, moved step by step.
 
 Tasks are started in this order: each as soon as its round may and its device has done what comes
 before. Every schedule in which no task can start earlier without another order comes of one, so an
@@ -10,45 +10,64 @@ a job is of its round k / scale.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import IntArray, UintArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.instance import Instance, prepared
 
 
 class TaskOrder(NamedTuple):
-    """Job and device of each task I, in their order."""
+    """An order of all tasks I, with the job and the device of each."""
 
-    job_I: Any
-    device_I: Any
+    job_I: IntArray
+    device_I: IntArray
 
 
 class _Scratch(NamedTuple):
-    """What an evaluation writes: free times of devices; of jobs tasks done, start and barrier of
-    the present round."""
+    """Arrays that an evaluation writes over. Times in ns."""
 
-    free_ns_D: Any
-    done_J: Any
-    ready_ns_J: Any
-    barrier_ns_J: Any
+    free_ns_D: IntArray
+    done_J: IntArray  # tasks placed so far
+    ready_ns_J: IntArray  # when the present round may start
+    barrier_ns_J: IntArray  # latest synchronisation end of the present round so far
 
 
 TRIALS: Final = 2_000
 """Moves in a turn of a search."""
 WORSE: Final = (0.3, 0.1, 0.03, 0.0)
 """How much worse an order may be at first, as a part of the value, from turn to turn."""
+# Kinds of moves, equally likely: to another place (0), to another device (1), both (2).
 _MOVES: Final = 3
 
 
 def walked(
-    instance: Instance, rows: Any, makespan: bool, turn: int, random: Any
-) -> tuple[Any, int]:
-    """One turn from the rows (5, R) of a schedule: other rows, and how many tasks were placed.
+    instance: Instance, rows: IntArray, makespan: bool, turn: int, random: np.random.Generator
+) -> tuple[IntArray, int]:
+    """Search for one turn, from the rows of a schedule.
 
-    ``random``: numpy's generator. The same rows where they are no single tasks in the order of
-    their rounds.
+    Parameters
+    ----------
+    instance
+        Jobs and devices.
+    rows
+        The schedule, int64 (5, R): job, round, rounds, shard, device.
+    makespan
+        Whether the latest completion counts, in place of the sum of w C.
+    turn
+        Number of the turn, on which it depends how much worse an order may be at first.
+    random
+        Gives the seed of the turn.
+
+    Returns
+    -------
+    rows
+        The best schedule found; the same rows where they are no single tasks in the order of their
+        rounds.
+    placed
+        How many tasks were placed, a measure of the time it took.
     """
     order = order_of(rows)
     if order is None:
@@ -60,8 +79,11 @@ def walked(
     return rows_of(found, instance.scale_J), TRIALS * len(order.job_I)
 
 
-def order_of(rows: Any) -> TaskOrder | None:
-    """The order of rows (5, R) of single tasks; None if a job's rounds are not in theirs."""
+def order_of(rows: IntArray) -> TaskOrder | None:
+    """Return the order of rows (5, R) of single tasks; None if a job's rounds are not in theirs.
+
+    None too if a row has several rounds.
+    """
     job_I, round_I, rounds_I, _, device_I = rows
     for job in np.unique(job_I):
         if (np.diff(round_I[job_I == job]) < 0).any():
@@ -71,11 +93,12 @@ def order_of(rows: Any) -> TaskOrder | None:
     return TaskOrder(np.array(job_I, np.int64), np.array(device_I, np.int64))
 
 
-def rows_of(order: TaskOrder, scale_J: Any) -> Any:
-    """Rows (5, R) of an order, as schedulers write them: job, round, rounds, shard, device."""
+def rows_of(order: TaskOrder, scale_J: IntArray) -> IntArray:
+    """Return the rows (5, R) of an order: job, round, rounds (1), shard, device."""
     rows = np.ones((5, len(order.job_I)), np.int64)
     rows[0], rows[4] = order.job_I, order.device_I
     for job in np.unique(order.job_I):
+        # Tasks of a round are alike: the k-th of a job is shard k mod n of round k / n.
         at_I = (order.job_I == job).nonzero()[0]
         rows[1, at_I], rows[3, at_I] = np.divmod(np.arange(len(at_I)), scale_J[job])
     return rows
@@ -90,17 +113,22 @@ def walk_tasks(
     threshold: float,
     seed: int,
 ) -> TaskOrder:
-    """The best order that so many moves away from one lead to.
+    """Return the best of the orders that ``trials`` moves away from an order lead to.
 
     ``threshold``: how much worse an order may be at first, as a part of the value. The value is
-    the sum of w C in ns, or the latest C. Deterministic in ``seed``.
+    the sum of w C in ns, or the latest C with ``makespan``. Deterministic in ``seed``.
     """
     instance = prepared(instance)
-    here, best = (TaskOrder(one.job_I.copy(), one.device_I.copy()) for one in (order, order))
+    jobs, devices = len(instance.scale_J), len(instance.type_D)
+    here = TaskOrder(order.job_I.copy(), order.device_I.copy())
+    best = TaskOrder(order.job_I.copy(), order.device_I.copy())
     scratch = _Scratch(
-        np.zeros(len(instance.type_D), np.int64),
-        *(np.zeros(len(instance.scale_J), np.int64) for _ in range(3)),
+        free_ns_D=np.zeros(devices, np.int64),
+        done_J=np.zeros(jobs, np.int64),
+        ready_ns_J=np.zeros(jobs, np.int64),
+        barrier_ns_J=np.zeros(jobs, np.int64),
     )
+    # Xorshift never leaves 0, so its state must not be 0.
     random = np.array([seed % (2**63 - 1) + 1], np.uint64)
     if len(order.job_I):
         _walk(instance, here, best, scratch, makespan, trials, threshold, random)
@@ -116,10 +144,12 @@ def _walk(
     makespan: bool,
     trials: int,
     threshold: float,
-    random: Any,
+    random: UintArray,
 ) -> None:
+    """Move ``here`` for so many trials, and keep the best order of all in ``best``."""
     tasks = len(here.job_I)
     value = _value(instance, here, scratch, makespan)
+    # The threshold falls evenly from ``first``, a part of the value at the start, to nothing.
     least, first = value, value * threshold
     for trial in range(trials):
         kind = _drawn(random, _MOVES)
@@ -130,6 +160,7 @@ def _walk(
         if kind != 0:
             other = _drawn(random, len(instance.type_D))
             if not instance.fits_JT[here.job_I[source], instance.type_D[other]]:
+                # The job does not fit that device: no move, but the trial counts.
                 continue
             here.device_I[source] = other
         _move(here, source, target)
@@ -142,13 +173,14 @@ def _walk(
                     best.job_I[task] = here.job_I[task]
                     best.device_I[task] = here.device_I[task]
             continue
+        # Not accepted: both parts of the move are undone.
         _move(here, target, source)
         here.device_I[source] = device
 
 
 @kernel
 def _move(order: TaskOrder, source: int, target: int) -> None:
-    """Put a task at another place; those between move up."""
+    """Put a task at another place; those between move by one to where it was."""
     job, device = order.job_I[source], order.device_I[source]
     step = 1 if target > source else -1
     for place in range(source, target, step):
@@ -160,7 +192,7 @@ def _move(order: TaskOrder, source: int, target: int) -> None:
 
 @kernel
 def _value(instance: Instance, order: TaskOrder, scratch: _Scratch, makespan: bool) -> float:
-    """The sum of w C, or the latest C, if the tasks start in this order."""
+    """Return the sum of w C, or the latest C, if the tasks start in this order (ns)."""
     free_ns_D, done_J = scratch.free_ns_D, scratch.done_J
     ready_ns_J, barrier_ns_J = scratch.ready_ns_J, scratch.barrier_ns_J
     for device in range(len(free_ns_D)):
@@ -173,9 +205,12 @@ def _value(instance: Instance, order: TaskOrder, scratch: _Scratch, makespan: bo
     for task in range(len(order.job_I)):
         job, device = order.job_I[task], order.device_I[task]
         kind = instance.type_D[device]
+        # start = max(barrier of the round before or arrival, device free); the device computes for
+        # T^c, and the synchronisation of T^s overlaps with its next task.
         comp_end_ns = max(ready_ns_J[job], free_ns_D[device]) + instance.comp_ns_JT[job, kind]
         free_ns_D[device] = comp_end_ns
         barrier_ns_J[job] = max(barrier_ns_J[job], comp_end_ns + instance.sync_ns_JT[job, kind])
+        # After every n tasks the barrier has passed, after n x rounds tasks the job is complete.
         done_J[job] += 1
         if done_J[job] % instance.scale_J[job] == 0:
             ready_ns_J[job] = barrier_ns_J[job]
@@ -186,8 +221,8 @@ def _value(instance: Instance, order: TaskOrder, scratch: _Scratch, makespan: bo
 
 
 @kernel
-def _drawn(random: Any, below: int) -> int:
-    """A number below another (xorshift; Marsaglia, 2003)."""
+def _drawn(random: UintArray, below: int) -> int:
+    """Draw a number below another (xorshift with 13, 7, 17; Marsaglia, 2003)."""
     value = random[0]
     value ^= value << np.uint64(13)
     value ^= value >> np.uint64(7)

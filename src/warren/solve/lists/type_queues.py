@@ -1,4 +1,4 @@
-"""Dispatch in time on the types that a rule of sharing gives each job. Grain 1.
+"""Dispatch tasks in time on the types that a rule of sharing gives each job. Grain 1.
 
 Whenever a job arrives or ends, devices are shared as if they could be divided
 (``divisible_devices``). A job that gets several types uses them in turn, a whole round on one, in
@@ -13,10 +13,11 @@ Differs: which type a round uses is decided by order and prices, before any devi
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import Heaps, insert, new_heaps, pop, push, push_all, remove
 from warren.solve.common.instance import Instance, prepared
@@ -32,28 +33,28 @@ from warren.solve.relaxation.divisible_devices import (
 
 
 class _State(NamedTuple):
-    """What changes. Columns of ``rows``: job, round, rounds, shard, device."""
+    """What changes while tasks are dispatched. ``rows`` is (5, R), as ``guided`` returns it."""
 
     shares: Shares
     queues: Heaps  # jobs whose round waits for a type
-    events: Heaps  # device d becomes free: -d - 1; else a job arrives or its barrier passes
-    idle_D: Any  # stacks of idle devices, one a type
-    first_T: Any  # where the stack of each type begins
-    idle_T: Any
-    credit_JT: Any  # rounds that a job is behind its share of each type
-    round_J: Any
-    left_J: Any  # tasks of the present round that have not started
-    barrier_ns_J: Any
-    finish_ns_J: Any
-    called_N: Any  # scratch: jobs whose next round is ready
-    rows: Any
-    count: Any
+    events: Heaps  # of -d - 1: device d becomes free; of j: job j arrives or its barrier passes
+    idle_D: IntArray  # stacks of idle devices, one a type
+    first_T: IntArray  # where the stack of each type begins
+    idle_T: IntArray  # idle devices of each type
+    credit_JT: FloatArray  # rounds that a job is behind its share of each type
+    round_J: IntArray  # -1: has not arrived
+    left_J: IntArray  # tasks of the present round that have not started
+    barrier_ns_J: IntArray
+    finish_ns_J: IntArray
+    ready_N: IntArray  # scratch: jobs whose next round is ready
+    rows: IntArray
+    counts: IntArray
 
 
 _ROWS: Final = 0
 
 
-def guided(instance: Instance, rule: SharingRule) -> tuple[Any, Any, int]:
+def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, int]:
     """Dispatch all jobs.
 
     Returns
@@ -65,16 +66,17 @@ def guided(instance: Instance, rule: SharingRule) -> tuple[Any, Any, int]:
         Each job's last barrier under the constant network; -1 for a job that fits no device or
         has no rounds. T^c of 0 counts as 1 ns.
     visits
-        How many times a job was served in a sharing.
+        How many times a job was served in a sharing, a measure of the time it took.
     """
     instance = prepared(instance)
     state = _new_state(instance, rule)
     _run(instance, state)
-    rows: Any = state.rows[:, : state.count[_ROWS]]
+    rows: IntArray = state.rows[:, : state.counts[_ROWS]]
     return rows, state.finish_ns_J, int(state.shares.count[VISITS])
 
 
 def _new_state(instance: Instance, rule: SharingRule) -> _State:
+    """Make the state before the first arrival: all devices are idle, and no job is present."""
     jobs, types = instance.comp_ns_JT.shape
     devices = len(instance.type_D)
     shares = new_shares(instance, rule, terms_of(instance))
@@ -95,19 +97,20 @@ def _new_state(instance: Instance, rule: SharingRule) -> _State:
         left_J=np.zeros(jobs, np.int64),
         barrier_ns_J=np.zeros(jobs, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
-        called_N=np.zeros(jobs, np.int64),
+        ready_N=np.zeros(jobs, np.int64),
         rows=np.zeros((5, int((instance.rounds_J * instance.scale_J)[runs_J].sum())), np.int64),
-        count=np.zeros(1, np.int64),
+        counts=np.zeros(1, np.int64),
     )
 
 
 @kernel
 def _run(instance: Instance, state: _State) -> None:
-    """From the first arrival to the last barrier."""
+    """Dispatch from the first arrival to the last barrier."""
     events = state.events
     while events.count_T[0] > 0:
         now = events.key_C[0]
-        changed, called = False, 0
+        # All events of this instant come first: devices are shared once for all of them.
+        changed, ready = False, 0
         while events.count_T[0] > 0 and events.key_C[0] == now:
             who = pop(events, 0)
             if who < 0:
@@ -115,12 +118,13 @@ def _run(instance: Instance, state: _State) -> None:
                 continue
             changed |= _advance(instance, state, who, now)
             if state.finish_ns_J[who] < 0:
-                state.called_N[called] = who
-                called += 1
+                state.ready_N[ready] = who
+                ready += 1
         if changed:
             share(state.shares)
-        for place in range(called):
-            job = state.called_N[place]
+        # A job joins the queue of one type for all tasks of its next round.
+        for place in range(ready):
+            job = state.ready_N[place]
             push(state.queues, _next_type(state, job), state.shares.rank_J[job], job)
         for kind in range(len(state.idle_T)):
             _fill(instance, state, kind, now)
@@ -128,6 +132,7 @@ def _run(instance: Instance, state: _State) -> None:
 
 @kernel
 def _put_back(instance: Instance, state: _State, device: int) -> None:
+    """Put a device that has become free on the stack of its type."""
     kind = instance.type_D[device]
     state.idle_D[state.first_T[kind] + state.idle_T[kind]] = device
     state.idle_T[kind] += 1
@@ -135,7 +140,7 @@ def _put_back(instance: Instance, state: _State, device: int) -> None:
 
 @kernel
 def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
-    """A job arrives, or its barrier passes; whether it is its first or its last."""
+    """Let a job arrive, or pass its barrier; tell whether the jobs present are others now."""
     shares, arrives = state.shares, state.round_J[job] < 0
     state.round_J[job] += 1
     if arrives:
@@ -156,11 +161,17 @@ def _advance(instance: Instance, state: _State, job: int, now: int) -> bool:
 
 @kernel
 def _next_type(state: _State, job: int) -> int:
-    """The type that the job is most behind on, or the cheapest where it has no share at all."""
+    """Return the type for a job's next round: the one on which it is most behind its share.
+
+    That spreads whole rounds over the types in proportion to the job's rates there. Without any
+    share it is the cheapest type.
+    """
     shares = state.shares
     rate = shares.rate_J[job]
     if rate <= 0:
         return int(price_types(shares, job))
+    # A round earns each type its part of the rate, and costs the chosen one a whole round: the
+    # credits of a job sum up to the same as before.
     best, most = -1, 0.0
     for kind in range(len(shares.cost_T)):
         if shares.part_JT[job, kind] > 0:
@@ -173,7 +184,7 @@ def _next_type(state: _State, job: int) -> int:
 
 @kernel
 def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
-    """Start what waits for a type, in order, while devices of it are idle."""
+    """Start tasks that wait for a type, in order of their jobs, while devices of it are idle."""
     queues = state.queues
     while state.idle_T[kind] > 0 and queues.count_T[kind] > 0:
         job = queues.who_C[queues.first_T[kind]]
@@ -185,6 +196,7 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
         end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
         state.left_J[job] -= 1
+        # The round's last task has started, so its barrier is known; the job leaves the queue.
         if state.left_J[job] == 0:
             pop(queues, kind)
             push(state.events, 0, state.barrier_ns_J[job], job)
@@ -192,10 +204,11 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
 
 @kernel
 def _write_row(state: _State, job: int, shard: int, device: int) -> None:
-    row = state.count[_ROWS]
+    """Append a row to the schedule."""
+    row = state.counts[_ROWS]
     state.rows[0, row] = job
     state.rows[1, row] = state.round_J[job]
     state.rows[2, row] = 1
     state.rows[3, row] = shard
     state.rows[4, row] = device
-    state.count[_ROWS] = row + 1
+    state.counts[_ROWS] = row + 1

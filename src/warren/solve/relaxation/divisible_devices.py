@@ -1,4 +1,4 @@
-"""Who gets how much of which type of device, if devices could be divided: by order and price.
+"""Share devices, as if they could be divided, among the jobs present: by order and price.
 
 The jobs present are served in order. Each takes the types one after the other, the cheapest
 first, as far as devices are left and until it runs at full speed: a whole round on one type at a
@@ -17,59 +17,69 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import inlined
 from warren.solve.common.heaps import SortedJobs, new_sorted_jobs, usable
 from warren.solve.common.instance import Instance
 
 
 class SharingRule(NamedTuple):
-    """How devices are shared: ``priority_J`` (float64, lower is served first; ties: lower index),
-    and prices ``greed_J[j] * worth_T[t]`` of a second of a device of type t, per weight of the
-    job and of the others present."""
+    """How devices are shared: in which order, and at which prices. All arrays are float64.
 
-    priority_J: Any
-    greed_J: Any
-    worth_T: Any
+    The job of the least ``priority_J`` is served first; ties go to the lower index. A second of a
+    device of type t costs job j ``greed_J[j] * worth_T[t]`` per weight of the job and of the others
+    present.
+    """
+
+    priority_J: FloatArray
+    greed_J: FloatArray
+    worth_T: FloatArray
 
 
 class Shares(NamedTuple):
-    """Tables of the jobs, and what the last call of ``share`` gave them. Times in float s."""
+    """Tables of the jobs, and the shares that the last call of ``share`` gave them.
 
-    turn_s_JT: Any  # q, infinite where a job cannot run
-    use_JT: Any  # devices busy at full speed
-    price_s_JT: Any  # price of a round's device time, per weight of others
-    weight_J: Any
-    devices_T: Any
-    rank_J: Any
+    Times in float s.
+    """
+
+    turn_s_JT: FloatArray  # q, infinite where a job cannot run
+    use_JT: FloatArray  # devices busy at full speed
+    price_s_JT: FloatArray  # price of a round's device time, per weight of others
+    weight_J: FloatArray
+    devices_T: FloatArray
+    rank_J: IntArray
     present: SortedJobs  # in order of rank
-    weight: Any  # [0]: of those present
-    rate_J: Any  # rounds a second
-    part_JT: Any  # of it, on each type
-    served_N: Any  # jobs with a rate
-    count: Any  # [SERVED], [VISITS]
-    free_T: Any  # scratch
-    cost_T: Any  # scratch
+    weight: FloatArray  # [0]: of those present
+    rate_J: FloatArray  # rounds a second
+    part_JT: FloatArray  # of it, on each type
+    served_N: IntArray  # jobs with a rate
+    count: Any  # [SERVED], [VISITS]; IntArray, but a tuple's method has this name
+    free_T: FloatArray  # scratch
+    cost_T: FloatArray  # scratch
 
 
 SERVED, VISITS = range(2)
+"""``count``: jobs with a rate, and how many times a job was served in all sharings."""
 _NOTHING: Final = 1e-9
+"""Number of devices, or part of a job's time, that counts as none: a rounding error is none."""
 
 
 class Terms(NamedTuple):
-    """What no rule changes, of a round of each job on each type; times in float s."""
+    """What no rule changes of a round of each job on each type. Times in float s."""
 
-    comp_s_JT: Any  # T^c; of no meaning where a job cannot run
-    turn_s_JT: Any
-    use_JT: Any
-    devices_T: Any
+    comp_s_JT: FloatArray  # T^c; of no meaning where a job cannot run
+    turn_s_JT: FloatArray  # q, infinite where a job cannot run
+    use_JT: FloatArray  # devices busy at full speed
+    devices_T: FloatArray
 
 
 def terms_of(instance: Instance) -> Terms:
-    """For all the rules that one instance is shared by."""
+    """Compute the terms of an instance, once for all the rules that are tried on it."""
     scale_J = instance.scale_J[:, None]
     devices_T = np.bincount(instance.type_D, minlength=instance.comp_ns_JT.shape[1])
     usable_JT = usable(instance.fits_JT, instance.type_D)
     comp_s_JT = np.where(usable_JT, np.maximum(instance.comp_ns_JT, 1), 1) / 1e9
+    # q = ceil(n / D_t) T^c + T^s, which keeps n T^c / q devices busy.
     turn_s_JT = -(-scale_J // np.maximum(devices_T, 1)) * comp_s_JT
     turn_s_JT += np.where(usable_JT, instance.sync_ns_JT, 0) / 1e9
     return Terms(
@@ -81,7 +91,7 @@ def terms_of(instance: Instance) -> Terms:
 
 
 def new_shares(instance: Instance, rule: SharingRule, terms: Terms) -> Shares:
-    """Nobody is present."""
+    """Make the shares of an instance under a rule before any job is present."""
     jobs, types = terms.turn_s_JT.shape
     rank_J = np.empty(jobs, np.int64)
     rank_J[np.argsort(rule.priority_J, kind="stable")] = np.arange(jobs)
@@ -103,31 +113,44 @@ def new_shares(instance: Instance, rule: SharingRule, terms: Terms) -> Shares:
     )
 
 
-def prices_s_JT(instance: Instance, rule: SharingRule, terms: Terms) -> Any:
-    """What the device time of a round on each type costs a job, in s per weight of others."""
+def prices_s_JT(instance: Instance, rule: SharingRule, terms: Terms) -> FloatArray:
+    """Return what the device time of a round on each type costs a job, in s per weight of others.
+
+    That is greed / weight x worth x n T^c, float (J, T).
+    """
+    # A weight counts as a millionth of the largest one at least, so that all prices are finite.
     most = max(float(instance.weight_J.max(initial=0)), 1e-6)
     greed_J = rule.greed_J / np.maximum(instance.weight_J, 1e-6 * most)
     return (greed_J * instance.scale_J)[:, None] * rule.worth_T * terms.comp_s_JT
 
 
-def others_at_half(instance: Instance, finish_s_J: Any) -> Any:
-    """The weight of the other jobs present half way between a job's arrival and its finish."""
+def others_at_half(instance: Instance, finish_s_J: FloatArray) -> FloatArray:
+    """Return the weight of the other jobs present half way between a job's arrival and its finish.
+
+    ``finish_s_J``: float s, below 0 for a job that does not run and is never counted.
+    """
     arrival_s_J = instance.arrival_ns_J / 1e9
     half_s_J = (arrival_s_J + finish_s_J) / 2
     weight_J = np.where(finish_s_J >= 0, instance.weight_J, 0.0)
-    came_J, left_J = (
-        np.concatenate(([0.0], np.cumsum(weight_J[order])))[
-            np.searchsorted(time_s_J[order], half_s_J, side="right")
-        ]
-        for time_s_J in (arrival_s_J, finish_s_J)
-        for order in (np.argsort(time_s_J, kind="stable"),)
-    )
-    return np.maximum(came_J - left_J - weight_J, 0.0)
+    # What has arrived by then less what has left is present, the job itself included.
+    came_J = _weight_by(half_s_J, arrival_s_J, weight_J)
+    left_J = _weight_by(half_s_J, finish_s_J, weight_J)
+    others_J: FloatArray = np.maximum(came_J - left_J - weight_J, 0.0)
+    return others_J
+
+
+def _weight_by(at_s_N: FloatArray, time_s_J: FloatArray, weight_J: FloatArray) -> FloatArray:
+    """Return for each point in time the weight of the jobs whose time is not after it."""
+    order = np.argsort(time_s_J, kind="stable")
+    sum_J = np.concatenate(([0.0], np.cumsum(weight_J[order])))
+    weight_N: FloatArray = sum_J[np.searchsorted(time_s_J[order], at_s_N, side="right")]
+    return weight_N
 
 
 @inlined
 def price_types(shares: Shares, job: int) -> int:
-    """Fill ``cost_T`` with what a round on each type costs the job; the cheapest type."""
+    """Fill ``cost_T`` with what a round on each type costs the job; return the cheapest type."""
+    # cost = q + price x weight of the others present.
     others = max(0.0, shares.weight[0] - shares.weight_J[job])
     best = 0
     for kind in range(len(shares.cost_T)):
@@ -140,7 +163,8 @@ def price_types(shares: Shares, job: int) -> int:
 
 @inlined
 def share(shares: Shares) -> None:
-    """Serve the jobs present, in order, until nothing is left."""
+    """Serve the jobs present, in order, until no device is left."""
+    # The rates of the sharing before end here.
     for place in range(shares.count[SERVED]):
         shares.rate_J[shares.served_N[place]] = 0.0
     free, served = 0.0, 0
@@ -161,14 +185,19 @@ def share(shares: Shares) -> None:
 
 @inlined
 def _serve(shares: Shares, job: int) -> float:
-    """Give a job what it takes; how many devices that is."""
-    kind, time_left, taken, rate = price_types(shares, job), 1.0, 0.0, 0.0
+    """Give a job its part of each type; return how many devices these are together."""
+    kind = price_types(shares, job)
+    time_left = 1.0
+    taken = 0.0
+    rate = 0.0
     for other in range(len(shares.free_T)):
         shares.part_JT[job, other] = 0.0
     for _ in range(len(shares.free_T)):
         if shares.cost_T[kind] == np.inf:
             break
         if shares.free_T[kind] > _NOTHING:
+            # The job spends ``part`` of its time on this type, where it keeps ``use`` devices busy
+            # and a round takes q: that is part x use devices, and part / q rounds a second.
             use = shares.use_JT[job, kind]
             part = min(time_left, shares.free_T[kind] / use)
             shares.free_T[kind] -= part * use
@@ -178,6 +207,7 @@ def _serve(shares: Shares, job: int) -> float:
             time_left -= part
             if time_left <= _NOTHING:
                 break
+        # The type is used up, for this job: on to the next cheapest.
         shares.cost_T[kind] = np.inf
         for other in range(len(shares.free_T)):
             if shares.cost_T[other] < shares.cost_T[kind]:

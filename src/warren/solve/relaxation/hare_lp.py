@@ -1,4 +1,4 @@
-"""Hare's relaxed problem Hare_Sched_RL: constraints (4)-(7) and (9), solved for small instances.
+"""Solve Hare's relaxed problem Hare_Sched_RL, constraints (4)-(7) and (9), on small instances.
 
 (9) is bilinear: y (which GPU) times x (start time). For a fixed y it is linear in x, so the
 relaxation is a linear program per y (HiGHS), and y is searched: all of them when there are at
@@ -16,25 +16,28 @@ from math import comb, inf, prod
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+
 _LINPROG: Final[Any] = linprog
-"""Without its stubs, which know no sparse constraint matrix."""
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+"""``linprog`` without its stubs, which know no sparse constraint matrix."""
 Y = tuple[tuple[int, ...], ...]
 """For each (job, round) the devices of its tasks, in shard order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaxedTimes:
-    """Solution of the relaxation. ``start_s_I`` is x-hat, ``middle_s_I`` is H (Algorithm 1)."""
+    """A solution of the relaxation, for each task I. Times in float seconds.
 
-    start_s_I: Floats
-    middle_s_I: Floats
-    device_I: Ints
+    ``start_s_I`` is x-hat, ``middle_s_I`` is H (Algorithm 1), ``device_I`` is y, ``objective`` is
+    sum w C. ``solves`` y were tried, by a linear program each; ``exhaustive``: every one there is.
+    """
+
+    start_s_I: FloatArray
+    middle_s_I: FloatArray
+    device_I: IntArray
     objective: float
     solves: int
     exhaustive: bool
@@ -42,22 +45,25 @@ class RelaxedTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaxationInstance:
-    """The input of the relaxation: T^c and T^s of one task of each job on each device."""
+    """The input of the relaxation: T^c and T^s of one task of each job on each device.
 
-    arrival_s_J: Floats
-    weight_J: Floats
-    scale_J: Ints
-    rounds_J: Ints
-    comp_s_JM: Floats
-    sync_s_JM: Floats
-    fits_JM: npt.NDArray[np.bool_]
+    Times in float seconds. ``fits_JM`` says on which devices a job's tasks may run.
+    """
+
+    arrival_s_J: FloatArray
+    weight_J: FloatArray
+    scale_J: IntArray
+    rounds_J: IntArray
+    comp_s_JM: FloatArray
+    sync_s_JM: FloatArray
+    fits_JM: BoolArray
 
     def groups(self) -> list[tuple[int, int]]:
-        """All (job, round) pairs, in order."""
+        """Return all (job, round) pairs, in order."""
         return [(j, r) for j in range(len(self.rounds_J)) for r in range(int(self.rounds_J[j]))]
 
     def tasks(self) -> list[tuple[int, int, int]]:
-        """All (job, round, shard) triples, in order."""
+        """Return all (job, round, shard) triples, in order: the axis I."""
         return [(j, r, k) for j, r in self.groups() for k in range(int(self.scale_J[j]))]
 
 
@@ -66,8 +72,20 @@ def solve_relaxed(
 ) -> RelaxedTimes:
     """Minimise sum w C over (4)-(7), (9).
 
-    ``every_subset`` imposes (9) on every subset of a device's tasks (Queyranne 1993), found by
-    separation, where the paper prints it for the set of all its tasks only.
+    Parameters
+    ----------
+    instance
+        Jobs and devices.
+    every_subset
+        Impose (9) on every subset of a device's tasks (Queyranne 1993), found by separation, where
+        the paper prints it for the set of all its tasks only.
+    budget
+        At most so many y are tried, by a linear program each: all where there are no more.
+
+    Returns
+    -------
+    RelaxedTimes
+        The best solution found; the optimum if it is ``exhaustive``.
     """
     exhaustive = count_assignments(instance) <= budget
     search = _Search(instance, every_subset, budget)
@@ -77,6 +95,7 @@ def solve_relaxed(
     else:
         _descend(search)
     value, start, y = search.best
+    # H_i = max over m of x_i + T^c_im / 2: by the slowest device that the task fits.
     longest = np.where(instance.fits_JM, instance.comp_s_JM, -inf).max(axis=1)
     half = np.array([longest[j] / 2 for j, _, _ in instance.tasks()])
     device = np.array([d for devices in y for d in devices], dtype=np.int64)
@@ -91,20 +110,25 @@ def solve_relaxed(
 
 
 class _Search:
-    """The best y so far, and how many programs may still be solved."""
+    """A search for y: the best so far, and how many programs may still be solved."""
 
     def __init__(self, instance: RelaxationInstance, every_subset: bool, budget: int) -> None:
-        self.instance, self.every_subset, self.budget = instance, every_subset, budget
+        self.instance = instance
+        self.every_subset = every_subset
+        self.budget = budget
         self.solves = 0
-        self.best: tuple[float, Floats, Y] = (inf, np.zeros(0), ())
+        self.best: tuple[float, FloatArray, Y] = (inf, np.zeros(0), ())
 
     @property
     def spent(self) -> bool:
+        """Tell whether no more programs may be solved."""
         return self.solves >= self.budget
 
     def improves(self, y: Y) -> bool:
+        """Solve the program of one y, and keep it if it is better than the best so far."""
         self.solves += 1
         value, start = _solve_fixed(self.instance, y, self.every_subset)
+        # A smaller gain may be the solver's rounding.
         if value >= self.best[0] - 1e-9:
             return False
         self.best = (value, start, y)
@@ -112,7 +136,7 @@ class _Search:
 
 
 def _options(instance: RelaxationInstance) -> list[list[tuple[int, ...]]]:
-    """For each (job, round) every set of devices its tasks could take."""
+    """Return for each (job, round) every multiset of devices that its tasks could take."""
     return [
         list(
             combinations_with_replacement(
@@ -124,7 +148,10 @@ def _options(instance: RelaxationInstance) -> list[list[tuple[int, ...]]]:
 
 
 def _descend(search: _Search) -> None:
-    """Coordinate descent over groups, from each group's tasks spread by greedy load."""
+    """Descend by coordinates, the groups of tasks, from the tasks spread by greedy load.
+
+    Ends in a local optimum, or when the budget is spent.
+    """
     search.improves(tuple(_greedy(search.instance)))
     options, changed = _options(search.instance), True
     while changed and not search.spent:
@@ -138,6 +165,7 @@ def _descend(search: _Search) -> None:
 
 
 def _greedy(instance: RelaxationInstance) -> list[tuple[int, ...]]:
+    """Return y where each task takes the device on which the load and its T^c end first."""
     load = np.zeros(instance.comp_s_JM.shape[1])
     result = []
     for j, _ in instance.groups():
@@ -146,12 +174,13 @@ def _greedy(instance: RelaxationInstance) -> list[tuple[int, ...]]:
             finish = np.where(instance.fits_JM[j], load + instance.comp_s_JM[j], inf)
             chosen.append(int(np.argmin(finish)))
             load[chosen[-1]] = finish[chosen[-1]]
+        # Sorted as ``_options`` has it, so that a choice can be compared with the present one.
         result.append(tuple(sorted(chosen)))
     return result
 
 
 class _Rows:
-    """Rows ``sum coefficient * variable >= bound`` in the form linprog wants."""
+    """Constraints ``sum coefficient * variable >= bound``, in the form that linprog takes."""
 
     def __init__(self) -> None:
         self.row: list[int] = []
@@ -160,6 +189,8 @@ class _Rows:
         self.bound: list[float] = []
 
     def add(self, terms: dict[int, float], at_least: float) -> None:
+        """Add one constraint: coefficients by variable, and its bound."""
+        # linprog takes upper bounds only, so both sides change sign.
         for column, value in terms.items():
             self.row.append(len(self.bound))
             self.column.append(column)
@@ -167,8 +198,13 @@ class _Rows:
         self.bound.append(-at_least)
 
 
-def _solve_fixed(instance: RelaxationInstance, y: Y, every_subset: bool) -> tuple[float, Floats]:
-    """The linear program for one y; variables x_I, then the barriers B of every group."""
+def _solve_fixed(
+    instance: RelaxationInstance, y: Y, every_subset: bool
+) -> tuple[float, FloatArray]:
+    """Solve the linear program of one y; return its objective and x.
+
+    Its variables are x_I, then the barrier B of every group.
+    """
     tasks, groups = instance.tasks(), instance.groups()
     number = {group: len(tasks) + g for g, group in enumerate(groups)}
     device = [d for devices in y for d in devices]
@@ -176,15 +212,18 @@ def _solve_fixed(instance: RelaxationInstance, y: Y, every_subset: bool) -> tupl
     rows = _Rows()
     for i, (j, r, _) in enumerate(tasks):
         span = comp[i] + instance.sync_s_JM[j, device[i]]
+        # (6) and (7) through the barriers: B_jr >= x_i + T^c + T^s, and x_i >= B_j,r-1.
         rows.add({number[j, r]: 1.0, i: -1.0}, span)
         if r > 0:
             rows.add({i: 1.0, number[j, r - 1]: -1.0}, 0.0)
     members = {m: [i for i, d in enumerate(device) if d == m] for m in sorted(set(device))}
     for group in members.values():
         _capacity(rows, comp, group)
+    # C_j is the barrier of the last round.
     cost = np.zeros(len(tasks) + len(groups))
     for j, rounds in enumerate(instance.rounds_J.tolist()):
         cost[number[j, rounds - 1]] = instance.weight_J[j]
+    # (4): no task starts before its job arrives.
     lower = [(float(instance.arrival_s_J[j]), None) for j, _, _ in tasks]
     bounds = lower + [(0.0, None)] * len(groups)
     while True:
@@ -194,20 +233,27 @@ def _solve_fixed(instance: RelaxationInstance, y: Y, every_subset: bool) -> tupl
         result = _LINPROG(cost, A_ub=matrix, b_ub=rows.bound, bounds=bounds)
         if result.status != 0:
             raise ArithmeticError(f"relaxation for a fixed assignment: {result.message}")
+        # With every subset, the program is solved again with the constraints that x violates, until
+        # there are none.
         x = np.asarray(result.x[: len(tasks)])
         if not (every_subset and _separate(rows, comp, members, x)):
             return float(result.fun), x
 
 
-def _capacity(rows: _Rows, comp: Floats, members: list[int]) -> None:
-    """(9) for the tasks ``members`` of one device: sum T (x + T) >= 1/2 [(sum T)^2 + sum T^2]."""
+def _capacity(rows: _Rows, comp: FloatArray, members: list[int]) -> None:
+    """Add (9) for tasks of one device: sum T (x + T) >= 1/2 [(sum T)^2 + sum T^2]."""
+    # Only x is variable, so sum T^2 of the left side goes to the right one.
     times = comp[members]
     right = 0.5 * (times.sum() ** 2 + (times**2).sum()) - (times**2).sum()
     rows.add({i: float(comp[i]) for i in members}, float(right))
 
 
-def _separate(rows: _Rows, comp: Floats, members: dict[int, list[int]], x: Floats) -> bool:
-    """Add the most violated prefix (in order of completion) of each device; True if any."""
+def _separate(rows: _Rows, comp: FloatArray, members: dict[int, list[int]], x: FloatArray) -> bool:
+    """Add (9) for the most violated prefix of each device's tasks; tell whether there was one.
+
+    Prefixes in order of completion are enough: if any subset is violated, one of them is the most
+    violated (Queyranne 1993).
+    """
     found = False
     for group in members.values():
         order = sorted(group, key=lambda i: (x[i] + comp[i], i))
@@ -215,6 +261,7 @@ def _separate(rows: _Rows, comp: Floats, members: dict[int, list[int]], x: Float
         left = np.cumsum(times * ends)
         right = 0.5 * (np.cumsum(times) ** 2 + np.cumsum(times**2))
         worst = int(np.argmax(right - left))
+        # A violation within the solver's tolerance is none.
         if right[worst] - left[worst] > 1e-7 * max(1.0, right[worst]):
             _capacity(rows, comp, order[: worst + 1])
             found = True
@@ -222,7 +269,8 @@ def _separate(rows: _Rows, comp: Floats, members: dict[int, list[int]], x: Float
 
 
 def count_assignments(instance: RelaxationInstance) -> int:
-    """How many y there are, tasks of one round being interchangeable."""
+    """Count the y that there are, tasks of one round being interchangeable."""
+    # n tasks on M devices: multisets, (M + n - 1) choose n of them, for each round.
     fitting = instance.fits_JM.sum(axis=1)
     return prod(
         comb(int(fitting[j]) + int(instance.scale_J[j]) - 1, int(instance.scale_J[j]))

@@ -1,4 +1,4 @@
-"""A stand-in for Hare's relaxation (9) on instances too large for its linear programs.
+"""Stand in for Hare's relaxation (9) on instances that are too large for its linear programs.
 
 Algorithm 1 takes only an order from the relaxation: that of the middle times H. With one GPU, no
 rounds and (9) for every subset, the relaxation is solved by preemptive WSPT (Goemans 1996), whose
@@ -18,15 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from warren.solve.bounds.columns import Floats, Ints, bound_jobs
+from warren.solve.bounds.columns import bound_jobs
 from warren.solve.bounds.machine_load import area_speeds, volumes
 from warren.solve.bounds.mean_busy_time import mean_busy_delays
+from warren.solve.common.arrays import FloatArray, IntArray
 
 
-def stand_in_middles(**columns: Any) -> tuple[Ints, Ints, Floats]:
-    """Job, round and H (float seconds since the first arrival) of all rounds, jobs in order.
+def stand_in_middles(**columns: Any) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return job, round and H of all rounds, jobs in order.
 
-    ``columns`` are those of ``bounds.lower_bounds``; every job has rounds and fits somewhere.
+    H is in float seconds since the first arrival. ``columns`` are those of ``bounds.lower_bounds``;
+    every job has rounds and fits somewhere.
 
     Raises
     ------
@@ -37,8 +39,12 @@ def stand_in_middles(**columns: Any) -> tuple[Ints, Ints, Floats]:
     if jobs is None or len(jobs.rounds_J) != len(columns["rounds_J"]):
         raise ValueError("a job has no rounds or fits no device")
     volume_J = volumes(jobs, area_speeds(jobs))
+    # Mean busy times under preemptive WSPT (Goemans 1996), the cluster being one machine.
     delay_J = mean_busy_delays(jobs.arrival_ns_J, jobs.weight_J, volume_J)
+    # Rounds are evenly spread: each takes its part of the machine's time, but at least q.
     step_J = np.maximum(volume_J, jobs.path_s_J) / jobs.rounds_J
+    # The rounds lie evenly about the mean busy time. By (4) none begins before the arrival: the
+    # first one's H is half a step behind it, or half the delay where that is shorter.
     first_J = jobs.arrival_s_J + np.maximum(
         delay_J - (jobs.rounds_J - 1) / 2 * step_J, np.minimum(step_J, delay_J) / 2
     )
