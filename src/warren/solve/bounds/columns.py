@@ -64,7 +64,9 @@ def bound_jobs(
     kept = usable_JT.any(axis=1) & (rounds_J > 0)
     if not kept.any():
         return None
-    comp, sync, usable = comp_ns_JT[kept], sync_ns_JT[kept], usable_JT[kept]
+    comp = comp_ns_JT[kept]
+    sync = sync_ns_JT[kept]
+    usable = usable_JT[kept]
     gang = np.zeros(len(comp), dtype=np.bool_) if gang_J is None else gang_J[kept]
     # q_j; a gang has a device for each task, so none takes two of a round.
     most = np.where(gang, 1, scale_J[kept])

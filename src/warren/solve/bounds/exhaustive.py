@@ -99,13 +99,15 @@ class _Search:
         For the bound each job goes on undisturbed, a round in its least T^c + T^s.
         """
         tiny = self.tiny
-        ends = [
-            max(node.barrier[j], node.ready[j] + (self.least[j] if node.left[j] else 0))
-            + self.least[j] * max(0, int(tiny.rounds_J[j]) - node.round_[j] - 1)
-            if node.round_[j] < tiny.rounds_J[j]
-            else node.ready[j]
-            for j in range(len(node.left))
-        ]
+        ends = []
+        for job in range(len(node.left)):
+            end = node.ready[job]
+            if node.round_[job] < tiny.rounds_J[job]:
+                # One turn more for the tasks left of this round, and one for each round after it.
+                turn = self.least[job] if node.left[job] else 0
+                rounds = max(0, int(tiny.rounds_J[job]) - node.round_[job] - 1)
+                end = max(node.barrier[job], end + turn) + self.least[job] * rounds
+            ends.append(end)
         if self.weighted:
             return float(tiny.weight_J @ (np.array(ends) - tiny.arrival_ns_J))
         return float(max(ends) - tiny.arrival_ns_J.min())

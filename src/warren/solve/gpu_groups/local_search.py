@@ -150,10 +150,10 @@ class GroupingSearch:
         scale = float(np.abs(speed_QN - centre_N).max(initial=0.0))
         if scale <= ALIKE:
             return mix
-        judge = _Judge(self._problem, self._exchanges, centre_N, scale, power)
+        evaluator = _MoveEvaluator(self._problem, self._exchanges, centre_N, scale, power)
         while self.spent < allowance:
             self.spent += 1
-            if not judge.move(mix):
+            if not evaluator.move(mix):
                 break
         return mix
 
@@ -185,7 +185,7 @@ class GroupingSearch:
         return int((sign * speed_QN[:, worst]).argmax())
 
 
-class _Judge:
+class _MoveEvaluator:
     """The change of the sum by each exchange from each pattern, for one centre and one power.
 
     What has been computed for a pattern is kept.
@@ -200,7 +200,9 @@ class _Judge:
         power: int,
     ) -> None:
         self._speed_NK, self._exchanges = problem.speed_NK, exchanges
-        self._centre_N, self._scale, self._power = centre_N, scale, power
+        self._centre_N = centre_N
+        self._scale = scale
+        self._power = power
         self._seen: dict[Pattern, tuple[float, FloatArray]] = {}
 
     def move(self, mix: Mix) -> bool:

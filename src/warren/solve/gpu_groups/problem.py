@@ -79,7 +79,7 @@ class Grouping:
 
     @property
     def gap(self) -> float:
-        """``spread / bound - 1``; 0 for an optimum, infinity where only the bound is 0."""
+        """Return ``spread / bound - 1``; 0 for an optimum, infinity where only the bound is 0."""
         if self.spread <= self.bound:
             return 0.0
         return self.spread / self.bound - 1 if self.bound > 0 else float("inf")

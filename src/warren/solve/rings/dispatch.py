@@ -179,7 +179,7 @@ def start_those_with_room(
                 place = after
                 continue
             if kept_until < 0 and (first == -1 or first == job):
-                kept_until = _keep(gangs, links, ways, scratch, job, now)
+                kept_until = _reserve_devices(gangs, links, ways, scratch, job, now)
         before, place = place, after
     # A reservation lasts for one look: the next one makes it anew, from what is free by then.
     if kept_until >= 0:
@@ -251,7 +251,7 @@ def leave(gangs: RingGangs, links: RingLinks, scratch: DispatchScratch, job: Int
 
 
 @kernel
-def _keep(
+def _reserve_devices(
     gangs: RingGangs,
     links: RingLinks,
     ways: DispatchOptions,

@@ -92,7 +92,6 @@ def ways_to_try(gangs: RingGangs, times: RingsAlone) -> Iterator[DispatchOptions
     """Make the options of each patience and hop; a patience that changes no ring is left out."""
     seen: list[IntArray] = []
     for patience in PATIENCES:
-        # 2**62 ns stands for infinity, which times zero is no number.
         most_J = np.minimum(patience * times.level_ns_J, 2.0**62)
         pace_JT = np.where(times.pace_ns_JT <= most_J[:, None], times.pace_ns_JT, -1)
         if not any(np.array_equal(pace_JT, one) for one in seen):
@@ -153,7 +152,7 @@ class Goal:
 
 
 class _Best(NamedTuple):
-    """The best order so far, the ends of its rings, and its value; all written by ``_judge``."""
+    """The best order so far, the ends of its rings, and its value; all written by ``_evaluate``."""
 
     line_J: IntArray
     end_ns_J: IntArray
@@ -161,7 +160,7 @@ class _Best(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Climb:
+class _OrderSearch:
     """One of the two searches, with reservations or without.
 
     ``ways``: the options in which its first order did best. ``moves``: how many have been tried.
@@ -177,7 +176,7 @@ def braid(gangs: RingGangs, links: RingLinks, fits_JT: BoolArray, goal: Goal) ->
     """Search for the best schedule of these rings; every ring must have a place."""
     scratch, jobs = new_desk(gangs, links), len(gangs.rounds_J)
     times = alone(gangs, links, fits_JT)
-    climbs = list[_Climb]()
+    searches = list[_OrderSearch]()
     weight_J = np.array(goal.weight_J, dtype=np.float64)
     # The best order and options of each kind, among those to begin with.
     for reserve in (True, False):
@@ -186,48 +185,48 @@ def braid(gangs: RingGangs, links: RingLinks, fits_JT: BoolArray, goal: Goal) ->
             for line_J in lines(gangs, times, weight_J):
                 best = _Best(line_J.astype(np.int64), np.zeros(jobs, np.int64), np.full(2, np.inf))
                 _set_line(scratch, best)
-                _judge(gangs, links, ways, scratch, best, weight_J, reserve, goal.by_makespan)
+                _evaluate(gangs, links, ways, scratch, best, weight_J, reserve, goal.by_makespan)
                 if found is None or tuple(best.value) < tuple(found.best.value):
-                    found = _Climb(reserve, ways, best)
+                    found = _OrderSearch(reserve, ways, best)
         assert found is not None, "there is one way at least"
-        climbs.append(found)
+        searches.append(found)
     # The two searches take turns, so that neither depends on how much budget there is in all.
     left = goal.budget // max(1, jobs)
     while left > 0:
-        climb = climbs[0]
+        search = searches[0]
         moves = min(PIECE, left)
-        key = np.uint64((goal.seed * 2 + climb.reserve) % 2**64)
+        key = np.uint64((goal.seed * 2 + search.reserve) % 2**64)
         _improve(
             gangs,
             links,
-            climb.ways,
+            search.ways,
             scratch,
-            climb.best,
+            search.best,
             weight_J,
             key,
-            climb.moves,
+            search.moves,
             moves,
-            climb.reserve,
+            search.reserve,
             goal.by_makespan,
         )
-        climb.moves += moves
+        search.moves += moves
         left -= moves
-        climbs.reverse()
+        searches.reverse()
     return min(
-        (_timed(gangs, links, scratch, climb) for climb in climbs),
+        (_timed(gangs, links, scratch, search) for search in searches),
         key=lambda one: _value(one.end_ns_J, weight_J, goal.by_makespan),
     )
 
 
 def _timed(
-    gangs: RingGangs, links: RingLinks, scratch: DispatchScratch, climb: _Climb
+    gangs: RingGangs, links: RingLinks, scratch: DispatchScratch, search: _OrderSearch
 ) -> PlacedRings:
     """Time the best schedule as the simulator runs it: no reservation holds a ring back any more.
 
     Each ring keeps its devices and their order, and starts as soon as it is first on all of them.
     """
-    _set_line(scratch, climb.best)
-    dispatch_rings(gangs, links, climb.ways, scratch, climb.reserve)
+    _set_line(scratch, search.best)
+    dispatch_rings(gangs, links, search.ways, scratch, search.reserve)
     order_J, device_A = scratch.begun_J.copy(), scratch.device_A.copy()
     end_ns_J = ring_times(gangs, links, order_J, device_A)
     return PlacedRings(order_J=order_J, device_A=device_A, end_ns_J=end_ns_J)
@@ -264,11 +263,11 @@ def _improve(
         for place in range(len(best.line_J)):
             scratch.line_J[place] = best.line_J[place]
         _move(scratch.line_J, best, mix(mix(key) + np.uint64(move)))
-        _judge(gangs, links, ways, scratch, best, weight_J, reserve, by_makespan)
+        _evaluate(gangs, links, ways, scratch, best, weight_J, reserve, by_makespan)
 
 
 @kernel
-def _judge(
+def _evaluate(
     gangs: RingGangs,
     links: RingLinks,
     ways: DispatchOptions,

@@ -121,7 +121,7 @@ def _pack(
         elif rule == USED_SERVERS:
             found = _from_used(rings, links, packed, job, limit_ns)
         elif rule == FIRST:
-            found = _first(rings, links, packed, job, limit_ns)
+            found = _from_first(rings, links, packed, job, limit_ns)
         else:
             found = _from_few(rings, links, packed, job, limit_ns, room * (stop - first))
         # Lines 17 and 18. The paper waits first (Algorithm 2, line 9), which lowers no U.
@@ -136,13 +136,13 @@ def _pack(
 
 
 @kernel
-def _may(
+def _is_allowed(
     rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int, device: Int
 ) -> bool:
     """Tell whether a device fits a ring and stays within the limit, (16), with it."""
     within = packed.busy_ns_D[device] + rings.rho_ns_J[job] <= limit_ns
-    may: bool = within and rings.fits_JT[job, links.type_D[device]]
-    return may
+    is_allowed: bool = within and rings.fits_JT[job, links.type_D[device]]
+    return is_allowed
 
 
 @kernel
@@ -166,7 +166,7 @@ def _take(
     device_A, busy_ns_D = packed.device_A, packed.busy_ns_D
     for place in range(begin, end):
         device = links.device_K[place]
-        if not _may(rings, links, packed, job, limit_ns, device):
+        if not _is_allowed(rings, links, packed, job, limit_ns, device):
             continue
         if found == most:
             if found == kept or busy_ns_D[device] >= busy_ns_D[device_A[first + found - 1]]:
@@ -199,14 +199,16 @@ def _from_used(
 
 
 @kernel
-def _first(rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int) -> Int:
+def _from_first(
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int
+) -> Int:
     """Take the first devices that the ring may have; return how many there are."""
     first, found = rings.first_J[job], 0
     for place in range(len(links.device_K)):
         device = links.device_K[place]
         if first + found == rings.first_J[job + 1]:
             break
-        if _may(rings, links, packed, job, limit_ns, device):
+        if _is_allowed(rings, links, packed, job, limit_ns, device):
             packed.device_A[first + found] = device
             found += 1
     return found
