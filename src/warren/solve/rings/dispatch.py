@@ -86,7 +86,7 @@ def dispatch_rings(
     state = scratch.state
     alarms = state.alarms
     instant = 0
-    # A ring has one alarm at a time: its arrival, and from its start on its end.
+    # A ring has at most one alarm: its arrival, and from its start on its end.
     for job in range(len(gangs.rounds_J)):
         set_time(alarms, job, gangs.ready_ns_J[job])
     while alarms.count[0] > 0:
