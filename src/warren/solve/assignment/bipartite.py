@@ -17,10 +17,12 @@ from heapq import heapreplace
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from warren.solve.common.arrays import FloatArray, IntArray
+
+# The names under which these types have been imported from here.
+Floats = FloatArray
+Ints = IntArray
 
 ALIKE: Final = 1e-12
 """By how much, relatively, a job counts as longer than one before it: a tie keeps their order."""
@@ -29,21 +31,23 @@ ALIKE: Final = 1e-12
 class Matching(NamedTuple):
     """The machine of each job, and how many jobs run there before it; int64, shape (J,)."""
 
-    device_J: Ints
-    ahead_J: Ints
+    device_J: IntArray
+    ahead_J: IntArray
 
 
 class _Slots(NamedTuple):
     """Places that a job can take: machine, its kind, place from the end, delay; shape (S,)."""
 
-    device_S: Ints
-    kind_S: Ints
-    times_S: Ints
-    delay_S: Floats
+    device_S: IntArray
+    kind_S: IntArray
+    times_S: IntArray
+    delay_S: FloatArray
 
 
-def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) -> Matching:
-    """The schedule without preemption that has the least sum of completion times.
+def least_total_completion(
+    process_JT: FloatArray, type_D: IntArray, delay_D: FloatArray
+) -> Matching:
+    """Find the schedule without preemption that has the least sum of completion times.
 
     Parameters
     ----------
@@ -59,6 +63,7 @@ def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) ->
     """
     if not len(process_JT):
         return Matching(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    # Each job is a little longer than the one before it, so that equal ones keep their order.
     process_JT = process_JT * (1 + ALIKE * np.arange(len(process_JT)))[:, None]
     # Types that differ for no job are one kind.
     is_there_T = np.bincount(type_D, minlength=process_JT.shape[1]) > 0
@@ -67,6 +72,7 @@ def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) ->
         raise ValueError("a job fits no machine")
     if (process_JP == process_JP[:, :1]).all():
         return _shortest_first(process_JP[:, 0], delay_D)
+    # Sorted columns: types are of a new kind where they differ from the type before them.
     order_P = np.lexsort(process_JP[::-1])
     sorted_JP = process_JP[:, order_P]
     new_P = np.append(True, (sorted_JP[:, 1:] != sorted_JP[:, :-1]).any(axis=0))
@@ -75,8 +81,12 @@ def least_total_completion(process_JT: Floats, type_D: Ints, delay_D: Floats) ->
     return _matched(sorted_JP[:, new_P], _slots(len(process_JP), kind_T[type_D], delay_D))
 
 
-def _shortest_first(process_J: Floats, delay_D: Floats) -> Matching:
-    """Machines of one kind: the shortest job to the machine that is free first is best."""
+def _shortest_first(process_J: FloatArray, delay_D: FloatArray) -> Matching:
+    """Match jobs on machines of one kind: the shortest job to the one that is free first is best.
+
+    No solver is needed for this.
+    """
+    # More machines than jobs are not needed: those that are free first, ties by their order.
     needed = min(len(process_J), len(delay_D))
     soonest = np.flatnonzero(delay_D <= np.partition(delay_D, needed - 1)[needed - 1])
     soonest = soonest[np.argsort(delay_D[soonest], kind="stable")][:needed]
@@ -91,7 +101,8 @@ def _shortest_first(process_J: Floats, delay_D: Floats) -> Matching:
     return Matching(device_J, ahead_J)
 
 
-def _slots(jobs: int, kind_D: Ints, delay_D: Floats) -> _Slots:
+def _slots(jobs: int, kind_D: IntArray, delay_D: FloatArray) -> _Slots:
+    """List the places that so many jobs may need; of each kind only the machines free first."""
     devices, places = [], []
     for kind in range(int(kind_D.max()) + 1):
         of_kind = np.flatnonzero(kind_D == kind)
@@ -100,6 +111,7 @@ def _slots(jobs: int, kind_D: Ints, delay_D: Floats) -> _Slots:
         before = np.searchsorted(delay, delay, side="left")
         until = np.searchsorted(delay, delay, side="right")
         # n jobs here mean n on each machine free earlier and n - 1 on each free at the same time.
+        # Together that is n until - (until - before - 1) <= jobs, solved for n.
         devices.append(of_kind)
         places.append((jobs + until - before - 1) // until)
     device_D, places_D = np.concatenate(devices), np.concatenate(places)
@@ -109,9 +121,11 @@ def _slots(jobs: int, kind_D: Ints, delay_D: Floats) -> _Slots:
     return _Slots(device_S, kind_D[device_S], times_S, delay_D[device_S])
 
 
-def _matched(process_JK: Floats, slots: _Slots) -> Matching:
+def _matched(process_JK: FloatArray, slots: _Slots) -> Matching:
+    """Match jobs to places at the least cost."""
     from scipy.optimize import linear_sum_assignment
 
+    # The job k-th from the end delays k jobs by its time, and waits until the machine is free.
     cost_JS = process_JK[:, slots.kind_S] * slots.times_S + slots.delay_S
     _, slot_J = linear_sum_assignment(cost_JS)
     device_J, times_J = slots.device_S[slot_J], slots.times_S[slot_J]
@@ -121,5 +135,6 @@ def _matched(process_JK: Floats, slots: _Slots) -> Matching:
     sorted_J = device_J[order]
     first = np.flatnonzero(np.append(True, sorted_J[1:] != sorted_J[:-1]))
     counts = np.diff(np.append(first, len(order)))
+    # The number ahead is the place within the machine's own run of the sorted jobs.
     ahead_J[order] = np.arange(len(order)) - np.repeat(first, counts)
     return Matching(device_J, ahead_J)

@@ -24,9 +24,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from warren.solve.common.arrays import FloatArray
+
+# The name under which this type has been imported from here.
+Floats = FloatArray
 NONE: Final = -1
 """No type."""
 _ALIKE: Final = 1e-9
@@ -34,9 +36,9 @@ _ALIKE: Final = 1e-9
 
 
 def better_prices(
-    value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats, turns: int
-) -> Floats:
-    """Prices after so many turns over all types, from those that were.
+    value_JT: FloatArray, use_JT: FloatArray, devices_T: FloatArray, price_T: FloatArray, turns: int
+) -> FloatArray:
+    """Improve prices by so many turns over all types at most; stop where a turn changes none.
 
     ``value_JT`` (J, T) at least 0, 0 where a job cannot run; ``use_JT`` (J, T) above 0.
     """
@@ -50,10 +52,17 @@ def better_prices(
     return price_T
 
 
-def _price(value_JT: Floats, use_JT: Floats, devices: float, price_T: Floats, kind: int) -> float:
-    """What the first job bids for which there is no device left."""
+def _price(
+    value_JT: FloatArray, use_JT: FloatArray, devices: float, price_T: FloatArray, kind: int
+) -> float:
+    """Return the price of a type, the others fixed: the first bid that finds no device left.
+
+    This minimises the dual over one price; 0 where all bids find devices.
+    """
     gain_JT = value_JT - price_T * use_JT
     gain_JT[:, kind] = 0.0
+    # What a job would lose without this type, per device: its value here less what it gains by
+    # the best other type, or by none.
     bid_J = (value_JT[:, kind] - gain_JT.max(axis=1, initial=0.0)) / use_JT[:, kind]
     order_J = np.argsort(-bid_J, kind="stable")
     asked_J = np.cumsum(use_JT[order_J, kind])
@@ -61,8 +70,10 @@ def _price(value_JT: Floats, use_JT: Floats, devices: float, price_T: Floats, ki
     return max(0.0, float(bid_J[order_J[first_without]])) if first_without < len(bid_J) else 0.0
 
 
-def matched(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> list[int]:
-    """The type that each job gains most by at these prices; ``NONE``: it gains by none.
+def matched(
+    value_JT: FloatArray, use_JT: FloatArray, devices_T: FloatArray, price_T: FloatArray
+) -> list[int]:
+    """Choose the type that each job gains most by at these prices; ``NONE``: it gains by none.
 
     Who is indifferent takes what others leave, in the order of the rows: jobs that are alike in
     all are indifferent together, and would all go to the same type else.
@@ -70,10 +81,14 @@ def matched(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats
     gain_JT = value_JT - price_T * use_JT
     nothing_J = _ALIKE * value_JT.max(axis=1)
     most_J, kind_J = gain_JT.max(axis=1), gain_JT.argmax(axis=1)
+    # Types by which a job gains as much as by its best, within rounding. One such type, and a
+    # gain by it: the job is sure, and takes its devices first.
     alike_JT = (gain_JT >= (most_J - nothing_J)[:, None]) & (value_JT > 0)
     sure_J = (alike_JT.sum(axis=1) == 1) & (most_J > nothing_J)
     taken_J = np.where(sure_J, use_JT[np.arange(len(kind_J)), kind_J], 0.0)
     left_T = (devices_T - np.bincount(kind_J, taken_J, len(devices_T))).tolist()
+    # The others take what is left, of their equal types that of the most value; a job that gains
+    # gets a type even if none has room, one that gains nothing does not.
     found: list[int] = np.where(sure_J, kind_J, NONE).tolist()
     for job in np.flatnonzero(~sure_J & (most_J >= -nothing_J)).tolist():
         kinds = np.flatnonzero(alike_JT[job]).tolist()

@@ -16,20 +16,25 @@ from __future__ import annotations
 from math import isqrt
 
 import numpy as np
-import numpy.typing as npt
+
+from warren.solve.common.arrays import FloatArray
 
 
-def least_effort(sizes: npt.NDArray[np.float64], attained: float) -> float:
-    """``left(attained)`` over sizes that are all equally likely; shape (N,), ascending.
+def least_effort(sizes: FloatArray, attained: float) -> float:
+    """Compute ``left(attained)`` over sizes that are all equally likely.
+
+    ``sizes``: shape (N,), ascending, in the unit of ``attained``.
 
     Of n larger sizes at least the square root of n lie below b: how close to ``attained`` the next
     few happen to be is chance. None larger than ``attained``: as much as has been attained, which
     is the median of what is left under a tail that falls with the inverse of size.
     """
+    # S > a: only the larger sizes count.
     over = sizes[sizes.searchsorted(attained, side="right") :]
     count = len(over)
     if not count:
         return max(attained, 1.0)
+    # For b = the k-th of them: sum of min(S, b) - a over all, divided by k that end by then.
     ends = np.arange(1, count + 1)
     effort = over.cumsum() + (count - ends) * over - count * attained
     return float((effort / ends)[isqrt(count) - 1 :].min())

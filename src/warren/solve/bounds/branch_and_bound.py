@@ -9,10 +9,11 @@ off when its jobs, undisturbed from here on, cannot beat the best schedule known
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, Int, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance, prepared
@@ -20,33 +21,43 @@ from warren.solve.common.round_time import least_round_ns
 
 
 class SearchTree(NamedTuple):
-    """Where the search stands. Rows of arrays with a leading N: one a depth."""
+    """Where the search stands: the instance, the path to the node at hand, the best schedule.
+
+    Arrays with a leading N have a row a depth; row n is the partial schedule of n tasks. Arrays
+    without an axis in their name have one entry.
+    """
 
     instance: Instance
-    usable_JT: Any
-    round_ns_J: Any  # least time of a round
-    turn_ns_J: Any  # least T^c + T^s
-    makespan: Any  # [0]: whether the last end counts, else the weighted JCT
-    first_ns: Any  # [0]: first arrival
-    free_ns_ND: Any
-    round_NJ: Any
-    left_NJ: Any
-    ready_ns_NJ: Any
-    barrier_ns_NJ: Any
-    last_NX: Any  # start and device of the task that led here
-    tried_NX: Any  # end, job and device of the child tried last
-    path_NX: Any  # job and device at each depth
-    depth: Any
-    best: Any  # [0]: value of the best schedule
-    best_NX: Any  # its job and device at each depth
+    usable_JT: BoolArray
+    round_ns_J: IntArray  # least time of a round
+    turn_ns_J: IntArray  # least T^c + T^s
+    makespan: BoolArray  # whether the last end counts, else the weighted JCT
+    first_ns: IntArray  # first arrival
+    free_ns_ND: IntArray  # when the COMP lane of each device is free
+    round_NJ: IntArray  # the round of each job of which tasks start next
+    left_NJ: IntArray  # tasks of that round that have not started
+    ready_ns_NJ: IntArray  # when that round may start
+    barrier_ns_NJ: IntArray  # when those of its tasks that have started have all synchronised
+    last_NX: IntArray  # start and device of the task that led here
+    tried_NX: IntArray  # end, job and device of the child tried last
+    path_NX: IntArray  # job and device at each depth
+    depth: IntArray  # of the node at hand; ENDED behind the last
+    best: FloatArray  # value of the best schedule
+    best_NX: IntArray  # its job and device at each depth
 
 
 ENDED: Final = -1
+"""The depth of a search that has seen all."""
 _MOST_TASKS: Final = 24
+"""Instances with more tasks are not tiny."""
 
 
 def new_branch(instance: Instance, value: float, *, makespan: bool) -> SearchTree | None:
-    """A search for schedules better than ``value`` (in ns times weight); None if not tiny."""
+    """Begin a search for schedules better than ``value``; None if the instance is not tiny.
+
+    ``value`` is the last end minus the first arrival (ns) with ``makespan``, else the weighted JCT
+    (ns times weight).
+    """
     instance = prepared(instance)
     usable_JT = usable(instance.fits_JT, instance.type_D)
     jobs, devices = len(instance.scale_J), len(instance.type_D)
@@ -54,6 +65,7 @@ def new_branch(instance: Instance, value: float, *, makespan: bool) -> SearchTre
     whole = (instance.rounds_J > 0).all() and usable_JT.any(axis=1).all()
     if tasks > _MOST_TASKS or not whole:
         return None
+    # Where a job cannot run stands a time that the least of its types never is.
     turn_ns_JT = np.where(usable_JT, instance.comp_ns_JT + instance.sync_ns_JT, np.int64(1 << 61))
     count_T = np.bincount(instance.type_D, minlength=instance.comp_ns_JT.shape[1])
     branch = SearchTree(
@@ -82,8 +94,8 @@ def new_branch(instance: Instance, value: float, *, makespan: bool) -> SearchTre
     return branch
 
 
-def best_rows(branch: SearchTree) -> Any:
-    """The best schedule found as rows, int64 (5, R): job, round, rounds, shard, device."""
+def best_rows(branch: SearchTree) -> IntArray:
+    """Return the best schedule found as rows, int64 (5, R): job, round, rounds, shard, device."""
     tasks = len(branch.best_NX) - 1
     rows = np.ones((5, tasks), np.int64)
     started_J = np.zeros(len(branch.round_ns_J), np.int64)
@@ -96,12 +108,13 @@ def best_rows(branch: SearchTree) -> Any:
 
 @kernel
 def search(branch: SearchTree, nodes: int) -> int:
-    """Go on for that many nodes, or fewer if the search ends; how many it took."""
+    """Go on for that many nodes, or fewer if the search ends; return how many it took."""
     tasks = len(branch.path_NX) - 1
     for node in range(nodes):
         depth = branch.depth[0]
         if depth < 0:
             return node
+        # A leaf is a schedule; above it, a node without a child left leads back.
         if depth == tasks:
             value = _value(branch, depth)
             if value < branch.best[0]:
@@ -114,6 +127,7 @@ def search(branch: SearchTree, nodes: int) -> int:
             branch.depth[0] = depth - 1
         else:
             _append(branch, depth)
+            # The bound: undisturbed from here on, its jobs must beat the best schedule.
             if _value(branch, depth + 1) < branch.best[0]:
                 branch.depth[0] = depth + 1
                 for part in range(3):
@@ -122,10 +136,14 @@ def search(branch: SearchTree, nodes: int) -> int:
 
 
 @kernel
-def _next_child(branch: SearchTree, depth: int) -> bool:
+def _next_child(branch: SearchTree, depth: Int) -> bool:
     """Put the next child, by (end, job, device), in ``tried_NX``; False if there is none."""
-    instance, found = branch.instance, False
-    tried, best_end, best_job, best_device = branch.tried_NX[depth], 0, 0, 0
+    instance = branch.instance
+    found = False
+    tried = branch.tried_NX[depth]
+    best_end = 0
+    best_job = 0
+    best_device = 0
     for job in range(len(instance.scale_J)):
         if branch.round_NJ[depth, job] == instance.rounds_J[job]:
             continue
@@ -135,33 +153,45 @@ def _next_child(branch: SearchTree, depth: int) -> bool:
                 continue
             start = max(branch.ready_ns_NJ[depth, job], branch.free_ns_ND[depth, device])
             last = branch.last_NX[depth]
+            # Only later in (start, device): each schedule is one sequence of choices.
             if start < last[0] or (start == last[0] and device < last[1]):
                 continue
             end = start + instance.comp_ns_JT[job, kind] + instance.sync_ns_JT[job, kind]
+            # The least that comes after the child tried last, so no list of children is kept.
             if not _is_before(tried[0], tried[1], tried[2], end, job, device):
                 continue
             if not found or _is_before(end, job, device, best_end, best_job, best_device):
-                found, best_end, best_job, best_device = True, end, job, device
+                found = True
+                best_end = end
+                best_job = job
+                best_device = device
     if found:
-        tried[0], tried[1], tried[2] = best_end, best_job, best_device
+        tried[0] = best_end
+        tried[1] = best_job
+        tried[2] = best_device
     return found
 
 
 @kernel
 def _is_before(end: int, job: int, device: int, other: int, job2: int, device2: int) -> bool:
+    """Tell whether (end, job, device) comes before (other, job2, device2)."""
     if end != other:
         return end < other
     return job < job2 or (job == job2 and device < device2)
 
 
 @kernel
-def _is_first_alike(branch: SearchTree, depth: int, device: int) -> bool:
-    """No device of a lower index, allowed here too, is of the same type and free as early."""
+def _is_first_alike(branch: SearchTree, depth: Int, device: Int) -> bool:
+    """Tell whether no device of a lower index is as good here.
+
+    As good is one that is allowed here too, of the same type, and free at the same time.
+    """
     last = branch.last_NX[depth]
     for other in range(device):
         if (
             branch.instance.type_D[other] == branch.instance.type_D[device]
             and branch.free_ns_ND[depth, other] == branch.free_ns_ND[depth, device]
+            # A task that starts with the last one must have a device behind the last one's.
             and (other >= last[1]) == (device >= last[1])
         ):
             return False
@@ -169,8 +199,8 @@ def _is_first_alike(branch: SearchTree, depth: int, device: int) -> bool:
 
 
 @kernel
-def _append(branch: SearchTree, depth: int) -> None:
-    """The state after the child in ``tried_NX``, one deeper."""
+def _append(branch: SearchTree, depth: Int) -> None:
+    """Write the partial schedule with the child in ``tried_NX``, one deeper."""
     instance, below = branch.instance, depth + 1
     job, device = branch.tried_NX[depth, 1], branch.tried_NX[depth, 2]
     for other in range(len(instance.type_D)):
@@ -180,6 +210,8 @@ def _append(branch: SearchTree, depth: int) -> None:
         branch.left_NJ[below, other] = branch.left_NJ[depth, other]
         branch.ready_ns_NJ[below, other] = branch.ready_ns_NJ[depth, other]
         branch.barrier_ns_NJ[below, other] = branch.barrier_ns_NJ[depth, other]
+    # As soon as the device and the barrier allow; T^s holds no device, and the round is over
+    # when all of its tasks have synchronised.
     kind = instance.type_D[device]
     start = max(branch.ready_ns_NJ[depth, job], branch.free_ns_ND[depth, device])
     comp_end = start + instance.comp_ns_JT[job, kind]
@@ -197,13 +229,20 @@ def _append(branch: SearchTree, depth: int) -> None:
 
 
 @kernel
-def _value(branch: SearchTree, depth: int) -> float:
-    """What the schedule is worth at best if every job goes on undisturbed."""
-    instance, total, latest = branch.instance, 0.0, 0
+def _value(branch: SearchTree, depth: Int) -> float:
+    """Return the value of a partial schedule if every job goes on undisturbed: a lower bound.
+
+    Of a complete schedule it is the value.
+    """
+    instance = branch.instance
+    total = 0.0
+    latest = 0
     for job in range(len(instance.scale_J)):
         rounds = instance.rounds_J[job] - branch.round_NJ[depth, job]
         end = branch.ready_ns_NJ[depth, job]
         if rounds > 0:
+            # What is left of the round takes the least round, or one turn if tasks of it have
+            # started, and starts no earlier than the last task; the rounds after it follow.
             left = branch.left_NJ[depth, job]
             whole = left == instance.scale_J[job]
             alone = branch.round_ns_J[job] if whole else branch.turn_ns_J[job]

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.round_time import least_round_ns
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+# The names under which these types have been imported from here.
+Floats = FloatArray
+Ints = IntArray
 SAFE: Final = 1 - 1e-9
 """Factor that keeps a bound below the rounding errors of a few operations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundJobs:
-    """Jobs that fit somewhere; what cannot run has infinite times.
+    """Jobs that fit somewhere, with their times in s; a type that a job cannot use has infinite.
 
     A gang holds each of its devices for all of a round, exchange and waiting included: its T^c here
     is T^c + T^s, or q_j where that is longer, and its T^s is 0. ``gang_J`` says who is one;
@@ -27,47 +28,55 @@ class BoundJobs:
     R_j n_j T^c_jt.
     """
 
-    arrival_ns_J: Ints
-    arrival_s_J: Floats
-    weight_J: Floats
-    rounds_J: Floats
-    scale_J: Ints
-    path_s_J: Floats
-    path_s_JT: Floats
-    comp_s_JT: Floats
-    work_s_JT: Floats
-    least_sync_s_J: Floats
-    devices_T: Ints
-    gang_J: npt.NDArray[np.bool_]
-    usable_JT: npt.NDArray[np.bool_]
+    arrival_ns_J: IntArray
+    arrival_s_J: FloatArray
+    weight_J: FloatArray
+    rounds_J: FloatArray
+    scale_J: IntArray
+    path_s_J: FloatArray
+    path_s_JT: FloatArray
+    comp_s_JT: FloatArray
+    work_s_JT: FloatArray
+    least_sync_s_J: FloatArray
+    devices_T: IntArray
+    gang_J: BoolArray
+    usable_JT: BoolArray
 
 
 def bound_jobs(
     *,
-    arrival_ns_J: Ints,
-    weight_J: Floats,
-    scale_J: Ints,
-    rounds_J: Ints,
-    comp_ns_JT: Ints,
-    sync_ns_JT: Ints,
-    fits_JT: npt.NDArray[np.bool_],
-    type_D: Ints,
-    gang_J: npt.NDArray[np.bool_] | None = None,
+    arrival_ns_J: IntArray,
+    weight_J: FloatArray,
+    scale_J: IntArray,
+    rounds_J: IntArray,
+    comp_ns_JT: IntArray,
+    sync_ns_JT: IntArray,
+    fits_JT: BoolArray,
+    type_D: IntArray,
+    gang_J: BoolArray | None = None,
 ) -> BoundJobs | None:
-    """The jobs with rounds that fit a device of the cluster; None if there are none."""
+    """Collect the jobs with rounds that fit a device of the cluster; None if there are none.
+
+    Times are in ns; ``gang_J``: which jobs are gangs, by default none.
+    """
     devices_T = np.bincount(type_D, minlength=comp_ns_JT.shape[1])
     usable_JT = fits_JT & (devices_T > 0)
     kept = usable_JT.any(axis=1) & (rounds_J > 0)
     if not kept.any():
         return None
-    comp, sync, usable = comp_ns_JT[kept], sync_ns_JT[kept], usable_JT[kept]
+    comp = comp_ns_JT[kept]
+    sync = sync_ns_JT[kept]
+    usable = usable_JT[kept]
     gang = np.zeros(len(comp), dtype=np.bool_) if gang_J is None else gang_J[kept]
+    # q_j; a gang has a device for each task, so none takes two of a round.
     most = np.where(gang, 1, scale_J[kept])
     round_ns_J = least_round_ns(scale_J[kept], comp, sync, usable, devices_T, most)
+    # A gang's device is held for its own turn, or for q_j where that is longer.
     held = np.maximum(comp + sync, round_ns_J[:, None])
     comp, sync = np.where(gang[:, None], held, comp), np.where(gang[:, None], 0, sync)
     comp_s = np.where(usable, comp / 1e9, np.inf)
     rounds = rounds_J[kept].astype(np.float64)
+    # A round with a task on type t: max(q_j, T^c_jt + T^s_jt), as in path_s_JT.
     turn_ns = np.maximum(np.where(usable, comp, 0) + np.where(usable, sync, 0), round_ns_J[:, None])
     since_first_ns = np.asarray(arrival_ns_J[kept] - arrival_ns_J[kept].min(), dtype=np.int64)
     return BoundJobs(

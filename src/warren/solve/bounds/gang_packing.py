@@ -23,7 +23,8 @@ from typing import Final
 
 import numpy as np
 
-from warren.solve.bounds.columns import BoundJobs, Floats, Ints
+from warren.solve.bounds.columns import BoundJobs
+from warren.solve.common.arrays import FloatArray, IntArray
 
 ROUNDINGS: Final = 24
 """The functions u of 1 to so many parts are tried."""
@@ -34,21 +35,25 @@ FITS: Final = 16
 
 
 def gang_bound(jobs: BoundJobs) -> float:
-    """Seconds from the first arrival; 0 without gangs."""
+    """Compute the bound on the makespan in s from the first arrival; 0 without gangs."""
     most, gangs = 0.0, jobs.gang_J
     if not gangs.any():
         return most
     size_J, usable_JT = jobs.scale_J[gangs], jobs.usable_JT[gangs]
     arrival_s_J, path_s_J = jobs.arrival_s_J[gangs], jobs.path_s_J[gangs]
     sets_ST, count_S = np.unique(usable_JT, axis=0, return_counts=True)
+    # For a set of types, those gangs count that may run on no other types, and these devices.
     for fits_T in sets_ST[np.argsort(-count_S, kind="stable")][:FITS]:
         within_J = ~(usable_JT & ~fits_T).any(axis=1)
         latest_first = np.flatnonzero(within_J)
         latest_first = latest_first[np.argsort(-arrival_s_J[latest_first], kind="stable")]
         size, path_s = size_J[latest_first], path_s_J[latest_first]
         arrival_s, devices = arrival_s_J[latest_first], int(jobs.devices_T[fits_T].sum())
+        # r + sum of P_j f(n_j / D) over the gangs released from r on, for every r at once.
         for volume in _volumes(size, devices):
             most = max(most, float((arrival_s + np.cumsum(path_s * volume)).max()))
+        # Those of more than D - w, one after the other, and the longest of w to D - w, which runs
+        # beside none of them.
         for width in _cuts(size, devices):
             alone, beside = size > devices - width, (size >= width) & (size <= devices - width)
             longest_s = np.maximum.accumulate(path_s * beside)
@@ -56,8 +61,11 @@ def gang_bound(jobs: BoundJobs) -> float:
     return most
 
 
-def _cuts(size_N: Ints, devices: int) -> list[int]:
-    """Widths of half of the devices at most, beside which other gangs stand otherwise."""
+def _cuts(size_N: IntArray, devices: int) -> list[int]:
+    """Return the widths to cut at, half of the devices at most.
+
+    Only at these does it change which gangs are at least that wide, or leave less than that.
+    """
     half = np.unique(np.minimum(size_N, devices - size_N + 1))
     cuts = half[(half > 0) & (2 * half <= devices)]
     if len(cuts) > CUTS:
@@ -66,13 +74,18 @@ def _cuts(size_N: Ints, devices: int) -> list[int]:
     return found
 
 
-def _volumes(size_N: Ints, devices: int) -> list[Floats]:
-    """f(n / D) of each gang, for every f that is tried; whole numbers until the last step."""
+def _volumes(size_N: IntArray, devices: int) -> list[FloatArray]:
+    """Return f(n / D) of each gang, for every f that is tried.
+
+    Whole numbers until the last step, so that rounding makes no f too large.
+    """
     found = []
+    # U with a cut e: 1 above 1 - e, 0 below e, x between; a cut of 0 changes nothing.
     for cut in [0, *_cuts(size_N, devices)]:
         cut_N = np.where(size_N > devices - cut, devices, np.where(size_N < cut, 0, size_N))
         found.append(cut_N / devices)
         for parts in range(1, ROUNDINGS + 1):
+            # u with k parts: x where (k + 1) x is a whole number, else floor((k + 1) x) / k.
             scaled_N = (parts + 1) * cut_N
             rounded_N = (scaled_N // devices) / parts
             found.append(np.where(scaled_N % devices == 0, cut_N / devices, rounded_N))

@@ -49,15 +49,18 @@ for every grain and for the networks ``constant`` and ``lane``.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import Float, FloatArray, Int, IntArray
 from warren.solve.common.compile import inlined, kernel
 
 EPS: Final = float(np.finfo(np.float64).eps)
 PASSES: Final = 60
+"""Most values of mu that are tried for a job."""
 CLOSE: Final = 1e-7
+"""A maximum over mu is known well enough when it can grow by no more than this part of itself."""
 MARGIN: Final = 1.1
 """Intervals matter, it is guessed, up to where ending costs so much more than the last answer."""
 CERTIFIED, LOW_MU, LOW, LOW_SLOPE, HIGH_MU, HIGH, HIGH_SLOPE = range(7)
@@ -67,29 +70,35 @@ slope."""
 
 
 class LagrangianBound(NamedTuple):
-    """Jobs and grid; float seconds. Types a job cannot use have infinite ``path`` and ``work``."""
+    """The jobs and the grid of the relaxation; float seconds.
 
-    weight_J: Any
-    arrival_s_J: Any  # no later than the true ones
-    path_s_JT: Any  # P
-    work_s_JT: Any  # W
-    longest_s_J: Any  # L
-    devices_T: Any  # float
-    grid_s_E: Any  # edges of the intervals: 0, ..., horizon
+    Types that a job cannot use have infinite ``path_s_JT`` and ``work_s_JT``.
+    """
+
+    weight_J: FloatArray
+    arrival_s_J: FloatArray  # no later than the true ones
+    path_s_JT: FloatArray  # P
+    work_s_JT: FloatArray  # W
+    longest_s_J: FloatArray  # L
+    devices_T: FloatArray  # float
+    grid_s_E: FloatArray  # edges of the intervals: 0, ..., horizon
 
 
 class ResponseScratch(NamedTuple):
-    """What ``respond`` writes: guesses of each job's mu and of the intervals that matter to it,
-    brackets, devices' seconds bought."""
+    """What ``respond`` writes.
 
-    mu_J: Any
-    stop_J: Any
-    bracket_BI: Any  # (7, I + 1): the last interval is all that follows the grid
-    bought_s_TI: Any
+    Guesses of each job's mu and of the intervals that matter to it, brackets of the job at hand,
+    and the device time (s) that all jobs buy.
+    """
+
+    mu_J: FloatArray
+    stop_J: IntArray
+    bracket_BI: FloatArray  # (7, I + 1): the last interval is all that follows the grid
+    bought_s_TI: FloatArray
 
 
 def new_scratch(problem: LagrangianBound) -> ResponseScratch:
-    """Room for one grid."""
+    """Make the arrays of ``respond`` for one grid."""
     jobs, types = problem.path_s_JT.shape
     intervals = len(problem.grid_s_E) - 1
     return ResponseScratch(
@@ -101,8 +110,11 @@ def new_scratch(problem: LagrangianBound) -> ResponseScratch:
 
 
 @kernel
-def respond(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch) -> float:
-    """The bound on sum w (C - a) for these prices; ``bought_s_TI`` is what all jobs buy."""
+def respond(problem: LagrangianBound, price_TI: FloatArray, scratch: ResponseScratch) -> float:
+    """Compute the bound on sum w (C - a) for these prices; write ``bought_s_TI``.
+
+    Each job's least cost, added up, minus sum_t D_t times the integral of price_t.
+    """
     scratch.bought_s_TI[:] = 0.0
     total = size = 0.0
     for job in range(len(problem.weight_J)):
@@ -111,6 +123,7 @@ def respond(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch) -
         total += least
         size += abs(least)
         _buy_best(problem, price_TI, scratch, job, at)
+    # What all devices could earn at most is subtracted.
     types, intervals = price_TI.shape
     for kind in range(types):
         for i in range(intervals):
@@ -118,13 +131,16 @@ def respond(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch) -
             paid = price_TI[kind, i] * problem.devices_T[kind] * length
             total -= paid
             size += paid
+    # A sum of n terms is off by at most n epsilons of their magnitudes.
     terms = len(problem.weight_J) + types * intervals + 8
     return float(total - 2 * EPS * terms * size)
 
 
 @kernel
-def _search(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, job: int) -> int:
-    """Fill the brackets of a job; the interval with the least bound.
+def _search(
+    problem: LagrangianBound, price_TI: FloatArray, scratch: ResponseScratch, job: Int
+) -> int:
+    """Fill the brackets of a job, and return the interval with the least bound.
 
     A job that ends in an interval costs at least what it does without paying, which grows from
     one to the next. So those after the first where that is more than the least bound found do
@@ -133,9 +149,11 @@ def _search(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, j
     bracket, last = scratch.bracket_BI, scratch.bracket_BI.shape[1] - 1
     stop, mu = scratch.stop_J[job], scratch.mu_J[job]
     at = _search_until(problem, price_TI, scratch, job, stop)
+    # The guess was too near: an interval not looked at may have a smaller bound.
     if stop <= last and not bracket[CERTIFIED, at] < _unpaid(problem, job, stop):
         scratch.mu_J[job] = mu
         at = _search_until(problem, price_TI, scratch, job, last + 1)
+    # The guess for the next prices.
     stop, enough = at + 1, MARGIN * bracket[CERTIFIED, at]
     while stop <= last and _unpaid(problem, job, stop) <= enough:
         stop += 1
@@ -144,8 +162,11 @@ def _search(problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, j
 
 
 @inlined
-def _unpaid(problem: LagrangianBound, job: int, i: int) -> float:
-    """The bound of a job that ends in an interval and pays nothing; none ends before its path."""
+def _unpaid(problem: LagrangianBound, job: Int, i: Int) -> float:
+    """Return the bound of a job that ends in an interval and pays nothing.
+
+    Infinite where the interval ends before the job can: no job ends before its path.
+    """
     arrival, early = problem.arrival_s_J[job], _least_path(problem, job)
     if i < len(problem.grid_s_E) - 1 and problem.grid_s_E[i + 1] - arrival <= early:
         return np.inf
@@ -156,19 +177,22 @@ def _unpaid(problem: LagrangianBound, job: int, i: int) -> float:
 
 @kernel
 def _search_until(
-    problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, job: int, stop: int
+    problem: LagrangianBound, price_TI: FloatArray, scratch: ResponseScratch, job: Int, stop: Int
 ) -> int:
-    """The same for the first ``stop`` intervals."""
+    """Fill the brackets of the first ``stop`` intervals, as ``_search``, by trying values of mu."""
     bracket, first = scratch.bracket_BI, 0
     while first + 1 < stop and problem.grid_s_E[first + 1] <= problem.arrival_s_J[job]:
         first += 1
+    # mu = 0 is the first point before the maximum: the value is w (C - a), the slope 1.
     for i in range(first, stop):
         bracket[CERTIFIED, i] = bracket[LOW, i] = _unpaid(problem, job, i)
         bracket[LOW_MU, i], bracket[LOW_SLOPE, i] = 0.0, 1.0
         bracket[HIGH_MU, i] = bracket[HIGH, i] = np.inf
     mu = scratch.mu_J[job]
+    # Without a guess: about what the whole job costs alone.
     if mu <= 0.0:
         mu = problem.weight_J[job] * _least_path(problem, job)
+    # Each mu is tried for all intervals at once, and chosen for the one that binds.
     at = first
     for _ in range(PASSES):
         _sweep(problem, price_TI, bracket, job, mu, first, stop)
@@ -184,7 +208,8 @@ def _search_until(
 
 
 @inlined
-def _least_path(problem: LagrangianBound, job: int) -> float:
+def _least_path(problem: LagrangianBound, job: Int) -> float:
+    """Return min P_t of a job (s)."""
     least = np.inf
     for kind in range(problem.path_s_JT.shape[1]):
         least = min(least, float(problem.path_s_JT[job, kind]))
@@ -192,30 +217,35 @@ def _least_path(problem: LagrangianBound, job: int) -> float:
 
 
 @kernel
-def _next_mu(bracket: Any, i: int) -> Any:
-    """Where to look for the maximum: between the two points if there are, else farther out.
+def _next_mu(bracket: FloatArray, i: Int) -> float:
+    """Return where to look for the maximum; -1 if it is known well enough.
 
-    The tangents meet above the maximum; -1 if that is close to the better of the points.
+    Between the two points if there are, else farther out. The function is concave, so the
+    tangents meet above the maximum; it is known if that is close to the better of the points.
     """
-    low_mu, high_mu = bracket[LOW_MU, i], bracket[HIGH_MU, i]
+    low_mu: float = bracket[LOW_MU, i]
+    high_mu: float = bracket[HIGH_MU, i]
     if high_mu == np.inf:
         return 2 * low_mu + 1e-9
+    # No value is known behind the maximum, only that it is there: bisection.
     if bracket[HIGH, i] == -np.inf:
         return 0.5 * (low_mu + high_mu) if high_mu - low_mu > CLOSE * high_mu else -1.0
     slope, fall = bracket[LOW_SLOPE, i], bracket[HIGH_SLOPE, i]
     rise = bracket[HIGH, i] - fall * (high_mu - low_mu) - bracket[LOW, i]
-    step = rise / (slope - fall)
+    step: float = rise / (slope - fall)
     top = bracket[LOW, i] + slope * step
     if top - max(bracket[LOW, i], bracket[HIGH, i]) <= CLOSE * abs(top):
         return -1.0
+    # Never at a point itself: the bracket gets narrower by a thousandth at least.
     return low_mu + min(max(step, 1e-3 * (high_mu - low_mu)), 0.999 * (high_mu - low_mu))
 
 
 @inlined
 def _best_rate(
-    problem: LagrangianBound, price_TI: Any, job: int, i: int, mu: float
+    problem: LagrangianBound, price_TI: FloatArray, job: Int, i: Int, mu: Float
 ) -> tuple[float, int]:
-    """pi in an interval and its type, -1 if it is 0."""
+    """Return pi in an interval for a mu, and the type that has it, -1 if pi is 0."""
+    # pi = max(0, max_t (mu - price_t W_t) / P_t); after the grid prices are 0.
     rate, best = 0.0, -1
     for kind in range(problem.path_s_JT.shape[1]):
         path = problem.path_s_JT[job, kind]
@@ -230,20 +260,26 @@ def _best_rate(
 @kernel
 def _sweep(
     problem: LagrangianBound,
-    price_TI: Any,
-    bracket: Any,
-    job: int,
-    mu: float,
-    first: int,
-    stop: int,
+    price_TI: FloatArray,
+    bracket: FloatArray,
+    job: Int,
+    mu: Float,
+    first: Int,
+    stop: Int,
 ) -> None:
-    """Bounds and brackets of the intervals from ``first`` to before ``stop`` for one mu.
+    """Improve bounds and brackets of the intervals from ``first`` to before ``stop`` by one mu.
 
-    ``size`` is the sum of the magnitudes of all terms, for their rounding errors.
+    Times are since the arrival. For the begin of each interval ``total`` is mu minus the integral
+    of pi, ``left`` its derivative by mu, ``varied`` L times the variation of pi. ``size`` is
+    the sum of the magnitudes of all terms, for their rounding errors.
     """
     weight, arrival = problem.weight_J[job], problem.arrival_s_J[job]
     early, last = _least_path(problem, job), bracket.shape[1] - 1
-    total, left, varied, before, size = mu, 1.0, 0.0, -1.0, mu
+    total = mu
+    left = 1.0
+    varied = 0.0
+    before = -1.0  # pi of the interval before; below 0: there is none
+    size = mu
     for i in range(first, stop):
         end = problem.grid_s_E[i + 1] - arrival if i < last else np.inf
         if end <= 0.0:
@@ -253,10 +289,13 @@ def _sweep(
         if before >= 0.0:
             varied += problem.longest_s_J[job] * abs(rate - before)
         before = rate
+        # w (C - a) + mu - integral - L V is linear in C with the slope w - pi: least at one end,
+        # or at min P_t, where the job can end first.
         if end > early:
             finish = max(begin, early)
             if rate > weight:
                 finish = end
+            # After the grid pi exceeds w: the later the job ends the less, so mu is too large.
             if finish == np.inf:
                 _narrow(bracket, i, mu, -np.inf, -1.0, -np.inf)
                 break
@@ -271,17 +310,24 @@ def _sweep(
 
 
 @inlined
-def _narrow(bracket: Any, i: int, mu: float, value: float, slope: float, bound: float) -> None:
+def _narrow(
+    bracket: FloatArray, i: Int, mu: Float, value: Float, slope: Float, bound: Float
+) -> None:
+    """Keep a larger bound, and the point if it is nearer to the maximum on its side."""
     bracket[CERTIFIED, i] = max(bracket[CERTIFIED, i], bound)
     if slope > 0.0 and mu >= bracket[LOW_MU, i]:
-        bracket[LOW_MU, i], bracket[LOW, i], bracket[LOW_SLOPE, i] = mu, value, slope
+        bracket[LOW_MU, i] = mu
+        bracket[LOW, i] = value
+        bracket[LOW_SLOPE, i] = slope
     if slope <= 0.0 and mu <= bracket[HIGH_MU, i]:
-        bracket[HIGH_MU, i], bracket[HIGH, i], bracket[HIGH_SLOPE, i] = mu, value, slope
+        bracket[HIGH_MU, i] = mu
+        bracket[HIGH, i] = value
+        bracket[HIGH_SLOPE, i] = slope
 
 
 @kernel
 def _buy_best(
-    problem: LagrangianBound, price_TI: Any, scratch: ResponseScratch, job: int, at: int
+    problem: LagrangianBound, price_TI: FloatArray, scratch: ResponseScratch, job: Int, at: Int
 ) -> None:
     """Add what the job buys if it ends in interval ``at``: a mix of both ends of its bracket.
 
@@ -289,6 +335,7 @@ def _buy_best(
     """
     low, high = scratch.bracket_BI[LOW_SLOPE, at], scratch.bracket_BI[HIGH_SLOPE, at]
     high_mu, share = scratch.bracket_BI[HIGH_MU, at], 0.0
+    # The slope is the part of the job that is not bought: the mix in which it is 0 buys all of it.
     if high_mu < np.inf and scratch.bracket_BI[HIGH, at] > -np.inf:
         share = low / (low - high)
         _buy(problem, price_TI, scratch, job, at, high_mu, share)
@@ -298,18 +345,23 @@ def _buy_best(
 @inlined
 def _buy(
     problem: LagrangianBound,
-    price_TI: Any,
+    price_TI: FloatArray,
     scratch: ResponseScratch,
-    job: int,
-    at: int,
-    mu: float,
-    share: float,
+    job: Int,
+    at: Int,
+    mu: Float,
+    share: Float,
 ) -> None:
+    """Add ``share`` of what the job buys with this mu if it ends in interval ``at``.
+
+    In an interval it buys the type of pi: the part (length / P_t) of the work W_t.
+    """
     early = problem.arrival_s_J[job] + _least_path(problem, job)
     for i in range(min(at + 1, price_TI.shape[1])):
         begin = max(problem.grid_s_E[i], problem.arrival_s_J[job])
         rate, kind = _best_rate(problem, price_TI, job, i, mu)
         until = problem.grid_s_E[i + 1]
+        # The end within interval ``at`` that ``_sweep`` takes.
         if i == at and rate <= problem.weight_J[job]:
             until = max(begin, early)
         if kind >= 0 and until > begin:

@@ -9,8 +9,7 @@ lane of a device of type t, then T^s_jt. There are D_t devices of type t.
 - *area* (makespan): the work of all jobs on all devices; with paths: *both* (``machine_load``).
 - *gangs* (makespan): rings that find no room beside each other (``gang_packing``).
 - *busy time* (JCT): the work of all jobs in time on one fast machine (``mean_busy_time``); split
-with
-  paths: *both*.
+  with paths: *both*.
 - *prices* (JCT): every type of device has a price at every time, and each job answers with its
   cheapest schedule (``lagrangian``, ``subgradient``). The largest on all but small or simple
   instances.
@@ -29,14 +28,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from warren.solve.bounds.columns import SAFE, BoundJobs, Floats, Ints, bound_jobs
+from warren.solve.bounds.columns import SAFE, BoundJobs, bound_jobs
 from warren.solve.bounds.gang_packing import gang_bound
 from warren.solve.bounds.machine_load import area_speeds, even_speeds, makespan_bound
 from warren.solve.bounds.mean_busy_time import busy_time_bound
 from warren.solve.bounds.subgradient import best_prices
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 
 NEAR: Final = 0.05
 """A busy-time bound that is so near to that of the prices is searched from more speeds, too."""
@@ -44,7 +41,7 @@ NEAR: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBounds:
-    """Bounds in seconds, and the argument that binds.
+    """Bounds in seconds on the weighted JCT and the makespan, and the argument that gives each.
 
     path | area | gangs | busy time | both | prices.
     """
@@ -57,17 +54,17 @@ class LowerBounds:
 
 def lower_bounds(
     *,
-    arrival_ns_J: Ints,
-    weight_J: Floats,
-    scale_J: Ints,
-    rounds_J: Ints,
-    comp_ns_JT: Ints,
-    sync_ns_JT: Ints,
-    fits_JT: npt.NDArray[np.bool_],
-    type_D: Ints,
-    gang_J: npt.NDArray[np.bool_] | None = None,
+    arrival_ns_J: IntArray,
+    weight_J: FloatArray,
+    scale_J: IntArray,
+    rounds_J: IntArray,
+    comp_ns_JT: IntArray,
+    sync_ns_JT: IntArray,
+    fits_JT: BoolArray,
+    type_D: IntArray,
+    gang_J: BoolArray | None = None,
 ) -> LowerBounds:
-    """Bounds for all jobs that fit a device of the cluster; times in ns, weights >= 0.
+    """Compute bounds for all jobs that fit a device of the cluster; times in ns, weights >= 0.
 
     ``gang_J``: which jobs are gangs; by default none is.
     ``makespan_s`` is the last synchronisation's end minus the first arrival.
@@ -88,7 +85,9 @@ def lower_bounds(
             weighted_jct_s=0.0, makespan_s=0.0, weighted_jct_by="path", makespan_by="path"
         )
     makespan_s, makespan_by = makespan_bound(jobs)
-    if (gangs_s := gang_bound(jobs)) * SAFE > makespan_s:  # else it is the area, summed otherwise
+    # With f(x) = x the gangs' bound is the area in another order of summing: only what is larger
+    # by more than rounding is the gangs'.
+    if (gangs_s := gang_bound(jobs)) * SAFE > makespan_s:
         makespan_s, makespan_by = gangs_s, "gangs"
     weighted_s, weighted_by = _weighted_bound(jobs)
     return LowerBounds(
@@ -100,9 +99,11 @@ def lower_bounds(
 
 
 def _weighted_bound(jobs: BoundJobs) -> tuple[float, str]:
-    """Seconds (weighted), and the argument. The prices leave little to look for, or nothing."""
+    """Compute the bound on the weighted JCT (s times weight), and say which argument gives it."""
     prices = best_prices(jobs)
     price_s = prices.bound_s if prices else 0.0
+    # The prices leave little to look for, or nothing, so the costlier speeds are tried only where
+    # the busy time has nearly as large a bound.
     found = busy_time_bound(jobs, even_speeds(jobs))
     if found[0] > price_s * (1 - NEAR) and jobs.work_s_JT.shape[1] > 1:
         found = max(found, busy_time_bound(jobs, area_speeds(jobs)), key=lambda one: one[0])

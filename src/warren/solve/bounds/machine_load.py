@@ -32,7 +32,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.solve.bounds.columns import BoundJobs, Floats, Ints
+from warren.solve.bounds.columns import BoundJobs
+from warren.solve.common.arrays import FloatArray, IntArray
 
 LP_CELLS: Final = 20_000
 """The linear programs are solved up to this many jobs times types."""
@@ -40,24 +41,25 @@ TRIALS: Final = 32
 """Choices of types for the jobs that are tried before the linear programs are."""
 
 
-def volumes(jobs: BoundJobs, speed_T: Floats) -> Floats:
-    """p_j for speeds that are normalised here."""
+def volumes(jobs: BoundJobs, speed_T: FloatArray) -> FloatArray:
+    """Compute p_j in s for speeds, which are normalised here to sum_t D_t v_t = 1."""
+    # Work that is infinite times a speed of 0 is no number.
     with np.errstate(invalid="ignore"):
         share_JT = np.where(np.isinf(jobs.work_s_JT), np.inf, jobs.work_s_JT * speed_T)
-    volume_J: Floats = share_JT.min(axis=1) / float(jobs.devices_T @ speed_T)
+    volume_J: FloatArray = share_JT.min(axis=1) / float(jobs.devices_T @ speed_T)
     return volume_J
 
 
-def even_speeds(jobs: BoundJobs) -> Floats:
-    """Speeds in proportion to how fast the types are on average over the jobs."""
+def even_speeds(jobs: BoundJobs) -> FloatArray:
+    """Compute speeds in proportion to how fast the types are on average over the jobs."""
     best_J = np.maximum(jobs.comp_s_JT.min(axis=1), 1e-12)
     ratio_JT = np.where(np.isinf(jobs.comp_s_JT), 0.0, best_J[:, None] / jobs.comp_s_JT.clip(1e-12))
-    speed_T: Floats = np.maximum(ratio_JT.mean(axis=0), 1e-9) * (jobs.devices_T > 0)
+    speed_T: FloatArray = np.maximum(ratio_JT.mean(axis=0), 1e-9) * (jobs.devices_T > 0)
     return speed_T
 
 
-def area_speeds(jobs: BoundJobs) -> Floats:
-    """Dual prices of the area linear program where it is small; else average speeds."""
+def area_speeds(jobs: BoundJobs) -> FloatArray:
+    """Compute the dual prices of the area linear program where it is small; else even speeds."""
     if jobs.work_s_JT.size > LP_CELLS or jobs.work_s_JT.shape[1] == 1:
         return even_speeds(jobs)
     found = _duals(jobs, with_paths=False)
@@ -67,14 +69,20 @@ def area_speeds(jobs: BoundJobs) -> Floats:
 
 
 def makespan_bound(jobs: BoundJobs) -> tuple[float, str]:
-    """Seconds from the first arrival to the last end, and the argument: path | area | both."""
+    """Compute a bound from the first arrival to the last end in s, and name the argument.
+
+    path | area | both.
+    """
     path = float((jobs.arrival_s_J + jobs.path_s_J).max())
+    # ``around``, for each r: the jobs released from r on still synchronise after their last task,
+    # which takes the least T^s of any of them at least.
     latest_first = np.argsort(-jobs.arrival_s_J, kind="stable")
     tail = np.minimum.accumulate(jobs.least_sync_s_J[latest_first])
     around = jobs.arrival_s_J[latest_first] + tail
     if _paths_bind(jobs, path, latest_first, around):
         return path, "path"
     area = 0.0
+    # r + the sum of p_j + one synchronisation, the largest over all r, for each v.
     for speed_T in (area_speeds(jobs), even_speeds(jobs)):
         volume = np.cumsum(volumes(jobs, speed_T)[latest_first])
         area = max(area, float((around + volume).max()))
@@ -84,15 +92,17 @@ def makespan_bound(jobs: BoundJobs) -> tuple[float, str]:
     return (path, "path") if path >= area else (area, "area")
 
 
-def _paths_bind(jobs: BoundJobs, path_s: float, latest_first: Ints, around: Floats) -> bool:
-    """Whether a choice of types shows that neither the area nor both give more than the path.
+def _paths_bind(jobs: BoundJobs, path_s: float, latest_first: IntArray, around: FloatArray) -> bool:
+    """Tell whether a choice of types shows that neither the area nor both exceed the path.
 
-    ``around``: arrival plus synchronisation behind, in the order ``latest_first``. Types that are
-    loaded above the average get dearer from trial to trial, by less and less.
+    "Where paths bind" in the module's text. ``around``: arrival plus synchronisation behind, in
+    the order ``latest_first``. Types that are loaded above the average get dearer from trial to
+    trial, by less and less.
     """
     in_time_JT = jobs.arrival_s_J[:, None] + jobs.path_s_JT <= path_s
     price_T = even_speeds(jobs)
     for trial in range(TRIALS):
+        # Each job takes the type on which it pays least, among those on which it ends in time.
         with np.errstate(invalid="ignore"):
             kind_J = np.where(in_time_JT, jobs.work_s_JT * price_T, np.inf).argmin(axis=1)
         load_JT = np.zeros(in_time_JT.shape)
@@ -106,7 +116,7 @@ def _paths_bind(jobs: BoundJobs, path_s: float, latest_first: Ints, around: Floa
 
 
 def _with_paths(jobs: BoundJobs) -> float:
-    """The bound of the linear program with paths; 0 where it is too large."""
+    """Compute the bound of the linear program with paths; 0 where the program is too large."""
     if jobs.work_s_JT.size > LP_CELLS:
         return 0.0
     found = _duals(jobs, with_paths=True)
@@ -116,26 +126,32 @@ def _with_paths(jobs: BoundJobs) -> float:
     total = float(jobs.devices_T @ speed_T + tie_J.sum())
     if not total > 0:
         return 0.0
+    # C >= (sum u_j a_j + sum min_t (v_t W_jt + u_j P_jt)) / (sum D_t v_t + sum u_j), which holds
+    # for any v and u: what the solver returns need not be exact.
     runs_JT = np.isfinite(jobs.work_s_JT)
     work_JT, path_JT = (np.where(runs_JT, s, 0.0) for s in (jobs.work_s_JT, jobs.path_s_JT))
     paid_JT = np.where(runs_JT, speed_T * work_JT + tie_J[:, None] * path_JT, np.inf)
     return float(tie_J @ jobs.arrival_s_J + paid_JT.min(axis=1).sum()) / total
 
 
-def _duals(jobs: BoundJobs, *, with_paths: bool) -> tuple[Floats, Floats] | None:
-    """v and u of the area linear program (u is 0 without paths); None where it fails."""
+def _duals(jobs: BoundJobs, *, with_paths: bool) -> tuple[FloatArray, FloatArray] | None:
+    """Solve the area linear program for v and u (u is 0 without paths); None where it fails."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
     linear: Any = linprog  # its stubs know no sparse matrices
     count, types = jobs.work_s_JT.shape
+    # One variable x_jt for each type that a job can use, and C behind them. Times are divided by
+    # the largest, so that the solver's tolerances suit any unit.
     job, kind = np.nonzero(np.isfinite(jobs.work_s_JT))
     work, path = jobs.work_s_JT[job, kind], jobs.path_s_JT[job, kind]
     scale = max(float(work.max()), float(path.max()), 1e-12)
     cells = np.arange(len(job))
+    # Rows of the types: sum_j W_jt x_jt - D_t C <= 0.
     last = np.full(types, len(job))
     entries = [(work / scale, kind, cells), (-jobs.devices_T.astype(float), np.arange(types), last)]
     limit = np.zeros(types)
+    # Rows of the jobs: sum_t P_jt x_jt - C <= -a_j.
     if with_paths:
         entries += [
             (path / scale, types + job, cells),
@@ -144,11 +160,13 @@ def _duals(jobs: BoundJobs, *, with_paths: bool) -> tuple[Floats, Floats] | None
         limit = np.append(limit, -jobs.arrival_s_J / scale)
     value, row, column = (np.concatenate(part) for part in zip(*entries, strict=True))
     upper = coo_array((value, (row, column)), shape=(len(limit), len(job) + 1)).tocsr()
+    # Each job's shares add up to 1.
     whole = coo_array((np.ones(len(job)), (job, cells)), shape=(count, len(job) + 1)).tocsr()
     cost = np.zeros(len(job) + 1)
     cost[-1] = 1.0
     found = linear(cost, upper, limit, whole, np.ones(count), method="highs")
     if found.status != 0:
         return None
+    # Marginals of "at most" rows are 0 or less; v and u are their magnitudes.
     dual = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
     return dual[:types], dual[types:] if with_paths else np.zeros(count)

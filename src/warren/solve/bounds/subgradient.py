@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.solve.bounds.columns import BoundJobs
 from warren.solve.bounds.lagrangian import EPS, LagrangianBound, new_scratch, respond
+from warren.solve.common.arrays import FloatArray
 
-Floats = npt.NDArray[np.float64]
 GRIDS: Final = (8, 16, 32, 64)
 """Intervals of the grids, each starting from the prices of the one before."""
 STEPS: Final = 100
@@ -26,22 +25,33 @@ STEPS: Final = 100
 CELLS: Final = 400_000
 """A grid is used up to this many jobs times types times intervals."""
 _PATIENCE: Final = 10
+"""Steps without a better value until the target comes closer."""
 _FIRST_TARGET: Final = 0.05
+"""By how much, relatively, the target is above the best value, on the first grid."""
 _LATER_TARGET: Final = 0.01
+"""The same on later grids, whose first prices are good already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicePrices:
-    """The bound (float seconds, weighted), and the prices that give it: per second of a device
-    of type t during each interval, intervals between ``grid_s_E``, 0 later."""
+    """The bound (float seconds, weighted), and the prices that give it.
+
+    Per second of a device of type t during each interval, intervals between ``grid_s_E``; 0 later.
+    """
 
     bound_s: float
-    price_TI: Floats
-    grid_s_E: Floats
+    price_TI: FloatArray
+    grid_s_E: FloatArray
 
 
 def best_prices(jobs: BoundJobs) -> DevicePrices | None:
-    """Prices with a large bound; None where even the coarsest grid has more than CELLS cells."""
+    """Search for prices with a large bound.
+
+    Returns
+    -------
+    DevicePrices
+        None where no job takes time, or even the coarsest grid has more than CELLS cells.
+    """
     problem = to_price(jobs)
     grids = [] if problem is None else [n for n in GRIDS if problem.path_s_JT.size * n <= CELLS]
     if problem is None or not grids:
@@ -57,15 +67,17 @@ def best_prices(jobs: BoundJobs) -> DevicePrices | None:
         start = _on_grid(best, count, problem.devices_T)
         found = _ascend(problem._replace(grid_s_E=start.grid_s_E), start, target)
         best, target = (found if found.bound_s >= best.bound_s else best), _LATER_TARGET
+        # Nothing is scarce enough to have a price, so a finer grid has none either.
         if count > grids[0] and not best.price_TI.any():
-            break  # nothing is scarce enough to have a price
+            break
+    # Types without a device have the price 0.
     price_TI = np.zeros((len(used_T), best.price_TI.shape[1]))
     price_TI[used_T] = best.price_TI
     return replace(best, price_TI=price_TI)
 
 
 def to_price(jobs: BoundJobs) -> LagrangianBound | None:
-    """What ``lagrangian`` needs to know of the jobs, on a grid of one interval.
+    """Collect what ``lagrangian`` needs to know of the jobs, on a grid of one interval.
 
     Types without a device are left out, and jobs that take no time (all of their tasks are free
     of cost somewhere); None if there are no other jobs. Arrivals are rounded down: one that were
@@ -75,6 +87,7 @@ def to_price(jobs: BoundJobs) -> LagrangianBound | None:
     if not lasts_J.any():
         return None
     path_s_JT = jobs.path_s_JT[lasts_J][:, used_T]
+    # l_t = P_t / R for the types that the job can use; L is the largest.
     round_s_JT = np.where(np.isfinite(path_s_JT), path_s_JT, 0.0) / jobs.rounds_J[lasts_J, None]
     problem = LagrangianBound(
         weight_J=jobs.weight_J[lasts_J],
@@ -89,19 +102,24 @@ def to_price(jobs: BoundJobs) -> LagrangianBound | None:
 
 
 def _horizon_s(problem: LagrangianBound) -> float:
-    """When nothing is scarce any more, probably."""
+    """Guess when nothing is scarce any more (s); the first grid ends there.
+
+    The last end of a job alone, plus twice the time that all devices together need at the least.
+    """
     busy_s = float(problem.work_s_JT.min(axis=1).sum() / problem.devices_T.sum())
     alone_s_J = problem.arrival_s_J + problem.path_s_JT.min(axis=1)
     return float(alone_s_J.max()) + 2 * busy_s
 
 
-def _on_grid(prices: DevicePrices, count: int, devices_T: Floats) -> DevicePrices:
-    """The same prices on ``count`` equal intervals, up to where they matter."""
+def _on_grid(prices: DevicePrices, count: int, devices_T: FloatArray) -> DevicePrices:
+    """Return the same prices on ``count`` equal intervals, up to where they matter."""
+    # The new grid ends one interval after the last in which devices earn more than 1e-4 of all.
     edge_s_E = prices.grid_s_E
     worth_I = devices_T @ prices.price_TI * np.diff(edge_s_E)
     matter = np.flatnonzero(worth_I > 1e-4 * worth_I.sum())
     horizon_s = edge_s_E[min(matter[-1] + 2, len(worth_I))] if len(matter) else edge_s_E[-1]
     grid_s_E = np.linspace(0.0, horizon_s, count + 1)
+    # Each new interval has the price of the old one in which its middle lies.
     middle_s_I = (grid_s_E[1:] + grid_s_E[:-1]) / 2
     old_I = np.searchsorted(edge_s_E, middle_s_I, side="right") - 1
     price_TI = prices.price_TI[:, np.clip(old_I, 0, prices.price_TI.shape[1] - 1)]
@@ -109,23 +127,41 @@ def _on_grid(prices: DevicePrices, count: int, devices_T: Floats) -> DevicePrice
 
 
 def _ascend(problem: LagrangianBound, start: DevicePrices, target: float) -> DevicePrices:
+    """Improve prices on one grid by subgradient steps of Polyak's length; return the best.
+
+    ``target``: by how much, relatively, the value that is aimed at is above the best one.
+    """
     scratch, price_TI = new_scratch(problem), start.price_TI
     length_I = np.diff(problem.grid_s_E)
     supply_s_TI = problem.devices_T[:, None] * length_I
-    best, best_TI, uphill_TI, idle = -np.inf, price_TI, np.zeros_like(price_TI), 0
+    best = -np.inf
+    best_TI = price_TI
+    uphill_TI = np.zeros_like(price_TI)
+    idle = 0  # steps without a better value
     for _ in range(STEPS):
         value = respond(problem, price_TI, scratch)
         idle = 0 if value > best + 1e-5 * abs(best) else idle + 1
+        # The supergradient: the device time that all jobs buy minus what there is.
         excess_TI = scratch.bought_s_TI - supply_s_TI
         if value > best:
-            best, best_TI, uphill_TI = value, price_TI, excess_TI
+            best = value
+            best_TI = price_TI
+            uphill_TI = excess_TI
+        # Back to the best prices, with half of the aim.
         if idle > _PATIENCE:
-            target, idle, price_TI, excess_TI, value = target * 0.5, 0, best_TI, uphill_TI, best
+            target = target * 0.5
+            idle = 0
+            price_TI = best_TI
+            excess_TI = uphill_TI
+            value = best
+        # Projection: prices are never negative, so one of 0 whose supply is not used up stays.
         excess_TI = np.where((price_TI <= 0) & (excess_TI < 0), 0.0, excess_TI)
+        # Scaled by supply and length, so that types and intervals of any size move alike.
         step_TI = excess_TI / (supply_s_TI * length_I).clip(1e-300)
         slope = float((excess_TI * step_TI).sum())
         if slope <= 0:
             break
+        # Polyak 1969: as far as a linear function with this slope would need to the target.
         missing = max(best, 1e-12) * (1 + target) - value
         price_TI = np.maximum(price_TI + missing / slope * step_TI, 0.0)
     return DevicePrices(bound_s=max(best, 0.0), price_TI=best_TI, grid_s_E=problem.grid_s_E)

@@ -28,7 +28,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, ReducedProblem
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+from warren.solve.gpu_groups.problem import ALIKE, ReducedProblem
 
 PATTERNS: Final = 400
 """Most patterns that are compared with each other."""
@@ -39,11 +40,16 @@ _WORK: Final = 32_000_000
 WEIGHTS: Final = 150
 """Most vectors w that are tried, those with the fewest entries first."""
 _SMALLER: Final = 1.5
+"""What the limit is divided by when there are too many patterns."""
 _TRIES: Final = 12
+"""Most limits that are tried."""
 
 
 def least_spread(problem: ReducedProblem, found: float) -> float:
-    """A lower bound of (4), at most ``found``, the value of a grouping."""
+    """Compute a lower bound of (4), at most ``found``, the value of a grouping.
+
+    In the units of the reduced problem. One group alone has the value 0.
+    """
     if problem.groups == 1 or found <= ALIKE:
         return 0.0
     pattern_QK, limit = few_patterns(problem, found, PATTERNS)
@@ -52,12 +58,13 @@ def least_spread(problem: ReducedProblem, found: float) -> float:
 
 def few_patterns(
     problem: ReducedProblem, found: float, most: int, known: float = 0.0
-) -> tuple[Ints, float]:
-    """Patterns, and a limit: groupings of a value below it have no others (step 1).
+) -> tuple[IntArray, float]:
+    """Find patterns, and a limit: groupings of a value below it have no others (step 1).
 
     The limit is ``found`` if there are at most ``most``, else smaller; 0 if that is not enough,
     or if it would be no more than the bound ``known``.
     """
+    # Step 1: a group that is r off the mean makes the value r times this, or more.
     stretch = problem.groups / (problem.groups - 1)
     limit = found
     for _ in range(_TRIES):
@@ -70,8 +77,8 @@ def few_patterns(
     return np.zeros((0, len(problem.count_K)), np.int64), 0.0
 
 
-def patterns(problem: ReducedProblem, radius: float, most: int) -> Ints | None:
-    """Every count vector within a radius of the mean speed for every job; shape (Q, K).
+def patterns(problem: ReducedProblem, radius: float, most: int) -> IntArray | None:
+    """List every count vector within a radius of the mean speed for every job; shape (Q, K).
 
     None if there are more than ``most``, or too many parts on the way to them. One kind is
     added after another. What is left out can still reach the mean or not: for each job, by what
@@ -80,12 +87,15 @@ def patterns(problem: ReducedProblem, radius: float, most: int) -> Ints | None:
     """
     speed_NK, count_K = problem.speed_NK, problem.count_K
     low_N, high_N = problem.mean_N - radius - ALIKE, problem.mean_N + radius + ALIKE
+    # Parts have the counts of the kinds done so far; rest_N is what the kinds to come can add.
     part_PK, rest_N = np.zeros((1, len(count_K)), np.int64), speed_NK @ count_K
     partial = min(PARTIAL, _WORK // (len(count_K) ** 2 * max(len(speed_NK), 8)))
     if partial < len(count_K):
         return None
     ball = _Ball(problem, radius)
     for kind in range(len(count_K) - 1, -1, -1):
+        # What a part may have of this kind: between nothing and all, so that all kinds to come
+        # can still lift every job to low_N and none is above high_N, and within the ball.
         speed_N = speed_NK[:, kind]
         rest_N = rest_N - count_K[kind] * speed_N
         sum_PN = part_PK @ speed_NK.T
@@ -96,10 +106,12 @@ def patterns(problem: ReducedProblem, radius: float, most: int) -> Ints | None:
         options_P = np.maximum(last_P - first_P + 1, 0).astype(np.int64)
         if options_P.sum() > partial:
             return None
+        # Each part becomes as many as it has options, with the counts first, first + 1, ...
         part_PK = np.repeat(part_PK, options_P, axis=0)
         begin = np.repeat(np.cumsum(options_P) - options_P, options_P)
         part_PK[:, kind] = np.repeat(first_P, options_P) + np.arange(len(part_PK)) - begin
-    if count_K.sum() >= problem.groups:  # else some group has nothing that any job can use
+    # With a GPU for every group an empty group is never needed (``problem``, Differs).
+    if count_K.sum() >= problem.groups:
         part_PK = part_PK[part_PK.any(axis=1)]
     return part_PK if len(part_PK) <= most else None
 
@@ -113,15 +125,19 @@ class _Ball:
 
     def __init__(self, problem: ReducedProblem, radius: float) -> None:
         jobs, kinds = problem.speed_NK.shape
-        self._mean_K: Floats = problem.count_K / problem.groups
+        self._mean_K: FloatArray = problem.count_K / problem.groups
         small = max(radius, ALIKE)
+        # One row a condition, scaled to 1: all rows together are at most N + K in squares.
         rows = np.vstack([problem.speed_NK / small, np.diag(1.0 / problem.count_K)])
         triangle: Any = np.linalg.qr(rows, mode="r")
-        self._triangle_KK: Floats = triangle
+        self._triangle_KK: FloatArray = triangle
+        # A little more than N + K, so that rounding excludes no pattern.
         self._most = (jobs + kinds) * (1 + 1e-6)
 
-    def counts(self, part_PK: Ints, kind: int) -> tuple[Floats, Floats]:
-        """The least and the most of a kind, given those of the kinds after it."""
+    def counts(self, part_PK: IntArray, kind: int) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the most of a kind, given those of the kinds after it."""
+        # The triangle's rows below use up a part of the sum of squares; what is left bounds this
+        # row's square, |slope (c - middle)|^2, which has this kind and those after it only.
         off_PK = (part_PK - self._mean_K)[:, kind + 1 :]
         used_P = np.square(off_PK @ self._triangle_KK[kind + 1 :, kind + 1 :].T).sum(axis=1)
         slope = self._triangle_KK[kind, kind]
@@ -130,18 +146,23 @@ class _Ball:
         return np.ceil(middle_P - reach_P - ALIKE), np.floor(middle_P + reach_P + ALIKE)
 
 
-def _counts(low_PN: Floats, high_PN: Floats, speed_N: Floats) -> tuple[Floats, Floats]:
-    """The least and the most of a kind that keep every job's speed between low and high."""
+def _counts(
+    low_PN: FloatArray, high_PN: FloatArray, speed_N: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the most of a kind that keep every job's speed between low and high."""
     moves_N = speed_N > ALIKE
     first_PN = np.ceil(low_PN[:, moves_N] / speed_N[moves_N])
     last_PN = np.floor(high_PN[:, moves_N] / speed_N[moves_N])
+    # A job that is no faster with this kind: its part is within the limits already, or never.
     fixed = ((low_PN > ALIKE) | (high_PN < -ALIKE))[:, ~moves_N].any(axis=1)
     last_P = last_PN.min(axis=1, initial=float(2**53))
     return first_PN.max(axis=1, initial=0.0), np.where(fixed, -1.0, last_P)
 
 
-def above_and_below(problem: ReducedProblem, pattern_QK: Ints) -> Iterator[tuple[Bools, Bools]]:
-    """For each w whose mean is no integer the patterns above it and those below it."""
+def above_and_below(
+    problem: ReducedProblem, pattern_QK: IntArray
+) -> Iterator[tuple[BoolArray, BoolArray]]:
+    """Yield the patterns above and those below the mean, for each w whose mean is no integer."""
     for weight_K in _weights(len(problem.count_K)):
         total = int(weight_K @ problem.count_K)
         if total % problem.groups:
@@ -149,8 +170,8 @@ def above_and_below(problem: ReducedProblem, pattern_QK: Ints) -> Iterator[tuple
             yield is_above_Q, ~is_above_Q
 
 
-def _weights(kinds: int) -> Iterator[Ints]:
-    """Vectors of -1, 0 and 1 up to their sign, those with the fewest entries first."""
+def _weights(kinds: int) -> Iterator[IntArray]:
+    """Yield vectors of -1, 0 and 1 up to their sign, those with the fewest entries first."""
     left = WEIGHTS
     for size in range(1, kinds + 1):
         for places in combinations(range(kinds), size):
@@ -163,8 +184,8 @@ def _weights(kinds: int) -> Iterator[Ints]:
                 yield weight_K
 
 
-def _by_pairs(problem: ReducedProblem, pattern_QK: Ints) -> float:
-    """Step 2 of the proof: the best pair for the worst w; infinite if there is no pair."""
+def _by_pairs(problem: ReducedProblem, pattern_QK: IntArray) -> float:
+    """Compute the bound of step 2: the best pair for the worst w; infinite if there is no pair."""
     value_QQ = pair_values(problem, pattern_QK)
     bound = 0.0
     for is_above_Q, is_below_Q in above_and_below(problem, pattern_QK):
@@ -172,8 +193,8 @@ def _by_pairs(problem: ReducedProblem, pattern_QK: Ints) -> float:
     return bound
 
 
-def pair_values(problem: ReducedProblem, pattern_QK: Ints) -> Floats:
-    """A lower bound of (4) for groupings with two groups of these patterns; shape (Q, Q).
+def pair_values(problem: ReducedProblem, pattern_QK: IntArray) -> FloatArray:
+    """Compute a lower bound of (4) for groupings with two groups of these patterns; (Q, Q).
 
     Infinite where there are not enough GPUs, or with two groups too many.
     """
@@ -188,6 +209,7 @@ def pair_values(problem: ReducedProblem, pattern_QK: Ints) -> Floats:
     for speed_Q, total in zip(speed_NQ, total_N.tolist(), strict=True):
         high_QQ = np.maximum(speed_Q[:, None], speed_Q[None, :])
         low_QQ = np.minimum(speed_Q[:, None], speed_Q[None, :])
+        # The other groups' mean lies between their extremes, so it widens the range or not.
         if others:
             mean_QQ = (total - speed_Q[:, None] - speed_Q[None, :]) / others
             high_QQ, low_QQ = np.maximum(high_QQ, mean_QQ), np.minimum(low_QQ, mean_QQ)

@@ -26,24 +26,27 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.gpu_groups.bound import above_and_below, few_patterns
-from warren.solve.gpu_groups.problem import ALIKE, Bools, Floats, Ints, ReducedProblem
+from warren.solve.gpu_groups.problem import ALIKE, ReducedProblem
 
 PATTERNS: Final = (300, 1500)
 """Most patterns that are looked at, at first and then."""
 _NODES_OF_HIGHS: Final = 1000
+"""Where HiGHS gives up one program in whole numbers."""
 _USED: Final = 1e-7
+"""A pattern that a fractional solution has more often than this is used by it."""
 
 
 class GroupingProof(NamedTuple):
     """The better grouping as counts (G, K), None if none was found, and a lower bound of (4)."""
 
-    count_GK: Ints | None
+    count_GK: IntArray | None
     bound: float
 
 
 def exact(problem: ReducedProblem, found: float, bound: float, programs: int) -> GroupingProof:
-    """The optimum, or what so many programs give, and a bound that is at least the one known.
+    """Search for the optimum with so many programs at most; the bound is at least the one known.
 
     ``found`` is the value of a grouping, ``bound`` one that is known; both as ``ReducedProblem``
     has it. Where there are too many patterns within that value, all groupings below a smaller limit
@@ -56,6 +59,7 @@ def exact(problem: ReducedProblem, found: float, bound: float, programs: int) ->
         if limit <= bound + ALIKE:
             continue
         windows = _Windows(problem, pattern_QK, limit)
+        # A search that has ended proves its value, which is the limit if it has found nothing.
         is_proved = windows.search(bound, programs)
         programs = windows.left
         bound = max(bound, windows.value) if is_proved else bound
@@ -65,19 +69,24 @@ def exact(problem: ReducedProblem, found: float, bound: float, programs: int) ->
 
 
 class _Windows:
-    """The patterns, their speeds, and the best grouping so far."""
+    """A search over sets of patterns: their speeds, and the best grouping so far.
 
-    def __init__(self, problem: ReducedProblem, pattern_QK: Ints, found: float) -> None:
+    ``value``: of the best grouping, at first the limit; ``left``: programs that may be solved.
+    """
+
+    def __init__(self, problem: ReducedProblem, pattern_QK: IntArray, found: float) -> None:
         self._problem, self._pattern_QK = problem, pattern_QK
-        self._speed_QN: Floats = pattern_QK @ problem.speed_NK.T
+        self._speed_QN: FloatArray = pattern_QK @ problem.speed_NK.T
+        # The equations of the module's text: sum of x_c = |U|, sum of c x_c = all GPUs.
         self._matrix = np.vstack([np.ones(len(pattern_QK)), pattern_QK.T])
         self._total = np.append(problem.groups, problem.count_K).astype(np.float64)
         # Patterns near the mean are cheap, so solutions tend to fit into a window.
         self._cost_Q = np.square(self._speed_QN - problem.mean_N).max(axis=1, initial=0.0)
+        # Step 2 of the proof in ``bound``: for each w some pattern above and some below is used.
         sides = list(above_and_below(problem, pattern_QK))
-        self._needed_SQ: Bools = np.array(sides, np.bool_).reshape(-1, len(pattern_QK))
+        self._needed_SQ: BoolArray = np.array(sides, np.bool_).reshape(-1, len(pattern_QK))
         self.value, self.left = found, 0
-        self.best_GK: Ints | None = None
+        self.best_GK: IntArray | None = None
         self._is_sure = True
 
     def search(self, bound: float, programs: int) -> bool:
@@ -90,16 +99,23 @@ class _Windows:
             stack += self._children(stack.pop())
         return self._is_sure or self.value <= bound + ALIKE
 
-    def _children(self, left_Q: Bools) -> list[Bools]:
-        """What remains to be looked at below a node; its own grouping if it leads to one."""
+    def _children(self, left_Q: BoolArray) -> list[BoolArray]:
+        """Return the sets to be looked at below a node; keep the grouping that it leads to.
+
+        The node itself comes back when it has led to a better grouping: its window is narrower
+        then.
+        """
         if not left_Q.any() or not self._needed_SQ[:, left_Q].any(axis=1).all():
             return []
         width = self.value - ALIKE
+        # All in one window: whole numbers decide.
         if (self._range_N(left_Q) < width).all():
             return [left_Q] if self._improves(left_Q) else []
         times_Q = self._solved(left_Q, is_whole=False)
         if times_Q is None:
             return []
+        # The fractional solution fits into a window: whole numbers may do so too, with what
+        # patterns there are within that window. If not, the set is split all the same.
         used_Q = times_Q > _USED
         if (self._range_N(used_Q) < width).all():
             middle_N = (self._speed_QN[used_Q].max(axis=0) + self._speed_QN[used_Q].min(axis=0)) / 2
@@ -108,8 +124,10 @@ class _Windows:
                 return [left_Q]
         return self._split(left_Q, used_Q, width)
 
-    def _split(self, left_Q: Bools, used_Q: Bools, width: float) -> list[Bools]:
-        """Both sides of the best t for one job; the side with more patterns comes next."""
+    def _split(self, left_Q: BoolArray, used_Q: BoolArray, width: float) -> list[BoolArray]:
+        """Return both sides of the best t for one job; the side with more patterns comes next."""
+        # The job for which the used patterns differ most; if they fit into a window, the one for
+        # which all that are left do.
         range_N = self._range_N(used_Q)
         job = int(range_N.argmax())
         if range_N[job] < width:
@@ -117,6 +135,9 @@ class _Windows:
         speed_Q = self._speed_QN[:, job]
         slow, fast = float(speed_Q[left_Q].min()), float(speed_Q[left_Q].max())
         used_slow, used_fast = float(speed_Q[used_Q].min()), float(speed_Q[used_Q].max())
+        # Slow patterns, up to t, go from one side; fast ones, from t + width on, from the other.
+        # If the used ones are far enough apart, both sides lose one of them; else, where there is
+        # such a t, one side loses one of them and the other one that is far from them.
         if used_fast - used_slow >= width:
             t = (used_slow + used_fast - width) / 2
         elif fast - used_slow >= width:
@@ -128,16 +149,21 @@ class _Windows:
         sides = [left_Q & (speed_Q > t), left_Q & (speed_Q < t + width)]
         return sorted(sides, key=np.count_nonzero)
 
-    def _range_N(self, some_Q: Bools) -> Floats:
+    def _range_N(self, some_Q: BoolArray) -> FloatArray:
+        """Return by how much the speeds of these patterns differ, for each job."""
         speed_QN = self._speed_QN[some_Q]
-        range_N: Floats = speed_QN.max(axis=0) - speed_QN.min(axis=0)
+        range_N: FloatArray = speed_QN.max(axis=0) - speed_QN.min(axis=0)
         return range_N
 
-    def _improves(self, some_Q: Bools) -> bool:
-        """Whether these patterns, all in one window, make a grouping: it is a better one."""
+    def _improves(self, some_Q: BoolArray) -> bool:
+        """Keep the grouping that these patterns, all in one window, make; False if there is none.
+
+        In a window narrower than the value it is a better one.
+        """
         times_Q = self._solved(some_Q, is_whole=True)
         if times_Q is None:
             return False
+        # HiGHS is right within a tolerance: what does not add up in whole numbers proves nothing.
         whole_Q = np.rint(times_Q).astype(np.int64)
         if (self._matrix @ whole_Q != self._total).any():
             self._is_sure = False
@@ -148,8 +174,8 @@ class _Windows:
         self.value, self.best_GK = value, np.repeat(self._pattern_QK, whole_Q, axis=0)
         return True
 
-    def _solved(self, some_Q: Bools, *, is_whole: bool) -> Floats | None:
-        """How often each pattern is used in the cheapest solution with these; None if none."""
+    def _solved(self, some_Q: BoolArray, *, is_whole: bool) -> FloatArray | None:
+        """Solve for how often each of these patterns is used, at the least cost; None if none."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         if not some_Q.any():
@@ -162,8 +188,9 @@ class _Windows:
             constraints=LinearConstraint(self._matrix[:, some_Q], self._total, self._total),
             options={"node_limit": _NODES_OF_HIGHS},
         )
+        # Status 2 is infeasible; anything else was given up, and nothing is proved any more.
         if answer.x is None:
-            self._is_sure &= answer.status == 2  # infeasible, not given up
+            self._is_sure &= answer.status == 2
             return None
         times_Q = np.zeros(len(some_Q))
         times_Q[some_Q] = answer.x

@@ -29,11 +29,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
+
+# The names under which these types have been imported from here.
+Floats = FloatArray
+Ints = IntArray
 
 ALIKE: Final = 1e-9
 """Values of (4) this close, as parts of the mean speed, are equal: sums round."""
@@ -41,7 +42,9 @@ ALIKE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupingProblem:
-    """What to group. ``speed_JT`` (J, T), finite, at least 0; ``type_D`` (D,) positions in T.
+    """The GPUs to split into ``groups`` groups, and how fast each job is on them.
+
+    ``speed_JT`` (J, T), finite, at least 0; ``type_D`` (D,) positions in T.
 
     Raises
     ------
@@ -49,8 +52,8 @@ class GroupingProblem:
         If ``groups`` is not within 1 and the number of GPUs, or a speed is negative or infinite.
     """
 
-    speed_JT: Floats
-    type_D: Ints
+    speed_JT: FloatArray
+    type_D: IntArray
     groups: int
 
     def __post_init__(self) -> None:
@@ -69,14 +72,14 @@ class Grouping:
     are equally fast for every job, a group takes those that come first among those left.
     """
 
-    group_D: Ints
-    count_GT: Ints
+    group_D: IntArray
+    count_GT: IntArray
     spread: float
     bound: float
 
     @property
     def gap(self) -> float:
-        """``spread / bound - 1``; 0 for an optimum, infinity where only the bound is 0."""
+        """Return ``spread / bound - 1``; 0 for an optimum, infinity where only the bound is 0."""
         if self.spread <= self.bound:
             return 0.0
         return self.spread / self.bound - 1 if self.bound > 0 else float("inf")
@@ -90,61 +93,67 @@ class ReducedProblem(NamedTuple):
     for a type of which there is no GPU, or whose GPUs no job can use.
     """
 
-    speed_NK: Floats
-    count_K: Ints
+    speed_NK: FloatArray
+    count_K: IntArray
     groups: int
-    kind_T: Ints
+    kind_T: IntArray
     unit: float
 
     @property
-    def mean_N(self) -> Floats:
-        """Mean speed of a group."""
-        mean_N: Floats = self.speed_NK @ self.count_K / self.groups
+    def mean_N(self) -> FloatArray:
+        r"""Return \bar s_n, the mean speed of a group, for each row of jobs."""
+        mean_N: FloatArray = self.speed_NK @ self.count_K / self.groups
         return mean_N
 
 
-def speeds(comp_ns_JT: Ints, sync_ns_JT: Ints, fits_JT: Bools) -> Floats:
-    """s_nm = 1 / (T^c + T^s) in tasks a second, 0 where the job does not fit; shape (J, T)."""
+def speeds(comp_ns_JT: IntArray, sync_ns_JT: IntArray, fits_JT: BoolArray) -> FloatArray:
+    """Compute s_nm = 1 / (T^c + T^s) in tasks a second, 0 where the job does not fit; (J, T)."""
+    # A T^c of 1 where the job does not fit, and at least 1 ns of both elsewhere: no division by 0.
     turn_ns_JT = np.where(fits_JT, comp_ns_JT, 1) + np.where(fits_JT, sync_ns_JT, 0)
     return np.where(fits_JT, 1e9 / np.maximum(turn_ns_JT, 1), 0.0)
 
 
-def mean_speeds(speed_JT: Floats, type_D: Ints, groups: int) -> Floats:
-    r"""\bar s_n = sum over m of s_nm / |U|: it does not depend on the grouping; shape (J,)."""
+def mean_speeds(speed_JT: FloatArray, type_D: IntArray, groups: int) -> FloatArray:
+    r"""Compute \bar s_n = sum over m of s_nm / |U|; shape (J,). No grouping changes it."""
     count_T = np.bincount(type_D, minlength=speed_JT.shape[1])
-    mean_J: Floats = speed_JT @ count_T / groups
+    mean_J: FloatArray = speed_JT @ count_T / groups
     return mean_J
 
 
-def mean_round_s(scale_J: Ints, mean_speed_J: Floats) -> Floats:
-    r"""\bar T_n = scale / \bar s_n, a round's time in s in a mean group; infinite if it fits none.
+def mean_round_s(scale_J: IntArray, mean_speed_J: FloatArray) -> FloatArray:
+    r"""Compute \bar T_n = scale / \bar s_n, the time (s) of a round in a mean group; shape (J,).
 
-    The paper says only that it is calculated from the mean speed.
+    Infinite for a job that fits no GPU. The paper says only that it is calculated from the mean
+    speed.
     """
     with np.errstate(divide="ignore"):
         return np.where(mean_speed_J > 0, scale_J / mean_speed_J, np.inf)
 
 
-def relative_speeds(speed_JT: Floats, type_D: Ints, groups: int) -> Floats:
-    """Each job's speeds as parts of its mean over groups; 0 for a job that fits nowhere."""
+def relative_speeds(speed_JT: FloatArray, type_D: IntArray, groups: int) -> FloatArray:
+    """Divide each job's speeds by its mean over groups; 0 for a job that fits nowhere."""
     mean_J = mean_speeds(speed_JT, type_D, groups)[:, None]
     return np.divide(speed_JT, mean_J, out=np.zeros_like(speed_JT), where=mean_J > 0)
 
 
-def spread(count_GT: Ints, speed_JT: Floats) -> float:
-    """The objective (4): the largest p_n^max - p_n^min of any job."""
+def spread(count_GT: IntArray, speed_JT: FloatArray) -> float:
+    """Compute the objective (4): the largest p_n^max - p_n^min of any job."""
+    # The sums in (5) and (6), for each group and job.
     sum_GJ = count_GT @ speed_JT.T
     return float((sum_GJ.max(axis=0) - sum_GJ.min(axis=0)).max(initial=0.0))
 
 
 def reduced(problem: GroupingProblem) -> ReducedProblem:
-    """What (4) sees of a problem."""
+    """Reduce a problem to what (4) sees of it."""
     count_T = np.bincount(problem.type_D, minlength=problem.speed_JT.shape[1])
+    # The largest mean speed of a group; 1 where no job can run, to divide by something.
     unit = float((problem.speed_JT @ count_T).max(initial=0.0)) / problem.groups or 1.0
     there_T = np.flatnonzero((count_T > 0) & (problem.speed_JT > 0).any(axis=0))
+    # 14 digits: speeds that differ by rounding errors only are equal.
     speed_NP = np.round(problem.speed_JT[:, there_T] / unit, 14)
     speed_NK, first_K, kind_P = np.unique(speed_NP, axis=1, return_index=True, return_inverse=True)
-    order_K = np.argsort(first_K)  # kinds in the order of their first types
+    # Kinds in the order of their first types, not in that of their speeds as np.unique has them.
+    order_K = np.argsort(first_K)
     speed_NK, kind_P = speed_NK[:, order_K], np.argsort(order_K)[kind_P.reshape(-1)]
     kind_T = np.full(len(count_T), -1, np.int64)
     kind_T[there_T] = kind_P
@@ -153,22 +162,33 @@ def reduced(problem: GroupingProblem) -> ReducedProblem:
 
 
 def expanded(
-    problem: GroupingProblem, least: ReducedProblem, count_GK: Ints, bound: float
+    problem: GroupingProblem, least: ReducedProblem, count_GK: IntArray, bound: float
 ) -> Grouping:
-    """The answer in GPUs, for counts of kinds and a bound in the units of the reduced problem."""
+    """Turn counts of kinds and a bound in the units of the reduced problem into an answer in GPUs.
+
+    Parameters
+    ----------
+    least
+        ``reduced(problem)``.
+    count_GK
+        GPUs of each kind in each group; they may be in any order.
+    """
     kind_D = least.kind_T[problem.type_D]
     count_GK = _filled(count_GK)
     if count_GK.size:
         count_GK = count_GK[np.lexsort(-count_GK.T[::-1])]
     group_D = np.zeros(len(kind_D), np.int64)
-    useless = np.flatnonzero(kind_D < 0)  # no job can use them: one after the other, the last first
+    # GPUs that no job can use go to one group after the other, the last group first.
+    useless = np.flatnonzero(kind_D < 0)
     group_D[useless] = problem.groups - 1 - np.arange(len(useless)) % problem.groups
     for kind in range(len(least.count_K)):
         group_D[kind_D == kind] = np.repeat(np.arange(len(count_GK)), count_GK[:, kind])
     count_GT = np.zeros((problem.groups, problem.speed_JT.shape[1]), np.int64)
     np.add.at(count_GT, (group_D, problem.type_D), 1)
+    # Descending by the first type, then by the second, and so on: lexsort's last key counts first.
     order_G = np.lexsort(-count_GT.T[::-1])
     count_GT, group_D = count_GT[order_G], np.argsort(order_G)[group_D]
+    # Within rounding of the bound the value is the optimum, and is its own bound.
     value = spread(count_GT, problem.speed_JT)
     is_tight = value <= (bound + ALIKE) * least.unit
     return Grouping(
@@ -179,8 +199,8 @@ def expanded(
     )
 
 
-def _filled(count_GK: Ints) -> Ints:
-    """No group empty as long as there are GPUs; the module says why this costs nothing."""
+def _filled(count_GK: IntArray) -> IntArray:
+    """Move GPUs from the largest groups to empty ones; the module says why this costs nothing."""
     count_GK = count_GK.copy()
     size_G = count_GK.sum(axis=1)
     for group in np.flatnonzero(size_G == 0):

@@ -18,49 +18,52 @@ GPU that is available first. By completion is ours.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from warren.solve.common.arrays import BoolArray, Int, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import DeviceHeaps, replace_top, soonest
 
 _ENDLESS: Final = 2**40
+"""Most rounds of a stretch by time."""
 _FAR_NS: Final = 2**61
 """No stretch is expected to last longer: 73 years."""
 
 
 class JobColumns(NamedTuple):
-    """Columns over all jobs (J,) and types (J, T), times in ns, as a view has them.
+    """What jobs are: columns over all jobs (J,) and types (J, T), times in ns, as a view has them.
 
     ``turn_ns_JT``: T^c + T^s where the job fits; it may have more rows than there are jobs.
     """
 
-    scale_J: Any
-    next_shard_J: Any
-    comp_ns_JT: Any
-    turn_ns_JT: Any
-    fits_JT: Any
+    scale_J: IntArray
+    next_shard_J: IntArray
+    comp_ns_JT: IntArray
+    turn_ns_JT: IntArray
+    fits_JT: BoolArray
 
 
 class GroupedDevices(NamedTuple):
     """The devices of a cluster in their groups.
 
     The heap of devices of type t of group g has the cells from ``first_GT[g, t]`` to
-    ``first_GT[g, t + 1]`` of ``free_ns_C`` and ``device_C`` (see ``solve.pool``). These, ``load_D``
-    (all zero), ``idle_T`` and ``chosen_K``, one a task of the widest job, are scratch.
+    ``first_GT[g, t + 1]`` of ``free_ns_C`` and ``device_C`` (see ``DeviceHeaps``). These,
+    ``load_D`` (all zero), ``idle_T`` and ``chosen_K``, one a task of the widest job, are scratch.
     """
 
-    first_GT: Any
-    free_ns_C: Any
-    device_C: Any
-    type_D: Any
-    load_D: Any
-    idle_T: Any
-    chosen_K: Any
+    first_GT: IntArray
+    free_ns_C: IntArray
+    device_C: IntArray
+    type_D: IntArray
+    load_D: IntArray
+    idle_T: BoolArray
+    chosen_K: IntArray
 
 
 class DispatchRules(NamedTuple):
-    """``grain_rounds``: rounds of a stretch, or 0: as many as fit into ``grain_ns``.
+    """How jobs choose, the same for all of a decision; times in ns.
 
+    ``grain_rounds``: rounds of a stretch, or 0: as many as fit into ``grain_ns``.
     ``most_declined``: see ``waiting_walk``.
     """
 
@@ -72,40 +75,66 @@ class DispatchRules(NamedTuple):
 
 
 PLACE, DEVICE, TASKS, ROUNDS = range(4)
-"""Rows of what starts. The place of a job in ``Waiting``: n, or -1 - p of one that has begun."""
+"""Rows of what starts. PLACE is that of a job in ``WaitingColumns``: n, or -1 - p of one that has
+begun."""
 
 
 @kernel
 def ask(
     jobs: JobColumns,
-    grouped_devices: GroupedDevices,
+    groups: GroupedDevices,
     pool: DeviceHeaps,
     rules: DispatchRules,
-    row: int,
-    job: int,
-    takeable: int,
-    free_ns_D: Any,
-    rows: Any,
-    count: int,
-) -> Any:
-    """Start what the job can start; idle devices that nobody has taken or holds, and rows."""
+    row: Int,
+    job: Int,
+    takeable: Int,
+    free_ns_D: IntArray,
+    rows: IntArray,
+    count: Int,
+) -> tuple[Int, Int]:
+    """Start what the job can start.
+
+    Parameters
+    ----------
+    pool
+        The heaps of the group's devices.
+    row
+        What PLACE is for this job.
+    takeable
+        Idle devices of the group that nobody has taken or holds.
+    rows, count
+        What starts, and how many columns of it are in use.
+
+    Returns
+    -------
+    count, takeable
+        Both as they are afterwards.
+    """
     rounds = _rounds(jobs, pool, rules, job)
     if rounds == 1:
-        return _tasks(jobs, pool, rules, row, job, takeable, free_ns_D, rows, count)
-    all_idle, held = _hold(jobs, grouped_devices, pool, rules, job, rounds)
+        count, takeable = _tasks(jobs, pool, rules, row, job, takeable, free_ns_D, rows, count)
+        return count, takeable
+    # A stretch starts on all its devices or on none; either way the idle ones among them are held.
+    all_idle, held = _hold(jobs, groups, pool, rules, job, rounds)
     if all_idle:
-        count = _begin(jobs, grouped_devices, rules, row, job, rounds, free_ns_D, rows, count)
+        count = _begin(jobs, groups, rules, row, job, rounds, free_ns_D, rows, count)
+    # load_D is all zero between calls.
     for shard in range(jobs.scale_J[job]):
-        grouped_devices.load_D[grouped_devices.chosen_K[shard]] = 0
+        groups.load_D[groups.chosen_K[shard]] = 0
     return count, takeable - held
 
 
 @inlined
-def _rounds(jobs: JobColumns, pool: DeviceHeaps, rules: DispatchRules, job: int) -> int:
-    """Rounds of a stretch of the job, if all its tasks were on devices of its fastest type."""
+def _rounds(jobs: JobColumns, pool: DeviceHeaps, rules: DispatchRules, job: Int) -> int:
+    """Return the rounds of a stretch, as if all tasks were on devices of the job's fastest type."""
+    # A round that has begun is finished task by task.
     if jobs.next_shard_J[job] > 0 or rules.grain_rounds == 1:
         return 1
-    first_T, least_ns, longest_ns = pool.first_T, -1, 1
+    first_T = pool.first_T
+    least_ns = -1
+    longest_ns = 1
+    # Shards per device of the group, rounded up. k tasks of one device take (k - 1) T^c and one
+    # turn, since synchronisations go on beside the next task.
     tasks = -(-jobs.scale_J[job] // (first_T[-1] - first_T[0]))
     for kind in range(len(first_T) - 1):
         if jobs.fits_JT[job, kind] and first_T[kind + 1] > first_T[kind]:
@@ -117,11 +146,13 @@ def _rounds(jobs: JobColumns, pool: DeviceHeaps, rules: DispatchRules, job: int)
     rounds = rules.grain_rounds
     if rounds == 0:
         rounds = min(_ENDLESS, rules.grain_ns // max(1, least_ns))
+    # Sums of times stay within int64 even if one device gets all shards.
     return int(max(1, min(rounds, _FAR_NS // longest_ns // jobs.scale_J[job])))
 
 
 @inlined
-def _choose(jobs: JobColumns, pool: DeviceHeaps, job: int, now: int, weight: int) -> int:
+def _choose(jobs: JobColumns, pool: DeviceHeaps, job: Int, now: Int, weight: Int) -> int:
+    """Return the type whose first device a task chooses; ``weight`` 0: whichever is free first."""
     return int(soonest(pool, jobs.fits_JT, jobs.turn_ns_JT, jobs.comp_ns_JT, job, now, weight))
 
 
@@ -130,29 +161,34 @@ def _tasks(
     jobs: JobColumns,
     pool: DeviceHeaps,
     rules: DispatchRules,
-    row: int,
-    job: int,
-    takeable: int,
-    free_ns_D: Any,
-    rows: Any,
-    count: int,
-) -> Any:
-    """Give each open task of the round its device, if that is idle."""
+    row: Int,
+    job: Int,
+    takeable: Int,
+    free_ns_D: IntArray,
+    rows: IntArray,
+    count: Int,
+) -> tuple[Int, Int]:
+    """Give each open task of the round its device, if that is idle; return count and takeable."""
     now = rules.now
     for _ in range(jobs.next_shard_J[job], jobs.scale_J[job]):
         kind = _choose(jobs, pool, job, now, 1 if rules.by_completion else 0)
         free_ns = pool.free_ns_C[pool.first_T[kind]]
         comp_ns = jobs.comp_ns_JT[job, kind]
         if free_ns > now:
-            if not rules.by_completion:  # nobody is idle, and the others wait for their turn
+            # The first device to be free is busy, so none is idle.
+            if not rules.by_completion:
                 break
+            # The task waits for it: for the tasks after it the device is taken until then.
             replace_top(pool, kind, free_ns + comp_ns)
             continue
+        # At least 1 ns, so that a device that has been taken is idle no more.
         device = pool.device_C[pool.first_T[kind]]
         replace_top(pool, kind, now + max(1, comp_ns))
         free_ns_D[device] = now + comp_ns
-        rows[PLACE, count], rows[DEVICE, count] = row, device
-        rows[TASKS, count], rows[ROUNDS, count] = 1, 1
+        rows[PLACE, count] = row
+        rows[DEVICE, count] = device
+        rows[TASKS, count] = 1
+        rows[ROUNDS, count] = 1
         count += 1
         takeable -= 1
         if takeable == 0:
@@ -163,21 +199,24 @@ def _tasks(
 @kernel
 def _hold(
     jobs: JobColumns,
-    grouped_devices: GroupedDevices,
+    groups: GroupedDevices,
     pool: DeviceHeaps,
     rules: DispatchRules,
-    job: int,
-    rounds: int,
-) -> Any:
-    """Choose a device for each shard of a stretch; whether all are idle, and how many are."""
-    now, all_idle, held = rules.now, True, 0
+    job: Int,
+    rounds: Int,
+) -> tuple[bool, Int]:
+    """Choose a device for each shard of a stretch; tell whether all are idle, and how many are."""
+    now = rules.now
+    all_idle = True
+    held = 0
     for shard in range(jobs.scale_J[job]):
         kind = _choose(jobs, pool, job, now, rounds if rules.by_completion else 0)
         cell = pool.first_T[kind]
         device, free_ns = pool.device_C[cell], pool.free_ns_C[cell]
-        grouped_devices.chosen_K[shard] = device
-        grouped_devices.load_D[device] += 1
-        if grouped_devices.load_D[device] == 1:
+        groups.chosen_K[shard] = device
+        groups.load_D[device] += 1
+        # Several shards may choose one device, which counts once.
+        if groups.load_D[device] == 1:
             all_idle &= free_ns <= now
             held += free_ns <= now
         work_ns = max(1, rounds * jobs.comp_ns_JT[job, kind])
@@ -188,34 +227,39 @@ def _hold(
 @kernel
 def _begin(
     jobs: JobColumns,
-    grouped_devices: GroupedDevices,
+    groups: GroupedDevices,
     rules: DispatchRules,
-    row: int,
-    job: int,
-    rounds: int,
-    free_ns_D: Any,
-    rows: Any,
-    count: int,
+    row: Int,
+    job: Int,
+    rounds: Int,
+    free_ns_D: IntArray,
+    rows: IntArray,
+    count: Int,
 ) -> int:
     """Write a stretch down, and until when its devices work; fewer rounds if they are slow."""
+    # The slowest device sets the period: its tasks one after the other, then the last one's T^s.
     period_ns = 1
     for shard in range(jobs.scale_J[job]):
-        device = grouped_devices.chosen_K[shard]
-        kind = grouped_devices.type_D[device]
+        device = groups.chosen_K[shard]
+        kind = groups.type_D[device]
         comp_ns = jobs.comp_ns_JT[job, kind]
         sync_ns = jobs.turn_ns_JT[job, kind] - comp_ns
-        period_ns = max(period_ns, grouped_devices.load_D[device] * comp_ns + sync_ns)
+        period_ns = max(period_ns, groups.load_D[device] * comp_ns + sync_ns)
     if rules.grain_ns > 0:
         rounds = max(1, min(rounds, rules.grain_ns // period_ns))
     for shard in range(jobs.scale_J[job]):
-        device = grouped_devices.chosen_K[shard]
-        tasks = grouped_devices.load_D[device]
+        device = groups.chosen_K[shard]
+        tasks = groups.load_D[device]
+        # A device that several shards chose has been written down at the first of them.
         if tasks == 0:
             continue
-        comp_ns = tasks * jobs.comp_ns_JT[job, grouped_devices.type_D[device]]
+        # It computes until its tasks of the last round are done; their T^s is the COMM lane's.
+        comp_ns = tasks * jobs.comp_ns_JT[job, groups.type_D[device]]
         free_ns_D[device] = rules.now + (rounds - 1) * period_ns + comp_ns
-        rows[PLACE, count], rows[DEVICE, count] = row, device
-        rows[TASKS, count], rows[ROUNDS, count] = tasks, rounds
-        grouped_devices.load_D[device] = 0
+        rows[PLACE, count] = row
+        rows[DEVICE, count] = device
+        rows[TASKS, count] = tasks
+        rows[ROUNDS, count] = rounds
+        groups.load_D[device] = 0
         count += 1
     return int(count)

@@ -24,7 +24,7 @@ _DISTURBING: Final = 6
 def grouped(
     problem: GroupingProblem, moves: int = MOVES, programs: int = PROGRAMS, seed: int = 0
 ) -> Grouping:
-    """The best GPU groups that so much work finds, with a lower bound of (4).
+    """Find the best GPU groups that so much work leads to, with a lower bound of (4).
 
     Parameters
     ----------
@@ -37,17 +37,21 @@ def grouped(
         Of the disturbances of the local search, which goes on where nothing is proved.
     """
     least = reduced(problem)
+    # No job can use any GPU: all groupings are equal.
     if not len(least.count_K):
         return expanded(problem, least, np.zeros((problem.groups, 0), np.int64), 0.0)
     search = GroupingSearch(least, seed)
     for count_GK in constructions(least):
         search.consider(count_GK, moves - moves // _DISTURBING)
+    # The bound needs patterns, of which there are the fewer the better the grouping is.
     bound = least_spread(least, search.value)
     if search.value > bound + ALIKE and programs:
         proof = exact(least, search.value, bound, programs)
         bound = proof.bound
         if proof.count_GK is not None:
             search.consider(proof.count_GK, moves)
+    # Nothing is proved: the rest of the moves goes into disturbances, and a better grouping may
+    # have a better bound.
     if search.value > bound + ALIKE:
         search.go_on(search.spent + moves // _DISTURBING, bound)
         bound = max(bound, least_spread(least, search.value))

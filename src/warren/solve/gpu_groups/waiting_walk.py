@@ -10,8 +10,9 @@ else is asked in that group.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from warren.solve.common.arrays import BoolArray, Int, IntArray
 from warren.solve.common.compile import inlined, kernel
 from warren.solve.common.heaps import DeviceHeaps, rebuild
 from warren.solve.gpu_groups.round_dispatch import DispatchRules, GroupedDevices, JobColumns, ask
@@ -27,33 +28,43 @@ class WaitingColumns(NamedTuple):
     place in the order of the others. ``taken_N`` (all False) is scratch.
     """
 
-    job_N: Any
-    taken_N: Any
-    begun_P: Any
+    job_N: IntArray
+    taken_N: BoolArray
+    begun_P: IntArray
 
 
 @kernel
 def serve(
     waiting: WaitingColumns,
     jobs: JobColumns,
-    grouped_devices: GroupedDevices,
+    groups: GroupedDevices,
     rules: DispatchRules,
-    group_N: Any,
-    queued_D: Any,
-    free_ns_D: Any,
-    rows: Any,
+    group_N: IntArray,
+    queued_D: IntArray,
+    free_ns_D: IntArray,
+    rows: IntArray,
 ) -> int:
     """Let jobs take idle devices of groups, one group after the other.
 
-    Writes what starts into ``rows`` (4, R), with R at least the idle devices, and into
-    ``free_ns_D`` when the COMP lanes of their devices are expected to be free. Gives the number of
-    rows.
+    Parameters
+    ----------
+    group_N
+        The groups, in the order in which they are looked at.
+    queued_D
+        How many assignments each device has in its queue; one without any is idle.
+    free_ns_D
+        Written: when the COMP lanes of the devices are expected to be free.
+    rows
+        Written: what starts, (4, R), with R at least the idle devices.
+
+    Returns
+    -------
+    int
+        How many columns of ``rows`` are in use.
     """
     count = 0
     for group in group_N:
-        count = _walk(
-            waiting, jobs, grouped_devices, rules, group, queued_D, free_ns_D, rows, count
-        )
+        count = _walk(waiting, jobs, groups, rules, group, queued_D, free_ns_D, rows, count)
     return count
 
 
@@ -61,21 +72,24 @@ def serve(
 def _walk(
     waiting: WaitingColumns,
     jobs: JobColumns,
-    grouped_devices: GroupedDevices,
+    groups: GroupedDevices,
     rules: DispatchRules,
-    group: int,
-    queued_D: Any,
-    free_ns_D: Any,
-    rows: Any,
-    count: int,
-) -> int:
+    group: Int,
+    queued_D: IntArray,
+    free_ns_D: IntArray,
+    rows: IntArray,
+    count: Int,
+) -> Int:
     """Ask jobs until no device of the group is idle, or too many have declined."""
-    pool = DeviceHeaps(
-        grouped_devices.free_ns_C, grouped_devices.device_C, grouped_devices.first_GT[group]
-    )
-    takeable = _open(pool, grouped_devices, queued_D, free_ns_D, rules.now)
-    place, begun, declined, batch, left = 0, 0, 0, 1, 1
+    pool = DeviceHeaps(groups.free_ns_C, groups.device_C, groups.first_GT[group])
+    takeable = _open(pool, groups, queued_D, free_ns_D, rules.now)
+    place = 0  # in the order of those that wait
+    begun = 0  # in the list of those that have begun
+    declined = 0
+    batch = 1
+    left = 1  # jobs of this batch that are still to be asked
     while takeable > 0:
+        # A job that has begun in this group comes at its own place in the order of the others.
         while begun < len(waiting.begun_P) and waiting.begun_P[begun, 1] != group:
             begun += 1
         is_begun = begun < len(waiting.begun_P) and waiting.begun_P[begun, 2] <= place
@@ -89,8 +103,9 @@ def _walk(
                 continue
         else:
             break
-        if not _fits_idle(jobs, grouped_devices, job):
+        if not _fits_idle(jobs, groups, job):
             continue
+        # How many have declined is looked at between batches only.
         if left == 0:
             if declined >= rules.most_declined:
                 break
@@ -98,9 +113,7 @@ def _walk(
             left = batch
         left -= 1
         before = count
-        count, takeable = ask(
-            jobs, grouped_devices, pool, rules, row, job, takeable, free_ns_D, rows, count
-        )
+        count, takeable = ask(jobs, groups, pool, rules, row, job, takeable, free_ns_D, rows, count)
         if count > before and not is_begun:
             waiting.taken_N[row] = True
         declined += count == before and not is_begun
@@ -109,7 +122,7 @@ def _walk(
 
 @kernel
 def _open(
-    pool: DeviceHeaps, grouped_devices: GroupedDevices, queued_D: Any, free_ns_D: Any, now: int
+    pool: DeviceHeaps, groups: GroupedDevices, queued_D: IntArray, free_ns_D: IntArray, now: Int
 ) -> int:
     """Heap a group's devices by when they are free, and count those that are idle."""
     first_T, idle = pool.first_T, 0
@@ -117,18 +130,19 @@ def _open(
         before = idle
         for cell in range(first_T[kind], first_T[kind + 1]):
             device = pool.device_C[cell]
+            # A busy device whose expected time has passed is free at the next instant at best.
             is_idle = queued_D[device] == 0
             free_ns_D[device] = now if is_idle else max(free_ns_D[device], now + 1)
             idle += is_idle
-        grouped_devices.idle_T[kind] = idle > before
+        groups.idle_T[kind] = idle > before
         rebuild(pool, kind, free_ns_D)
     return idle
 
 
 @inlined
-def _fits_idle(jobs: JobColumns, grouped_devices: GroupedDevices, job: int) -> bool:
-    """Whether the job fits a type of which a device of the group was idle."""
+def _fits_idle(jobs: JobColumns, groups: GroupedDevices, job: Int) -> bool:
+    """Tell whether the job fits a type of which a device of the group was idle at the start."""
     found = False
-    for kind in range(len(grouped_devices.idle_T)):
-        found |= jobs.fits_JT[job, kind] and grouped_devices.idle_T[kind]
+    for kind in range(len(groups.idle_T)):
+        found |= jobs.fits_JT[job, kind] and groups.idle_T[kind]
     return found

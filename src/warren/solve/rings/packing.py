@@ -1,7 +1,8 @@
 """Which devices each ring gets, one ring after another, when no device may be given too much.
 
 U of a device is the time of the rings that it has been given, each at its estimate rho. A ring
-goes only to devices where U + rho stays within a limit. Four rules choose among these:
+goes only to devices where U + rho stays within a limit, theta: (15) and (16) of SJF-BCO with u = 1.
+Four rules choose among these:
 
 ``LEAST_BUSY``
     Those of least U in the cluster: Algorithm 2 of SJF-BCO to the letter, and its baseline LS.
@@ -15,14 +16,19 @@ goes only to devices where U + rho stays within a limit. Four rules choose among
     busy of these.
 
 Ties go to the earlier host, then to the earlier device.
+
+*Source.* SJF-BCO (MobiHoc'22), section 5, lines 10 to 18 of Algorithm 1, Algorithms 2 and 3, and
+the baselines of section 7. ``room`` is lambda.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from warren.solve.common.arrays import BoolArray, Float, Int, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.rings.timing import RingLinks
 
@@ -35,32 +41,43 @@ FEW_SERVERS: Final = 3
 class PackedRings(NamedTuple):
     """Rings J, device types T. ``first_J``: as in ``ring_times.Gangs``; ``rho_ns_J``: rho."""
 
-    first_J: Any
-    rho_ns_J: Any
-    fits_JT: Any
+    first_J: IntArray
+    rho_ns_J: IntArray
+    fits_JT: BoolArray
 
 
 class _Packed(NamedTuple):
-    busy_ns_D: Any  # U
-    busy_ns_S: Any  # its sum over a host
-    turn_S: Any  # of the ring that chose the host last
-    device_A: Any
+    """What has been given so far."""
+
+    busy_ns_D: IntArray  # U
+    busy_ns_S: IntArray  # its sum over a host
+    turn_S: IntArray  # of the ring that chose the host last
+    device_A: IntArray
 
 
 def pack(
     rings: PackedRings,
     links: RingLinks,
-    order_J: Any,
+    order_J: npt.ArrayLike,
     *,
     small: int,
     large: int,
     kappa: int,
     limit_ns: int,
     room: float,
-) -> tuple[Any, Any] | None:
+) -> tuple[IntArray, IntArray] | None:
     """Place rings in this order, by the rule ``small`` up to ``kappa`` devices, else by ``large``.
 
     Waiting lowers no U, so a ring that does not fit within the limit now never will.
+
+    Parameters
+    ----------
+    small, large
+        Rules, as the module's text has them.
+    limit_ns
+        theta: the most that U of a device may be.
+    room
+        lambda: ``FEW_SERVERS`` takes hosts with so many times the devices that a ring needs.
 
     Returns
     -------
@@ -84,13 +101,15 @@ def _pack(
     rings: PackedRings,
     links: RingLinks,
     packed: _Packed,
-    order_J: Any,
+    order_J: IntArray,
     small: int,
     large: int,
     kappa: int,
-    limit_ns: int,
+    limit_ns: Int,
     room: float,
-) -> Any:
+) -> bool:
+    """Place all rings; False as soon as one has no place."""
+    # Lines 10 to 18 of Algorithm 1, each ring by the rule that its size G_j calls for.
     for place in range(len(order_J)):
         job = order_J[place]
         first, stop = rings.first_J[job], rings.first_J[job + 1]
@@ -102,11 +121,13 @@ def _pack(
         elif rule == USED_SERVERS:
             found = _from_used(rings, links, packed, job, limit_ns)
         elif rule == FIRST:
-            found = _first(rings, links, packed, job, limit_ns)
+            found = _from_first(rings, links, packed, job, limit_ns)
         else:
             found = _from_few(rings, links, packed, job, limit_ns, room * (stop - first))
+        # Lines 17 and 18. The paper waits first (Algorithm 2, line 9), which lowers no U.
         if found < stop - first:
             return False
+        # U grows by rho: line 6 of Algorithm 2, line 10 of Algorithm 3.
         for row in range(first, stop):
             device = packed.device_A[row]
             packed.busy_ns_D[device] += rings.rho_ns_J[job]
@@ -115,11 +136,13 @@ def _pack(
 
 
 @kernel
-def _may(
-    rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int, device: int
-) -> Any:
+def _is_allowed(
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int, device: Int
+) -> bool:
+    """Tell whether a device fits a ring and stays within the limit, (16), with it."""
     within = packed.busy_ns_D[device] + rings.rho_ns_J[job] <= limit_ns
-    return within and rings.fits_JT[job, links.type_D[device]]
+    is_allowed: bool = within and rings.fits_JT[job, links.type_D[device]]
+    return is_allowed
 
 
 @kernel
@@ -127,27 +150,30 @@ def _take(
     rings: PackedRings,
     links: RingLinks,
     packed: _Packed,
-    job: int,
-    limit_ns: int,
-    begin: int,
-    end: int,
-    kept: int,
-    found: int,
-) -> Any:
-    """Of the devices from ``begin`` to ``end`` the least busy, beside ``found`` taken so far.
+    job: Int,
+    limit_ns: Int,
+    begin: Int,
+    end: Int,
+    kept: Int,
+    found: Int,
+) -> Int:
+    """Take the least busy of the devices from ``begin`` to ``end``, beside ``found`` so far.
 
-    The first ``kept`` of these stay; the others give way to devices that are less busy.
+    The first ``kept`` of these stay; the others give way to devices that are less busy. Returns
+    how many the ring has then. This is line 4 of Algorithm 2, and lines 5 and 8 of Algorithm 3.
     """
     first, most = rings.first_J[job], rings.first_J[job + 1] - rings.first_J[job]
     device_A, busy_ns_D = packed.device_A, packed.busy_ns_D
     for place in range(begin, end):
         device = links.device_K[place]
-        if not _may(rings, links, packed, job, limit_ns, device):
+        if not _is_allowed(rings, links, packed, job, limit_ns, device):
             continue
         if found == most:
             if found == kept or busy_ns_D[device] >= busy_ns_D[device_A[first + found - 1]]:
                 continue
             found -= 1
+        # Insertion keeps them in order of U, and equals in order of place: only who is busier
+        # moves up.
         cell = found
         while cell > kept and busy_ns_D[device_A[first + cell - 1]] > busy_ns_D[device]:
             device_A[first + cell] = device_A[first + cell - 1]
@@ -159,9 +185,11 @@ def _take(
 
 @kernel
 def _from_used(
-    rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int
-) -> Any:
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int
+) -> Int:
+    """Take devices host by host, of hosts in use first; return how many the ring has."""
     found, most = 0, rings.first_J[job + 1] - rings.first_J[job]
+    # What one host has given stays, also if a later host has less busy devices.
     for used in (True, False):
         for host in range(len(links.first_S) - 1):
             if (packed.busy_ns_S[host] > 0) == used and found < most:
@@ -171,13 +199,16 @@ def _from_used(
 
 
 @kernel
-def _first(rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int) -> Any:
+def _from_first(
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int
+) -> Int:
+    """Take the first devices that the ring may have; return how many there are."""
     first, found = rings.first_J[job], 0
     for place in range(len(links.device_K)):
         device = links.device_K[place]
         if first + found == rings.first_J[job + 1]:
             break
-        if _may(rings, links, packed, job, limit_ns, device):
+        if _is_allowed(rings, links, packed, job, limit_ns, device):
             packed.device_A[first + found] = device
             found += 1
     return found
@@ -185,10 +216,15 @@ def _first(rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limi
 
 @kernel
 def _from_few(
-    rings: PackedRings, links: RingLinks, packed: _Packed, job: int, limit_ns: int, wanted: float
-) -> Any:
-    """Algorithm 3, lines 2 to 7: the host of least mean U that is left, until there are enough."""
+    rings: PackedRings, links: RingLinks, packed: _Packed, job: Int, limit_ns: Int, wanted: Float
+) -> Int:
+    """Take the least busy devices of the hosts with the least mean U; return how many there are.
+
+    Algorithm 3, lines 2 to 8: the host of least mean U that is left, until there are ``wanted``
+    devices.
+    """
     found, held = 0, 0
+    # Line 2: sum of O_s >= lambda_j G_j, the sort replaced by one search for each host chosen.
     while held < wanted:
         best, least = -1, 0.0
         for host in range(len(links.first_S) - 1):
@@ -202,7 +238,9 @@ def _from_few(
             break
         packed.turn_S[best] = job
         begin, end = links.first_S[best], links.first_S[best + 1]
+        # O_s counts the devices that fit the ring: with types, others are of no use to it.
         for place in range(begin, end):
             held += 1 if rings.fits_JT[job, links.type_D[links.device_K[place]]] else 0
+        # Lines 4 to 8: with nothing kept, the least busy of all hosts chosen so far.
         found = _take(rings, links, packed, job, limit_ns, begin, end, 0, found)
     return found

@@ -27,10 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from warren.solve.common.arrays import IntArray
 from warren.solve.rings.packing import PackedRings, pack
 from warren.solve.rings.timing import PlacedRings, RingGangs, RingLinks, ring_times
 
@@ -39,7 +40,7 @@ from warren.solve.rings.timing import PlacedRings, RingGangs, RingLinks, ring_ti
 class SjfBcoSearch:
     """How schedules are made and which are tried.
 
-    ``small``, ``large``, ``kappas``, ``room``: see ``ring_packing.pack``. ``horizon``: T in slots,
+    ``small``, ``large``, ``kappas``, ``room``: see ``packing.pack``. ``horizon``: T in slots,
     0 for none. ``by_makespan``: see the module's text.
     """
 
@@ -54,47 +55,69 @@ class SjfBcoSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(PlacedRings):
-    """What is placed, U of each device, and the last end; kappa 0 where one rule is for all."""
+    """Placed rings, U of each device, and the last end; kappa 0 where one rule is for all."""
 
-    busy_ns_D: Any
+    busy_ns_D: IntArray
     makespan_ns: int
 
 
-def kappas(sizes_J: Any) -> list[int]:
-    """The kappa of line 8 that part rings of these sizes differently, the smallest of each."""
+def kappas(sizes_J: npt.ArrayLike) -> list[int]:
+    """Return the kappa of line 8 that part rings of these sizes differently, the smallest of each.
+
+    Ascending; rings of up to kappa devices count as small.
+    """
     return sorted({1, *np.asarray(sizes_J).tolist()})
 
 
 def sjf_bco(
-    rings: PackedRings, gangs: RingGangs, links: RingLinks, order_J: Any, search: SjfBcoSearch
+    rings: PackedRings, gangs: RingGangs, links: RingLinks, order_J: IntArray, search: SjfBcoSearch
 ) -> Schedule | None:
-    """Algorithm 1, lines 6 to 32, for rings that are in order; None: no schedule within T."""
+    """Run lines 6 to 32 of Algorithm 1 for rings in the order of line 4.
+
+    Returns
+    -------
+    Schedule
+        The best that is found; None if there is no schedule within T.
+    """
     horizon = search.horizon or whole_slots(int(rings.rho_ns_J.sum()), search.slot_ns)
 
     def at(theta: int) -> Schedule | None:
         return _best_kappa(rings, gangs, links, order_J, search, theta)
 
+    # Line 5: m begins at T, so that only a smaller makespan counts; without T anything does.
     limited = search.horizon and search.by_makespan
     return bisected(at, horizon, search.horizon * search.slot_ns if limited else None, search)
 
 
 def whole_slots(time_ns: int, slot_ns: int) -> int:
-    """Slots that hold this time, at least one."""
+    """Return how many slots hold this time, at least one."""
     return max(1, -(-time_ns // slot_ns))
 
 
 def bisected(
     at: Callable[[int], Schedule | None], horizon: int, most_ns: int | None, search: SjfBcoSearch
 ) -> Schedule | None:
-    """Lines 5 to 7 and 25 to 32. ``most_ns``: the makespan that counts as too long; None: none."""
+    """Bisect theta over 1 to ``horizon`` slots: lines 5 to 7 and 25 to 32 of Algorithm 1.
+
+    Parameters
+    ----------
+    at
+        The best schedule with this theta, None if there is none: lines 7 to 24.
+    most_ns
+        The makespan that counts as too long; None: none does.
+    """
     best: Schedule | None = None
     left, right = 1, horizon
     while left <= right:
+        # Line 7; theta is a whole number of slots here.
         theta = (left + right) // 2
         found = at(theta)
         if found is not None and most_ns is not None and found.makespan_ns >= most_ns:
             found = None
+        # Line 25, with "no more" in place of "less": see the module's text.
         better = found is not None and (best is None or found.makespan_ns <= best.makespan_ns)
+        # Lines 26 to 30: down after a success, else up. Of a search for the least theta with a
+        # schedule, every schedule is a success.
         best = found if better else best
         if better or (found is not None and not search.by_makespan):
             right = theta - 1
@@ -107,12 +130,17 @@ def _best_kappa(
     rings: PackedRings,
     gangs: RingGangs,
     links: RingLinks,
-    order_J: Any,
+    order_J: IntArray,
     search: SjfBcoSearch,
     theta: int,
 ) -> Schedule | None:
-    """Lines 7 to 24."""
+    """Return the schedule of least makespan with this theta: lines 7 to 24 of Algorithm 1.
+
+    Of equal makespans that of the smallest kappa; None if no kappa leads to a schedule.
+    """
     best: Schedule | None = None
+    # Lines 8 to 24. A kappa with which some ring has no place is passed over, as if its makespan
+    # were infinite: see the module's text on lines 17-23.
     for kappa in search.kappas:
         packed = pack(
             rings,
@@ -127,6 +155,7 @@ def _best_kappa(
         if packed is None:
             continue
         device_A, busy_ns_D = packed
+        # Line 20: the greatest T_j, of (9), with the contention of the whole schedule.
         end_ns_J = ring_times(gangs, links, order_J, device_A)
         makespan_ns = int(end_ns_J.max(initial=0))
         if best is None or makespan_ns < best.makespan_ns:
