@@ -3,7 +3,8 @@
 At grain 1 a held job's next task is handed out one ahead, so that a device need not wait for the
 scheduler. At a coarser grain all its rounds are one stretch: the grain says how often a policy may
 change its mind, and these have nothing to change it about. The order of tasks is the same, and so
-is their time. A job that is rolled back keeps its devices.
+is their time. A job that is rolled back keeps its devices. Policies made of this state
+``holds_devices`` (``policy.protocol``).
 """
 
 from __future__ import annotations
@@ -20,18 +21,6 @@ from warren.model.events import JobArrived, RolledBack, RoundsDone
 from warren.model.view import View
 from warren.policy.common.round_times import shares
 
-HOLDERS: Final = frozenset(
-    {
-        "braid-online",
-        "fifo",
-        "gavel-fifo",
-        "sched-allox",
-        "sched-allox-unit",
-        "sched-homo",
-        "sched-homo-unit",
-    }
-)
-"""The policies that are made of this."""
 AHEAD: Final = 2
 """Stretches of a job that are handed out at most: the running one and the next."""
 
@@ -46,24 +35,31 @@ class HeldDevices(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """A value for a policy's memory: who holds what. ``held_D``: devices that somebody holds."""
+    """Which jobs hold which devices, as a value for a policy's memory.
+
+    ``held_D``: whether some job holds the device.
+    """
 
     by_job: Mapping[int, HeldDevices]
     held_D: BoolArray
 
     @staticmethod
     def none(view: View) -> Holdings:
-        """Nobody holds anything."""
+        """Return the holdings before the first job starts: no device is held."""
         return Holdings(by_job={}, held_D=np.zeros(len(view.type_D), dtype=np.bool_))
 
     def names(self, view: View, job: int) -> str:
-        """The devices of a held job, for a sentence."""
+        """Return the names of the devices that a job holds, for a sentence."""
         return ", ".join(view.cluster.devices[device].name for device in self.by_job[job].devices)
 
 
 @dataclass(slots=True)
 class GangHolder:
-    """One decision in the making: the holdings of the memory, copied where they change."""
+    """One decision in the making: the holdings of the memory, copied before they are changed.
+
+    ``_own`` is that copy, None as long as nothing has changed: most decisions hand out the next
+    rounds and change no holding, and the memory then stays the same object.
+    """
 
     view: View
     before: Holdings
@@ -76,15 +72,16 @@ class GangHolder:
         self.held_D, self._by_job = self.before.held_D, self.before.by_job
 
     def after(self) -> Holdings:
-        """What the next decision begins with."""
+        """Return the holdings that the next decision begins with."""
         if self._own is None:
             return self.before
         return Holdings(by_job=self._by_job, held_D=self.held_D)
 
     def release_ended(self) -> bool:
-        """Take the devices back from jobs that have ended; whether there was one."""
+        """Take the devices back from jobs that have ended, and tell whether there was one."""
         released = False
         for event in self.view.changes:
+            # These two come most often and end no job; whatever else names a job may end it.
             if isinstance(event, JobArrived) or (
                 isinstance(event, RoundsDone) and not event.finished
             ):
@@ -97,7 +94,11 @@ class GangHolder:
         return released
 
     def go_on(self) -> list[int]:
-        """Hand out what held jobs that passed a barrier or were rolled back do next."""
+        """Hand out what holders of devices that passed a barrier or were rolled back do next.
+
+        Returns these jobs, each once, in the order of their events.
+        """
+        # A dict keeps the order of events and drops repetitions; a set would not keep the order.
         moved = {
             event.job: None
             for event in self.view.changes
@@ -125,14 +126,18 @@ class GangHolder:
         if not view.open_J[job]:
             return
         following, passed = int(view.next_round_J[job]), int(view.round_J[job])
+        # A negative number of rounds: unknown, the job runs until its stop rule ends it.
         total = int(view.rounds_J[job])
         remaining = (total if total >= 0 else ENDLESS) - following
+        # At any grain but 1 round all that is left is one stretch, see the head of this file.
         whole = view.grain.rounds != 1
         stretch = remaining if whole else view.grain.rounds_for(held.round_ns, remaining)
+        # At most AHEAD stretches lie before the last passed barrier: the running one and the next.
         while remaining > 0 and following - passed < AHEAD * stretch:
             rounds = min(stretch, remaining)
             self.assign += [
                 Assignment(device, job, following, rounds, shards)
                 for device, shards in zip(held.devices, held.shards, strict=True)
             ]
-            following, remaining = following + rounds, remaining - rounds
+            following += rounds
+            remaining -= rounds

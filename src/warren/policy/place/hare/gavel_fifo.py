@@ -43,6 +43,8 @@ class GavelFifo:
     source: ClassVar[str] = "Hare (HPDC'22) 7.1; Gavel (OSDI'20)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
+    plans_rings: ClassVar[bool] = True
+    holds_devices: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )

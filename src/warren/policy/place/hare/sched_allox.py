@@ -61,6 +61,7 @@ class SchedAllox:
     source: ClassVar[str] = "Hare (HPDC'22) 7.1; AlloX (EuroSys'20)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    holds_devices: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )

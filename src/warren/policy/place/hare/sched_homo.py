@@ -55,6 +55,7 @@ class SchedHomo:
     """Of the jobs ahead, for a sentence."""
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    holds_devices: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )

@@ -27,6 +27,7 @@ class Fifo(SchedHomo):
     name: ClassVar[str] = "fifo"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
     needs_rounds: ClassVar[bool] = False
+    plans_rings: ClassVar[bool] = True
     first_are: ClassVar[str] = "came earlier"
 
     def rank(self, view: View, job: int, gang: int) -> float:

@@ -69,6 +69,8 @@ class RingBackfilling:
     source: ClassVar[str] = "ours; contention as in SJF-BCO (MobiHoc'22) (6)-(8)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    plans_rings: ClassVar[bool] = True
+    holds_devices: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )

@@ -60,6 +60,7 @@ class RingPlanner:
     name: ClassVar[str]
     offline: ClassVar[bool] = True
     needs_rounds: ClassVar[bool] = True
+    plans_rings: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset()
 
     def schedule(self, view: View, problem: RingProblem) -> PlacedRings | None:
