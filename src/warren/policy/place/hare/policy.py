@@ -43,7 +43,7 @@ OBJECTIVES: Final = ("weighted-jct", "makespan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HareMemory:
-    """What the search found: planned finish times, and how many schedules it looked at."""
+    """What the search found: planned finish times, -1 for none, and how many schedules it made."""
 
     finish_ns_J: IntArray
     schedules: int
@@ -51,7 +51,7 @@ class HareMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hare:
-    """See the module's text.
+    """Plan all tasks before time starts, by a search over rules, rounds and single tasks.
 
     ``budget`` counts task placements (stretches at a coarse grain) spent on improvement; a trial
     of a rule counts as a thousand, and one more for every ten jobs served in it. 0 keeps the first
@@ -74,13 +74,15 @@ class Hare:
             raise ValueError(f"objective is one of {', '.join(OBJECTIVES)}")
 
     def initial(self, view: View) -> HareMemory:
-        """Nothing planned."""
+        """Return the memory before the plan: no finish time is known."""
         return HareMemory(finish_ns_J=np.full(len(view.jobs), -1, dtype=np.int64), schedules=0)
 
     def decide(self, view: View, memory: HareMemory) -> tuple[Decision, HareMemory]:
-        """The whole plan, once."""
+        """Make the whole plan, once."""
         if not view.jobs:
             return Decision(plan=Plan.empty()), memory
+        # In the place of Algorithm 1's lines 3-17: relax, order and list; then search, which is
+        # ours, since a better plan is worth the time before the run starts.
         planner = Planner(view, self.objective)
         planner.start()
         planner.improve(self.budget)
@@ -89,7 +91,7 @@ class Hare:
         )
 
     def explain(self, view: View, memory: HareMemory, job: int) -> str:
-        """One sentence: where the plan has the job."""
+        """Say in one sentence where the plan has the job."""
         finish_s = memory.finish_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
         if finish_s < 0:  # a run that goes on has the plan, not what was thought of it

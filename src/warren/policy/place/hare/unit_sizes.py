@@ -24,25 +24,25 @@ from warren.policy.place.hare.sched_homo import SchedHomo, blind_round_ns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedHomoUnit(SchedHomo):
-    """See the module's text."""
+    """Start gangs as ``sched-homo`` does, but ranked as if every job had one round."""
 
     name: ClassVar[str] = "sched-homo-unit"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
     needs_rounds: ClassVar[bool] = False
 
     def rank(self, view: View, job: int, gang: int) -> float:
-        """As if every job had one round."""
+        """Return gang size times the time of one round, by weight: the least starts first."""
         return gang * blind_round_ns(view, job, gang) / view.weight_J.item(job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedAlloxUnit(SchedAllox):
-    """See the module's text."""
+    """Match jobs as ``sched-allox`` does, but as if every job had one round."""
 
     name: ClassVar[str] = "sched-allox-unit"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
     needs_rounds: ClassVar[bool] = False
 
     def rounds(self, view: View, jobs: IntArray) -> IntArray:
-        """As if every job had one round."""
+        """Return 1 for each job: a unit size is one round."""
         return np.ones_like(jobs)
