@@ -337,5 +337,5 @@ class Planner:
 
 
 def _cost(rows: Any, looked: int) -> int:
-    """Return what a schedule cost, in task placements: its rows and a tenth of what it looked at."""
+    """Return what a schedule cost, in task placements: its rows, a tenth of what was looked at."""
     return max(MIN_COST, int(rows.shape[1]) + looked // 10)
