@@ -16,7 +16,7 @@ Row: TypeAlias = tuple[int, str | None, str]
 
 
 def table_curve(file: str, text: str, columns: tuple[str, str] = ("step", "value")) -> Curve:
-    """The curve in a table with a header; commas or tabs between cells.
+    """Read the curve in a table with a header; commas or tabs between cells.
 
     Rows whose value is empty are passed over: other columns may be measured more often.
 
@@ -29,7 +29,7 @@ def table_curve(file: str, text: str, columns: tuple[str, str] = ("step", "value
 
 
 def log_curve(file: str, text: str, pattern: str) -> Curve:
-    """The curve in a log: every match of a regular expression with a group ``value``.
+    """Read the curve in a log: every match of a regular expression with a group ``value``.
 
     A group ``step`` gives the step; without one, matches are counted from 1.
 
@@ -64,6 +64,7 @@ def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]
             kind = "no" if name not in header else "more than one"
             message = f"{kind} column {name!r}; --columns STEP,VALUE names two of this header"
             raise SpecError(Problem(file=file, line=1, message=message))
+    # A row that is too short is an error, but an empty line, or one of empty cells, is none.
     step, value = (header.index(name) for name in columns)
     for row in cells:
         if len(row) > max(step, value) and row[value].strip():
@@ -82,6 +83,7 @@ def _log_rows(text: str, pattern: re.Pattern[str]) -> Iterator[Row]:
 
 
 def _curve(file: str, rows: Iterator[Row]) -> Curve:
+    """Make the curve of some rows; rows without a step are counted from 1."""
     steps: list[float] = []
     values: list[float] = []
     for line, step, value in rows:

@@ -37,14 +37,20 @@ _GAIN_EXPONENT: Final[Mapping[str, float]] = {
     "T4": math.log(2.0) / math.log(7.0),
     "P100": math.log(2.62 / 0.62) / math.log(4.39 / 0.62),
 }
+# Assumed: the ratio of peak single-precision rates, 4.8 / 4.4 TFLOP/s.
 _M60_GAIN: Final = 1.1
+# Assumed: the paper runs every model on its M60, which has 8 GB.
 _MEMORY_MAX_BYTES: Final = 7_500_000_000
 _RUNTIME_BYTES: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """What is known of one model; ``gain`` is its V100's speed over a K80's."""
+    """What is known of one model: figures of the paper, sizes, and where each comes from.
+
+    ``share``: switching time as a part of the task's time; ``item_bytes``: activations of one item
+    of the batch; ``gain``: a V100's speed over a K80's.
+    """
 
     batch: int
     switching_ms: float
@@ -147,7 +153,7 @@ _MODELS: Final[Mapping[str, _Figures]] = {
 
 
 def _gain(device_type: str, v100_gain: float) -> float:
-    """Speed of a device type over a K80's, for a model whose V100 has ``v100_gain``."""
+    """Return the speed of a device type over a K80's, for a model whose V100 has ``v100_gain``."""
     if device_type == "K80":
         return 1.0
     if device_type == "M60":
@@ -156,8 +162,11 @@ def _gain(device_type: str, v100_gain: float) -> float:
 
 
 def _row(name: str, figures: _Figures) -> ProfileRow:
+    """Derive the profile row of a model from its figures."""
+    # T^c = switching / share - switching (Table 3, row "Hare"), in ms; other types by their gains.
     v100_s = (figures.switching_ms / figures.share - figures.switching_ms) / 1000.0
     k80_s = v100_s * figures.gain
+    # Single precision; in memory weights, gradients and two moments, and each item's activations.
     model_bytes = 4 * figures.parameters
     memory_bytes = _RUNTIME_BYTES + 4 * model_bytes + figures.batch * figures.item_bytes
     return ProfileRow(
@@ -172,6 +181,7 @@ def _row(name: str, figures: _Figures) -> ProfileRow:
 
 
 def _sources(figures: _Figures) -> Mapping[str, str]:
+    """Say of each figure of a row where it comes from."""
     from_gain = f"V100 time times the gain over a K80: {figures.gain_source}"
     exponent = "assumed: K80 time / (V100 gain ** e), e fitted to ResNet50's"
     return {

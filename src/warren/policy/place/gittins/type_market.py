@@ -118,7 +118,7 @@ class TypeMarket:
         )
 
     def _offers(self, bids: Sequence[TypeBid]) -> tuple[Floats, Floats, Floats]:
-        """Return bids as ``dual_prices`` takes them: values, devices kept busy, devices of types."""
+        """Return bids as ``dual_prices`` takes them: values, devices kept busy, devices there."""
         value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
         return value_JT, busy_JT, np.array(self.devices_T, dtype=np.float64)
 
