@@ -92,7 +92,7 @@ class RingFit:
     """Of each point, fitted / measured - 1."""
 
     def network(self, inner_bytes_per_s: float) -> RingNetwork:
-        """Return the network in the reading ``ours``; the bandwidth within servers is not fitted."""
+        """Return the network in the reading ``ours``; the rate within servers is not fitted."""
         # Of all pairs with this slope the one in the paper's ranges that needs least alpha.
         return RingNetwork(
             inner_bytes_per_s=inner_bytes_per_s,

@@ -75,8 +75,7 @@ def with_taken(row: Profile, taken: Iterable[TaskAverages], at: float) -> Profil
 
     ``at`` is Unix time.
     """
-    # A synchronisation time is the mean over those that were seen, not over all tasks, so that such
-    # a mean counts as one sample.
+    # A synchronisation time counts as one task's, however many tasks there were.
     seen = tuple(taken)
     return replace(
         row,

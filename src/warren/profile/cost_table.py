@@ -235,7 +235,7 @@ def _row(
 
 
 def _stated(job: Job, own: Mapping[str, ProfileRow]) -> ProfileRow | None:
-    """Return the measured row of the run file: that of the job's name, unless one of its kind fits."""
+    """Return the measured row of the run file: that of the job's name, else that of its kind."""
     # A row of the job's name but of another batch is the last resort: it gives the better error.
     named = own.get(measured_key(job))
     if job.app is None or (named is not None and named.batch in (0, job.batch)):

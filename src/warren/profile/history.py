@@ -72,7 +72,8 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
 def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
     """Return the jobs with names that differ: the second of a name is ``NAME-2``, and so on.
 
-    Names have at most 80 characters. Without their apps, which lie where the run was: what is left can be simulated.
+    Names have at most 80 characters. The jobs are without their apps, which lie where the run was:
+    what is left can be simulated.
     """
     taken = {job.name for job in jobs}
     seen: dict[str, int] = {}
@@ -177,7 +178,13 @@ def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> Profil
 
 
 def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
-    """Read a job's costs by device type; a file that was changed by hand may hold anything."""
+    """Read a job's costs by device type.
+
+    Raises
+    ------
+    ValueError
+        If they are not what ``EndedJob`` says.
+    """
     try:
         costs = json.loads(one.costs)
         good = all(

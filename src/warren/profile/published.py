@@ -33,6 +33,8 @@ from warren.model.costs import ProfileRow
 
 DEVICE_TYPES: Final = ("K80", "M60", "T4", "P100", "V100")
 
+# The exponents e of gain = (V100 gain) ** e, fitted to ResNet50: for the T4 by the paper's 2 : 7,
+# for the P100 by Gavel's throughputs (K80 0.62, P100 2.62, V100 4.39: gains of 4.23 and 7.08).
 _GAIN_EXPONENT: Final[Mapping[str, float]] = {
     "T4": math.log(2.0) / math.log(7.0),
     "P100": math.log(2.62 / 0.62) / math.log(4.39 / 0.62),
@@ -62,6 +64,7 @@ class _Figures:
     gain_source: str
 
 
+# Where the gain of a V100 over a K80 comes from, for models of which the paper gives none.
 _CONVOLUTION: Final = "as ResNet50, section 2.2.1 (7 : 1); assumed: also convolutions throughout"
 _TRANSFORMER: Final = "assumed: Gavel's Transformer at batch 128, 5.45 : 0.98 steps/s"
 _RECURRENT: Final = "assumed: Gavel's LSTM language model at batch 10, 81.65 : 23.79 steps/s"
