@@ -5,24 +5,39 @@ scheduler. At a coarser grain all its rounds are one stretch: the grain says how
 change its mind, and these have nothing to change it about. The order of tasks is the same, and so
 is their time. A job that is rolled back keeps its devices. Policies made of this state
 ``holds_devices`` (``policy.protocol``).
+
+``GangQueue`` is the queue in which such policies let jobs wait; they differ in who goes first
+(``rank``) and in the devices that a job takes (``choose``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from warren.model.costs import BoolArray
-from warren.model.decision import ENDLESS, Assignment
-from warren.model.events import JobArrived, RolledBack, RoundsDone
+from warren.model.costs import BoolArray, IntArray
+from warren.model.decision import ENDLESS, Assignment, Decision, Reason
+from warren.model.events import (
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
 from warren.model.view import View
-from warren.policy.common.round_times import shares
+from warren.policy.common.round_times import gang_round_ns, gang_size, shares
 
 AHEAD: Final = 2
 """Stretches of a job that are handed out at most: the running one and the next."""
+QUEUE_TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
+    {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
+)
+"""Events after which a policy with a ``GangQueue`` wants to be asked."""
 
 
 class HeldDevices(NamedTuple):
@@ -141,3 +156,108 @@ class GangHolder:
             ]
             following += rounds
             remaining -= rounds
+
+
+Rank: TypeAlias = Callable[[View, int], float]
+"""A job's place among those that wait, the least first; equal ones go by index, their arrival."""
+Gangs: TypeAlias = Sequence[tuple[int, Sequence[int]]]
+"""Jobs, each with the devices that it starts on."""
+Choose: TypeAlias = Callable[[View, Sequence[int], Holdings], Gangs]
+"""Which of the waiting jobs start now, and where: of the jobs in order, by what is held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangQueueMemory:
+    """The jobs that wait, as (rank, job), first in line first, and the devices that are held."""
+
+    waiting: tuple[tuple[float, int], ...]
+    holdings: Holdings
+
+
+Q = TypeVar("Q", bound=GangQueueMemory)
+
+
+@dataclass(frozen=True, slots=True)
+class GangQueue:
+    """Jobs that wait in the order of a rank, and keep the devices that they start on.
+
+    ``passing``: whether a job that has room starts before one that has none.
+    """
+
+    rank: Rank
+    choose: Choose
+    passing: bool = False
+
+    def decide(self, view: View, before: Q) -> tuple[Decision, Q]:
+        """Continue the gangs that moved on, then start waiting jobs on the devices they choose.
+
+        Returns ``before`` itself as the memory where nothing of it has changed.
+        """
+        holder = GangHolder(view, before.holdings)
+        holder.release_ended()
+        holder.go_on()
+        waiting = self._queued(view, before.waiting)
+        if waiting and not holder.held_D.all():
+            begun = self.choose(view, [job for _, job in waiting], holder.after())
+            for job, devices in begun:
+                holder.start(job, devices, gang_round_ns(view, job, list(devices)))
+            started = {job for job, _ in begun}
+            waiting = tuple(one for one in waiting if one[1] not in started)
+        holdings = holder.after()
+        decision = Decision(
+            assign=tuple(holder.assign), reasons=self._reasons(view, before.waiting, waiting)
+        )
+        if holdings is before.holdings and waiting == before.waiting:
+            return decision, before
+        return decision, replace(before, waiting=waiting, holdings=holdings)
+
+    def _queued(
+        self, view: View, before: tuple[tuple[float, int], ...]
+    ) -> tuple[tuple[float, int], ...]:
+        """Let arrivals take their place, and those that have ended leave."""
+        waiting = list(before)
+        for event in view.changes:
+            # A job that no device fits never starts, and so must not stand before others.
+            if isinstance(event, JobArrived) and gang_size(view, event.job):
+                insort(waiting, (self.rank(view, event.job), event.job))
+        if any(isinstance(event, JobFailed | JobCancelled) for event in view.changes):
+            waiting = [one for one in waiting if not view.done_J[one[1]]]
+        return tuple(waiting)
+
+    def _reasons(
+        self,
+        view: View,
+        before: tuple[tuple[float, int], ...],
+        waiting: tuple[tuple[float, int], ...],
+    ) -> dict[int, Reason]:
+        """Give reasons for arrivals that wait, for the job now first in line and for the last."""
+        came = [event.job for event in view.changes if isinstance(event, JobArrived)]
+        if self.passing:
+            return {job: Reason.WAITING_FOR_DEVICES for _, job in waiting if job in came}
+        told = dict.fromkeys(came, Reason.WAITING_FOR_TURN)
+        first = waiting[0][1] if waiting else -1
+        was = before[0][1] if before else -1
+        if first != was:
+            told |= {was: Reason.WAITING_FOR_TURN, first: Reason.WAITING_FOR_DEVICES}
+        line = {job for _, job in waiting} if told else set()
+        return {job: reason for job, reason in told.items() if job in line}
+
+
+def in_turn(take: Callable[[View, int, IntArray], list[int]]) -> Choose:
+    """Make a choice that lets no job pass another.
+
+    ``take`` gives a job's devices among those that are free, none if they are too few.
+    """
+
+    def choose(view: View, line: Sequence[int], holdings: Holdings) -> Gangs:
+        held_D = holdings.held_D.copy()
+        begun: list[tuple[int, list[int]]] = []
+        for job in line:
+            gang = take(view, job, np.flatnonzero(~held_D))
+            if not gang:
+                break
+            held_D[gang] = True
+            begun.append((job, gang))
+        return begun
+
+    return choose
