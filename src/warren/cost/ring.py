@@ -234,6 +234,7 @@ def published_slots(rounds_in_slot_T: IntArray, rounds: int) -> int | None:
 
     ``rounds_in_slot_T`` are the job's phi in the slots from its start on.
     """
+    # The first slot by whose end the sum of phi is at least the rounds: R_j <= sum of phi_j[t].
     done_T = np.cumsum(rounds_in_slot_T)
     slots = int(np.searchsorted(done_T, rounds)) + 1
     return slots if slots <= len(done_T) else None

@@ -66,6 +66,7 @@ def fit_readings(points: RingPoints, inner_bytes_per_s: float) -> dict[Reading, 
         If the points do not tell a bandwidth, or what contention does.
     """
     found = {one: _with_errors(one, points, inner_bytes_per_s) for one in READINGS}
+    # Errors that differ by less than 0.01 % are the same; then the name decides.
     order = sorted(found, key=lambda one: (round(found[one].mean_error, 4), one))
     return {one: found[one] for one in order}
 
@@ -106,6 +107,7 @@ def _with_errors(reading: Reading, points: RingPoints, inner: float) -> ReadingF
 
 def _alike(points: RingPoints) -> Iterator[BoolArray]:
     """Yield for each different kind of point which points are of it."""
+    # Points are of one kind if all but their times agree: a column of ``kinds`` is a point.
     kinds = np.stack(
         (
             points.message_bytes_N,
@@ -169,6 +171,7 @@ def unsure(points: RingPoints, reading: Reading) -> list[str]:
     told = []
     if reading == "ours":
         told.append("xi1 and alpha: such times tell xi1 (1 + alpha) alone; alpha is 0 unless > 1")
+    # What is sent grows in proportion to the servers: overhead and transfer cannot be parted.
     if np.ptp(points.jobs.sent_bytes_J / points.servers_N) <= 0:
         told.append("xi2: one size on one number of hosts; taken as 0")
     if points.contenders_N.min() > 1:

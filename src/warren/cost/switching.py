@@ -47,6 +47,7 @@ class Scheme:
 
 
 SCHEMES: Final[Mapping[str, Scheme]] = {
+    # Fixed seconds and exposed share, from Table 3 as the head of this file says.
     "default": Scheme(5.866, 1.0),
     "pipeswitch": Scheme(0.00279, 0.391),
     "hare": Scheme(0.00170, 0.159),
@@ -108,6 +109,7 @@ def _check_lengths(run: Run, costs: CostTable, switch_ns_JT: IntArray) -> None:
         task_ns_T = costs.comp_ns_JT[job.index] + costs.sync_ns_JT[job.index]
         switch_ns = int(switch_ns_JT[job.index][fits_T].max(initial=0))
         task_ns = int(task_ns_T[fits_T].max(initial=0)) + switch_ns
+        # The most that the job can take, as if it switched before each task: it must be countable.
         if (job.rounds or 1) * job.scale * task_ns + job.arrival_ns >= NEVER_NS:
             message = (
                 f"{switch_ns / NS_PER_S:g} s before each task of job {job.name} would come to "

@@ -116,6 +116,7 @@ def _what_is_wrong(
     except (TypeError, ValueError):
         # A class of the user's may have no signature that can be read: calling it will tell.
         return
+    # Options are given by name alone, so positional-only parameters are none.
     known = {one.name: one for one in stated if one.kind in _BY_NAME}
     allowed = ", ".join(known) or "none"
     for option in options:
@@ -132,6 +133,7 @@ def _what_is_wrong(
 
 def _suits(value: object, annotation: object) -> bool:
     """Tell whether a value is what a plain annotation says; other annotations allow anything."""
+    # A type that is not in the table says nothing here; the class itself may still refuse.
     parts = _parts(annotation)
     return not set(parts) <= _TYPES.keys() or any(_is(value, part) for part in parts)
 

@@ -54,8 +54,9 @@ def averaged(fit: int | None, past: int | None) -> int:
 def standing(stop: Stop, own: Progress, others: Sequence[Progress]) -> float:
     """Return what is left of a prediction, in (0, 1]: 1 unless half of the others are much faster.
 
-    ``own`` and ``others`` are values of ``stop.metric``. Who has not come as far as this job is not
-    ahead of it; who has no value yet does not count. Of an even number the faster half is enough.
+    ``own`` and ``others`` are values of ``stop.metric``. A job that has not come as far as this one
+    is not ahead of it; one that has no value yet does not count. Of an even number the faster half
+    is enough.
     """
     seen = [one for one in others if len(one)]
     if not len(own) or not seen:

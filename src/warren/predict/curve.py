@@ -102,6 +102,7 @@ def direction_of(curve: Curve) -> int:
     """Return 1 if the values rise over the logarithm of steps, -1 if they fall, 0 if all equal."""
     if np.ptp(curve.values) == 0:
         return 0
+    # The sign of the least squares slope over the logarithm of steps.
     log = np.log(curve.steps + shift_of(curve))
     slope = float(np.dot(log - log.mean(), curve.values - curve.values.mean()))
     return 1 if slope >= 0 else -1
@@ -129,6 +130,7 @@ def noise_of(curve: Curve) -> float:
     From second differences, which a smooth curve hardly has, by their median: a few jumps, such
     as a new learning rate makes, do not count. 0 with fewer than four points.
     """
+    # The later half, but at least four points.
     later = curve.values[-max(4, (len(curve) + 1) // 2) :]
     if len(later) < 4:
         return 0.0

@@ -75,6 +75,7 @@ def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]
 
 
 def _log_rows(text: str, pattern: re.Pattern[str]) -> Iterator[Row]:
+    # A group ``step`` that took no part in a match is an empty text, which is refused as no number.
     counted = "step" not in pattern.groupindex
     for number, line in enumerate(text.splitlines(), start=1):
         for match in pattern.finditer(line):

@@ -117,6 +117,7 @@ def forecast(
     random = np.random.Generator(np.random.PCG64([seed, 1]))
     horizon = scaled.horizon(at_a)
     paths, mean = departed(posterior, horizon, scaled.limit, settings.departure, random)
+    # One deviation a path, the same at each step; the quantiles are spread evenly over the paths.
     noisy = paths + scaled.noise * normal_quantiles(len(paths), random)[:, None]
     values = scaled.back(noisy)
     low, high = np.quantile(values, [LOW, HIGH], axis=0)
@@ -147,6 +148,7 @@ class Scaled:
         shift = shift_of(curve)
         last = float(curve.steps[-1]) + shift
         zero = float(curve.values[0])
+        # In progress, from 0 at the first value, and rising whichever way the curve goes.
         bins = binned((curve.steps + shift) / last, direction * (curve.values - zero))
         rise = float(np.ptp(bins.y))
         bound = limit_of(curve, direction)

@@ -89,4 +89,5 @@ def trend_rounds(progress: Progress, target: float, slope: float) -> float:
         return 0.0
     noise = noise_of(short.rounds_P, short.short_P)
     speed = speed_of(short.rounds_P, short.short_P, noise, slope)
+    # The way that is left from the best value, at the fastest speed that the values allow.
     return short.best / speed if speed > 0 else math.inf

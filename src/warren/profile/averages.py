@@ -28,6 +28,7 @@ def averaged(mean: float | None, samples: Iterable[tuple[float, int]]) -> float 
     m <- m + alpha (x - m) for each task, all tasks of a sample being at its mean x: n of them give
     m <- x + (1 - alpha)^n (m - x). The first sample begins the average.
     """
+    # All tasks of a sample at once: the old mean keeps the share (1 - alpha)^n.
     for value, tasks in samples:
         if tasks > 0:
             mean = value if mean is None else value + (1.0 - ALPHA) ** tasks * (mean - value)

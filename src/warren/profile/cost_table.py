@@ -284,8 +284,10 @@ def _misfit(row: ProfileRow, kind: _Type) -> str | None:
 
 def _comp_ns(job: Job, row: ProfileRow, kind: _Type) -> int:
     """Return T^c of a job's task: the row's, in proportion to the batch for rows of models."""
+    # A measured row, or one of ``cost``, holds for the job's own batch already.
     scaled = job.cost is None and job.model is not None and row.batch > 0
     factor = job.batch / row.batch if scaled else 1.0
+    # A task takes at least 1 ns.
     return max(1, seconds_to_ns(row.comp_s[kind.name] * factor))
 
 

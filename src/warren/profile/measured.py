@@ -61,6 +61,7 @@ class TaskKind:
 
 def task_kind(job: Job, source_sha256: str, numerics: str, machine: str) -> TaskKind:
     """Return the kind of a job's tasks; ``source_sha256`` is that of its app's file."""
+    # Without folders: the same file elsewhere is the same app, as its hash tells.
     file, _, name = (job.app or "").rpartition(":")
     return TaskKind(
         app=f"{posixpath.basename(file)}:{name}",

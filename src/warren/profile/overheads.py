@@ -122,6 +122,7 @@ def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
         "round_cpu": round_ns,
         "task_cpu_rate": (task_large_ns - task_ns) / more_bytes,
         "round_cpu_rate": (round_large_ns - round_ns) / more_bytes,
+        # A task is never faster beside others: less than 1 is noise.
         "slowdown": max(1.0, one.compute_busy_ns / one.compute_alone_ns),
         "ring_start": ring_start_ns,
         "ring_rank": ring_rank_ns,
@@ -170,6 +171,7 @@ def overheads_yaml(
 def _lines(
     found: Mapping[str, Constant], cores: int, machine: Mapping[str, str | float]
 ) -> Iterator[str]:
+    # A constant that could not be measured is left out of the file.
     known = {name: one for name, one in found.items() if one.value is not None}
     yield "# Made by `warren calibrate --local`: medians of several repeats, in real time."
     yield "format: 1"

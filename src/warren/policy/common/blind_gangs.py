@@ -34,6 +34,7 @@ def _draw(view: View, job: int, free: IntArray) -> list[int]:
 _CHOOSE: Final = in_turn(_draw)
 
 
+# A mixin without fields, so that each policy stays a frozen dataclass of its own.
 class BlindGangs:
     """The part that these policies share; each adds its name, its source and its ``rank``."""
 
@@ -63,6 +64,7 @@ class BlindGangs:
             return f"runs as a gang on {memory.holdings.names(view, job)} until it ends"
         if not view.arrived_J[job]:
             return "has not arrived yet"
+        # A cancelled job waits no more; it has no place, and counts as the first.
         ahead = next((place for place, one in enumerate(memory.waiting) if one[1] == job), 0)
         if ahead:
             return f"waits for its turn: {ahead} jobs {self.first_are}"

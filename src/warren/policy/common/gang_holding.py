@@ -196,6 +196,7 @@ class GangQueue:
         holder = GangHolder(view, before.holdings)
         holder.release_ended()
         holder.go_on()
+        # Ended gangs have given their devices back by now, so arrivals and others share these.
         waiting = self._queued(view, before.waiting)
         if waiting and not holder.held_D.all():
             begun = self.choose(view, [job for _, job in waiting], holder.after())
@@ -235,6 +236,8 @@ class GangQueue:
         if self.passing:
             return {job: Reason.WAITING_FOR_DEVICES for _, job in waiting if job in came}
         told = dict.fromkeys(came, Reason.WAITING_FOR_TURN)
+        # The first in line waits for devices, others for their turn; it is said again only when
+        # another job becomes the first. -1: no job waits.
         first = waiting[0][1] if waiting else -1
         was = before[0][1] if before else -1
         if first != was:
@@ -250,6 +253,7 @@ def in_turn(take: Callable[[View, int, IntArray], list[int]]) -> Choose:
     """
 
     def choose(view: View, line: Sequence[int], holdings: Holdings) -> Gangs:
+        # A copy, since each job takes its devices from those that the jobs before it left.
         held_D = holdings.held_D.copy()
         begun: list[tuple[int, list[int]]] = []
         for job in line:

@@ -66,6 +66,7 @@ class JobHistory:
         known = self.known
         for event in view.changes:
             if isinstance(event, RoundsDone) and event.finished:
+                # Its rounds count for each of its kinds, from the closest to that of all jobs.
                 for kind in self.kinds_of(view.jobs[event.job]):
                     # The MOST - 1 latest, so that with the new one there are MOST at most.
                     latest = (known.get(kind) or NOBODY).rounds[1 - MOST :]
@@ -104,6 +105,7 @@ def like(records: JobHistory, job: Job) -> EndedRounds:
 
     ``records`` are by code (``kinds_by_code``).
     """
+    # From the closest kind on, the first of which enough jobs have ended.
     for kind in records.kinds_of(job):
         found = records.of(kind)
         if len(found.rounds) >= (ENOUGH if len(kind) > _OF_CODE else 1):
@@ -117,6 +119,7 @@ def kinds_by_name(job: Job) -> tuple[Kind, ...]:
     They are ("name", its stem, the user), ("name", its stem) and ("user", the user). Jobs that
     state no user are not of the same user.
     """
+    # HLAS V-A: the same name, one's own jobs before those of others; else the same user.
     by_name = "name", stem(job.name)
     return ((*by_name, job.user), by_name, ("user", job.user)) if job.user else (by_name,)
 

@@ -1,4 +1,7 @@
-"""Devices for those who cannot tell them apart: drawn from the free ones, by the run's seed."""
+"""Devices for policies that do not tell types apart: drawn from the free ones, by the run's seed.
+
+The lowest indexes would favour the type that a cluster file names first.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,9 @@ def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
 
     In nanoseconds: max over members of tasks T^c + T^s.
     """
-    comp_ns_JT, sync_ns_JT, type_D = view.costs.comp_ns_JT, view.costs.sync_ns_JT, view.type_D
+    comp_ns_JT = view.costs.comp_ns_JT
+    sync_ns_JT = view.costs.sync_ns_JT
+    type_D = view.type_D
     round_ns = 0
     for device, shards in zip(gang, shares(view.scale_J.item(job), len(gang)), strict=True):
         place = job, type_D.item(device)

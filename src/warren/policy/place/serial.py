@@ -41,6 +41,7 @@ class Serial:
             return NOTHING, None
         job = int(waiting[0])
         first, scale = int(view.next_round_J[job]), int(view.scale_J[job])
+        # Of unknown length: until its stop rule ends it.
         known = int(view.rounds_J[job])
         rounds = known - first if known >= 0 else ENDLESS
         return Decision(assign=(Assignment(0, job, first, rounds, tuple(range(scale))),)), None

@@ -174,13 +174,16 @@ class _Step:
 
     def queue_up(self) -> None:
         """Queue the jobs that may begin a round now by their rank, each with a new bid."""
-        view, line, market = self.view, self.memory.line, self.memory.market
+        view = self.view
+        line = self.memory.line
+        market = self.memory.market
         for event in view.changes:
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 left = self.policy.pressing(view, self.memory.known, event.job)
                 line = put(line, (_rank(view, market, event.job, left), event.job))
                 market = market.bid(view, event.job, left) if self.policy.prices else market
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
+        # After all bids of this instant, so that the order of its events does not matter.
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
             self.memory = GittinsMemory(market=market, known=self.memory.known, line=line)
@@ -204,6 +207,7 @@ class _Step:
             # Tasks of its round are left: it keeps its place for the next decision.
             if placed < self.view.scale_J.item(job) - self.view.next_shard_J.item(job):
                 kept.append(entry)
+        # Back into the heap only after all were asked, so that none is asked twice.
         for one in kept:
             line = put(line, one)
         memory = self.memory

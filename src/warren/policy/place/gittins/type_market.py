@@ -128,6 +128,7 @@ class TypeMarket:
         kind = self.types.get(job)
         if kind is None:
             offers = zip(*self._bid_of(job)[:2], self.price_T, strict=True)
+            # What the type is worth, less the price of the devices that it would keep busy.
             gains = [value - busy * price for value, busy, price in offers]
             kind = gains.index(max(gains)) if max(gains) > 0 else NONE
         return None if kind == NONE else kind
@@ -188,6 +189,7 @@ def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> TypeNeeds:
 def _bid(needs: TypeNeeds, left: float) -> TypeBid:
     """Bid for each type: its part of the fastest speed over the root of the time still needed."""
     fastest_s = needs.fastest_s
+    # Over the root of the time still needed: between no regard to length and all regard to it.
     worth = 1 / sqrt(max(left, _LEAST) * fastest_s) if fastest_s < inf else 0.0
     value_T = [worth * fastest_s / turn_s if turn_s < inf else 0.0 for turn_s in needs.turn_s_T]
     return TypeBid(tuple(value_T), needs.busy_T, needs.cost_T)

@@ -41,6 +41,7 @@ def _by_arrival(view: View, job: int) -> float:
 
 def _fastest(view: View, job: int, free: IntArray) -> list[int]:
     """Take the fastest free devices for a gang; none if they are too few."""
+    # Gavel, as Hare has it: the fastest available GPUs; it waits where too few are idle.
     needed = gang_size(view, job)
     gang = fastest(view, job, free, needed)
     return gang if len(gang) == needed else []
@@ -77,6 +78,7 @@ class GavelFifo:
             return "has not arrived yet"
         free = int(np.count_nonzero(~memory.holdings.held_D))
         need = gang_size(view, job)
+        # Indexes are the order of arrival, and so of the queue.
         head = memory.waiting[0][1] if memory.waiting else job
         if job > head:
             ahead = view.jobs[head].name

@@ -332,7 +332,9 @@ class Planner:
         value = self._value_s(finish_ns_J / NS_PER_S)
         if value >= self.value:
             return False
-        self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
+        self.value = value
+        self._best = rows
+        self.finish_ns_J = finish_ns_J
         return True
 
 

@@ -98,6 +98,7 @@ class HarePublished:
             If the instance has more than ``LARGEST`` tasks.
         """
         tasks = int((view.rounds_J * view.scale_J).sum())
+        # A row a task whatever the grain: Algorithm 1 knows no stretches.
         if tasks > LARGEST:
             message = f"{tasks} tasks; {self.name} takes at most {LARGEST}; use hare"
             raise SpecError(Problem(file=self.name, field="scheduler.place", message=message))
@@ -192,6 +193,7 @@ def _instance(view: View) -> RelaxationInstance:
     """Return the relaxation's instance: times in seconds, a column a device (GPU m)."""
     from warren.solve.relaxation.hare_lp import RelaxationInstance
 
+    # The paper's m are GPUs, not types, so each device has a column; 0 where a job does not fit.
     fits_JM = view.costs.fits_JT[:, view.type_D]
     return RelaxationInstance(
         arrival_s_J=view.arrival_ns_J / 1e9,

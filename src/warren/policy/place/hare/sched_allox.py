@@ -188,6 +188,7 @@ class _Step:
         if self.policy.weighted:
             time_J = run_ns_JT[np.arange(len(jobs)), view.type_D[found.device_J]]
             ahead_J = _places(found.device_J, time_J / view.weight_J[jobs])
+        # Only jobs that are first on a free device start; the others are matched anew next time.
         first = (ahead_J == 0) & ~self.holder.held_D[found.device_J]
         self._start(jobs[first], found.device_J[first])
 

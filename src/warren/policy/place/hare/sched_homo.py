@@ -44,6 +44,7 @@ class SchedHomo(BlindGangs):
 
     def rank(self, view: View, job: int) -> float:
         """Return gang size times run time, by weight: the least starts first."""
+        # The inverse of weight per GPU time, by which Zhang et al. fill their batches: reading (1).
         gang = gang_size(view, job)
         rounds = view.rounds_J.item(job)
         return gang * rounds * blind_round_ns(view, job, gang) / view.weight_J.item(job)

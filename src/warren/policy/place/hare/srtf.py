@@ -92,6 +92,8 @@ class Srtf:
         given: list[Assignment] = []
         idle_D = view.queued_D == 0
         free = idle_D.nonzero()[0]
+        # ``left``: some task that could start has no device, so the next decision must look at all
+        # ready jobs, not only at those of its events.
         left = not len(free)
         for job in self._ranked(view, memory, len(free)) if len(free) else ():
             if given:

@@ -99,10 +99,13 @@ class HlasDispatch:
         that is partly scheduled (lines 5-7), else the first in, first out (lines 8-10).
         """
         partly = next((one for one in self.partly if self._fitting(one.job, devices)), None)
-        found, place, spots = partly, 0, self.line.spots
+        found = partly
+        place = 0
+        spots = self.line.spots
         # A round that is partly placed goes before the whole of its own queue, not before others.
         while place < len(spots) and (partly is None or spots[place].queue < partly.queue):
             entry = spots[place]
+            # Entries of jobs that no longer wait there are dropped on the way.
             fitting = self._stands(entry) and self._fitting(entry.job, devices)
             if fitting or not self._stands(entry):
                 self.line.drop(place)

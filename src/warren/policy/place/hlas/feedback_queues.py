@@ -67,6 +67,7 @@ def queues_of(text: str, ended_ns: Sequence[int]) -> FeedbackQueues:
 
     Where there are no past jobs, those for jobs of which nothing is known.
     """
+    # The paper gives no thresholds E_k: what follows is ours, see the head of this file.
     given = parse_queues(text)
     if given is not None:
         return given

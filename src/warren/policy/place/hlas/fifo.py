@@ -32,4 +32,5 @@ class Fifo(BlindGangs):
 
     def rank(self, view: View, job: int) -> float:
         """Return the same for each job: they go by index, which is arrival."""
+        # Ours: the paper names FIFO and says no more; see the head of this file.
         return 0.0

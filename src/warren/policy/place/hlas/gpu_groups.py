@@ -45,6 +45,7 @@ def gpu_groups(
     ValueError
         If there are more groups than devices, or none.
     """
+    # s_nm of each job and type; grouping works on types, since GPUs of one type are alike in (4).
     speed_JT = speeds(costs.comp_ns_JT, costs.sync_ns_JT, costs.fits_JT)
     letter = GroupingProblem(speed_JT=speed_JT, type_D=type_D, groups=groups)
     relative_JT = relative_speeds(speed_JT, type_D, groups)
@@ -100,6 +101,7 @@ def mean_round_ns(
     The mean speed is the cluster's over the number of groups, whichever devices each has; see
     ``gpu_groups.problem``. 0 where no device fits the job.
     """
+    # scale / s_n with s_n = sum over m of s_nm / |U|: it does not depend on the grouping found.
     speed = cluster_speed(costs, job, count_T)
     return round(scale * groups / speed) if speed else 0
 
@@ -135,7 +137,8 @@ class KnownGroups:
         first = self.jobs
         jobs = len(view.scale_J)
         costs = view.costs
-        if first >= jobs:  # or an earlier view is shown once more
+        # Nothing is new; an earlier view that is shown once more has even fewer jobs.
+        if first >= jobs:
             return
         # Room doubles, so that all copies together cost no more than the rows there are.
         if len(self.turn_ns_JT) < jobs:
@@ -190,6 +193,7 @@ def make_groups(view: View, count: int) -> GpuGroups:
     found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
     held_GT, count_T = [tuple(one) for one in found.count_GT.tolist()], counts_T(view)
     speed_of = {held_T: group_speed(known, held_T, count_T) for held_T in dict.fromkeys(held_GT)}
+    # Groups of the same devices have the same speed to the last bit, as it is computed once each.
     order = sorted(range(len(held_GT)), key=lambda group: -speed_of[held_GT[group]])
     devices, group_D = members(found), np.argsort(order)[found.group_D]
     return GpuGroups(

@@ -55,6 +55,7 @@ class FittedRounds:
     def after(self, view: View) -> FittedRounds:
         """Return this foresight with a new fit for each job that is ready and due."""
         guesses = self.guesses
+        # Unlike HLAS-P's prediction, a fit is made anew though its R^p is not consumed.
         for job in ready(view):
             if is_due(guesses.get(job), view.round_J.item(job)):
                 guesses = guesses.noted(job, _guess(view, job))

@@ -107,6 +107,8 @@ class ConservativeRounds:
 
     def _guess(self, view: View, job: int) -> RoundsGuess:
         """Predict by Fig. 13: the fit, then history, then the standing in the search."""
+        # Alpha from the curve; averaged with the rounds that similar jobs ran beyond this one;
+        # then shrunk for a job that is far behind the others of its search.
         one, rounds = view.jobs[job], view.round_J.item(job)
         kind, past_rounds = similar(self.records, one)
         fit, past = _fit(view, one), beyond(past_rounds, rounds)
@@ -122,6 +124,7 @@ class ConservativeRounds:
         """Return what is left of a prediction by the job's standing in its search; 1: all of it."""
         if not one.group or one.stop is None:
             return 1.0
+        # Only jobs that are measured by the same metric can be compared.
         metric, others = one.stop.metric, (self.searches.get(one.group) or ())[-_OTHERS:]
         seen = [
             view.progress.of(other)

@@ -178,6 +178,7 @@ class _Step:
         return float(self.queues.of(_ran(self.ran, job).attained_ns))
 
     def _stand(self, entry: Entry) -> None:
+        # By need, so that the first job for which enough devices are free is found without a walk.
         need = gang_size(self.view, entry[1]) if self.fit_first else 0
         self.lines[need] = put(self.lines.get(need), entry)
 
@@ -194,6 +195,7 @@ class _Step:
 
     def serve(self) -> None:
         """Give devices to the first jobs, until one finds too few or all have been asked."""
+        # Only devices that are neither at work nor held: a gang keeps its fast ones to the barrier.
         passed: list[Entry] = []
         free = ((self.view.queued_D == 0) & ~self.held_D).nonzero()[0]
         started: set[int] = set()

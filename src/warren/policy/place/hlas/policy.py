@@ -149,6 +149,7 @@ class Hlas:
                 return NOTHING, memory
             groups = make_groups(view, self._count(len(view.type_D)))
             memory = replace(memory, groups=groups)
+        # V: R^p may change before queues are updated, as sizes count it.
         if not isinstance(memory.foresight, NoPrediction):
             memory = replace(memory, foresight=memory.foresight.after(view))
         assert memory.groups is not None
@@ -156,6 +157,7 @@ class Hlas:
         step = self._step(view, memory, memory.groups)
         step.queue_up()
         step.serve()
+        # Steps of ``per-gpu`` know no device times and keep no round in its group.
         of_rounds = step if isinstance(step, RoundStep) else memory
         left = HlasMemory(
             queues=memory.queues,
@@ -235,6 +237,7 @@ class Hlas:
         """Return |U|, the number of groups of so many devices."""
         if self.groups:
             return min(self.groups, devices)
+        # Ours: where tasks choose devices by completion, equally fast groups are not needed.
         is_one = self.round == "whole" and self.dispatch == "completion"
         return 1 if is_one else usual_groups(devices)
 

@@ -84,6 +84,7 @@ def ahead_of(guesses: Guesses, job: int, rounds: int) -> int:
 
 def is_due(made: RoundsGuess | None, rounds: int) -> bool:
     """Tell whether a job has run a quarter more rounds, at least one, since its last prediction."""
+    # rounds >= 5/4 made.made, in whole numbers.
     return made is None or (rounds > made.made and 4 * rounds >= 5 * made.made)
 
 

@@ -125,6 +125,7 @@ class RoundStep(HlasDispatch):
             shards = tuple(range(shard, shard + tasks))
             self.assign.append(Assignment(device, job, first, rounds, shards))
             shard += tasks
+        # A round that is partly placed goes on in its own group; one that is placed leaves it.
         if shard < scale and job not in self.group_of:
             self.partly = sorted([*self.partly, entry])
             self.group_of[job] = self.groups.group_D.item(self.assign[-1].device)

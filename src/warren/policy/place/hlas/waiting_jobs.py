@@ -42,6 +42,7 @@ class WaitingJobs:
 
     def leave(self, job: int) -> None:
         """Take a job out, if it waits."""
+        # By its job, not by its position, which may be another by now than when it was put here.
         if job in self.jobs:
             self.drop(self.jobs.index(job))
 
@@ -52,4 +53,5 @@ class WaitingJobs:
 
     def first_of(self, queue: float) -> int:
         """Return the place of the first job of a queue, or of one that goes after it."""
+        # A tuple of the queue alone is less than each position in that queue.
         return bisect_left(self.spots, (queue,))

@@ -130,6 +130,7 @@ def _estimates(view: View, patience: float) -> Estimates:
     most_J = longest_ns_J(problem.gangs, problem.links, fits_JT)
     # At most 2^61 ns, so that the sum with an arrival still fits 64 bits.
     wait_ns_J = np.minimum(patience * times.span_ns_J, 2.0**61)
+    # The span at the longest takes the place of the span alone: reservations must hold for sure.
     return Estimates(
         problem=problem,
         ways=ways(times, times.pace_ns_JT)._replace(span_ns_J=most_J),

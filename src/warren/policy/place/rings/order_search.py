@@ -54,6 +54,7 @@ class RingOrderSearch(RingPlanner):
         # Ours; SJF-BCO's order by size and its limits theta and kappa are not used.
         from warren.solve.rings.order_search import Goal, braid
 
+        # Every plan is judged by (6)-(8) with all contention, whichever order gave it.
         goal = Goal(
             weight_J=view.weight_J,
             by_makespan=self.objective == OBJECTIVES[0],

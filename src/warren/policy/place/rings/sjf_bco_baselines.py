@@ -117,6 +117,7 @@ class RandomGpus(Baseline):
             # U + rho / u <= theta with theta = T, as in line 5 of Algorithm 3.
             within_D = busy_ns_D + rings.rho_ns_J[job] <= horizon * SLOT_NS
             open_D = np.flatnonzero(within_D & rings.fits_JT[job, view.type_D])
+            # Infeasible within T, as line 16 of Algorithm 3 returns; waiting lowers no U.
             if len(open_D) < problem.size_J[job]:
                 return None
             taken = draws.choice(open_D, size=problem.size_J[job], replace=False)
