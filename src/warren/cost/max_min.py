@@ -12,10 +12,10 @@ That a worker sends 2 m (w - 1) / w bytes a round, and what each host adds (xi2)
 (MobiHoc'22), section 3 and (8), see ``warren.cost.ring``.
 
 *Differs* from (6)-(8). Each host has its own card, where (8) has one b^e for all. Sharing loses
-nothing (alpha = 0), and how many send at a time is no parameter (xi1): ``round_s_J`` holds where
-all rings send at once, and ``warren.sim.network.max_min`` asks for the rates of those that do.
-There is no C: adding gradients is part of the computation. A ring on several hosts is limited by
-``intra``, too, where it has neighbours within one.
+nothing (alpha = 0), and how many send at a time is no parameter (xi1): ``fluid_round_s_J`` holds
+where all rings send at once, and ``warren.sim.network.max_min`` asks for the rates of those that
+do. There is no C: adding gradients is part of the computation. A ring on several hosts is limited
+by ``intra``, too, where it has neighbours within one.
 
 *Classes.* A strict priority between flows needs no more than this: rates of the first class, then
 those of the next on what capacity is left.

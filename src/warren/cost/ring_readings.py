@@ -40,7 +40,7 @@ _SAME: Final = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingFit:
-    """What was fitted in one reading, and its relative errors, fitted / measured - 1.
+    """A network fitted in one reading, and its relative errors, fitted / measured - 1.
 
     ``error_N``: of all points; ``left_out_N``: of each, where it and what is measured like it was
     left out of the fit; ``nan`` where that cannot be.

@@ -81,6 +81,7 @@ def __getattr__(name: str) -> frozenset[str]:
 
 
 def _class_of(name: str) -> type[AnyPolicy]:
+    """Import the class of a policy of the table."""
     module, _, attribute = POLICIES[name].partition(":")
     cls: type[AnyPolicy] = getattr(import_module(module), attribute)
     return cls
@@ -111,6 +112,7 @@ def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> Any
 def _what_is_wrong(
     cls: type[AnyPolicy], name: str, options: Mapping[str, object]
 ) -> Iterator[tuple[str, str]]:
+    """Yield each option that does not suit the class, with what is wrong with it."""
     try:
         stated = list(signature(cls).parameters.values())
     except (TypeError, ValueError):
@@ -139,6 +141,7 @@ def _suits(value: object, annotation: object) -> bool:
 
 
 def _is(value: object, part: str) -> bool:
+    """Tell whether a value is of one plain type."""
     # A bool is an int in Python, but `budget: true` in a run file is a mistake.
     if isinstance(value, bool):
         return part == "bool"
@@ -146,14 +149,17 @@ def _is(value: object, part: str) -> bool:
 
 
 def _parts(annotation: object) -> list[str]:
+    """Split an annotation such as ``int | None`` into the names of its types."""
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     return [part.strip() for part in text.split("|")]
 
 
 def _told(annotation: object) -> str:
+    """Say what values an annotation allows."""
     return " or ".join(_TYPES[part][1] for part in _parts(annotation))
 
 
 def _hint(name: str, allowed: Iterable[str]) -> str:
+    """Suggest the allowed name that is nearest to a wrong one; empty if none is near."""
     near = get_close_matches(name[:100], list(allowed), n=1)
     return f"did you mean {near[0]}? " if near else ""

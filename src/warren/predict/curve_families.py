@@ -56,24 +56,29 @@ def _grid(*axes: FloatArray) -> FloatArray:
 
 # The shapes of the table above, in its order; powers are taken by logarithms.
 def _pow4(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate -(1 + z/u)^-alpha."""
     u, alpha = grid[:, :1], grid[:, 1:]
     return -np.exp(-alpha * np.log1p(z / u))
 
 
 def _exp4(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate -exp(-(z/u)^alpha)."""
     u, alpha = grid[:, :1], grid[:, 1:]
     return -np.exp(-np.exp(alpha * np.log(z / u)))
 
 
 def _pow3(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate -(z/z_1)^-alpha, which is -z^-alpha but for a factor."""
     return -np.exp(-grid * np.log(z / z_1))
 
 
 def _log_log(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate log(log(z/z_1) + u)."""
     return np.log(np.log(z / z_1) + grid)
 
 
 def _hill(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate 1 / (1 + (z/u)^-p), the shape of log-power and of MMF."""
     u, power = grid[:, :1], grid[:, 1:]
     return 1.0 / (1.0 + np.exp(-power * np.log(z / u)))
 

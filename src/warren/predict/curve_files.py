@@ -54,6 +54,7 @@ def log_curve(file: str, text: str, pattern: str) -> Curve:
 
 
 def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]:
+    """Yield the rows of a table that have a value."""
     lines = text.splitlines()
     if not lines:
         raise SpecError(Problem(file=file, message="is empty"))
@@ -75,6 +76,7 @@ def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]
 
 
 def _log_rows(text: str, pattern: re.Pattern[str]) -> Iterator[Row]:
+    """Yield a row for each match of the pattern that has a value."""
     # A group ``step`` that took no part in a match is an empty text, which is refused as no number.
     counted = "step" not in pattern.groupindex
     for number, line in enumerate(text.splitlines(), start=1):
@@ -97,6 +99,7 @@ def _curve(file: str, rows: Iterator[Row]) -> Curve:
 
 
 def _number(file: str, line: int, what: str, text: str) -> float:
+    """Parse a finite number; else refuse it with its file and line."""
     try:
         number = float(text)
     except ValueError:

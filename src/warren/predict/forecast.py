@@ -38,7 +38,7 @@ _EVEN: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is assumed of all curves; docs/decisions/0019 tells of the defaults.
+    """Assumptions about all curves; docs/decisions/0019 tells of the defaults.
 
     ``rise``: how much each family is expected to add until ten times the progress seen, in units
     of the rise seen; ``family_error``: how real runs depart from sums of families.

@@ -22,7 +22,7 @@ _RECENT: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What each value is short of the target: ``short_P[i]`` after ``rounds_P[i]`` rounds.
+    """A curve as its distance from a target: short of it by ``short_P[i]`` after ``rounds_P[i]``.
 
     Positive before the target is reached. ``beyond`` is how far beyond the target the metric could
     come at most: a loss to 0, an accuracy to 1 or 100. Where the values have no such limit, as far

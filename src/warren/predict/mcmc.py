@@ -39,7 +39,7 @@ _NOISE_WORTH: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What is believed before any point is seen, in units of the points.
+    """The prior of gains and noise, in units of the points.
 
     ``rise``: mean of a family's gain, which is exponential; ``noise``: standard deviation of values
     around the curve.

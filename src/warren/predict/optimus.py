@@ -34,7 +34,10 @@ _MOST_POINTS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class OptimusFit:
-    """``l(k) = scale (1 / (a k / last + b) + c)``; the job ends where l is ``target``."""
+    """A fitted loss curve, ``l(k) = scale (1 / (a k / last + b) + c)`` after k rounds.
+
+    The job ends where l is ``target``.
+    """
 
     a: float
     b: float

@@ -15,7 +15,7 @@ ALPHA: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TaskAverages:
-    """What ``tasks`` tasks took on average, in real seconds; ``sync_s`` None: not seen."""
+    """Average times of ``tasks`` tasks, in real seconds; ``sync_s`` None: not seen."""
 
     tasks: int
     comp_s: float

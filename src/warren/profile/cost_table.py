@@ -244,6 +244,7 @@ def _stated(job: Job, own: Mapping[str, ProfileRow]) -> ProfileRow | None:
 
 
 def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
+    """Return the row of a name, or refuse a name that has none."""
     if name not in rows:
         allowed = ", ".join(rows) or "none"
         raise ValueError(

@@ -130,6 +130,7 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
 
 
 def _updated(group: Sequence[Profile]) -> float:
+    """Return when the latest profile of a group was updated, in Unix time."""
     return max(one.updated_at for one in group)
 
 
@@ -218,6 +219,7 @@ def _row(one: EndedJob, costs: Mapping[str, Mapping[str, Any]], name: str) -> Pr
 
 
 def _job(one: EndedJob, index: int, cost: str, offset_s: float) -> Job:
+    """Make a job of the past, which arrives ``offset_s`` later than it did in its own run."""
     return Job(
         index=index,
         name=one.name,

@@ -23,9 +23,9 @@ PROCESSOR: Final = "CPU"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCost:
-    """What a task of an app takes on one device type, at the job's batch, in seconds and bytes.
+    """The measured cost of one task of an app on one device type, at the job's batch.
 
-    ``sync_s`` None: not measured.
+    In seconds and bytes; ``sync_s`` None: not measured.
     """
 
     comp_s: float
@@ -36,7 +36,7 @@ class MeasuredCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskKind:
-    """What the cost of a task depends on, the device type apart.
+    """A kind of tasks: all that the cost of a task depends on, the device type apart.
 
     ``app`` is ``FILE:Class`` without folders, for people; only the class and the hash of the file
     count. ``params`` is canonical JSON. ``machine`` names the processor.

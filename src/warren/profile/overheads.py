@@ -171,6 +171,7 @@ def overheads_yaml(
 def _lines(
     found: Mapping[str, Constant], cores: int, machine: Mapping[str, str | float]
 ) -> Iterator[str]:
+    """Yield the lines of the file."""
     # A constant that could not be measured is left out of the file.
     known = {name: one for name, one in found.items() if one.value is not None}
     yield "# Made by `warren calibrate --local`: medians of several repeats, in real time."

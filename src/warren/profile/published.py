@@ -48,7 +48,7 @@ _RUNTIME_BYTES: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """What is known of one model: figures of the paper, sizes, and where each comes from.
+    """The figures of one model: those of the paper, sizes, and where each comes from.
 
     ``share``: switching time as a part of the task's time; ``item_bytes``: activations of one item
     of the batch; ``gain``: a V100's speed over a K80's.

@@ -131,12 +131,14 @@ class GangHolder:
         self._hand_out(job, held)
 
     def _writable(self) -> dict[int, HeldDevices]:
+        """Return the holdings by job as a copy that may be changed; ``held_D`` is one then, too."""
         if self._own is None:
             self._by_job = self._own = dict(self.before.by_job)
             self.held_D = self.before.held_D.copy()
         return self._own
 
     def _hand_out(self, job: int, held: HeldDevices) -> None:
+        """Assign a job's next stretches to its devices, as far ahead as they may be handed out."""
         view = self.view
         if not view.open_J[job]:
             return

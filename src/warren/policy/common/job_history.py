@@ -52,13 +52,13 @@ NOBODY: Final = ended(())
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """What is known of ended jobs of each kind, as a value for a policy's memory."""
+    """The records of ended jobs of each kind, as a value for a policy's memory."""
 
     kinds_of: KindsOf
     known: PersistentMap[Kind, EndedRounds] = field(default_factory=PersistentMap)
 
     def of(self, kind: Kind) -> EndedRounds:
-        """The ended jobs of a kind."""
+        """Return the ended jobs of a kind; ``NOBODY`` if there are none."""
         return self.known.get(kind) or NOBODY
 
     def learned(self, view: View) -> JobHistory:

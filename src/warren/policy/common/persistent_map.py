@@ -41,6 +41,7 @@ class PersistentMap(Generic[K, V]):
         return self._with(key, None)
 
     def _with(self, key: K, value: V | None) -> PersistentMap[K, V]:
+        """Return this map with a note more; both parts are merged when the latest are too many."""
         # Copying the latest costs as much as there are; merging costs all, but only once in so
         # many notes. Both cost the same on average where the latest are the square root of all.
         latest = {**self.latest, key: value}

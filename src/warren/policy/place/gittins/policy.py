@@ -127,6 +127,7 @@ class Gittins:
         )
 
     def _takes(self, view: View, memory: GittinsMemory, job: int) -> str:
+        """Say which devices the job takes."""
         if not self.prices:
             return "it takes what is free"
         kind = memory.market.type_of(job)

@@ -33,7 +33,7 @@ _LEAST: Final = 1e-9
 
 
 class TypeNeeds(NamedTuple):
-    """What each type means to a job, as far as it follows from the job's costs alone.
+    """The needs of a job on each type, as far as they follow from its costs alone.
 
     ``turn_s_T``: of a round that has the type to itself; ``fastest_s``: the least of them;
     ``busy_T`` and ``cost_T``: see ``TypeBid``; ``task_ns``: a task on the mean device that fits it;
@@ -49,7 +49,7 @@ class TypeNeeds(NamedTuple):
 
 
 class TypeBid(NamedTuple):
-    """What each type is worth to a job, how many devices it would keep busy there, and T^c + T^s.
+    """A job's bid: what each type is worth to it, devices it would keep busy there, and T^c + T^s.
 
     0, 1 and infinite where it cannot run.
     """
@@ -139,6 +139,7 @@ class TypeMarket:
         return [cost <= patience * cost_T[kind] for cost in cost_T]
 
     def _bid_of(self, job: int) -> TypeBid:
+        """Return the latest bid of a job that waits."""
         bid = self.bids.get(job)
         assert bid is not None, "who waits has made a bid"
         return bid
@@ -151,6 +152,7 @@ def new_market(view: View) -> TypeMarket:
 
 
 def _comes_or_goes(event: Event) -> bool:
+    """Tell whether a job arrives or ends with an event."""
     if isinstance(event, RoundsDone):
         return event.finished
     return isinstance(event, JobArrived | JobFailed | JobCancelled)

@@ -192,7 +192,7 @@ class Planner:
         self._rows = int((rows_J * instance.scale_J).sum())
 
     def _try_longer_stretches(self) -> None:
-        """Where switching is charged, go on with the length of stretches that pays best."""
+        """Try longer stretches where switching is charged, and go on with the best length."""
         best = self._instance
         for switches in SWITCHES_A_STRETCH if self.view.costs.switch_ns_JT is not None else ():
             longer_J = np.maximum(best.stretch_rounds_J, paid_rounds_J(self.view, switches))
@@ -320,6 +320,7 @@ class Planner:
         return new_branch(self._instance, value, makespan=self._makespan)
 
     def _take_from(self, branch: SearchTree) -> None:
+        """Consider the best schedule of the branch and bound, if it has found one."""
         from warren.solve.bounds.branch_and_bound import best_rows
 
         if branch.best_NX[0, 0] >= 0:

@@ -43,7 +43,7 @@ OBJECTIVES: Final = ("weighted-jct", "makespan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HareMemory:
-    """What the search found: planned finish times, -1 for none, and how many schedules it made."""
+    """The outcome of the search: planned finish times, -1 for none, and the schedules it made."""
 
     finish_ns_J: IntArray
     schedules: int

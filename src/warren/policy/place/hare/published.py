@@ -46,9 +46,9 @@ LARGEST: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarePublishedMemory:
-    """What the relaxation gave, for ``explain``.
+    """The outcome of the relaxation, for ``explain``.
 
-    ``objective`` of it, linear programs solved (none: the stand-in), and whether these were all
+    Its ``objective``, the linear programs solved (none: the stand-in), and whether these were all
     assignments.
     """
 

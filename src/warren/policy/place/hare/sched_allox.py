@@ -219,6 +219,7 @@ class _Step:
         return delay_ns_D
 
     def _start(self, jobs: IntArray, devices: IntArray) -> None:
+        """Start jobs, each on one device, and note when each is expected to end."""
         view = self.view
         round_ns = _round_ns(view, jobs, view.type_D[devices])
         for job, device, turn in zip(

@@ -75,6 +75,7 @@ def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
 
 
 def _quality(grouping: Grouping) -> list[str]:
+    """Say how equal groups are by (4), and how equal they could be at best."""
     value, bound = grouping.spread, grouping.bound
     said = f"A job's speed differs between groups by at most {value:.2%} of its mean (eq. 4)."
     if value <= bound:
@@ -120,7 +121,7 @@ def attained_ns(view: View, groups: int) -> list[int]:
 
 @dataclass(slots=True)
 class KnownGroups:
-    """What follows from costs alone, which stay as they are, kept so that it is found once.
+    """Figures that follow from costs alone, which never change, so that each is found once.
 
     ``grouped_devices``: the devices for kernels, which is scratch, with room for the widest of the
     first ``jobs`` jobs. ``turn_ns_JT``: T^c + T^s of these, 0 where they do not fit; it may have

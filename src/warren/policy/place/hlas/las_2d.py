@@ -62,7 +62,7 @@ NOTHING_YET: Final = AttainedService(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Las2dMemory:
-    """What jobs have had, which devices are held, and which jobs wait.
+    """The service that jobs have had, the devices that are held, and the jobs that wait.
 
     ``queues``: by attained service; ``held_D``: devices of gangs; ``lines``: jobs that may go on,
     by queue and arrival: by the devices they need where jobs may pass, else all under 0; ``ran``:
@@ -138,6 +138,7 @@ def gpu_time_ns(view: View) -> list[int]:
 
 
 def _ran(ran: PersistentMap[int, AttainedService], job: int) -> AttainedService:
+    """Return what a job has attained; nothing yet if it has not run."""
     return ran.get(job) or NOTHING_YET
 
 
@@ -175,9 +176,11 @@ class _Step:
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
     def _queue(self, job: int) -> float:
+        """Return the queue that a job's attained service gives it."""
         return float(self.queues.of(_ran(self.ran, job).attained_ns))
 
     def _stand(self, entry: Entry) -> None:
+        """Add a job to those that wait."""
         # By need, so that the first job for which enough devices are free is found without a walk.
         need = gang_size(self.view, entry[1]) if self.fit_first else 0
         self.lines[need] = put(self.lines.get(need), entry)

@@ -24,10 +24,10 @@ Differs
     device.
     At a coarse grain a stretch needs all its tasks placed at once: they choose by the time of the
     whole stretch, several a device if need be, and wait until all these devices are idle.
-    The paper gives no thresholds: see ``queues``. It gives no number of groups but that of its
-    simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs that
-    are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue before all
-    others, so that no stream of short jobs keeps it waiting for ever. Weights count for nothing:
+    The paper gives no thresholds: see ``feedback_queues``. It gives no number of groups but that of
+    its simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs
+    that are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue before
+    all others, so that no stream of short jobs keeps it waiting for ever. Weights count for nothing:
     the paper's aim is the mean JCT.
 """
 
@@ -210,6 +210,7 @@ class Hlas:
         )
 
     def _what_is_idle(self, groups: GpuGroups) -> str:
+        """Say what must be idle for a waiting job to start."""
         count = len(groups.devices)
         if self.round == "per-gpu":
             return f"one of {count} groups is idle"

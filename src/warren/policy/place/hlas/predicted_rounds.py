@@ -19,7 +19,7 @@ from warren.policy.common.round_times import MAKES_READY, may_start
 
 
 class PredictedRounds(Protocol):
-    """What is predicted of jobs; immutable: ``after`` gives the next."""
+    """A foresight: what is predicted of jobs. It is immutable: ``after`` gives the next one."""
 
     def after(self, view: View) -> PredictedRounds:
         """Return what is expected once the view's changes are known."""

@@ -85,6 +85,7 @@ class RoundStep(HlasDispatch):
         return WaitingColumns(job_N, np.zeros(len(job_N), np.bool_), begun_P)
 
     def _jobs(self) -> JobColumns:
+        """Return the columns of all jobs as the kernel takes them."""
         view, costs = self.view, self.view.costs
         return JobColumns(
             view.scale_J,
@@ -95,6 +96,7 @@ class RoundStep(HlasDispatch):
         )
 
     def _rules(self) -> DispatchRules:
+        """Return how tasks choose devices, and how long a stretch may be."""
         grain = self.view.grain
         in_time = grain.rounds or 0, grain.time_ns or 0
         return DispatchRules(self.view.now_ns, *in_time, self.by_completion, DECLINED)

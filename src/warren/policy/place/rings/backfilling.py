@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """What is estimated of all jobs, once: times alone, and what follows from them.
+    """Estimates of all jobs, made once: their times alone, and what follows from them.
 
     ``due_ns_J``: when each is due, in nanoseconds; ``rank_J``: the least goes first.
     """
@@ -140,6 +140,7 @@ def _estimates(view: View, patience: float) -> Estimates:
 
 
 def _rank(estimates: Estimates, view: View, job: int) -> float:
+    """Return a job's device time by weight: the least goes first."""
     return float(estimates.rank_J[job])
 
 
