@@ -26,9 +26,9 @@ Differs
     whole stretch, several a device if need be, and wait until all these devices are idle.
     The paper gives no thresholds: see ``feedback_queues``. It gives no number of groups but that of
     its simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs
-    that are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue before
-    all others, so that no stream of short jobs keeps it waiting for ever. Weights count for nothing:
-    the paper's aim is the mean JCT.
+    that are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue
+    before all others, so that no stream of short jobs keeps it waiting for ever. Weights count for
+    nothing: the paper's aim is the mean JCT.
 """
 
 from __future__ import annotations
