@@ -168,6 +168,15 @@ def round_s_J(network: RingNetwork, jobs: RingJobs, workers_JS: IntArray) -> Flo
 
     Infinite for a job that has none.
 
+    Parameters
+    ----------
+    network
+        The parameters of (7) and (8).
+    jobs
+        J jobs.
+    workers_JS
+        y_js, the workers of each job on each server.
+
     Raises
     ------
     ValueError
@@ -202,6 +211,7 @@ def most_round_s_J(network: RingNetwork, jobs: RingJobs, server_gpus: int) -> Fl
     k = float(server_gpus)
     if network.reading == "ours":
         k = float(contention_J(network, np.array([server_gpus]))[0])
+    # The slower of both ends of the range of B, since b^i need not be above b^e.
     shared = network.outer_bytes_per_s / float(degradation(network.alpha, np.array([k]))[0])
     slowest = min(network.inner_bytes_per_s, shared)
     return _round_s_J(network, jobs, np.full(len(jobs.workers_J), slowest), jobs.workers_J)

@@ -114,6 +114,13 @@ class RingFit:
 def fit_ring(points: RingPoints, reduce_bytes_per_s: float = math.inf) -> RingFit:
     """Fit xi2, b^e and the slope by least squares of relative errors. See the head of this file.
 
+    Parameters
+    ----------
+    points
+        Measured rounds between servers.
+    reduce_bytes_per_s
+        C, how fast a worker adds gradients, which times do not tell.
+
     Raises
     ------
     ValueError

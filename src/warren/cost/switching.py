@@ -56,6 +56,7 @@ SCHEMES: Final[Mapping[str, Scheme]] = {
 
 def switch_s(scheme: str, model_bytes: int, bus_bytes_per_s: float) -> float:
     """Return the time of a switch to a job whose model has so many bytes, in seconds."""
+    # fixed + exposed * S / B, the form at the head of this file.
     form = SCHEMES[scheme]
     return form.fixed_s + form.exposed * model_bytes / bus_bytes_per_s
 

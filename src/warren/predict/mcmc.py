@@ -87,6 +87,19 @@ def sampled(
     """Draw ``chains * sweeps`` samples, after ``burn_in`` sweeps that are thrown away.
 
     Chains start at each family's likeliest member, weighed at random with 1/K each on average.
+
+    Parameters
+    ----------
+    points
+        What was seen, rising.
+    prior
+        Of gains and noise.
+    seed
+        Of all draws.
+    families
+        Those that the curve is a sum of.
+    chains, burn_in, sweeps
+        How many chains, and how many sweeps of each are thrown away and are kept.
     """
     random = np.random.Generator(np.random.PCG64(seed))
     walk = _Walk(points, prior, random, families, chains)
@@ -111,6 +124,7 @@ class _Walk:
         self.random = random
         self.shapes = shapes_of(points, families)
         start = [likeliest(points, one) for one in self.shapes]
+        # Dirichlet with parameters below 1: most chains start near one family or two.
         share = random.dirichlet(np.full(len(start), 0.5), chains)
         self.shape = np.tile(np.array([one.shape for one in start]), (chains, 1))
         self.gain = share * np.array([one.gain for one in start])

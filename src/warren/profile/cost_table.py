@@ -56,6 +56,7 @@ def kind_key(app: str, batch: int, sync: str, params: str) -> str:
     """
     file, _, name = app.rpartition(":")
     said = f"measured:{posixpath.basename(file)}:{name}, batch {batch}, {sync}"
+    # Params may be long; eight digits of a hash keep the names apart.
     if params == "{}":
         return said
     return f"{said}, params {hashlib.sha256(params.encode()).hexdigest()[:8]}"
@@ -120,6 +121,7 @@ def _table(
         As ``cost_table`` does.
     """
     types = tuple(_types(run.cluster))
+    # The run file's own rows go before the shipped ones; a ``cost`` names own rows alone.
     rows = {**TABLE, **{row.model: row for row in run.profiles}}
     own = {row.model: row for row in run.profiles}
     shape = (len(jobs), len(types))
@@ -149,6 +151,7 @@ def _table(
         for column, comp_ns, sync_ns in prices:
             comp_ns_JT[job.index, column] = comp_ns
             sync_ns_JT[job.index, column] = sync_ns
+            # -1 stays where a row does not state an overhead, which is not the same as 0.
             overhead_s = row.overhead_s.get(types[column].name)
             if overhead_s is not None:
                 overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
@@ -261,6 +264,7 @@ def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple
     ValueError
         If it fits none.
     """
+    # The reasons are told only if no type is left: a job may fit some types and not others.
     any_fits, reasons = False, []
     for column, kind in enumerate(types):
         reason = _misfit(row, kind)

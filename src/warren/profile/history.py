@@ -64,6 +64,7 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
         if same not in rows:
             rows[same] = _row(one, costs, f"history:{len(rows) + 1}:{one.name}")
         jobs.append(_job(one, index, rows[same].model, one.began_at - first_s))
+    # Every field counts, in order, so that the same jobs have the same digest anywhere.
     text = json.dumps([astuple(one) for one in past], separators=(",", ":"), allow_nan=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Snapshot(jobs=tuple(jobs), rows=tuple(rows.values()), digest=digest)
@@ -122,6 +123,7 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
         row = _exported(group, name, averages=averages)
         if row is None:
             continue
+        # Groups come latest update first, so the one that has the name already is the newer.
         if name in rows:
             name = f"{name}, {one.key[:12]}"
             spare.append(name)
@@ -140,6 +142,7 @@ def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> Profile
     sync_s = {}
     source = {"job": group[0].job}
     for one in sorted(group, key=lambda one: one.device_type):
+        # Times alone, unless averages are asked for or there is nothing else.
         mean = one.comp_avg_s is not None and (averages or one.comp_s is None)
         comp, sync = (one.comp_avg_s, one.sync_avg_s) if mean else (one.comp_s, one.sync_s)
         if comp is None:

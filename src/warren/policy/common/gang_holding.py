@@ -124,7 +124,17 @@ class GangHolder:
         return list(moved)
 
     def start(self, job: int, devices: Sequence[int], round_ns: int) -> None:
-        """Give these devices to a job until it ends."""
+        """Give these devices to a job until it ends, and hand out its first stretches.
+
+        Parameters
+        ----------
+        job
+            A job that holds no devices yet.
+        devices
+            Free devices that fit it, at least one; the tasks of a round are shared evenly.
+        round_ns
+            The expected time of a round on them, in nanoseconds.
+        """
         cut = shares(int(self.view.scale_J[job]), len(devices))
         held = self._writable()[job] = HeldDevices(tuple(devices), cut, round_ns)
         self.held_D[list(devices)] = True
@@ -183,7 +193,14 @@ Q = TypeVar("Q", bound=GangQueueMemory)
 class GangQueue:
     """Jobs that wait in the order of a rank, and keep the devices that they start on.
 
-    ``passing``: whether a job that has room starts before one that has none.
+    Parameters
+    ----------
+    rank
+        A job's place among those that wait, found once, when it arrives.
+    choose
+        Which of the waiting jobs start now, and on which devices; see ``in_turn``.
+    passing
+        Whether a job that has room starts before one that has none.
     """
 
     rank: Rank

@@ -94,6 +94,7 @@ class Gittins:
     )
 
     def __post_init__(self) -> None:
+        # So written, nan is refused, too.
         if not self.patience >= 1:
             raise ValueError("patience is 1, or how many times as slow a type may be")
 

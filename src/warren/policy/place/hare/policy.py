@@ -68,6 +68,7 @@ class Hare:
     triggers: ClassVar[frozenset[type[Event]]] = frozenset()
 
     def __post_init__(self) -> None:
+        # A bool is an int, but no count.
         if not isinstance(self.budget, int) or isinstance(self.budget, bool) or self.budget < 0:
             raise ValueError("budget is a count of task placements, 0 or more")
         if self.objective not in OBJECTIVES:

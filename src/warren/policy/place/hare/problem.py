@@ -39,6 +39,7 @@ def instance_of(view: View, makespan: bool) -> Instance:
 
 def _stretches(view: View) -> IntArray:
     """Count the rounds of one stretch of each job at the run's grain."""
+    # By the time alone on the fastest devices, since no gang is chosen yet.
     round_J = round_ns_J(view)
     return np.array(
         [

@@ -35,6 +35,7 @@ class SchedHomoUnit(BlindGangs):
 
     def rank(self, view: View, job: int) -> float:
         """Return gang size times the time of one round, by weight: the least starts first."""
+        # Of the three factors of ``sched-homo`` the size, its number of rounds, is 1.
         gang = gang_size(view, job)
         return gang * blind_round_ns(view, job, gang) / view.weight_J.item(job)
 
@@ -49,4 +50,5 @@ class SchedAlloxUnit(SchedAllox):
 
     def rounds(self, view: View, jobs: IntArray) -> IntArray:
         """Return 1 for each job: a unit size is one round."""
+        # This enters run times and expected ends: a running job is thought to end a round later.
         return np.ones_like(jobs)

@@ -76,6 +76,7 @@ def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
 
 def _quality(grouping: Grouping) -> list[str]:
     """Say how equal groups are by (4), and how equal they could be at best."""
+    # Of an optimal grouping the bound is the value itself.
     value, bound = grouping.spread, grouping.bound
     said = f"A job's speed differs between groups by at most {value:.2%} of its mean (eq. 4)."
     if value <= bound:

@@ -76,8 +76,9 @@ class ConservativeRounds:
         """Return this foresight with a prediction for each ready job that has consumed its last."""
         known, guesses = self._learned(view), self.guesses
         for job in ready(view):
-            # V-B: while R^p is consumed R stays; only then may a new prediction change it.
+            # V-B: R stays until R^p is consumed; only then may a new prediction change it.
             made, rounds = guesses.get(job), view.round_J.item(job)
+            # Both: due after a quarter more rounds, and R^p consumed.
             if is_due(made, rounds) and not ahead_of(guesses, job, rounds):
                 guesses = guesses.noted(job, known._guess(view, job))
         return known if guesses is self.guesses else replace(known, guesses=guesses)

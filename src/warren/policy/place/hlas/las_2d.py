@@ -164,6 +164,7 @@ class _Step:
                 continue
             job = event.job
             had = _ran(self.ran, job)
+            # An ended job gives its devices back, and what it had is forgotten.
             if view.done_J.item(job):
                 self.held_D[list(had.gang)] = False
                 self.ran = self.ran.forgotten(job)

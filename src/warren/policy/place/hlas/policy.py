@@ -123,6 +123,7 @@ class Hlas:
         for option, allowed in ALLOWED.items():
             if getattr(self, option) not in allowed:
                 raise ValueError(f"{option} is {' or '.join(allowed)}")
+        # Both raise for a text that is no time, so that a mistake is told before the run.
         parse_queues(self.thresholds)
         self.age_ns()
 

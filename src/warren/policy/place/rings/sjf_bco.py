@@ -58,6 +58,7 @@ class SjfBco(RingPlanner):
             raise ValueError(f"packing is one of {', '.join(PACKINGS)}")
         if self.horizon < 0 or self.kappa < 0:
             raise ValueError("horizon and kappa are whole numbers, 0 or more")
+        # So written, nan is refused, too.
         if not self.room >= 1:
             raise ValueError("room is a number, 1 or more")
 
