@@ -38,6 +38,8 @@ QUEUE_TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
     {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
 )
 """Events after which a policy with a ``GangQueue`` wants to be asked."""
+_COMES_OR_LEAVES: Final = (JobArrived, JobFailed, JobCancelled)
+"""Events by which a job joins those that wait, or leaves them without having started."""
 
 
 class HeldDevices(NamedTuple):
@@ -159,7 +161,7 @@ class GangHolder:
         # At any grain but 1 round all that is left is one stretch, see the head of this file.
         whole = view.grain.rounds != 1
         stretch = remaining if whole else view.grain.rounds_for(held.round_ns, remaining)
-        # At most AHEAD stretches lie before the last passed barrier: the running one and the next.
+        # At most AHEAD stretches lie beyond the last passed barrier: the running one and the next.
         while remaining > 0 and following - passed < AHEAD * stretch:
             rounds = min(stretch, remaining)
             self.assign += [
@@ -172,17 +174,19 @@ class GangHolder:
 
 Rank: TypeAlias = Callable[[View, int], float]
 """A job's place among those that wait, the least first; equal ones go by index, their arrival."""
+Waiting: TypeAlias = tuple[tuple[float, int], ...]
+"""Waiting jobs as (rank, job), first in line first."""
 Gangs: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 """Jobs, each with the devices that it starts on."""
-Choose: TypeAlias = Callable[[View, Sequence[int], Holdings], Gangs]
-"""Which of the waiting jobs start now, and where: of the jobs in order, by what is held."""
+Choose: TypeAlias = Callable[[View, Waiting, Holdings], Gangs]
+"""Which of the waiting jobs start now, and where, by the devices that are held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangQueueMemory:
-    """The jobs that wait, as (rank, job), first in line first, and the devices that are held."""
+    """The jobs that wait, and the devices that are held."""
 
-    waiting: tuple[tuple[float, int], ...]
+    waiting: Waiting
     holdings: Holdings
 
 
@@ -215,26 +219,28 @@ class GangQueue:
         holder = GangHolder(view, before.holdings)
         holder.release_ended()
         holder.go_on()
-        # Ended gangs have given their devices back by now, so arrivals and others share these.
+        # Most decisions neither queue nor start a job: the line, which may be long, is not copied.
         waiting = self._queued(view, before.waiting)
         if waiting and not holder.held_D.all():
-            begun = self.choose(view, [job for _, job in waiting], holder.after())
-            for job, devices in begun:
+            started = set()
+            for job, devices in self.choose(view, waiting, holder.after()):
                 holder.start(job, devices, gang_round_ns(view, job, list(devices)))
-            started = {job for job, _ in begun}
-            waiting = tuple(one for one in waiting if one[1] not in started)
+                started.add(job)
+            if started:
+                waiting = tuple(one for one in waiting if one[1] not in started)
         holdings = holder.after()
         decision = Decision(
             assign=tuple(holder.assign), reasons=self._reasons(view, before.waiting, waiting)
         )
-        if holdings is before.holdings and waiting == before.waiting:
+        same = waiting is before.waiting or waiting == before.waiting
+        if same and holdings is before.holdings:
             return decision, before
         return decision, replace(before, waiting=waiting, holdings=holdings)
 
-    def _queued(
-        self, view: View, before: tuple[tuple[float, int], ...]
-    ) -> tuple[tuple[float, int], ...]:
+    def _queued(self, view: View, before: Waiting) -> Waiting:
         """Let arrivals take their place, and those that have ended leave."""
+        if not any(isinstance(event, _COMES_OR_LEAVES) for event in view.changes):
+            return before
         waiting = list(before)
         for event in view.changes:
             # A job that no device fits never starts, and so must not stand before others.
@@ -244,17 +250,17 @@ class GangQueue:
             waiting = [one for one in waiting if not view.done_J[one[1]]]
         return tuple(waiting)
 
-    def _reasons(
-        self,
-        view: View,
-        before: tuple[tuple[float, int], ...],
-        waiting: tuple[tuple[float, int], ...],
-    ) -> dict[int, Reason]:
+    def _reasons(self, view: View, before: Waiting, waiting: Waiting) -> dict[int, Reason]:
         """Give reasons for arrivals that wait, for the job now first in line and for the last."""
-        came = [event.job for event in view.changes if isinstance(event, JobArrived)]
+        told = {
+            event.job: Reason.WAITING_FOR_TURN
+            for event in view.changes
+            if isinstance(event, JobArrived)
+        }
         if self.passing:
-            return {job: Reason.WAITING_FOR_DEVICES for _, job in waiting if job in came}
-        told = dict.fromkeys(came, Reason.WAITING_FOR_TURN)
+            if not told:
+                return {}
+            return {job: Reason.WAITING_FOR_DEVICES for _, job in waiting if job in told}
         # The first in line waits for devices, others for their turn; it is said again only when
         # another job becomes the first. -1: no job waits.
         first = waiting[0][1] if waiting else -1
@@ -271,11 +277,11 @@ def in_turn(take: Callable[[View, int, IntArray], list[int]]) -> Choose:
     ``take`` gives a job's devices among those that are free, none if they are too few.
     """
 
-    def choose(view: View, line: Sequence[int], holdings: Holdings) -> Gangs:
+    def choose(view: View, waiting: Waiting, holdings: Holdings) -> Gangs:
         # A copy, since each job takes its devices from those that the jobs before it left.
         held_D = holdings.held_D.copy()
         begun: list[tuple[int, list[int]]] = []
-        for job in line:
+        for _, job in waiting:
             gang = take(view, job, np.flatnonzero(~held_D))
             if not gang:
                 break

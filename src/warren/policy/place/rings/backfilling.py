@@ -20,7 +20,7 @@ come later are due later, unless they are shorter; so no stream of others holds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isnan
@@ -37,6 +37,7 @@ from warren.policy.common.gang_holding import (
     GangQueueMemory,
     Gangs,
     Holdings,
+    Waiting,
 )
 from warren.policy.place.rings.planned_gangs import RingProblem, ring_problem
 
@@ -145,13 +146,13 @@ def _rank(estimates: Estimates, view: View, job: int) -> float:
 
 
 def _with_room(
-    before: BackfillingMemory, view: View, line: Sequence[int], holdings: Holdings
+    before: BackfillingMemory, view: View, waiting: Waiting, holdings: Holdings
 ) -> Gangs:
     """Choose all waiting jobs that have room now, with their devices."""
     from warren.solve.rings.dispatch import RunningRings, start_now
 
     made = before.estimates
-    line = list(line)
+    line = [job for _, job in waiting]
     # Of the jobs that are due the one that was due first goes before all others, and devices are
     # kept for it (EASY backfilling's reservation); -2: no job is due.
     first = min(line, key=lambda job: (int(made.due_ns_J[job]), job))
