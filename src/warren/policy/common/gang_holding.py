@@ -226,12 +226,10 @@ class GangQueue:
             for job, devices in self.choose(view, waiting, holder.after()):
                 holder.start(job, devices, gang_round_ns(view, job, list(devices)))
                 started.add(job)
-            if started:
-                waiting = tuple(one for one in waiting if one[1] not in started)
+            waiting = _without(waiting, started)
         holdings = holder.after()
-        decision = Decision(
-            assign=tuple(holder.assign), reasons=self._reasons(view, before.waiting, waiting)
-        )
+        reasons = self._reasons(view, before.waiting, waiting, holdings)
+        decision = Decision(assign=tuple(holder.assign), reasons=reasons)
         same = waiting is before.waiting or waiting == before.waiting
         if same and holdings is before.holdings:
             return decision, before
@@ -250,7 +248,9 @@ class GangQueue:
             waiting = [one for one in waiting if not view.done_J[one[1]]]
         return tuple(waiting)
 
-    def _reasons(self, view: View, before: Waiting, waiting: Waiting) -> dict[int, Reason]:
+    def _reasons(
+        self, view: View, before: Waiting, waiting: Waiting, holdings: Holdings
+    ) -> dict[int, Reason]:
         """Give reasons for arrivals that wait, for the job now first in line and for the last."""
         told = {
             event.job: Reason.WAITING_FOR_TURN
@@ -267,8 +267,23 @@ class GangQueue:
         was = before[0][1] if before else -1
         if first != was:
             told |= {was: Reason.WAITING_FOR_TURN, first: Reason.WAITING_FOR_DEVICES}
-        line = {job for _, job in waiting} if told else set()
-        return {job: reason for job, reason in told.items() if job in line}
+        # Of these jobs those wait that were queued, have not ended, and hold no devices.
+        return {
+            job: reason
+            for job, reason in told.items()
+            if job >= 0
+            and job not in holdings.by_job
+            and not view.done_J[job]
+            and gang_size(view, job)
+        }
+
+
+def _without(waiting: Waiting, started: set[int]) -> Waiting:
+    """Return the line without the jobs that have started, which most often are its first."""
+    count = len(started)
+    if all(job in started for _, job in waiting[:count]):
+        return waiting[count:] if count else waiting
+    return tuple(one for one in waiting if one[1] not in started)
 
 
 def in_turn(take: Callable[[View, int, IntArray], list[int]]) -> Choose:
