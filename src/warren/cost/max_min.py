@@ -1,4 +1,4 @@
-"""Rings as fluids: what each of them is sent at where links are shared max-min fair.
+"""Rings as flows: the rate at which each sends where links are shared max-min fair.
 
 *What.* Every host has two links, up and down, of the rate of its network card. A ring is one
 coupled flow: with its devices in the order of their hosts it goes once into each of its hosts and
@@ -12,10 +12,10 @@ That a worker sends 2 m (w - 1) / w bytes a round, and what each host adds (xi2)
 (MobiHoc'22), section 3 and (8), see ``warren.cost.ring``.
 
 *Differs* from (6)-(8). Each host has its own card, where (8) has one b^e for all. Sharing loses
-nothing (alpha = 0), and who sends at a time is not a parameter (xi1): ``round_s_J`` holds where all
-rings send at once, and ``warren.sim.network.max_min`` asks for the rates of those that do. There is
-no C: adding gradients is part of the computation. A ring on several hosts is limited by ``intra``,
-too, where it has neighbours within one.
+nothing (alpha = 0), and how many send at a time is no parameter (xi1): ``fluid_round_s_J`` holds
+where all rings send at once, and ``warren.sim.network.max_min`` asks for the rates of those that
+do. There is no C: adding gradients is part of the computation. A ring on several hosts is limited
+by ``intra``, too, where it has neighbours within one.
 
 *Classes.* A strict priority between flows needs no more than this: rates of the first class, then
 those of the next on what capacity is left.
@@ -34,7 +34,10 @@ from warren.model.costs import IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FluidNetwork:
-    """The links of hosts S, each way, and within them; infinite within: exchanges in no time.
+    """The rates of the links of hosts S, each way, and within them.
+
+    Infinite within a host: workers there exchange in no time. ``xi2_s``: what each host adds to a
+    round, in seconds.
 
     Raises
     ------
@@ -58,14 +61,17 @@ class FluidNetwork:
 
     @property
     def capacity_L(self) -> FloatArray:
-        """Of the links: up from each host, then down to each; a card is full-duplex."""
+        """Return the capacity of all links: up from each host, then down to each.
+
+        A card is full-duplex, so both have its rate.
+        """
         return np.concatenate((self.nic_bytes_per_s_S, self.nic_bytes_per_s_S))
 
 
 def max_min_rates_F(
     capacity_L: FloatArray, crosses_FL: BoolArray, limit_F: FloatArray
 ) -> FloatArray:
-    """Max-min fair rates of flows over links, by progressive filling.
+    """Return the max-min fair rates of flows over links, by progressive filling.
 
     All flows rise together. At the level where a link is full, or a flow has reached its own limit,
     these flows stay; the others go on with what is left.
@@ -78,55 +84,70 @@ def max_min_rates_F(
         Which links a flow takes its rate on.
     limit_F
         The most a flow takes; may be infinite. The rate of a flow without link or limit is, too.
+
+    Returns
+    -------
+    rate_F
+        Bytes a second.
     """
+    # Invariant: ``left_L`` is the capacity that flows which have stopped rising leave over.
     rate_F = np.zeros(len(limit_F))
-    left_L, rises_F = capacity_L.astype(np.float64), np.ones(len(limit_F), dtype=np.bool_)
+    left_L = capacity_L.astype(np.float64)
+    rises_F = np.ones(len(limit_F), dtype=np.bool_)
     while rises_F.any():
+        # The level at which each link would be full, shared equally by the flows that rise.
         rising_L = crosses_FL[rises_F].sum(axis=0)
         share_L = np.full(len(left_L), np.inf)
         np.divide(left_L, rising_L, out=share_L, where=rising_L > 0)
         most_F = np.where(crosses_FL, share_L, np.inf).min(axis=1, initial=np.inf)
         most_F = np.minimum(most_F, limit_F)
+        # The lowest of these levels holds for the flows that meet it; at least one does, so each
+        # pass ends at least one flow's rise.
         level = most_F[rises_F].min()
         stays_F = rises_F & (most_F <= level)
         rate_F[stays_F] = level
         if np.isfinite(level):
             left_L -= level * crosses_FL[stays_F].sum(axis=0)
-            np.maximum(left_L, 0.0, out=left_L)  # rounding may leave a little less than nothing
+            # Rounding may leave a little less than nothing.
+            np.maximum(left_L, 0.0, out=left_L)
         rises_F &= ~stays_F
     return rate_F
 
 
 def crosses_JL(workers_JS: IntArray) -> BoolArray:
-    """The links of each ring: up and down of all its hosts, or none within one host."""
+    """Return the links of each ring: up and down of all its hosts, or none within one host."""
     crosses_JS = crossing_JS(workers_JS)
     return np.concatenate((crosses_JS, crosses_JS), axis=1)
 
 
 def limit_J(network: FluidNetwork, workers_JS: IntArray) -> FloatArray:
-    """The slowest ``intra`` that a ring needs: of hosts with two or more of its workers."""
+    """Return the slowest ``intra`` that a ring needs: of hosts with two or more of its workers."""
     inner_JS = np.where(workers_JS > 1, network.inner_bytes_per_s_S, np.inf)
     slowest_J: FloatArray = inner_JS.min(axis=1, initial=np.inf)
     return slowest_J
 
 
 def ring_rates_J(network: FluidNetwork, workers_JS: IntArray) -> FloatArray:
-    """Bytes a second of rings that all send at once; infinite where nothing is sent at all."""
+    """Return the rates of rings that all send at once; infinite where nothing is sent at all.
+
+    In bytes a second.
+    """
     return max_min_rates_F(network.capacity_L, crosses_JL(workers_JS), limit_J(network, workers_JS))
 
 
 def latency_s_J(network: FluidNetwork, workers_JS: IntArray) -> FloatArray:
-    """What the hosts of each ring add to a round (8), before its bytes flow."""
+    """Return what the hosts of each ring add to a round, xi2 a host (8), before its bytes flow."""
     added_J: FloatArray = network.xi2_s * servers_J(workers_JS).astype(np.float64)
     return added_J
 
 
 def fluid_round_s_J(network: FluidNetwork, jobs: RingJobs, workers_JS: IntArray) -> FloatArray:
-    """A round of each ring while all others send, too; infinite for a job that has no worker::
+    """Return the time of a round of each ring while all others send, too, in seconds::
 
     computation + xi2 hosts + 2 m (w - 1) / w / rate
 
-    A ring that computes sends nothing, so rounds in which others do so end earlier.
+    Infinite for a job that has no worker. A ring that computes sends nothing, so rounds in which
+    others do so end earlier.
 
     Raises
     ------
@@ -137,6 +158,7 @@ def fluid_round_s_J(network: FluidNetwork, jobs: RingJobs, workers_JS: IntArray)
     runs_J = placed_J > 0
     if np.any(workers_JS < 0) or np.any(placed_J[runs_J] != jobs.workers_J[runs_J]):
         raise ValueError("a ring job runs with all its workers or with none")
+    # A ring that sends nothing (one worker, or an empty model) takes no share of a link.
     sent_bytes_J = jobs.sent_bytes_J
     sending_JS = np.where(sent_bytes_J[:, None] > 0, workers_JS, 0)
     sent_s_J = sent_bytes_J / ring_rates_J(network, sending_JS)

@@ -53,7 +53,10 @@ READINGS: Final = get_args(Reading)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingNetwork:
-    """What rounds of rings cost on a network, and how (7) is read.
+    """The parameters of (7) and (8) for a network, and how (7) is read.
+
+    Bandwidths in bytes a second, ``xi2_s`` in seconds; ``xi1``, in [0, 1], and ``alpha`` are plain
+    numbers.
 
     Raises
     ------
@@ -86,7 +89,7 @@ class RingNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingJobs:
-    """A column a property, a row a job: gradients of a round, workers, compute time of a round."""
+    """Ring jobs as (8) needs them, a row each: gradients of a round, workers, its compute time."""
 
     model_bytes_J: FloatArray
     workers_J: IntArray
@@ -103,36 +106,41 @@ class RingJobs:
 
     @property
     def sent_bytes_J(self) -> FloatArray:
-        """What a worker sends, and receives, in a round: 2 m (w - 1) / w (section 3)."""
+        """Return what a worker sends, and receives, in a round: 2 m (w - 1) / w (section 3)."""
         return 2 * self.model_bytes_J * (self.workers_J - 1) / self.workers_J
 
 
 def degradation(alpha: float, k_J: FloatArray) -> FloatArray:
-    """f(alpha, k) = k + alpha (k - 1), the paper's example: 1 at k = 1, increasing, for k >= 1."""
+    """Return f(alpha, k) = k + alpha (k - 1), the paper's example: 1 at k = 1, and increasing.
+
+    ``k_J`` is at least 1.
+    """
     return k_J + alpha * (k_J - 1)
 
 
 def crossing_JS(workers_JS: IntArray) -> BoolArray:
-    """Whether a job sends to or from a server: 0 < y_js < G_j, the indicator of (6)."""
+    """Tell whether a job sends to or from a server: 0 < y_js < G_j, the indicator of (6)."""
     crosses_JS: BoolArray = (workers_JS > 0) & (workers_JS < workers_JS.sum(axis=1)[:, None])
     return crosses_JS
 
 
 def contenders_J(workers_JS: IntArray) -> IntArray:
-    """Eq. (6): p_j, the most jobs that cross one of the servers which job j crosses; 0 if none."""
+    """Eq. (6): return p_j, the most jobs that cross a server which job j crosses; 0 if none."""
+    # Column sums count the jobs that cross a server; the largest of a job's own servers counts.
     crosses_JS = crossing_JS(workers_JS)
     most_J: IntArray = (crosses_JS * crosses_JS.sum(axis=0)).max(axis=1, initial=0)
     return most_J
 
 
 def servers_J(workers_JS: IntArray) -> IntArray:
-    """How many servers each job uses, the sum in gamma."""
+    """Count the servers that each job uses, the sum in gamma."""
     used_J: IntArray = np.count_nonzero(workers_JS, axis=1)
     return used_J
 
 
 def contention_J(network: RingNetwork, p_J: IntArray) -> FloatArray:
-    """Eq. (7): k_j from p_j in the network's reading; 1 for a job within one server."""
+    """Eq. (7): return k_j from p_j in the network's reading; 1 for a job within one server."""
+    # Printed: k = xi1 p, below 1 for a lone job; ours counts the job itself whole. See the head.
     published = network.reading == "published"
     k_J = network.xi1 * p_J if published else 1 + network.xi1 * (p_J - 1)
     clamped_J: FloatArray = np.maximum(1.0, k_J)
@@ -140,7 +148,7 @@ def contention_J(network: RingNetwork, p_J: IntArray) -> FloatArray:
 
 
 def bandwidth_J(network: RingNetwork, p_J: IntArray) -> FloatArray:
-    """B_j, of the slowest link of each ring: b^e / f(alpha, k), within one server b^i."""
+    """Return B_j, of the slowest link of each ring: b^e / f(alpha, k), within one server b^i."""
     shared_J = network.outer_bytes_per_s / degradation(network.alpha, contention_J(network, p_J))
     return np.where(p_J > 0, shared_J, network.inner_bytes_per_s)
 
@@ -148,7 +156,7 @@ def bandwidth_J(network: RingNetwork, p_J: IntArray) -> FloatArray:
 def round_at_s_J(
     network: RingNetwork, jobs: RingJobs, p_J: IntArray, span_J: IntArray
 ) -> FloatArray:
-    """Eq. (8) for jobs that meet so many contenders and use so many servers, in seconds::
+    """Eq. (8): return tau of jobs with so many contenders that use so many servers, in seconds::
 
     tau = 2 m (w - 1) / w / B + m (w - 1) / w / C + xi2 servers + comp
     """
@@ -156,7 +164,18 @@ def round_at_s_J(
 
 
 def round_s_J(network: RingNetwork, jobs: RingJobs, workers_JS: IntArray) -> FloatArray:
-    """Eq. (8) for each job where exactly these workers run; infinite for a job that has none.
+    """Eq. (8): return tau of each job where exactly these workers run, in seconds.
+
+    Infinite for a job that has none.
+
+    Parameters
+    ----------
+    network
+        The parameters of (7) and (8).
+    jobs
+        J jobs.
+    workers_JS
+        y_js, the workers of each job on each server.
 
     Raises
     ------
@@ -172,7 +191,8 @@ def round_s_J(network: RingNetwork, jobs: RingJobs, workers_JS: IntArray) -> Flo
 
 
 def least_round_s_J(network: RingNetwork, jobs: RingJobs) -> FloatArray:
-    """The lower end of the range of (8): bandwidth b^i, one server."""
+    """Return the lower end of the range of (8), in seconds: bandwidth b^i, one server."""
+    # The paper takes b^i for the faster; here either may be.
     fastest = max(network.inner_bytes_per_s, network.outer_bytes_per_s)
     return _round_s_J(
         network, jobs, np.full(len(jobs.workers_J), fastest), np.ones_like(jobs.workers_J)
@@ -180,16 +200,18 @@ def least_round_s_J(network: RingNetwork, jobs: RingJobs) -> FloatArray:
 
 
 def most_round_s_J(network: RingNetwork, jobs: RingJobs, server_gpus: int) -> FloatArray:
-    """The upper end of the range of (8): b^e / f(alpha, max O), every worker on its own server.
+    """Return the upper end of the range of (8), in seconds.
 
-    ``server_gpus`` is max O, the GPUs of the largest server: each job that crosses it has a worker
-    there, so p_j is at most that.
+    Bandwidth b^e / f(alpha, max O), every worker on its own server. ``server_gpus`` is max O, the
+    GPUs of the largest server: each job that crosses it has a worker there, so p_j is at most that.
     """
     if server_gpus < 1:
         raise ValueError("the largest server has no GPU")
+    # ``published`` takes k = max O, whatever xi1; ``ours`` the k of p = max O, as sure and nearer.
     k = float(server_gpus)
     if network.reading == "ours":
         k = float(contention_J(network, np.array([server_gpus]))[0])
+    # The slower of both ends of the range of B, since b^i need not be above b^e.
     shared = network.outer_bytes_per_s / float(degradation(network.alpha, np.array([k]))[0])
     slowest = min(network.inner_bytes_per_s, shared)
     return _round_s_J(network, jobs, np.full(len(jobs.workers_J), slowest), jobs.workers_J)
@@ -198,6 +220,8 @@ def most_round_s_J(network: RingNetwork, jobs: RingJobs, server_gpus: int) -> Fl
 def _round_s_J(
     network: RingNetwork, jobs: RingJobs, bytes_per_s_J: FloatArray, span_J: IntArray
 ) -> FloatArray:
+    """Eq. (8) with this bandwidth and so many servers: transfer, adding, overhead, computation."""
+    # m (w - 1) / w / C is half of what is sent, added at C.
     sent_bytes_J = jobs.sent_bytes_J
     return (
         sent_bytes_J / bytes_per_s_J
@@ -208,16 +232,19 @@ def _round_s_J(
 
 
 def rounds_in_slot(round_s_J: FloatArray, slot_s: float = 1.0) -> IntArray:
-    """phi_j, to the letter: whole rounds in a slot, 0 where a round is longer than a slot."""
+    """Return phi_j, to the letter: whole rounds in a slot, 0 where a round is longer than it."""
     whole_J: IntArray = np.floor(slot_s / round_s_J).astype(np.int64)
     return whole_J
 
 
 def published_slots(rounds_in_slot_T: IntArray, rounds: int) -> int | None:
-    """Eq. (9), to the letter: T_j - a_j, the slots until a job has its rounds; None if never.
+    """Eq. (9), to the letter: return T_j - a_j, the slots until a job has its rounds.
+
+    None if it never has them.
 
     ``rounds_in_slot_T`` are the job's phi in the slots from its start on.
     """
+    # The first slot by whose end the sum of phi is at least the rounds: R_j <= sum of phi_j[t].
     done_T = np.cumsum(rounds_in_slot_T)
     slots = int(np.searchsorted(done_T, rounds)) + 1
     return slots if slots <= len(done_T) else None

@@ -45,9 +45,10 @@ from warren.cost.ring import FloatArray, RingJobs, RingNetwork, round_at_s_J
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingPoints:
-    """Measured rounds, or all-reduces of a message, a row each; ``comp_s_N`` is known, often 0.
+    """Measured rounds, or all-reduces of a message, a row each.
 
-    ``contenders_N`` counts the job itself (6), so it is 1 for a job alone.
+    ``time_s_N``: the measured time; ``comp_s_N``: the part of it that computes, which is known,
+    often 0. ``contenders_N`` counts the job itself (6), so it is 1 for a job alone.
     """
 
     time_s_N: FloatArray
@@ -69,19 +70,19 @@ class RingPoints:
 
     @property
     def jobs(self) -> RingJobs:
-        """What was measured, without the times."""
+        """Return what was measured, without the times."""
         return RingJobs(
             model_bytes_J=self.message_bytes_N, workers_J=self.workers_N, comp_s_J=self.comp_s_N
         )
 
     def where(self, keep: npt.NDArray[np.bool_ | np.int64]) -> RingPoints:
-        """The points kept: a mask, or their rows."""
+        """Return some of the points: ``keep`` is a mask, or their rows."""
         return RingPoints(**{one.name: getattr(self, one.name)[keep] for one in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingFit:
-    """What was fitted; ``slope`` is xi1 (1 + alpha), all that times tell of the two."""
+    """The fitted parameters; ``slope`` is xi1 (1 + alpha), all that times tell of the two."""
 
     outer_bytes_per_s: float
     xi2_s: float
@@ -91,7 +92,8 @@ class RingFit:
     """Of each point, fitted / measured - 1."""
 
     def network(self, inner_bytes_per_s: float) -> RingNetwork:
-        """The network in the reading ``ours``. The bandwidth within servers is not fitted."""
+        """Return the network in the reading ``ours``; the rate within servers is not fitted."""
+        # Of all pairs with this slope the one in the paper's ranges that needs least alpha.
         return RingNetwork(
             inner_bytes_per_s=inner_bytes_per_s,
             outer_bytes_per_s=self.outer_bytes_per_s,
@@ -102,20 +104,30 @@ class RingFit:
         )
 
     def errors(self, points: RingPoints) -> FloatArray:
-        """Of any points, fitted / measured - 1."""
-        network = self.network(self.outer_bytes_per_s)  # no point is within one server
+        """Return the relative errors of any points, fitted / measured - 1."""
+        # No point is within one server, so the bandwidth there may be any.
+        network = self.network(self.outer_bytes_per_s)
         fitted_s_N = round_at_s_J(network, points.jobs, points.contenders_N, points.servers_N)
         return fitted_s_N / points.time_s_N - 1
 
 
 def fit_ring(points: RingPoints, reduce_bytes_per_s: float = math.inf) -> RingFit:
-    """The least squares of relative errors. See the head of this file.
+    """Fit xi2, b^e and the slope by least squares of relative errors. See the head of this file.
+
+    Parameters
+    ----------
+    points
+        Measured rounds between servers.
+    reduce_bytes_per_s
+        C, how fast a worker adds gradients, which times do not tell.
 
     Raises
     ------
     ValueError
         If no two points differ in their contenders, or no time is left for sending.
     """
+    # tau - comp - sent / (2 C) = xi2 servers + (1 / b^e) sent + (slope / b^e) sent (p - 1), each
+    # row divided by tau, and columns brought to one size for the solver's sake.
     one = _medians(points)
     sent_N = one.jobs.sent_bytes_J
     columns = np.stack((one.servers_N, sent_N, sent_N * (one.contenders_N - 1)), axis=1)
@@ -124,6 +136,7 @@ def fit_ring(points: RingPoints, reduce_bytes_per_s: float = math.inf) -> RingFi
         raise ValueError("no point has a message and more than one contender")
     design = columns / scale / one.time_s_N[:, None]
     known_s_N = one.comp_s_N + sent_N / 2 / reduce_bytes_per_s
+    # Overhead and transfer cannot be told apart: xi2 is taken as 0. Less than that is no fit.
     if np.linalg.matrix_rank(design) < 3:
         design[:, 0] = 0
         if np.linalg.matrix_rank(design) < 2:
@@ -143,7 +156,7 @@ def fit_ring(points: RingPoints, reduce_bytes_per_s: float = math.inf) -> RingFi
 
 
 def _medians(points: RingPoints) -> RingPoints:
-    """One row for all measurements of the same, with the median of their times."""
+    """Return one row for all measurements of the same, with the median of their times."""
     same = np.stack(
         (
             points.message_bytes_N,

@@ -33,14 +33,18 @@ from warren.cost.ring import (
 from warren.cost.ring_fit import RingFit, RingPoints, fit_ring
 
 _GRID: Final = np.linspace(1.0, 0.02, 50)
+"""Values of xi1 that are tried, from the largest on."""
 _SAME: Final = 1e-6
 """Residuals that differ by less are the same; the larger xi1 is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingFit:
-    """What was fitted in one reading, relative errors (fitted / measured - 1) of all points, and
-    of each where it and what is measured like it was left out; ``nan``: cannot be."""
+    """A network fitted in one reading, and its relative errors, fitted / measured - 1.
+
+    ``error_N``: of all points; ``left_out_N``: of each, where it and what is measured like it was
+    left out of the fit; ``nan`` where that cannot be.
+    """
 
     network: RingNetwork
     error_N: FloatArray
@@ -48,13 +52,13 @@ class ReadingFit:
 
     @property
     def mean_error(self) -> float:
-        """Of the points left out, absolute; of all points where none can be."""
+        """Return the mean absolute error of the points left out; of all where none can be."""
         known = np.abs(self.left_out_N[np.isfinite(self.left_out_N)])
         return float((known if len(known) else np.abs(self.error_N)).mean())
 
 
 def fit_readings(points: RingPoints, inner_bytes_per_s: float) -> dict[Reading, ReadingFit]:
-    """Both readings fitted, the better first: by its mean error on what was left out.
+    """Fit both readings, the better first: by its mean error on what was left out.
 
     Raises
     ------
@@ -62,12 +66,19 @@ def fit_readings(points: RingPoints, inner_bytes_per_s: float) -> dict[Reading, 
         If the points do not tell a bandwidth, or what contention does.
     """
     found = {one: _with_errors(one, points, inner_bytes_per_s) for one in READINGS}
+    # Errors that differ by less than 0.01 % are the same; then the name decides.
     order = sorted(found, key=lambda one: (round(found[one].mean_error, 4), one))
     return {one: found[one] for one in order}
 
 
 def fit_network(reading: Reading, points: RingPoints, inner_bytes_per_s: float) -> RingNetwork:
-    """The network in one reading."""
+    """Fit the network in one reading.
+
+    Raises
+    ------
+    ValueError
+        If the points do not tell a bandwidth, or what contention does.
+    """
     ours = fit_ring(points)
     if reading == "ours":
         return ours.network(inner_bytes_per_s)
@@ -75,25 +86,28 @@ def fit_network(reading: Reading, points: RingPoints, inner_bytes_per_s: float) 
 
 
 def errors(network: RingNetwork, points: RingPoints) -> FloatArray:
-    """Of any points between hosts, fitted / measured - 1."""
+    """Return the relative errors of any points between hosts, fitted / measured - 1."""
     fitted_s_N = round_at_s_J(network, points.jobs, points.contenders_N, points.servers_N)
     return fitted_s_N / points.time_s_N - 1
 
 
 def _with_errors(reading: Reading, points: RingPoints, inner: float) -> ReadingFit:
+    """Fit one reading to all points, and once more without each kind of point, to validate it."""
     network = fit_network(reading, points, inner)
     left_out_N = np.full_like(points.time_s_N, np.nan)
     for like_N in _alike(points):
         try:
             other = fit_network(reading, points.where(~like_N), inner)
         except ValueError:
+            # What is left does not tell all parameters: this kind has no such error, but nan.
             continue
         left_out_N[like_N] = errors(other, points.where(like_N))
     return ReadingFit(network=network, error_N=errors(network, points), left_out_N=left_out_N)
 
 
 def _alike(points: RingPoints) -> Iterator[BoolArray]:
-    """For each different kind of point, which are of it."""
+    """Yield for each different kind of point which points are of it."""
+    # Points are of one kind if all but their times agree: a column of ``kinds`` is a point.
     kinds = np.stack(
         (
             points.message_bytes_N,
@@ -109,11 +123,14 @@ def _alike(points: RingPoints) -> Iterator[BoolArray]:
 
 
 def _published(points: RingPoints, ours: RingFit, inner: float) -> RingNetwork:
+    """Fit ``published``: the best xi1 on a grid, then between its neighbours; the rest by it."""
+
     def lost(xi1: float) -> float:
         return _linear(points, xi1, ours.xi2_s > 0)[1]
 
     losses = np.array([lost(xi1) for xi1 in _GRID.tolist()])
-    at = int(np.argmax(losses <= losses.min() + _SAME))  # the largest xi1 of the best
+    # The grid descends, so the first of the best has the largest xi1.
+    at = int(np.argmax(losses <= losses.min() + _SAME))
     xi1 = float(_GRID[at])
     low, high = float(_GRID[min(at + 1, len(_GRID) - 1)]), float(_GRID[max(at - 1, 0)])
     if low < high:
@@ -134,10 +151,14 @@ def _published(points: RingPoints, ours: RingFit, inner: float) -> RingNetwork:
 
 
 def _linear(points: RingPoints, xi1: float, overhead: bool) -> tuple[list[float], float]:
-    """The best (xi2, 1 / b^e, alpha / b^e) for a given xi1, and the norm of relative errors."""
+    """Return the best (xi2, 1 / b^e, alpha / b^e) for a given xi1, and the norm of relative errors.
+
+    ``overhead``: whether xi2 may be above 0.
+    """
     sent_N = points.jobs.sent_bytes_J
     k_N = np.maximum(1.0, xi1 * points.contenders_N)
     columns = np.stack((points.servers_N * float(overhead), sent_N * k_N, sent_N * (k_N - 1)), 1)
+    # Columns of one size for the solver's sake; divided by the time, errors are relative.
     scale = np.maximum(columns.max(axis=0), 1e-300)
     found, norm = nnls(
         columns / scale / points.time_s_N[:, None], 1 - points.comp_s_N / points.time_s_N
@@ -146,10 +167,11 @@ def _linear(points: RingPoints, xi1: float, overhead: bool) -> tuple[list[float]
 
 
 def unsure(points: RingPoints, reading: Reading) -> list[str]:
-    """What the points cannot tell, a sentence each."""
+    """List what the points cannot tell, a sentence each."""
     told = []
     if reading == "ours":
         told.append("xi1 and alpha: such times tell xi1 (1 + alpha) alone; alpha is 0 unless > 1")
+    # What is sent grows in proportion to the servers: overhead and transfer cannot be parted.
     if np.ptp(points.jobs.sent_bytes_J / points.servers_N) <= 0:
         told.append("xi2: one size on one number of hosts; taken as 0")
     if points.contenders_N.min() > 1:
@@ -160,7 +182,7 @@ def unsure(points: RingPoints, reading: Reading) -> list[str]:
 
 
 def inner_bytes_per_s(jobs: RingJobs, round_s_J: FloatArray) -> float:
-    """b^i: the median of what rings that have b^i alone have carried a second; 0 of none."""
+    """Return b^i: the median of what rings that have b^i alone carried a second; 0 of no rings."""
     if not len(round_s_J):
         return 0.0
     return float(np.median(jobs.sent_bytes_J / (round_s_J - jobs.comp_s_J)))

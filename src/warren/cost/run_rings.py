@@ -19,11 +19,12 @@ from warren.model.units import NS_PER_S, seconds_to_ns
 
 
 def ring_network(cluster: Cluster) -> RingNetwork:
-    """What (6)-(8) count with: b^e of the slowest NIC, b^i of the slowest host, one of each.
+    """Return the network that (6)-(8) count with: b^e of the slowest NIC, b^i of the slowest host.
 
     A host that states no ``nic`` has the usual 25 Gbps; one that states no ``intra`` exchanges in
     no time. Measured rates of the network, where there are such, take the place of both.
     """
+    # Cluster files count in bits a second, (8) in bytes.
     network = cluster.network
     nic_bps = min(host.nic_bps or REFERENCE_NIC_BPS for host in cluster.hosts)
     intra_bps = min(host.intra_bps or inf for host in cluster.hosts)
@@ -38,7 +39,7 @@ def ring_network(cluster: Cluster) -> RingNetwork:
 
 
 def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
-    """The rings among these jobs as (8) has them, a row each, without compute time."""
+    """Return these jobs as the rings of (8), a row each, without compute time."""
     sizes = costs.model_bytes_J
     rows = [job.index for job in jobs]
     bytes_J = np.zeros(len(rows)) if sizes is None else sizes[rows].astype(np.float64)
@@ -50,7 +51,10 @@ def ring_exchanges(jobs: Sequence[Job], costs: CostTable) -> RingJobs:
 
 
 def fluid_network(cluster: Cluster) -> FluidNetwork:
-    """The links that ``network: fluid`` shares, each host's own; what is not stated: as above."""
+    """Return the links that ``network: fluid`` shares, each host's own.
+
+    What a host does not state is as in ``ring_network``.
+    """
     hosts, network = cluster.hosts, cluster.network
     outer_bps_S = [network.outer_bps or one.nic_bps or REFERENCE_NIC_BPS for one in hosts]
     inner_bps_S = [network.inner_bps or one.intra_bps or inf for one in hosts]
@@ -62,7 +66,7 @@ def fluid_network(cluster: Cluster) -> FluidNetwork:
 
 
 def with_rings(run: Run, costs: CostTable) -> CostTable:
-    """Costs with the T^s of each ring where rings share links: alone, at its best place.
+    """Return the costs with the T^s of each ring where rings share links: alone, at its best.
 
     No placement exchanges faster, whatever else runs, so bounds that count T^s hold. A ring larger
     than the cluster keeps its T^s: it will be refused when it is to be placed.
@@ -82,12 +86,17 @@ def with_rings(run: Run, costs: CostTable) -> CostTable:
 
 
 def least_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
-    """(8) without compute time of each ring alone, on one host if one is large enough for it, else
-    on as few as will do; infinite for a ring that is larger than the cluster."""
+    """Return the least exchange of each ring alone, in seconds: (8) without compute time.
+
+    On one host if one is large enough for it, or on as few as will do where that is faster;
+    infinite for a ring that is larger than the cluster.
+    """
     network, held = ring_network(cluster), devices_S(cluster)
     on_one_s_J = round_at_s_J(
         network, rings, np.zeros_like(rings.workers_J), np.ones_like(rings.workers_J)
     )
+    # The fewest hosts that hold a ring: the largest first, until there is room; on more than one
+    # host it is alone on its links, p = 1.
     room = np.cumsum(np.sort(held)[::-1])
     hosts_J = np.maximum(2, np.searchsorted(room, rings.workers_J) + 1)
     on_more_s_J = round_at_s_J(network, rings, np.ones_like(rings.workers_J), hosts_J)
@@ -101,15 +110,20 @@ def least_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
 
 
 def least_fluid_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
-    """The same over the links of ``fluid``: for each rate of a card, as few hosts as will do of
-    those that have it. 2 ns less, since the simulator rounds the parts of an exchange, not it."""
+    """Return the least exchange of each ring alone over the links of ``fluid``, in seconds.
+
+    For each rate of a card, on as few hosts as will do of those that have it. 2 ns less, since the
+    simulator rounds the parts of an exchange, not the whole.
+    """
     network, held = fluid_network(cluster), devices_S(cluster)
     sent_J, workers_J = rings.sent_bytes_J, rings.workers_J
+    # Within one host: the fastest of those that are large enough, and xi2 for one host.
     large_JS = (workers_J[:, None] <= held) & (held > 0)
     inner_J = np.where(large_JS, network.inner_bytes_per_s_S, 0).max(axis=1, initial=0)
     least_s_J = np.full(len(workers_J), inf)
     np.divide(sent_J, inner_J, out=least_s_J, where=inner_J > 0)
     least_s_J += network.xi2_s
+    # On several hosts the slowest card sets the rate, so only hosts of at least that rate count.
     for rate in np.unique(network.nic_bytes_per_s_S):
         room = np.cumsum(np.sort(held[(network.nic_bytes_per_s_S >= rate) & (held > 0)])[::-1])
         fits_J = (workers_J > 1) & (workers_J <= room.max(initial=0)) & (len(room) > 1)
@@ -120,12 +134,12 @@ def least_fluid_exchange_s_J(cluster: Cluster, rings: RingJobs) -> FloatArray:
 
 
 def devices_S(cluster: Cluster) -> IntArray:
-    """O_s: devices of each host, in the order of the hosts."""
+    """Return O_s: the devices of each host, in the order of the hosts."""
     held = Counter(device.host for device in cluster.devices)
     return np.array([held[host.name] for host in cluster.hosts], dtype=np.int64)
 
 
 def host_of_D(cluster: Cluster) -> IntArray:
-    """The position of each device's host."""
+    """Return the position of each device's host among the hosts."""
     place = {host.name: position for position, host in enumerate(cluster.hosts)}
     return np.array([place[device.host] for device in cluster.devices], dtype=np.int64)

@@ -37,13 +37,17 @@ from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """``fixed_s`` of every switch, and the share of the model's transfer that is not hidden."""
+    """How a scheme switches: ``fixed_s`` of every switch, and the part ``exposed`` of a transfer.
+
+    The share of the model's transfer that no computation hides, from 0 to 1.
+    """
 
     fixed_s: float
     exposed: float
 
 
 SCHEMES: Final[Mapping[str, Scheme]] = {
+    # Fixed seconds and exposed share, from Table 3 as the head of this file says.
     "default": Scheme(5.866, 1.0),
     "pipeswitch": Scheme(0.00279, 0.391),
     "hare": Scheme(0.00170, 0.159),
@@ -51,13 +55,14 @@ SCHEMES: Final[Mapping[str, Scheme]] = {
 
 
 def switch_s(scheme: str, model_bytes: int, bus_bytes_per_s: float) -> float:
-    """Time of a switch to a job whose model has so many bytes, in seconds."""
+    """Return the time of a switch to a job whose model has so many bytes, in seconds."""
+    # fixed + exposed * S / B, the form at the head of this file.
     form = SCHEMES[scheme]
     return form.fixed_s + form.exposed * model_bytes / bus_bytes_per_s
 
 
 def with_switching(run: Run, costs: CostTable) -> CostTable:
-    """The costs, with the times of switches where the run's cluster charges them.
+    """Return the costs with the times of switches, where the run's cluster charges them.
 
     A job whose bytes are not known counts as having none.
 
@@ -69,6 +74,7 @@ def with_switching(run: Run, costs: CostTable) -> CostTable:
     switching = run.cluster.switching
     if switching is None:
         return costs
+    # By a scheme a switch depends on the model alone; else the cluster states a time a type.
     switch_ns_JT = np.zeros(costs.comp_ns_JT.shape, dtype=np.int64)
     if switching.scheme:
         switch_ns_JT += _by_size(switching, costs)[:, None]
@@ -80,6 +86,7 @@ def with_switching(run: Run, costs: CostTable) -> CostTable:
 
 
 def _by_size(switching: Switching, costs: CostTable) -> IntArray:
+    """Return the time of a switch to each job by the cluster's scheme, in nanoseconds."""
     jobs, known = len(costs.comp_ns_JT), costs.model_bytes_J
     sizes = [0] * jobs if known is None else known.tolist()
     bus = switching.bus_bytes_per_s
@@ -88,18 +95,22 @@ def _by_size(switching: Switching, costs: CostTable) -> IntArray:
 
 
 def _whole_ns(seconds: float) -> int:
+    """Return whole nanoseconds; ``NEVER_NS`` for a time that is too long to count."""
     try:
         return seconds_to_ns(seconds)
     except ValueError:
-        return NEVER_NS  # the check of lengths tells of it
+        # Not an error yet: the check of lengths will name the job.
+        return NEVER_NS
 
 
 def _check_lengths(run: Run, costs: CostTable, switch_ns_JT: IntArray) -> None:
+    """Refuse a job that would overflow the clock if it switched before each of its tasks."""
     for job in run.workload.jobs:
         fits_T = costs.fits_JT[job.index]
         task_ns_T = costs.comp_ns_JT[job.index] + costs.sync_ns_JT[job.index]
         switch_ns = int(switch_ns_JT[job.index][fits_T].max(initial=0))
         task_ns = int(task_ns_T[fits_T].max(initial=0)) + switch_ns
+        # The most that the job can take, as if it switched before each task: it must be countable.
         if (job.rounds or 1) * job.scale * task_ns + job.arrival_ns >= NEVER_NS:
             message = (
                 f"{switch_ns / NS_PER_S:g} s before each task of job {job.name} would come to "

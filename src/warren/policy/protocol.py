@@ -12,16 +12,33 @@ M = TypeVar("M")
 
 
 class PlacePolicy(Protocol, Generic[M]):
-    """Which task runs where and when?
+    """Answer the question ``place``: which task runs where and when?
 
-    A class with four capabilities as data and three pure methods. ``decide`` may not read a
+    A class with capabilities as data and three pure methods. ``decide`` may not read a
     clock, draw from a global generator or change the view or ``memory`` (it returns the new
     memory), so replay and what-if can carry it. A memory belongs to one list of jobs and their
     costs: what follows from these alone it may keep by a job's index, as it is found.
 
-    ``offline`` policies know all arrivals in advance and are asked once before time starts.
-    ``needs_rounds`` policies refuse jobs whose number of rounds is unknown. ``triggers`` are the
-    event types after which the policy wants to be asked; a ``RolledBack`` always is one.
+    Attributes
+    ----------
+    name
+        The name under which run files, journals and reports know the policy.
+    source
+        The paper, section or algorithm that it implements.
+    offline
+        Whether it knows all arrivals in advance and is asked once, before time starts.
+    needs_rounds
+        Whether it refuses jobs whose number of rounds is unknown.
+    triggers
+        The event types after which it wants to be asked; a ``RolledBack`` always is one.
+
+    Two more capabilities may be stated, as ``ClassVar[bool]``. They are not part of the protocol,
+    so a class that lacks them is a policy, too, and counts as False; read them by the functions
+    ``plans_rings`` and ``holds_devices``.
+
+    - ``plans_rings``: it places a ring as a whole, each of its tasks on a device of its own.
+    - ``holds_devices``: its jobs keep their devices from start to end, as ``gang_holding`` has it,
+      so at any grain but 1 it hands out all rounds of a job at once.
     """
 
     name: ClassVar[str]
@@ -31,16 +48,29 @@ class PlacePolicy(Protocol, Generic[M]):
     triggers: ClassVar[frozenset[type[Event]]]
 
     def initial(self, view: View) -> M:
-        """The memory before the first decision."""
+        """Return the memory before the first decision."""
         ...
 
     def decide(self, view: View, memory: M) -> tuple[Decision, M]:
-        """Answer one view. Assignments take effect in the order given."""
+        """Answer one view, and return the memory for the next.
+
+        Assignments take effect in the order given.
+        """
         ...
 
     def explain(self, view: View, memory: M, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         ...
 
 
 AnyPolicy = PlacePolicy[Any]
+
+
+def plans_rings(policy: AnyPolicy | type[AnyPolicy]) -> bool:
+    """Tell whether a policy, or its class, places rings as a whole; False where it says nothing."""
+    return bool(getattr(policy, "plans_rings", False))
+
+
+def holds_devices(policy: AnyPolicy | type[AnyPolicy]) -> bool:
+    """Tell whether a policy's jobs keep their devices; False where it says nothing."""
+    return bool(getattr(policy, "holds_devices", False))

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Final
 
 from warren.model.errors import Problem, SpecError
-from warren.policy.protocol import AnyPolicy
+from warren.policy.protocol import AnyPolicy, plans_rings
 
 POLICIES: Final[Mapping[str, str]] = {
     "braid": "warren.policy.place.rings.order_search:RingOrderSearch",
@@ -36,19 +36,6 @@ POLICIES: Final[Mapping[str, str]] = {
     "srtf": "warren.policy.place.hare.srtf:Srtf",
 }
 
-RINGS: Final = frozenset(
-    {
-        "braid",
-        "braid-online",
-        "fifo",
-        "first-fit",
-        "gavel-fifo",
-        "list-scheduling",
-        "random",
-        "sjf-bco",
-    }
-)
-"""Policies that place a ring as a whole, each of its tasks on a device of its own."""
 
 _BY_NAME: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
@@ -61,7 +48,7 @@ _TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
 
 
 def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyPolicy:
-    """The place policy of this name, with its own options.
+    """Make the place policy of this name, with its own options.
 
     Raises
     ------
@@ -78,8 +65,26 @@ def place_policy(name: str, options: Mapping[str, object] | None = None) -> AnyP
                 f"allowed: {allowed}, or FILE.py:Class",
             )
         )
+    return build(_class_of(name), name, options or {})
+
+
+def ring_policies() -> tuple[str, ...]:
+    """Return the names of the policies that place rings as a whole, sorted; imports them all."""
+    return tuple(sorted(name for name in POLICIES if plans_rings(_class_of(name))))
+
+
+def __getattr__(name: str) -> frozenset[str]:
+    """Find ``RINGS``, the set of ``ring_policies``, for those who import it by this name."""
+    if name == "RINGS":
+        return frozenset(ring_policies())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _class_of(name: str) -> type[AnyPolicy]:
+    """Import the class of a policy of the table."""
     module, _, attribute = POLICIES[name].partition(":")
-    return build(getattr(import_module(module), attribute), name, options or {})
+    cls: type[AnyPolicy] = getattr(import_module(module), attribute)
+    return cls
 
 
 def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> AnyPolicy:
@@ -107,10 +112,13 @@ def build(cls: type[AnyPolicy], name: str, options: Mapping[str, object]) -> Any
 def _what_is_wrong(
     cls: type[AnyPolicy], name: str, options: Mapping[str, object]
 ) -> Iterator[tuple[str, str]]:
+    """Yield each option that does not suit the class, with what is wrong with it."""
     try:
         stated = list(signature(cls).parameters.values())
     except (TypeError, ValueError):
+        # A class of the user's may have no signature that can be read: calling it will tell.
         return
+    # Options are given by name alone, so positional-only parameters are none.
     known = {one.name: one for one in stated if one.kind in _BY_NAME}
     allowed = ", ".join(known) or "none"
     for option in options:
@@ -126,26 +134,32 @@ def _what_is_wrong(
 
 
 def _suits(value: object, annotation: object) -> bool:
-    """Whether a value is what a plain annotation says; any other annotation says nothing here."""
+    """Tell whether a value is what a plain annotation says; other annotations allow anything."""
+    # A type that is not in the table says nothing here; the class itself may still refuse.
     parts = _parts(annotation)
     return not set(parts) <= _TYPES.keys() or any(_is(value, part) for part in parts)
 
 
 def _is(value: object, part: str) -> bool:
+    """Tell whether a value is of one plain type."""
+    # A bool is an int in Python, but `budget: true` in a run file is a mistake.
     if isinstance(value, bool):
         return part == "bool"
     return isinstance(value, _TYPES[part][0])
 
 
 def _parts(annotation: object) -> list[str]:
+    """Split an annotation such as ``int | None`` into the names of its types."""
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     return [part.strip() for part in text.split("|")]
 
 
 def _told(annotation: object) -> str:
+    """Say what values an annotation allows."""
     return " or ".join(_TYPES[part][1] for part in _parts(annotation))
 
 
 def _hint(name: str, allowed: Iterable[str]) -> str:
+    """Suggest the allowed name that is nearest to a wrong one; empty if none is near."""
     near = get_close_matches(name[:100], list(allowed), n=1)
     return f"did you mean {near[0]}? " if near else ""

@@ -32,17 +32,18 @@ from warren.model.progress import FloatArray, Progress
 _LOW: Final = 10
 """One of so many jobs may run less than is taken from history."""
 _FAR: Final = 2.0
-"""Times the rounds of the others."""
+"""A job is far behind when it has needed more than so many times the rounds of the others."""
 
 
 def beyond(past_rounds: Sequence[int], rounds: int) -> int | None:
-    """What nine of ten jobs that ran more than ``rounds`` ran beyond them; None if none did."""
+    """Return what nine of ten jobs that ran more than ``rounds`` ran beyond; None if none did."""
+    # The tenth percentile by nearest rank: the ceil(n / 10)-th least.
     further = sorted(one - rounds for one in past_rounds if one > rounds)
     return further[-(-len(further) // _LOW) - 1] if further else None
 
 
 def averaged(fit: int | None, past: int | None) -> int:
-    """The mean of what the two say, in whole rounds; 0 if both say nothing.
+    """Return the mean of what the two say, in whole rounds; 0 if both say nothing.
 
     None: not known. A fit of 0 rounds dares nothing, which is no reason to halve what history says.
     """
@@ -51,29 +52,32 @@ def averaged(fit: int | None, past: int | None) -> int:
 
 
 def standing(stop: Stop, own: Progress, others: Sequence[Progress]) -> float:
-    """What is left of a prediction, in (0, 1]: 1 unless half of the others are much faster.
+    """Return what is left of a prediction, in (0, 1]: 1 unless half of the others are much faster.
 
-    ``own`` and ``others`` are values of ``stop.metric``. Who has not come as far as this job is not
-    ahead of it; who has no value yet does not count. Of an even number the faster half is enough.
+    ``own`` and ``others`` are values of ``stop.metric``. A job that has not come as far as this one
+    is not ahead of it; one that has no value yet does not count. Of an even number the faster half
+    is enough.
     """
     seen = [one for one in others if len(one)]
     if not len(own) or not seen:
         return 1.0
+    # After how many rounds each of the others came to this job's best value; their median (the
+    # lower one of two) against the rounds that this job has run.
     best = _rising(stop, own).max()
     came = sorted(_first(_rising(stop, one) >= best, one) for one in seen)
     return min(1.0, _FAR * came[(len(came) - 1) // 2] / int(own.rounds_P[-1]))
 
 
 def target_of(stop: Stop) -> float | None:
-    """The value at which a job stops; None: its rule states none."""
+    """Return the value at which a job stops; None: its rule states none."""
     return stop.falls_to if stop.reaches is None else stop.reaches
 
 
 def _first(at_P: npt.NDArray[np.bool_], progress: Progress) -> float:
-    """After which rounds something was so for the first time; infinite: never."""
+    """Return after how many rounds something was so for the first time; infinite: never."""
     return float(progress.rounds_P[at_P.argmax()]) if at_P.any() else math.inf
 
 
 def _rising(stop: Stop, progress: Progress) -> FloatArray:
-    """The values, turned so that more is better."""
+    """Return the values, turned so that more is better."""
     return progress.values_P if stop.reaches is not None else -progress.values_P

@@ -19,11 +19,15 @@ FloatArray: TypeAlias = NDArray[np.float64]
 LEAST_POINTS: Final = 2
 MOST_BINS: Final = 48
 _MAD_TO_SD: Final = 1.4826
+"""Standard deviation over median absolute deviation, of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """``steps`` strictly rising, and the value at each; both of shape (n,), n >= 2, finite."""
+    """A learning curve: ``steps``, strictly rising, and the value at each, both finite.
+
+    Both of shape (n,), n >= 2.
+    """
 
     steps: FloatArray
     values: FloatArray
@@ -33,7 +37,7 @@ class Curve:
 
 
 def curve_of(steps: Sequence[float], values: Sequence[float]) -> Curve:
-    """The curve of some points in any order; a step with several values gets their mean.
+    """Make the curve of some points in any order; a step with several values gets their mean.
 
     Raises
     ------
@@ -55,7 +59,7 @@ def curve_of(steps: Sequence[float], values: Sequence[float]) -> Curve:
 
 
 def until(curve: Curve, step: float) -> Curve:
-    """The points up to a step.
+    """Return the points of a curve up to a step, that step included.
 
     Raises
     ------
@@ -66,7 +70,7 @@ def until(curve: Curve, step: float) -> Curve:
 
 
 def first(curve: Curve, points: int) -> Curve:
-    """So many points from the start, or all.
+    """Return so many points of a curve from its start, or all.
 
     Raises
     ------
@@ -80,12 +84,13 @@ def first(curve: Curve, points: int) -> Curve:
 
 
 def part_of(points: int, share: float) -> int:
-    """How many of so many points a share of them is: no more than it, so that 30 % hide 70 %."""
+    """Return how many of so many points a share of them is: no more, so that 30 % hide 70 %."""
+    # The small number is for shares such as 0.3, which as a product fall just short of a whole.
     return int(points * share + 1e-9)
 
 
 def shift_of(curve: Curve) -> float:
-    """What to add to steps so that the first is at least one usual distance above 0.
+    """Return what to add to steps so that the first is at least one usual distance above 0.
 
     Epochs counted from 0 become epochs done; iterations that start at the first report stay.
     """
@@ -94,16 +99,17 @@ def shift_of(curve: Curve) -> float:
 
 
 def direction_of(curve: Curve) -> int:
-    """1 if the values rise over the logarithm of steps, -1 if they fall, 0 if all are equal."""
+    """Return 1 if the values rise over the logarithm of steps, -1 if they fall, 0 if all equal."""
     if np.ptp(curve.values) == 0:
         return 0
+    # The sign of the least squares slope over the logarithm of steps.
     log = np.log(curve.steps + shift_of(curve))
     slope = float(np.dot(log - log.mean(), curve.values - curve.values.mean()))
     return 1 if slope >= 0 else -1
 
 
 def limit_of(curve: Curve, direction: int) -> float | None:
-    """What no value can pass: 1 or 100 for accuracies that rise, 0 for losses and errors that fall.
+    """Return what no value can pass: 1 or 100 for accuracies, 0 for losses and errors that fall.
 
     A curve that rises within 0 to 1 counts as an accuracy, as JPAS takes all (section 4.1), one
     within 0 to 100 as one in percent. None where values beyond these say that there is no limit.
@@ -113,18 +119,22 @@ def limit_of(curve: Curve, direction: int) -> float | None:
         return None
     if direction < 0:
         return 0.0
-    return 1.0 if high <= 1 else 100.0 if high <= 100 else None
+    if high <= 1:
+        return 1.0
+    return 100.0 if high <= 100 else None
 
 
 def noise_of(curve: Curve) -> float:
-    """Standard deviation of the noise around the later half of a curve.
+    """Return the standard deviation of the noise around the later half of a curve.
 
     From second differences, which a smooth curve hardly has, by their median: a few jumps, such
     as a new learning rate makes, do not count. 0 with fewer than four points.
     """
+    # The later half, but at least four points.
     later = curve.values[-max(4, (len(curve) + 1) // 2) :]
     if len(later) < 4:
         return 0.0
+    # The second difference of independent values has 1 + 4 + 1 = 6 times the variance of one.
     second = later[2:] - 2 * later[1:-1] + later[:-2]
     return float(_MAD_TO_SD * np.median(np.abs(second)) / np.sqrt(6.0))
 
@@ -139,13 +149,14 @@ class Bins:
 
 
 def binned(z: FloatArray, y: FloatArray, most: int = MOST_BINS) -> Bins:
-    """At most so many bins of points, evenly spread over the logarithm of progress.
+    """Gather points in at most so many bins, evenly spread over the logarithm of progress.
 
     A curve has most of its points late, where little happens; and thousands of them cost time.
     Bins of one point are points.
     """
     if len(z) <= most:
         return Bins(z, y, np.ones(len(z)))
+    # Bins without a point are left out, so that each has a mean: of log z, and of y.
     share = np.log(z / z[0]) / np.log(z[-1] / z[0])
     place = np.minimum((share * most).astype(np.int64), most - 1)
     _, place = np.unique(place, return_inverse=True)

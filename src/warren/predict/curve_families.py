@@ -38,8 +38,9 @@ FAR: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """``grid``: shape parameters (g, p). ``rise(z (m,), z_1, grid)``: values (g, m), rising in z.
+    """One family of curves: its shapes, without level and gain.
 
+    ``grid``: shape parameters (g, p). ``rise(z (m,), z_1, grid)``: values (g, m), rising in z.
     ``z_1`` is the progress of the first point; no z lies before it.
     """
 
@@ -49,32 +50,40 @@ class Family:
 
 
 def _grid(*axes: FloatArray) -> FloatArray:
+    """Return all combinations of parameter values, (g, p)."""
     return np.stack([one.ravel() for one in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
+# The shapes of the table above, in its order; powers are taken by logarithms.
 def _pow4(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate -(1 + z/u)^-alpha."""
     u, alpha = grid[:, :1], grid[:, 1:]
     return -np.exp(-alpha * np.log1p(z / u))
 
 
 def _exp4(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate -exp(-(z/u)^alpha)."""
     u, alpha = grid[:, :1], grid[:, 1:]
     return -np.exp(-np.exp(alpha * np.log(z / u)))
 
 
 def _pow3(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate -(z/z_1)^-alpha, which is -z^-alpha but for a factor."""
     return -np.exp(-grid * np.log(z / z_1))
 
 
 def _log_log(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate log(log(z/z_1) + u)."""
     return np.log(np.log(z / z_1) + grid)
 
 
 def _hill(z: FloatArray, z_1: float, grid: FloatArray) -> FloatArray:
+    """Evaluate 1 / (1 + (z/u)^-p), the shape of log-power and of MMF."""
     u, power = grid[:, :1], grid[:, 1:]
     return 1.0 / (1.0 + np.exp(-power * np.log(z / u)))
 
 
+# Progress u at which a shape bends, from a hundredth of what was seen to ten times of it.
 _U: Final = np.geomspace(0.01, 10.0, 16)
 _HILLS: Final = _grid(_U, np.geomspace(0.3, 4.0, 9))
 
@@ -89,7 +98,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
 
 
 def rises(family: Family, z: FloatArray, z_1: float) -> FloatArray:
-    """Every shape of a family at some progress, (g, m): 0 at ``z_1``, 1 at ``FAR``, rising."""
+    """Evaluate all shapes of a family at some progress, (g, m), rising: 0 at z_1, 1 at ``FAR``."""
+    # A shape that is flat in double precision has no span; it stays 0 instead of 0 / 0.
     ends = family.rise(np.array([z_1, FAR]), z_1, family.grid)
     span = np.maximum(ends[:, 1:] - ends[:, :1], np.finfo(float).tiny)
     return (family.rise(z, z_1, family.grid) - ends[:, :1]) / span

@@ -16,7 +16,7 @@ Row: TypeAlias = tuple[int, str | None, str]
 
 
 def table_curve(file: str, text: str, columns: tuple[str, str] = ("step", "value")) -> Curve:
-    """The curve in a table with a header; commas or tabs between cells.
+    """Read the curve in a table with a header; commas or tabs between cells.
 
     Rows whose value is empty are passed over: other columns may be measured more often.
 
@@ -29,7 +29,7 @@ def table_curve(file: str, text: str, columns: tuple[str, str] = ("step", "value
 
 
 def log_curve(file: str, text: str, pattern: str) -> Curve:
-    """The curve in a log: every match of a regular expression with a group ``value``.
+    """Read the curve in a log: every match of a regular expression with a group ``value``.
 
     A group ``step`` gives the step; without one, matches are counted from 1.
 
@@ -54,6 +54,7 @@ def log_curve(file: str, text: str, pattern: str) -> Curve:
 
 
 def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]:
+    """Yield the rows of a table that have a value."""
     lines = text.splitlines()
     if not lines:
         raise SpecError(Problem(file=file, message="is empty"))
@@ -64,6 +65,7 @@ def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]
             kind = "no" if name not in header else "more than one"
             message = f"{kind} column {name!r}; --columns STEP,VALUE names two of this header"
             raise SpecError(Problem(file=file, line=1, message=message))
+    # A row that is too short is an error, but an empty line, or one of empty cells, is none.
     step, value = (header.index(name) for name in columns)
     for row in cells:
         if len(row) > max(step, value) and row[value].strip():
@@ -74,6 +76,8 @@ def _table_rows(file: str, text: str, columns: tuple[str, str]) -> Iterator[Row]
 
 
 def _log_rows(text: str, pattern: re.Pattern[str]) -> Iterator[Row]:
+    """Yield a row for each match of the pattern that has a value."""
+    # A group ``step`` that took no part in a match is an empty text, which is refused as no number.
     counted = "step" not in pattern.groupindex
     for number, line in enumerate(text.splitlines(), start=1):
         for match in pattern.finditer(line):
@@ -82,6 +86,7 @@ def _log_rows(text: str, pattern: re.Pattern[str]) -> Iterator[Row]:
 
 
 def _curve(file: str, rows: Iterator[Row]) -> Curve:
+    """Make the curve of some rows; rows without a step are counted from 1."""
     steps: list[float] = []
     values: list[float] = []
     for line, step, value in rows:
@@ -94,6 +99,7 @@ def _curve(file: str, rows: Iterator[Row]) -> Curve:
 
 
 def _number(file: str, line: int, what: str, text: str) -> float:
+    """Parse a finite number; else refuse it with its file and line."""
     try:
         number = float(text)
     except ValueError:

@@ -21,12 +21,13 @@ from warren.predict.curve import FloatArray
 from warren.predict.mcmc import Posterior
 
 _MOST_CUTS: Final = 12
+"""A path has at most so many cuts."""
 _LEAST_ROOM: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyError:
-    """Constants of the process.
+    """The three constants of the process.
 
     ``rate``: cuts expected while progress grows e-fold; ``cut``: mean of the logarithm by which a
     cut divides what is left; ``wobble``: deviation of that logarithm after the first e-fold.
@@ -44,9 +45,22 @@ def departed(
     departure: FamilyError,
     random: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Sampled paths (s, a) at some progress of at least 1, and their expected value (a,).
+    """Return sampled paths (s, a) at some progress of at least 1, and their expected value (a,).
 
     Without a limit, the rise seen counts as what is left. The mean never falls.
+
+    Parameters
+    ----------
+    posterior
+        Samples of sums of families, scaled so that the rise seen is 1.
+    horizon
+        Progress (a,); the last point seen is at 1.
+    limit
+        What no value can pass; None: no limit is known.
+    departure
+        The constants of the process.
+    random
+        The generator that cuts and wobbles are drawn from.
     """
     now = posterior.values(np.ones(1))
     paths = posterior.values(horizon)
@@ -55,6 +69,8 @@ def departed(
         now = np.minimum(now, limit)
         paths = now + _below(paths - now, np.maximum(limit - now, _LEAST_ROOM))
         left = np.maximum(limit - paths, 0.0)
+    # What is left is divided by all cuts so far, and multiplied by a wobble: a lognormal of mean 1,
+    # the variance of whose logarithm grows with that of progress.
     far = np.log(np.maximum(horizon, 1.0))
     kept = np.exp(-departure.cut * _cuts(len(paths), departure.rate * far, random))
     width = departure.wobble * np.sqrt(far)
@@ -63,7 +79,7 @@ def departed(
 
 
 def normal_quantiles(samples: int, random: np.random.Generator) -> FloatArray:
-    """Evenly spread quantiles of the standard normal distribution, shuffled, (s,).
+    """Return evenly spread quantiles of the standard normal distribution, shuffled, (s,).
 
     They move a mean or an interval less from seed to seed than independent draws.
     """
@@ -71,16 +87,23 @@ def normal_quantiles(samples: int, random: np.random.Generator) -> FloatArray:
 
 
 def _below(rise: FloatArray, room: FloatArray) -> FloatArray:
-    """A rise that nears the room there is and never passes it; small rises hardly change."""
-    share = np.minimum(np.maximum(rise, 0.0) / room, 1e6)  # its fourth power stays finite
+    """Bend a rise so that it nears the room there is and never passes it.
+
+    Small rises hardly change: room x / (1 + x^4)^(1/4) with x = rise / room.
+    """
+    # At most 1e6, so that its fourth power stays finite.
+    share = np.minimum(np.maximum(rise, 0.0) / room, 1e6)
     return np.asarray(room * share / (1.0 + share**4) ** 0.25)
 
 
 def _cuts(samples: int, expected: FloatArray, random: np.random.Generator) -> FloatArray:
-    """Sizes of all cuts so far, in units of their mean, where so many are expected; (s, a).
+    """Draw the sum of the sizes of all cuts so far, in units of their mean, (s, a).
 
-    A path has its cuts once: at a later step there are those of before and perhaps more.
+    ``expected``: how many cuts are expected by each step. A path has its cuts once: at a later step
+    there are those of before and perhaps more.
     """
+    # A Poisson process in units of expected cuts: exponential gaps, a cut has happened once as
+    # many are expected as its arrival says.
     arrival = np.cumsum(random.standard_exponential((samples, _MOST_CUTS)), axis=1)
     size = random.standard_exponential((samples, _MOST_CUTS))
     happened = arrival[:, :, None] <= expected

@@ -1,4 +1,4 @@
-"""What a curve will have come to at a later step: mean, interval, chance to reach a target.
+"""What value a curve will have at a later step: mean, interval, chance to reach a target.
 
 The posterior of `warren.predict.mcmc` says which sums of families agree with what was seen. It
 knows nothing of what is in no family: learning rates that are cut, schedules that end, overfitting.
@@ -38,7 +38,7 @@ _EVEN: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is taken for granted of all curves; docs/decisions/0019 tells of the defaults.
+    """Assumptions about all curves; docs/decisions/0019 tells of the defaults.
 
     ``rise``: how much each family is expected to add until ten times the progress seen, in units
     of the rise seen; ``family_error``: how real runs depart from sums of families.
@@ -53,7 +53,7 @@ DEFAULT: Final = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Values at ``at`` (a,) steps: sampled ``values`` (s, a), in the curve's own units.
+    """Predicted values at ``at`` (a,) steps: sampled ``values`` (s, a), in the curve's own units.
 
     ``mean``, ``low`` and ``high`` (a,): the mean, and where 80 % of the values lie, a tenth on
     either side. ``direction`` is 1 where values rise, -1 where they fall, 0 where all are equal.
@@ -67,7 +67,7 @@ class Forecast:
     direction: int
 
     def reaches(self, target: float) -> FloatArray:
-        """Chance that the value at each step is ``target`` or better, (a,).
+        """Return the chance that the value at each step is ``target`` or better, (a,).
 
         Better is higher where the curve rises, lower where it falls; a curve without direction
         reaches what it equals.
@@ -84,6 +84,17 @@ def forecast(
 
     A sample is one path through all of them, off it by the same noise at each.
 
+    Parameters
+    ----------
+    curve
+        What was observed.
+    at
+        Steps from the last observed one on, in the curve's own unit.
+    seed
+        Of all draws; the same seed gives the same forecast.
+    settings
+        What is assumed of all curves.
+
     Raises
     ------
     ValueError
@@ -99,11 +110,14 @@ def forecast(
     if direction == 0:
         same = np.full(len(at_a), curve.values[0])
         return Forecast(at_a, same, same, same, same[None, :], 0)
+    # The posterior (7) over sums of families, then their departures, then the noise of a value.
     scaled = Scaled.of(curve, direction)
     posterior = scaled.posterior(seed, settings.rise)
+    # A stream of its own, apart from that of the posterior's sampler.
     random = np.random.Generator(np.random.PCG64([seed, 1]))
     horizon = scaled.horizon(at_a)
     paths, mean = departed(posterior, horizon, scaled.limit, settings.departure, random)
+    # One deviation a path, the same at each step; the quantiles are spread evenly over the paths.
     noisy = paths + scaled.noise * normal_quantiles(len(paths), random)[:, None]
     values = scaled.back(noisy)
     low, high = np.quantile(values, [LOW, HIGH], axis=0)
@@ -134,6 +148,7 @@ class Scaled:
         shift = shift_of(curve)
         last = float(curve.steps[-1]) + shift
         zero = float(curve.values[0])
+        # In progress, from 0 at the first value, and rising whichever way the curve goes.
         bins = binned((curve.steps + shift) / last, direction * (curve.values - zero))
         rise = float(np.ptp(bins.y))
         bound = limit_of(curve, direction)
@@ -149,15 +164,15 @@ class Scaled:
         )
 
     def posterior(self, seed: int, rise: float) -> Posterior:
-        """Samples of sums of families, in progress and in units of the rise seen."""
+        """Sample sums of families, in progress and in units of the rise seen."""
         return sampled(self.points, Prior(rise, max(self.noise, _LEAST_NOISE)), seed)
 
     def horizon(self, at: FloatArray) -> FloatArray:
-        """Steps as progress; that of the last point is exactly 1."""
+        """Return steps as progress; that of the last point is exactly 1."""
         return (at + self.shift) / self.last
 
     def back(self, y: FloatArray) -> FloatArray:
-        """Scaled values in the curve's own units, none past the limit."""
+        """Return scaled values in the curve's own units, none past the limit."""
         values = self.zero + self.unit * y
         if self.bound is None:
             return values

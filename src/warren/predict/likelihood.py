@@ -18,11 +18,12 @@ from warren.predict.curve_families import FAMILIES, Family, rises
 
 _LEAST: Final = 1e-12
 _TRUSTED: Final = 3.0
+"""Standard deviations off the curve from which on a point counts less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """What is fitted: rising values ``y`` at progress ``z``, each of so much ``weight``; (n,)."""
+    """The points of a fit: rising values ``y`` at progress ``z``, each of some ``weight``; (n,)."""
 
     z: FloatArray
     y: FloatArray
@@ -30,7 +31,7 @@ class Points:
 
     @property
     def z_1(self) -> float:
-        """Progress of the first point."""
+        """Return the progress of the first point."""
         return float(self.z[0])
 
 
@@ -60,7 +61,7 @@ class BestFit:
 
 
 def shapes_of(points: Points, families: Sequence[Family] = FAMILIES) -> tuple[Shapes, ...]:
-    """Every shape of each family at the points."""
+    """Evaluate every shape of each family at the points."""
     found = []
     for family in families:
         values = rises(family, points.z, points.z_1)
@@ -71,7 +72,9 @@ def shapes_of(points: Points, families: Sequence[Family] = FAMILIES) -> tuple[Sh
 
 
 def likeliest(points: Points, shapes: Shapes) -> BestFit:
-    """The maximum of JPAS (2) over the shapes, levels and gains of one family."""
+    """Find the maximum of JPAS (2) over the shapes, levels and gains of one family."""
+    # For each shape the least squares gain, at least 0, with the level taken out by centring. It
+    # explains gain^2 square of the squares, so the shape that explains most has the least error.
     weight = points.weight
     mean = float(points.y @ weight / weight.sum())
     gain_g = np.maximum(shapes.centred @ (weight * (points.y - mean)) / shapes.square, 0.0)
@@ -83,13 +86,14 @@ def likeliest(points: Points, shapes: Shapes) -> BestFit:
 
 
 def trusted(points: Points) -> Points:
-    """The points, with less weight for those far off the best member of all families.
+    """Return the points, with less weight for those far off the best member of all families.
 
     A point further off than three standard deviations (by the median) counts as one that is as
     far; so that a single bad evaluation does not bend the curve. Huber (1964), one step.
     """
     best = min((likeliest(points, one) for one in shapes_of(points)), key=lambda one: one.error)
     off = np.abs(points.y - best.fit)
+    # 1.4826 makes a median absolute deviation a standard deviation.
     usual = _TRUSTED * 1.4826 * float(np.median(off))
     if usual <= 0:
         return points

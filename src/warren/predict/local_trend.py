@@ -15,16 +15,18 @@ from warren.model.costs import IntArray
 from warren.model.progress import FloatArray, Progress
 
 _MAD_TO_SD: Final = 1.4826
+"""Standard deviation over median absolute deviation, of a normal distribution."""
 _RECENT: Final = 1024
 """The latest points tell how noisy a curve is and how fast; more of them would cost time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """``short_P[i]`` after ``rounds_P[i]`` rounds; positive before the target is reached.
+    """A curve as its distance from a target: short of it by ``short_P[i]`` after ``rounds_P[i]``.
 
-    ``beyond`` is how far beyond the target the metric could come at most: a loss to 0, an accuracy
-    to 1 or 100. Where the values know no such limit, as far as the target was from the first one.
+    Positive before the target is reached. ``beyond`` is how far beyond the target the metric could
+    come at most: a loss to 0, an accuracy to 1 or 100. Where the values have no such limit, as far
+    as the target was from the first one.
     """
 
     rounds_P: IntArray
@@ -33,12 +35,13 @@ class Shortfall:
 
     @property
     def best(self) -> float:
-        """The least so far; 0 or less: the target was reached."""
+        """Return the least shortfall so far; 0 or less: the target was reached."""
         return float(self.short_P.min())
 
 
 def shortfall(progress: Progress, target: float) -> Shortfall:
-    """What progress, with one point or more, is short of a target."""
+    """Return what progress, with one point or more, is short of a target."""
+    # The first value tells the direction: above the target it is a loss that falls.
     values = progress.values_P
     falls = bool(values[0] > target)
     short_P = values - target if falls else target - values
@@ -46,15 +49,21 @@ def shortfall(progress: Progress, target: float) -> Shortfall:
 
 
 def _beyond(values: FloatArray, target: float, *, falls: bool) -> float:
+    """Return how far beyond the target the metric could come at most."""
     low, high = min(target, float(values.min())), max(target, float(values.max()))
+    # A loss ends at 0, an accuracy at 1 or at 100 percent; values outside these have no limit.
     limit = None
-    if low >= 0:
-        limit = 0.0 if falls else 1.0 if high <= 1 else 100.0 if high <= 100 else None
+    if low >= 0 and falls:
+        limit = 0.0
+    elif low >= 0 and high <= 1:
+        limit = 1.0
+    elif low >= 0 and high <= 100:
+        limit = 100.0
     return abs(float(values[0]) - target) if limit is None else abs(target - limit)
 
 
 def noise_of(rounds_P: IntArray, short_P: FloatArray) -> float:
-    """Standard deviation of single values of a curve, four points or more.
+    """Return the standard deviation of single values of a curve of four points or more.
 
     From how far points lie off the line between their neighbours, by the median, over the later
     half: a smooth curve hardly bends, and a few jumps do not count.
@@ -62,12 +71,14 @@ def noise_of(rounds_P: IntArray, short_P: FloatArray) -> float:
     part = min(_RECENT, max(4, len(short_P) // 2))
     rounds, short = rounds_P[-part:].astype(float), short_P[-part:]
     weight = (rounds[1:-1] - rounds[:-2]) / (rounds[2:] - rounds[:-2])
+    # The distance of independent values from their neighbours' line has the variance of one value
+    # times 1 + w^2 + (1 - w)^2, which is divided out.
     off = short[1:-1] - (1 - weight) * short[:-2] - weight * short[2:]
     return float(_MAD_TO_SD * np.median(np.abs(off) / np.sqrt(1 + weight**2 + (1 - weight) ** 2)))
 
 
 def speed_of(rounds_P: IntArray, short_P: FloatArray, noise: float, errors: float) -> float:
-    """How fast the shortfall falls, a round, at most: the fastest of its latest parts.
+    """Return how fast the shortfall falls, a round, at most: the fastest of its latest parts.
 
     The parts are the last half, quarter and eighth of the points, of three or more. Each has the
     slope of least squares and, on top, so many standard errors of it as ``noise`` makes. Of a
@@ -76,6 +87,7 @@ def speed_of(rounds_P: IntArray, short_P: FloatArray, noise: float, errors: floa
     fastest = 0.0
     for share in (2, 4, 8):
         part = min(_RECENT, max(3, len(short_P) // share))
+        # slope = sum c s / sum c^2 with centred rounds c; its standard error is noise / sqrt(sum).
         centred = rounds_P[-part:] - rounds_P[-part:].mean()
         spread = float(np.dot(centred, centred))
         slope = -float(np.dot(centred, short_P[-part:])) / spread

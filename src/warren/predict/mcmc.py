@@ -39,7 +39,11 @@ _NOISE_WORTH: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """``rise``: mean of a family's gain; ``noise``: standard deviation around the curve."""
+    """The prior of gains and noise, in units of the points.
+
+    ``rise``: mean of a family's gain, which is exponential; ``noise``: standard deviation of values
+    around the curve.
+    """
 
     rise: float
     noise: float
@@ -60,9 +64,10 @@ class Posterior:
     noise: FloatArray
 
     def values(self, z: FloatArray) -> FloatArray:
-        """Each sample's curve (5) at some progress, (s, m); none falls anywhere."""
+        """Return each sample's curve (5) at some progress, (s, m); none falls anywhere."""
         total = np.repeat(self.level[:, None], len(z), axis=1)
         for number, family in enumerate(self.families):
+            # Many samples share a shape: each shape in use is evaluated once.
             used, place = np.unique(self.shape[:, number], return_inverse=True)
             some = Family(family.name, family.grid[used], family.rise)
             total += self.gain[:, number, None] * rises(some, z, self.z_1)[place]
@@ -79,9 +84,22 @@ def sampled(
     burn_in: int = BURN_IN,
     sweeps: int = SWEEPS,
 ) -> Posterior:
-    """``chains * sweeps`` samples, after ``burn_in`` sweeps that are thrown away.
+    """Draw ``chains * sweeps`` samples, after ``burn_in`` sweeps that are thrown away.
 
     Chains start at each family's likeliest member, weighed at random with 1/K each on average.
+
+    Parameters
+    ----------
+    points
+        What was seen, rising.
+    prior
+        Of gains and noise.
+    seed
+        Of all draws.
+    families
+        Those that the curve is a sum of.
+    chains, burn_in, sweeps
+        How many chains, and how many sweeps of each are thrown away and are kept.
     """
     random = np.random.Generator(np.random.PCG64(seed))
     walk = _Walk(points, prior, random, families, chains)
@@ -91,7 +109,7 @@ def sampled(
 
 
 class _Walk:
-    """The state of all chains."""
+    """The state of all chains (w): shape and gain of each family, the curve's values, the noise."""
 
     def __init__(
         self,
@@ -101,9 +119,12 @@ class _Walk:
         families: Sequence[Family],
         chains: int,
     ) -> None:
-        self.points, self.prior, self.random = points, prior, random
+        self.points = points
+        self.prior = prior
+        self.random = random
         self.shapes = shapes_of(points, families)
         start = [likeliest(points, one) for one in self.shapes]
+        # Dirichlet with parameters below 1: most chains start near one family or two.
         share = random.dirichlet(np.full(len(start), 0.5), chains)
         self.shape = np.tile(np.array([one.shape for one in start]), (chains, 1))
         self.gain = share * np.array([one.gain for one in start])
@@ -111,11 +132,14 @@ class _Walk:
         self.noise = np.full(chains, max(prior.noise, 1e-9))
 
     def sweep(self) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """One sweep over all parameters; gives them."""
+        """Redraw all parameters once, and return them: shape, gain, level and noise."""
+        # Each family in turn, given what the others add.
         for number, shapes in enumerate(self.shapes):
             self.total = self.total - self._added(number)
             self._draw_member(number, shapes)
             self.total = self.total + self._added(number)
+        # The noise's variance, with the level integrated out (hence one point less): an inverse
+        # gamma of half the prior's and the points' worth, and of half their sum of squares.
         weight = self.points.weight
         off = self.points.y - self.total
         mean = off @ weight / weight.sum()
@@ -123,25 +147,32 @@ class _Walk:
         worth = 0.5 * (_NOISE_WORTH + weight.sum() - 1.0)
         scale = 0.5 * (_NOISE_WORTH * self.prior.noise**2 + error)
         self.noise = np.sqrt(scale / self.random.standard_gamma(worth, len(error)))
+        # The level given the noise: a Gaussian around the weighted mean of what is left over.
         drawn = self.random.standard_normal(len(error))
         level = mean + self.noise / np.sqrt(weight.sum()) * drawn
         return self.shape.copy(), self.gain.copy(), level, self.noise.copy()
 
     def _added(self, number: int) -> FloatArray:
-        """What a family adds to each chain's curve at the points, (w, n)."""
+        """Return what a family adds to each chain's curve at the points, (w, n)."""
         members = self.shapes[number].values[self.shape[:, number]]
         return np.asarray(self.gain[:, number, None] * members)
 
     def _draw_member(self, number: int, shapes: Shapes) -> None:
-        """Shape and gain of one family in every chain, given what the others add."""
+        """Redraw shape and gain of one family in every chain, given what the others add."""
+        # For each shape (g) and chain (w) the gain's posterior is a Gaussian, of mean
+        # pull / precision, cut off at 0; the exponential prior shifts ``pull`` by 1 / rise.
         off = self.points.weight * (self.points.y - self.total)
         precision = shapes.square[:, None] / self.noise**2
         pull = shapes.centred @ off.T / self.noise**2 - 1.0 / self.prior.rise
-        standing = pull / np.sqrt(precision)  # of the Gaussian's mean, in its own deviations
+        # The integral over gains >= 0 weighs the shapes; ``standing`` is the Gaussian's mean in
+        # units of its deviation. The largest of log weight plus Gumbel noise is a draw by weight.
+        standing = pull / np.sqrt(precision)
         log_worth = 0.5 * standing**2 + log_ndtr(standing) - 0.5 * np.log(precision)
         shape = np.argmax(log_worth + self.random.gumbel(size=log_worth.shape), axis=0)
         chain = np.arange(len(shape))
         self.shape[:, number] = shape
+        # The gain by inversion of the cut-off Gaussian's distribution; in logarithms, since next to
+        # nothing of the Gaussian may lie above 0.
         at, width = standing[shape, chain], 1.0 / np.sqrt(precision[shape, chain])
         below = np.log(1.0 - self.random.random(len(at))) + log_ndtr(at)
         self.gain[:, number] = np.maximum(at - ndtri_exp(below), 0.0) * width

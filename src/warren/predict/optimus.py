@@ -24,15 +24,20 @@ from warren.predict.curve import binned
 from warren.predict.local_trend import Shortfall
 
 _GRID: Final = 33
+"""Values of c that are tried at once."""
 _FINER: Final = 6
+"""How often the grid is made: each time between the neighbours of the best value before."""
 _TINY: Final = 1e-9
 _MOST_POINTS: Final = 1024
-"""Of more, every second, third, ... counts."""
+"""Of more points every second, third, ... counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimusFit:
-    """``l(k) = scale (1 / (a k / last + b) + c)``; the job ends where l is ``target``."""
+    """A fitted loss curve, ``l(k) = scale (1 / (a k / last + b) + c)`` after k rounds.
+
+    The job ends where l is ``target``.
+    """
 
     a: float
     b: float
@@ -42,7 +47,10 @@ class OptimusFit:
     target: float
 
     def rounds_at_target(self) -> float:
-        """Rounds from the job's start; infinite if the curve levels out before."""
+        """Return the rounds from the job's start to the target; infinite if the curve levels out.
+
+        Solves ``l(k) = target`` for k.
+        """
         left = self.target / self.scale - self.c
         if left <= 0 or self.a <= 0:
             return math.inf
@@ -50,11 +58,19 @@ class OptimusFit:
 
 
 def fit(short: Shortfall) -> OptimusFit:
-    """The best fit to three or more points, none of them at the target yet."""
+    """Fit three or more points, none of them at the target yet, by least squares.
+
+    Parameters
+    ----------
+    short
+        What the values are short of the target; the loss is measured from ``beyond`` it.
+    """
+    # Every step-th point, counted from the last, so that the latest one always counts.
     step = -(-len(short.short_P) // _MOST_POINTS)
     loss = _smoothed(short.short_P[::-step][::-1]) + short.beyond
     bins = binned(short.rounds_P[::-step][::-1].astype(float), loss)
     last, scale = float(bins.z[-1]), float(bins.y.max())
+    # Both axes up to 1. c stays below the least loss, so that l - c is above 0 at each point.
     k, y = bins.z / last, bins.y / scale
     low, high = 0.0, float(y.min()) * (1 - _TINY)
     for _ in range(_FINER):
@@ -68,7 +84,10 @@ def fit(short: Shortfall) -> OptimusFit:
 def _linear(
     k: FloatArray, y: FloatArray, count: FloatArray, grid: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Non-negative a and b for each c, and the squared error of the losses."""
+    """Return non-negative a and b for each c of the grid, and the squared error of the losses.
+
+    For a given c, 1 / (l - c) = a k + b: a weighted regression line for each row of ``left``.
+    """
     left = y - grid[:, None]
     weight, reciprocal = count * left**4, 1 / left
     total = weight.sum(axis=1)
@@ -76,9 +95,12 @@ def _linear(
     mean_r = (weight * reciprocal).sum(axis=1) / total
     square = weight @ k**2
     product = (weight * reciprocal) @ k
+    # a = (sum w k r - W mean_k mean_r) / (sum w k^2 - W mean_k^2), with r = 1 / (l - c).
     spread = square - total * mean_k**2
     slope = (product - total * mean_k * mean_r) / np.maximum(spread, _TINY * square)
-    through = product / square  # with b = 0
+    # The line through the origin, which is the best one where b would be negative; where a would
+    # be, the best is the constant b = mean_r.
+    through = product / square
     a = np.maximum(slope, 0.0)
     b = mean_r - a * mean_k
     a, b = np.where(b < 0, through, a), np.maximum(b, 0.0)
@@ -88,6 +110,7 @@ def _linear(
 
 
 def _smoothed(values: FloatArray) -> FloatArray:
+    """Replace each value, but the two at either end, by the median of the five around it."""
     if len(values) < 5:
         return values
     windows = np.lib.stride_tricks.sliding_window_view(values, 5)

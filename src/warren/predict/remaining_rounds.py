@@ -36,7 +36,7 @@ _LEAST_POINTS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Cautiousness:
-    """How little is sure.
+    """The constants of ``sure_rounds``: how much of what seems likely it dares to promise.
 
     ``trend``: which part of the trend's rounds. ``slope``: by how many standard errors slopes may
     be steeper than they seem. ``ahead``: at most so many times the rounds run so far.
@@ -51,11 +51,12 @@ CAUTION: Final = Cautiousness()
 
 
 def optimus_rounds(progress: Progress, target: float) -> float:
-    """Expected rounds until the metric is at the target, by the loss fit of Optimus.
+    """Return the expected rounds until the metric is at the target, by the loss fit of Optimus.
 
     0 with fewer than three points or where the target is reached; infinite where the fitted curve
     never gets there.
     """
+    # The fit has three parameters.
     if len(progress) < 3:
         return 0.0
     short = shortfall(progress, target)
@@ -65,17 +66,22 @@ def optimus_rounds(progress: Progress, target: float) -> float:
 
 
 def sure_rounds(progress: Progress, target: float, caution: Cautiousness = CAUTION) -> int:
-    """Rounds that the job will run almost surely before its metric is at the target.
+    """Return the rounds that the job will run almost surely before its metric is at the target.
 
     0 where it does not dare: with fewer than four points, or if the target was reached. Its time
     hardly depends on the number of points.
     """
+    # The less of both: the trend goes on, or something sudden ends it.
     trend = caution.trend * trend_rounds(progress, target, caution.slope)
     return int(min(trend, caution.ahead * float(progress.rounds_P[-1]))) if trend else 0
 
 
 def trend_rounds(progress: Progress, target: float, slope: float) -> float:
-    """Rounds of the trend, see above; 0 with too few points, infinite where nothing moves."""
+    """Return the rounds of the trend: from the best value to the target at the fastest speed.
+
+    0 with too few points or at the target, infinite where nothing moves. ``slope``: standard errors
+    by which slopes may be steeper than they seem.
+    """
     if len(progress) < _LEAST_POINTS:
         return 0.0
     short = shortfall(progress, target)
@@ -83,4 +89,5 @@ def trend_rounds(progress: Progress, target: float, slope: float) -> float:
         return 0.0
     noise = noise_of(short.rounds_P, short.short_P)
     speed = speed_of(short.rounds_P, short.short_P, noise, slope)
+    # The way that is left from the best value, at the fastest speed that the values allow.
     return short.best / speed if speed > 0 else math.inf

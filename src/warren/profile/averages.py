@@ -15,7 +15,7 @@ ALPHA: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TaskAverages:
-    """What ``tasks`` tasks took on average, real seconds; ``sync_s`` None: not seen."""
+    """Average times of ``tasks`` tasks, in real seconds; ``sync_s`` None: not seen."""
 
     tasks: int
     comp_s: float
@@ -23,11 +23,12 @@ class TaskAverages:
 
 
 def averaged(mean: float | None, samples: Iterable[tuple[float, int]]) -> float | None:
-    """An exponential moving average after these samples, each (mean of so many tasks, tasks).
+    """Update an exponential moving average by samples, each (mean of so many tasks, tasks).
 
     m <- m + alpha (x - m) for each task, all tasks of a sample being at its mean x: n of them give
     m <- x + (1 - alpha)^n (m - x). The first sample begins the average.
     """
+    # All tasks of a sample at once: the old mean keeps the share (1 - alpha)^n.
     for value, tasks in samples:
         if tasks > 0:
             mean = value if mean is None else value + (1.0 - ALPHA) ** tasks * (mean - value)
@@ -35,7 +36,7 @@ def averaged(mean: float | None, samples: Iterable[tuple[float, int]]) -> float 
 
 
 def blank(kind: TaskKind, device_type: str, at: float) -> Profile:
-    """A row of which nothing is known yet; ``at`` is Unix time."""
+    """Make a row of which nothing is known yet; ``at`` is Unix time."""
     return Profile(
         **asdict(kind),
         key=kind.key,
@@ -55,7 +56,10 @@ def blank(kind: TaskKind, device_type: str, at: float) -> Profile:
 
 
 def with_measured(row: Profile, found: MeasuredCost, samples: int, at: float) -> Profile:
-    """The row after ``samples`` tasks were measured alone; what was measured before goes."""
+    """Return the row after ``samples`` tasks were measured alone, in place of what was measured.
+
+    ``at`` is Unix time.
+    """
     return replace(
         row,
         comp_s=found.comp_s,
@@ -68,7 +72,11 @@ def with_measured(row: Profile, found: MeasuredCost, samples: int, at: float) ->
 
 
 def with_taken(row: Profile, taken: Iterable[TaskAverages], at: float) -> Profile:
-    """The row after a live run's tasks, in the order in which they ended."""
+    """Return the row after a live run's tasks, given in the order in which they ended.
+
+    ``at`` is Unix time.
+    """
+    # A synchronisation time counts as one task's, however many tasks there were.
     seen = tuple(taken)
     return replace(
         row,
@@ -82,7 +90,7 @@ def with_taken(row: Profile, taken: Iterable[TaskAverages], at: float) -> Profil
 
 
 def as_measured(row: Profile) -> MeasuredCost | None:
-    """What a run plans with: times alone, else the averages; None: the row has neither."""
+    """Return what a run plans with: times alone, else the averages; None: the row has neither."""
     if row.comp_s is not None:
         comp_s, sync_s = row.comp_s, row.sync_s
     elif row.comp_avg_s is not None:

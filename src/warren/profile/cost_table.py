@@ -44,30 +44,31 @@ class _Type:
 
 
 def measured_key(job: Job) -> str:
-    """The name under which ``cost_table`` looks for a job's measured row first."""
+    """Return the name under which ``cost_table`` looks for a job's measured row first."""
     return f"measured:{job.name}"
 
 
 def kind_key(app: str, batch: int, sync: str, params: str) -> str:
-    """The name under which it looks then: of all jobs whose tasks are alike, by what they say.
+    """Return the name under which ``cost_table`` looks next: that of all jobs with alike tasks.
 
     ``app`` is ``FILE:Class``, of which folders do not count; ``params`` as ``params_text`` writes
     them. No job is named so, since names of jobs hold no colon.
     """
     file, _, name = app.rpartition(":")
     said = f"measured:{posixpath.basename(file)}:{name}, batch {batch}, {sync}"
+    # Params may be long; eight digits of a hash keep the names apart.
     if params == "{}":
         return said
     return f"{said}, params {hashlib.sha256(params.encode()).hexdigest()[:8]}"
 
 
 def params_text(job: Job) -> str:
-    """A job's params as canonical JSON."""
+    """Write a job's params as canonical JSON."""
     return json.dumps(job.params, sort_keys=True, separators=(",", ":"))
 
 
 def missing(run: Run) -> tuple[int, ...]:
-    """Jobs that must be measured: they have an app, but neither a model nor a row of costs."""
+    """List the jobs that must be measured: they have an app, but neither a model nor a row."""
     own = {row.model: row for row in run.profiles}
     return tuple(
         job.index for job in run.workload.jobs if unpriced(job) and _stated(job, own) is None
@@ -75,12 +76,12 @@ def missing(run: Run) -> tuple[int, ...]:
 
 
 def unpriced(job: Job) -> bool:
-    """Whether a job's costs are those of its app, found out by measuring."""
+    """Tell whether a job's costs are those of its app, found out by measuring."""
     return job.app is not None and job.model is None and job.cost is None
 
 
 def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTable:
-    """T^c and T^s of every job on every device type of the cluster, in nanoseconds.
+    """Return T^c and T^s of every job on every device type of the cluster, in nanoseconds.
 
     ``measured`` holds a row for each job of ``missing(run)`` under ``measured_key(job)``: times
     of one task at the job's own batch.
@@ -94,7 +95,9 @@ def cost_table(run: Run, measured: Mapping[str, ProfileRow] = _NONE) -> CostTabl
 
 
 def past_of(run: Run) -> Past:
-    """The jobs of the run's history, priced as its own; measured rows are those of its profiles.
+    """Return the jobs of the run's history, priced as its own jobs are.
+
+    Measured rows are those of the run's profiles.
 
     Raises
     ------
@@ -110,20 +113,30 @@ def past_of(run: Run) -> Past:
 def _table(
     run: Run, jobs: Sequence[Job], measured: Mapping[str, ProfileRow], what: str
 ) -> CostTable:
-    """``cost_table`` of these jobs, one a row; messages call them ``what``."""
+    """Make the cost table of these jobs, one a row; messages call them ``what``.
+
+    Raises
+    ------
+    SpecError
+        As ``cost_table`` does.
+    """
     types = tuple(_types(run.cluster))
+    # The run file's own rows go before the shipped ones; a ``cost`` names own rows alone.
     rows = {**TABLE, **{row.model: row for row in run.profiles}}
     own = {row.model: row for row in run.profiles}
     shape = (len(jobs), len(types))
     comp_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     sync_ns_JT = np.full(shape, NEVER_NS, dtype=np.int64)
     model_bytes_J = np.zeros(shape[0], dtype=np.int64)
+    # All jobs are looked at before any is refused; those with the same reason share a line.
     refused: dict[str, list[Job]] = {}
     overhead_ns_JT = np.full(shape, -1, dtype=np.int64)
     turn_ns_JT = np.zeros(shape, dtype=np.int64)
     build_ns_JT = turn_ns_JT.copy()
     seen: dict[tuple[object, ...], tuple[ProfileRow, list[tuple[int, int, int]]]] = {}
     for job in jobs:
+        # Jobs with the same row and batch have the same costs, which are found once; a job that is
+        # priced by its app has a key of its own.
         key = (job.cost, job.model, job.batch) if job.cost or job.model else (job.index,)
         try:
             if key not in seen:
@@ -138,6 +151,7 @@ def _table(
         for column, comp_ns, sync_ns in prices:
             comp_ns_JT[job.index, column] = comp_ns
             sync_ns_JT[job.index, column] = sync_ns
+            # -1 stays where a row does not state an overhead, which is not the same as 0.
             overhead_s = row.overhead_s.get(types[column].name)
             if overhead_s is not None:
                 overhead_ns_JT[job.index, column] = seconds_to_ns(overhead_s)
@@ -157,7 +171,7 @@ def _table(
 
 
 def model_costs(cluster: Cluster, rows: Sequence[ProfileRow]) -> CostTable:
-    """T^c and T^s of one task of each row at its own batch; a row may fit no type."""
+    """Return T^c and T^s of one task of each row at its own batch; a row may fit no type."""
     types = tuple(_types(cluster))
     comp_ns_JT = np.full((len(rows), len(types)), NEVER_NS, dtype=np.int64)
     sync_ns_JT = comp_ns_JT.copy()
@@ -170,7 +184,7 @@ def model_costs(cluster: Cluster, rows: Sequence[ProfileRow]) -> CostTable:
 
 
 def _told(refused: Mapping[str, Sequence[Job]], name: str, what: str) -> Iterator[Problem]:
-    """One line a reason, at the first job that it concerns."""
+    """Yield one problem for each reason, at the first job that it concerns."""
     for reason, jobs in refused.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
         field = f"{what} {jobs[0].name}{others}"
@@ -178,6 +192,7 @@ def _told(refused: Mapping[str, Sequence[Job]], name: str, what: str) -> Iterato
 
 
 def _types(cluster: Cluster) -> Iterator[_Type]:
+    """Yield the device types of a cluster, each with the slowest NIC of the hosts that hold it."""
     holders: dict[str, list[str]] = {}
     for device in cluster.devices:
         holders.setdefault(device.type, []).append(device.host)
@@ -200,6 +215,13 @@ def _row(
     own: Mapping[str, ProfileRow],
     measured: Mapping[str, ProfileRow],
 ) -> ProfileRow:
+    """Find the row that prices a job, in the order that the head of this file states.
+
+    Raises
+    ------
+    ValueError
+        If it has none, or a measured one of another batch.
+    """
     if job.cost is not None:
         return _named("cost", job.cost, own)
     if job.model is not None:
@@ -216,7 +238,8 @@ def _row(
 
 
 def _stated(job: Job, own: Mapping[str, ProfileRow]) -> ProfileRow | None:
-    """The measured row of the run file: that of the job's name, unless one of its kind fits."""
+    """Return the measured row of the run file: that of the job's name, else that of its kind."""
+    # A row of the job's name but of another batch is the last resort: it gives the better error.
     named = own.get(measured_key(job))
     if job.app is None or (named is not None and named.batch in (0, job.batch)):
         return named
@@ -224,6 +247,7 @@ def _stated(job: Job, own: Mapping[str, ProfileRow]) -> ProfileRow | None:
 
 
 def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
+    """Return the row of a name, or refuse a name that has none."""
     if name not in rows:
         allowed = ", ".join(rows) or "none"
         raise ValueError(
@@ -233,13 +257,14 @@ def _named(what: str, name: str, rows: Mapping[str, ProfileRow]) -> ProfileRow:
 
 
 def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple[int, int, int]]:
-    """(position of the type, T^c, T^s) for each type that the job fits.
+    """Yield (position of the type, T^c, T^s) for each type that the job fits, times in ns.
 
     Raises
     ------
     ValueError
         If it fits none.
     """
+    # The reasons are told only if no type is left: a job may fit some types and not others.
     any_fits, reasons = False, []
     for column, kind in enumerate(types):
         reason = _misfit(row, kind)
@@ -253,7 +278,7 @@ def _prices(job: Job, row: ProfileRow, types: Iterable[_Type]) -> Iterator[tuple
 
 
 def _misfit(row: ProfileRow, kind: _Type) -> str | None:
-    """Why no task of this row may run on the type; None: it may."""
+    """Say why no task of this row may run on the type; None: it may."""
     if kind.name not in row.comp_s:
         return f"no time on {kind.name} (it has {', '.join(row.comp_s) or 'none'})"
     if kind.memory_bytes is not None and row.memory_bytes > kind.memory_bytes:
@@ -263,12 +288,16 @@ def _misfit(row: ProfileRow, kind: _Type) -> str | None:
 
 
 def _comp_ns(job: Job, row: ProfileRow, kind: _Type) -> int:
+    """Return T^c of a job's task: the row's, in proportion to the batch for rows of models."""
+    # A measured row, or one of ``cost``, holds for the job's own batch already.
     scaled = job.cost is None and job.model is not None and row.batch > 0
     factor = job.batch / row.batch if scaled else 1.0
+    # A task takes at least 1 ns.
     return max(1, seconds_to_ns(row.comp_s[kind.name] * factor))
 
 
 def _sync_ns(row: ProfileRow, kind: _Type) -> int:
+    """Return T^s: the row's own, else push and pull of the model, 8 bits a byte, over the NIC."""
     stated = row.sync_s.get(kind.name)
     return seconds_to_ns(2 * 8 * row.model_bytes / kind.nic_bps if stated is None else stated)
 

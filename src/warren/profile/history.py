@@ -22,6 +22,7 @@ from warren.profile.measured import PROCESSOR
 
 FINISHED: Final = "finished"
 _NAME_CHARS: Final = 80
+"""The longest name of a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Snapshot:
 
 
 def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
-    """The finished ones of these jobs; of others nobody knows how long they would have been.
+    """Return the finished ones of these jobs; how long others would have been is not known.
 
     Those of which no task was timed are left out.
 
@@ -51,25 +52,29 @@ def snapshot(ended: Iterable[EndedJob]) -> Snapshot:
     """
     done = (one for one in ended if one.status == FINISHED and one.rounds > 0)
     past = [one for one in done if _costs(one)]
+    # The order of ends, with ties broken by run and position: the digest depends on the order.
     past.sort(key=lambda one: (one.ended_at, one.run, one.position))
     first_s = min((one.began_at for one in past), default=0.0)
     rows: dict[tuple[Any, ...], ProfileRow] = {}
     jobs = []
     for index, one in enumerate(past):
+        # Jobs with the same costs share a row; its name is that of the first of them.
         costs = _costs(one)
         same = (one.costs, one.model_bytes)
         if same not in rows:
             rows[same] = _row(one, costs, f"history:{len(rows) + 1}:{one.name}")
         jobs.append(_job(one, index, rows[same].model, one.began_at - first_s))
+    # Every field counts, in order, so that the same jobs have the same digest anywhere.
     text = json.dumps([astuple(one) for one in past], separators=(",", ":"), allow_nan=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Snapshot(jobs=tuple(jobs), rows=tuple(rows.values()), digest=digest)
 
 
 def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """The jobs, the second of a name called ``NAME-2`` and so on, of at most 80 characters.
+    """Return the jobs with names that differ: the second of a name is ``NAME-2``, and so on.
 
-    Without their apps, which lie where the run was: what is left can be simulated.
+    Names have at most 80 characters. The jobs are without their apps, which lie where the run was:
+    what is left can be simulated.
     """
     taken = {job.name for job in jobs}
     seen: dict[str, int] = {}
@@ -77,6 +82,7 @@ def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
     for job in jobs:
         count = seen.get(job.name, 0) + 1
         name = job.name if count == 1 else _numbered(job.name, count)
+        # Another job may bear that very name from the start.
         while count > 1 and name in taken:
             count += 1
             name = _numbered(job.name, count)
@@ -88,14 +94,14 @@ def with_own_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRows:
-    """Rows in order of name; ``spare``: the names of those that price no job of a run."""
+    """Profile rows in order of name; ``spare``: the names of those that price no job of a run."""
 
     rows: tuple[ProfileRow, ...]
     spare: tuple[str, ...]
 
 
 def exported(profiles: Iterable[Profile], *, averages: bool = False) -> ExportedRows:
-    """Rows for ``profiles`` of a run, in real seconds by device type.
+    """Return rows for ``profiles`` of a run, in real seconds by device type.
 
     A row is named after its kind of tasks (``warren.profile.cost_table.kind_key``), whatever jobs
     it was measured for, so that all jobs of the kind are priced by it. A name does not say how an
@@ -107,6 +113,7 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
     by_key: dict[str, list[Profile]] = {}
     for one in profiles:
         by_key.setdefault(one.key, []).append(one)
+    # The latest updated first, so that it is the one which gets the name.
     groups = sorted(by_key.values(), key=lambda group: (-_updated(group), group[0].key))
     rows: dict[str, ProfileRow] = {}
     spare = []
@@ -116,6 +123,7 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
         row = _exported(group, name, averages=averages)
         if row is None:
             continue
+        # Groups come latest update first, so the one that has the name already is the newer.
         if name in rows:
             name = f"{name}, {one.key[:12]}"
             spare.append(name)
@@ -124,12 +132,17 @@ def exported(profiles: Iterable[Profile], *, averages: bool = False) -> Exported
 
 
 def _updated(group: Sequence[Profile]) -> float:
+    """Return when the latest profile of a group was updated, in Unix time."""
     return max(one.updated_at for one in group)
 
 
 def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> ProfileRow | None:
-    comp_s, sync_s, source = {}, {}, {"job": group[0].job}
+    """Make one row of the profiles of a kind, one a device type; None if none has a time."""
+    comp_s = {}
+    sync_s = {}
+    source = {"job": group[0].job}
     for one in sorted(group, key=lambda one: one.device_type):
+        # Times alone, unless averages are asked for or there is nothing else.
         mean = one.comp_avg_s is not None and (averages or one.comp_s is None)
         comp, sync = (one.comp_avg_s, one.sync_avg_s) if mean else (one.comp_s, one.sync_s)
         if comp is None:
@@ -153,7 +166,10 @@ def _exported(group: Sequence[Profile], name: str, *, averages: bool) -> Profile
 
 
 def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> ProfileRow:
-    """An exported row on a cluster whose devices this machine's processor plays, in its seconds."""
+    """Return an exported row for a cluster whose devices are emulated by this machine's processor.
+
+    Each type has the processor's times, in cluster seconds: real ones over ``time_scale``.
+    """
     comp_s, sync_s = row.comp_s.get(PROCESSOR), row.sync_s.get(PROCESSOR)
     source = dict(row.source)
     how = source.pop(f"comp.{PROCESSOR}", "")
@@ -166,6 +182,13 @@ def on_types(row: ProfileRow, types: Sequence[str], time_scale: float) -> Profil
 
 
 def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
+    """Read a job's costs by device type.
+
+    Raises
+    ------
+    ValueError
+        If they are not what ``EndedJob`` says.
+    """
     try:
         costs = json.loads(one.costs)
         good = all(
@@ -180,11 +203,13 @@ def _costs(one: EndedJob) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _row(one: EndedJob, costs: Mapping[str, Mapping[str, Any]], name: str) -> ProfileRow:
+    """Make the profile row that prices an ended job, with where its times come from."""
     source = {}
     for kind, cost in sorted(costs.items()):
         timed = cost.get("tasks", 0)
         how = f"mean of {timed} tasks of" if timed else "as scheduled in"
         source[f"comp.{kind}"] = f"{how} run {one.run_name}"
+    # Batch 0: the times are taken as they are, whatever the batch of a job.
     return ProfileRow(
         model=name,
         batch=0,
@@ -197,6 +222,7 @@ def _row(one: EndedJob, costs: Mapping[str, Mapping[str, Any]], name: str) -> Pr
 
 
 def _job(one: EndedJob, index: int, cost: str, offset_s: float) -> Job:
+    """Make a job of the past, which arrives ``offset_s`` later than it did in its own run."""
     return Job(
         index=index,
         name=one.name,
@@ -215,5 +241,6 @@ def _job(one: EndedJob, index: int, cost: str, offset_s: float) -> Job:
 
 
 def _numbered(name: str, count: int) -> str:
+    """Append a number to a name, cut so that both have room."""
     mark = f"-{count}"
     return name[: _NAME_CHARS - len(mark)] + mark

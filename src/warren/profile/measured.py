@@ -23,7 +23,10 @@ PROCESSOR: Final = "CPU"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCost:
-    """One app on one device type: a task at the job's batch. ``sync_s`` None: not measured."""
+    """The measured cost of one task of an app on one device type, at the job's batch.
+
+    In seconds and bytes; ``sync_s`` None: not measured.
+    """
 
     comp_s: float
     model_bytes: int
@@ -33,7 +36,7 @@ class MeasuredCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskKind:
-    """What the cost of a task depends on, the device type apart.
+    """A kind of tasks: all that the cost of a task depends on, the device type apart.
 
     ``app`` is ``FILE:Class`` without folders, for people; only the class and the hash of the file
     count. ``params`` is canonical JSON. ``machine`` names the processor.
@@ -49,14 +52,16 @@ class TaskKind:
 
     @property
     def key(self) -> str:
-        """SHA-256 of all that counts, in hexadecimal."""
+        """Return the SHA-256 of all that counts, in hexadecimal."""
+        # Of the app its class alone: a file that was renamed is the same by its hash.
         what = {**asdict(self), "app": self.app.rpartition(":")[2]}
         text = json.dumps(what, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def task_kind(job: Job, source_sha256: str, numerics: str, machine: str) -> TaskKind:
-    """The kind of a job's tasks; ``source_sha256`` is that of its app's file."""
+    """Return the kind of a job's tasks; ``source_sha256`` is that of its app's file."""
+    # Without folders: the same file elsewhere is the same app, as its hash tells.
     file, _, name = (job.app or "").rpartition(":")
     return TaskKind(
         app=f"{posixpath.basename(file)}:{name}",
@@ -70,7 +75,7 @@ def task_kind(job: Job, source_sha256: str, numerics: str, machine: str) -> Task
 
 
 def measured_row(job: Job, by_type: Mapping[str, MeasuredCost]) -> ProfileRow:
-    """The profile row of a job that was measured on these device types (at least one).
+    """Make the profile row of a job that was measured on these device types (at least one).
 
     Sizes are the largest seen. Hand rows to ``cost_table`` under ``measured_key(job)``.
     """

@@ -37,7 +37,7 @@ _RATES: Final = ("task_cpu_rate", "round_cpu_rate", "transport", "step")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What the two models and the two scales of a calibration are, and the ranks of rings."""
+    """The sizes of a calibration: two models, the larger scale, ranks of rings, and cores."""
 
     small_bytes: int
     large_bytes: int
@@ -49,7 +49,11 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """One repeat's medians, nanoseconds. ``own_*``: processor time of Warren's own a task."""
+    """The medians of one repeat, in nanoseconds.
+
+    ``own_*``: processor time of Warren's own processes a task. ``_large``: with the large model;
+    ``_scaled``: at the larger scale.
+    """
 
     dispatch_ns: float
     task_alone_ns: float
@@ -82,7 +86,7 @@ class Constant:
 
 
 def constants(repeats: Sequence[Repeat], sizes: Sizes) -> Mapping[str, Constant]:
-    """Every constant by its name in the file, in the file's order.
+    """Derive every constant, by its name in the file and in the file's order.
 
     Rates are the inverse of the median of nanoseconds a byte; those that are not more than zero
     are not measurable.
@@ -91,7 +95,10 @@ def constants(repeats: Sequence[Repeat], sizes: Sizes) -> Mapping[str, Constant]
     result = {}
     for name in _HOW:
         values = [one[name] for one in found]
-        middle, low, high = median(values), min(values), max(values)
+        # The inverse turns the order around: the most nanoseconds a byte are the lowest rate.
+        middle = median(values)
+        low = min(values)
+        high = max(values)
         if name in _RATES:
             result[name] = Constant(_rate(middle), _rate(high), _rate(low))
         else:
@@ -100,10 +107,12 @@ def constants(repeats: Sequence[Repeat], sizes: Sizes) -> Mapping[str, Constant]
 
 
 def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
-    """Times in nanoseconds; under the names of rates nanoseconds a byte."""
+    """Derive the constants of one repeat: times in ns; under the names of rates, ns a byte."""
+    # Two scales part task and round, two sizes of model give what each byte adds to either.
     more_bytes = sizes.large_bytes - sizes.small_bytes
     task_ns, round_ns = _split(one.own_ns, one.own_scaled_ns, sizes.scale)
     task_large_ns, round_large_ns = _split(one.own_large_ns, one.own_large_scaled_ns, sizes.scale)
+    # A barrier carries each byte there and back, and takes the optimiser's step over it.
     step = 1e9 / one.step_bytes_per_s
     ring_start_ns, ring_rank_ns = _start(one, sizes)
     carried = (one.barrier_large_ns - one.barrier_ns) / more_bytes - step
@@ -113,6 +122,7 @@ def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
         "round_cpu": round_ns,
         "task_cpu_rate": (task_large_ns - task_ns) / more_bytes,
         "round_cpu_rate": (round_large_ns - round_ns) / more_bytes,
+        # A task is never faster beside others: less than 1 is noise.
         "slowdown": max(1.0, one.compute_busy_ns / one.compute_alone_ns),
         "ring_start": ring_start_ns,
         "ring_rank": ring_rank_ns,
@@ -127,14 +137,18 @@ def _derived(one: Repeat, sizes: Sizes) -> Mapping[str, float]:
 
 
 def _split(alone_ns: float, scaled_ns: float, scale: int) -> tuple[float, float]:
-    """Task and round of ``alone = task + round`` and ``scaled = task + round / scale``."""
+    """Solve ``alone = task + round`` and ``scaled = task + round / scale`` for task and round."""
+    # Noise may make either negative: both are kept within 0 and their sum.
     round_ns = (alone_ns - scaled_ns) * scale / (scale - 1)
     round_ns = min(max(round_ns, 0.0), alone_ns)
     return alone_ns - round_ns, round_ns
 
 
 def _start(one: Repeat, sizes: Sizes) -> tuple[float, float]:
-    """Start and rank of ``start + rank max(1, N / P)``: N ranks of one ring, and of a wide one."""
+    """Solve ``start + rank max(1, N / P)`` for start and rank, from a ring and a wide ring.
+
+    N are the ranks, P the cores. Where the wide ring needs no more of the cores, rank is 0.
+    """
     few = max(1.0, sizes.ranks / sizes.cores)
     many = max(1.0, sizes.wide_ranks / sizes.cores)
     rank_ns = (one.wide_gang_ns - one.gang_ns) / (many - few) if many > few else 0.0
@@ -143,19 +157,22 @@ def _start(one: Repeat, sizes: Sizes) -> tuple[float, float]:
 
 
 def _rate(ns_a_byte: float) -> float | None:
+    """Return bytes a second; None: no time a byte could be measured."""
     return 1e9 / ns_a_byte if ns_a_byte > 0 else None
 
 
 def overheads_yaml(
     found: Mapping[str, Constant], cores: int, machine: Mapping[str, str | float]
 ) -> str:
-    """The file that ``overheads:`` of a cluster names."""
+    """Write the file that ``overheads:`` of a cluster names."""
     return "".join(f"{line}\n" for line in _lines(found, cores, machine))
 
 
 def _lines(
     found: Mapping[str, Constant], cores: int, machine: Mapping[str, str | float]
 ) -> Iterator[str]:
+    """Yield the lines of the file."""
+    # A constant that could not be measured is left out of the file.
     known = {name: one for name, one in found.items() if one.value is not None}
     yield "# Made by `warren calibrate --local`: medians of several repeats, in real time."
     yield "format: 1"
@@ -176,7 +193,7 @@ def _lines(
 
 
 def _shown(name: str, value: float | None) -> str:
-    """A figure as the file has it, four digits of it."""
+    """Write a figure as the file has it, four digits of it."""
     if value is None:
         return "null"
     if name == "slowdown":

@@ -33,18 +33,26 @@ from warren.model.costs import ProfileRow
 
 DEVICE_TYPES: Final = ("K80", "M60", "T4", "P100", "V100")
 
+# The exponents e of gain = (V100 gain) ** e, fitted to ResNet50: for the T4 by the paper's 2 : 7,
+# for the P100 by Gavel's throughputs (K80 0.62, P100 2.62, V100 4.39: gains of 4.23 and 7.08).
 _GAIN_EXPONENT: Final[Mapping[str, float]] = {
     "T4": math.log(2.0) / math.log(7.0),
     "P100": math.log(2.62 / 0.62) / math.log(4.39 / 0.62),
 }
+# Assumed: the ratio of peak single-precision rates, 4.8 / 4.4 TFLOP/s.
 _M60_GAIN: Final = 1.1
+# Assumed: the paper runs every model on its M60, which has 8 GB.
 _MEMORY_MAX_BYTES: Final = 7_500_000_000
 _RUNTIME_BYTES: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """What is known of one model; ``gain`` is its V100's speed over a K80's."""
+    """The figures of one model: those of the paper, sizes, and where each comes from.
+
+    ``share``: switching time as a part of the task's time; ``item_bytes``: activations of one item
+    of the batch; ``gain``: a V100's speed over a K80's.
+    """
 
     batch: int
     switching_ms: float
@@ -56,6 +64,7 @@ class _Figures:
     gain_source: str
 
 
+# Where the gain of a V100 over a K80 comes from, for models of which the paper gives none.
 _CONVOLUTION: Final = "as ResNet50, section 2.2.1 (7 : 1); assumed: also convolutions throughout"
 _TRANSFORMER: Final = "assumed: Gavel's Transformer at batch 128, 5.45 : 0.98 steps/s"
 _RECURRENT: Final = "assumed: Gavel's LSTM language model at batch 10, 81.65 : 23.79 steps/s"
@@ -147,7 +156,7 @@ _MODELS: Final[Mapping[str, _Figures]] = {
 
 
 def _gain(device_type: str, v100_gain: float) -> float:
-    """Speed of a device type over a K80's, for a model whose V100 has ``v100_gain``."""
+    """Return the speed of a device type over a K80's, for a model whose V100 has ``v100_gain``."""
     if device_type == "K80":
         return 1.0
     if device_type == "M60":
@@ -156,8 +165,11 @@ def _gain(device_type: str, v100_gain: float) -> float:
 
 
 def _row(name: str, figures: _Figures) -> ProfileRow:
+    """Derive the profile row of a model from its figures."""
+    # T^c = switching / share - switching (Table 3, row "Hare"), in ms; other types by their gains.
     v100_s = (figures.switching_ms / figures.share - figures.switching_ms) / 1000.0
     k80_s = v100_s * figures.gain
+    # Single precision; in memory weights, gradients and two moments, and each item's activations.
     model_bytes = 4 * figures.parameters
     memory_bytes = _RUNTIME_BYTES + 4 * model_bytes + figures.batch * figures.item_bytes
     return ProfileRow(
@@ -172,6 +184,7 @@ def _row(name: str, figures: _Figures) -> ProfileRow:
 
 
 def _sources(figures: _Figures) -> Mapping[str, str]:
+    """Say of each figure of a row where it comes from."""
     from_gain = f"V100 time times the gain over a K80: {figures.gain_source}"
     exponent = "assumed: K80 time / (V100 gain ** e), e fitted to ResNet50's"
     return {

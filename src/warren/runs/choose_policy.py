@@ -20,8 +20,8 @@ from warren.model.errors import Problem, SpecError, one_line
 from warren.model.events import Event
 from warren.model.run import Run
 from warren.model.view import View
-from warren.policy.protocol import AnyPolicy
-from warren.policy.registry import RINGS, build, place_policy
+from warren.policy.protocol import AnyPolicy, plans_rings
+from warren.policy.registry import build, place_policy, ring_policies
 from warren.store.signals import raise_if_told
 
 _DATA: Final[Mapping[str, type]] = {
@@ -129,17 +129,17 @@ def choose(run: Run) -> AnyPolicy:
             f"{policy.name} must know every job's rounds; unknown for {', '.join(unknown[:5])}"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
-    _check_rings(run, name)
+    _check_rings(run, name, policy)
     return policy
 
 
-def _check_rings(run: Run, name: str) -> None:
+def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
     """Rings are placed whole, by policies that do so, on as many devices as they have tasks."""
     rings = [job.name for job in run.workload.jobs if job.sync == "ring"]
-    if rings and name not in RINGS and not is_foreign(name):
+    if rings and not plans_rings(policy) and not is_foreign(name):
         message = (
             f"{name} does not place rings as a whole, as {', '.join(rings[:5])} need; "
-            f"allowed: {', '.join(sorted(RINGS))}, or FILE.py:Class"
+            f"allowed: {', '.join(ring_policies())}, or FILE.py:Class"
         )
         raise SpecError(Problem(file=run.name, field="scheduler.place", message=message))
     devices = len(run.cluster.devices)

@@ -10,7 +10,7 @@ import numpy as np
 from warren.model.costs import IntArray
 from warren.model.errors import SpecError
 from warren.model.run import Grain, Run
-from warren.policy.common.gang_holding import HOLDERS
+from warren.policy.protocol import holds_devices
 from warren.profile.cost_table import cost_table, missing
 from warren.report.record import Record
 from warren.runs.choose_policy import choose
@@ -43,7 +43,7 @@ def size_note(run: Run, *, events: bool = False) -> str:
         round_ns_J = None if missing(run) else _round_ns(run)
     except SpecError:
         return ""
-    if policy.name in HOLDERS and run.grain.rounds != 1:
+    if holds_devices(policy) and run.grain.rounds != 1:
         return ""
     most = MANY_COMPILED if by_plan else MANY_BY_EVENTS
 

@@ -36,14 +36,14 @@ MOST: Final = 256
 
 
 class EndedRounds(NamedTuple):
-    """``rounds`` of ended jobs of a kind, the latest last; ``sizes``: the same, ascending."""
+    """The ``rounds`` of ended jobs of a kind, the latest last; ``sizes``: the same, ascending."""
 
     rounds: tuple[int, ...]
     sizes: npt.NDArray[np.float64]
 
 
 def ended(rounds: tuple[int, ...]) -> EndedRounds:
-    """These rounds, and in order of size."""
+    """Make the record of these rounds, given with the latest last."""
     return EndedRounds(rounds, np.array(sorted(rounds), np.float64))
 
 
@@ -52,28 +52,30 @@ NOBODY: Final = ended(())
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """What is known of ended jobs of each kind."""
+    """The records of ended jobs of each kind, as a value for a policy's memory."""
 
     kinds_of: KindsOf
     known: PersistentMap[Kind, EndedRounds] = field(default_factory=PersistentMap)
 
     def of(self, kind: Kind) -> EndedRounds:
-        """The ended jobs of a kind."""
+        """Return the ended jobs of a kind; ``NOBODY`` if there are none."""
         return self.known.get(kind) or NOBODY
 
     def learned(self, view: View) -> JobHistory:
-        """With the jobs that have ended since the last decision."""
+        """Return this history with the jobs that have ended since the last decision."""
         known = self.known
         for event in view.changes:
             if isinstance(event, RoundsDone) and event.finished:
+                # Its rounds count for each of its kinds, from the closest to that of all jobs.
                 for kind in self.kinds_of(view.jobs[event.job]):
+                    # The MOST - 1 latest, so that with the new one there are MOST at most.
                     latest = (known.get(kind) or NOBODY).rounds[1 - MOST :]
                     known = known.noted(kind, ended((*latest, event.round + event.rounds)))
         return self if known is self.known else JobHistory(self.kinds_of, known)
 
 
 def records_of(past: Past, kinds_of: KindsOf) -> JobHistory:
-    """The records that a run begins with."""
+    """Return the history that a run begins with: the jobs that ended before it."""
     rounds_of = defaultdict[Kind, list[int]](list)
     for job in past.jobs:
         assert job.rounds is not None, "a job of the past states its rounds"
@@ -86,19 +88,24 @@ def records_of(past: Past, kinds_of: KindsOf) -> JobHistory:
 ENOUGH: Final = 5
 """Ended jobs that tell enough of a user's, or a name's, not to look at others."""
 _OF_CODE: Final = 1
+"""Length of the kind of all jobs of one code, for which one ended job is enough."""
 
 
 def kinds_by_code(job: Job) -> tuple[Kind, ...]:
-    """Code, user and stem, or the first of them; the closest first."""
+    """Return the kinds of a job by its code: (code, user, stem) and its beginnings.
+
+    The closest comes first; the last is the empty kind, that of all jobs.
+    """
     whole = (job.model or basename(job.app or ""), job.user, stem(job.name))
     return tuple(whole[:length] for length in range(len(whole), -1, -1))
 
 
 def like(records: JobHistory, job: Job) -> EndedRounds:
-    """Jobs like this one that have ended; none: nothing is known of any job.
+    """Return the ended jobs that are most like this one; ``NOBODY`` if none has ended.
 
-    ``JobHistory`` are by code.
+    ``records`` are by code (``kinds_by_code``).
     """
+    # From the closest kind on, the first of which enough jobs have ended.
     for kind in records.kinds_of(job):
         found = records.of(kind)
         if len(found.rounds) >= (ENOUGH if len(kind) > _OF_CODE else 1):
@@ -107,18 +114,21 @@ def like(records: JobHistory, job: Job) -> EndedRounds:
 
 
 def kinds_by_name(job: Job) -> tuple[Kind, ...]:
-    """("name", its stem, the user), ("name", its stem) or ("user", the user); the closest first.
+    """Return the kinds of a job by its name, the closest first.
 
-    Who has no user is not of the same user as others without.
+    They are ("name", its stem, the user), ("name", its stem) and ("user", the user). Jobs that
+    state no user are not of the same user.
     """
+    # HLAS V-A: the same name, one's own jobs before those of others; else the same user.
     by_name = "name", stem(job.name)
     return ((*by_name, job.user), by_name, ("user", job.user)) if job.user else (by_name,)
 
 
 def similar(records: JobHistory, job: Job) -> tuple[str, tuple[int, ...]]:
-    """What makes ended jobs similar to this one, "name" or "user", and their rounds; else nothing.
+    """Return what makes ended jobs similar to this one, "name" or "user", and their rounds.
 
-    ``JobHistory`` are by name.
+    An empty text and no rounds where no ended job is similar. ``records`` are by name
+    (``kinds_by_name``).
     """
     for kind in records.kinds_of(job):
         if found := records.of(kind).rounds:

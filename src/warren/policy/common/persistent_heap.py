@@ -1,6 +1,6 @@
-"""A line of waiting jobs as a value: who is first is found, added and taken in O(log n).
+"""A queue of waiting jobs as a value: the first is found at once, added and taken in O(log n).
 
-A policy's memory is passed by value, so a line is never changed: ``put`` and ``take`` give another
+A policy's memory is passed by value, so a queue is never changed: ``put`` and ``take`` give another
 one that shares most of the first (a leftist heap; Crane, 1972). Ten thousand jobs cost a policy no
 more than a dozen small tuples a decision.
 """
@@ -13,11 +13,15 @@ Entry: TypeAlias = tuple[float, int]
 """(key, job): the least is first; equal keys go by the job's index, which is its arrival."""
 
 E = TypeVar("E", bound=tuple[float, ...])
-"""What stands in a line: ``Entry``, or another tuple of numbers that ends with the job."""
+"""What a queue holds: ``Entry``, or another tuple of numbers that ends with the job."""
 
 
 class PersistentHeap(NamedTuple, Generic[E]):
-    """The first of a line, and two lines that hold the others; ``rank``: way to the nearest end."""
+    """A node of the heap: its least entry, and two heaps that hold the others.
+
+    ``rank`` is the distance to the nearest missing child. Invariants: no entry below is less than
+    ``first``, and ``left`` has at least the rank of ``right``, so the right side is short.
+    """
 
     rank: int
     first: E
@@ -26,12 +30,12 @@ class PersistentHeap(NamedTuple, Generic[E]):
 
 
 def put(line: PersistentHeap[E] | None, entry: E) -> PersistentHeap[E]:
-    """The line with one entry more."""
+    """Return the queue with one entry more; None is the empty queue."""
     return _joined(line, PersistentHeap(1, entry, None, None))
 
 
 def take(line: PersistentHeap[E]) -> tuple[E, PersistentHeap[E] | None]:
-    """The first entry, and the line without it."""
+    """Return the first entry, and the queue without it (None: empty)."""
     if line.right is None:
         return line.first, line.left
     assert line.left is not None, "the left side is at least as deep"
@@ -39,7 +43,7 @@ def take(line: PersistentHeap[E]) -> tuple[E, PersistentHeap[E] | None]:
 
 
 def entries(line: PersistentHeap[E] | None) -> list[E]:
-    """All of them, first to last; for a sentence, not for a decision."""
+    """List all entries, first to last, in O(n log n): for a sentence, not for a decision."""
     found, open_ = list[E](), [line]
     while open_:
         one = open_.pop()
@@ -50,7 +54,8 @@ def entries(line: PersistentHeap[E] | None) -> list[E]:
 
 
 def _joined(one: PersistentHeap[E] | None, other: PersistentHeap[E]) -> PersistentHeap[E]:
-    """Both lines in one; goes down their right sides, which are short."""
+    """Merge two heaps along their right sides, which have O(log n) nodes."""
+    # Down: the nodes of both right sides in ascending order, until one side ends.
     path: list[PersistentHeap[E]] = []
     rest: PersistentHeap[E] | None = other
     while one is not None and rest is not None:
@@ -60,6 +65,7 @@ def _joined(one: PersistentHeap[E] | None, other: PersistentHeap[E]) -> Persiste
         one = one.right
     joined = one if rest is None else rest
     assert joined is not None, "one of both is a line"
+    # Up again: each node anew, with the heap of higher rank on its left (Crane's invariant).
     for above in reversed(path):
         left = above.left
         if left is None:

@@ -20,24 +20,30 @@ _LEAST: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class PersistentMap(Generic[K, V]):
-    """``latest`` goes before ``older``; neither is ever changed."""
+    """A map as a value: ``latest`` goes before ``older``, and neither is ever changed.
+
+    A None in ``latest`` hides what ``older`` has under the key.
+    """
 
     older: Mapping[K, V] = field(default_factory=dict)
     latest: Mapping[K, V | None] = field(default_factory=dict)
 
     def get(self, key: K) -> V | None:
-        """What was noted last under a key; None: nothing."""
+        """Return what was noted last under a key; None: nothing."""
         return self.latest[key] if key in self.latest else self.older.get(key)
 
     def noted(self, key: K, value: V) -> PersistentMap[K, V]:
-        """These notes with one more, in place of what was noted under the key."""
+        """Return this map with a value under a key, in place of what was there."""
         return self._with(key, value)
 
     def forgotten(self, key: K) -> PersistentMap[K, V]:
-        """These notes without what was noted under a key."""
+        """Return this map without what was noted under a key."""
         return self._with(key, None)
 
     def _with(self, key: K, value: V | None) -> PersistentMap[K, V]:
+        """Return this map with a note more; both parts are merged when the latest are too many."""
+        # Copying the latest costs as much as there are; merging costs all, but only once in so
+        # many notes. Both cost the same on average where the latest are the square root of all.
         latest = {**self.latest, key: value}
         if len(latest) ** 2 <= _LEAST + len(self.older):
             return PersistentMap(self.older, latest)

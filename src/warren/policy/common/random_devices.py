@@ -1,4 +1,7 @@
-"""Devices for those who cannot tell them apart: drawn from the free ones, by the run's seed."""
+"""Devices for policies that do not tell types apart: drawn from the free ones, by the run's seed.
+
+The lowest indexes would favour the type that a cluster file names first.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ _DRAWS: Final = 0x40E0
 
 
 def drawn(view: View, job: int, free: IntArray, need: int) -> list[int]:
-    """``need`` of the ``free`` devices that fit, in order of index; none if they are too few.
+    """Draw ``need`` of the ``free`` devices that fit, in order of index; none if they are too few.
 
     A job draws again for every round that it starts anew with.
     """
     free = free[view.costs.fits_JT[job, view.type_D[free]]]
     if len(free) < max(need, 1):
         return []
+    # A generator of its own for each job and round: the choice does not depend on who drew before.
     first = view.next_round_J.item(job)
     draws = np.random.default_rng([view.seed, _DRAWS, job, *([first] if first else [])])
     return sorted(draws.choice(free, size=need, replace=False).tolist())

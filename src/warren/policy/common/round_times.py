@@ -1,4 +1,4 @@
-"""What policies read off a view alike: a round's time alone, gang sizes, columns for ``solve``."""
+"""What policies compute alike from a view: times of a round alone, gang sizes, the problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warren.model.view import View
 
 
 def gang_sizes_J(view: View) -> IntArray:
-    """Devices a gang of each job needs: its scale, or all that fit it where they are fewer."""
+    """Count the devices of a gang of each job: its scale, or all that fit it if they are fewer."""
     count_T = np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1])
     fitting_J = view.costs.fits_JT @ count_T
     return np.minimum(view.scale_J, fitting_J).astype(np.int64)
@@ -27,18 +27,22 @@ MAKES_READY: Final = (RoundsDone, JobArrived, RolledBack)
 
 
 def may_start(view: View, job: int) -> bool:
-    """Whether a round of the job may start of which some task has no device."""
+    """Tell whether a round of the job may start of which some task has no device."""
+    # The first round with such a task is the one after the last barrier passed, so it may start.
     return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
 
 
 def gang_size(view: View, job: int) -> int:
-    """``gang_sizes_J`` of one job."""
+    """Count the devices of a gang of one job, as ``gang_sizes_J`` does of all."""
     fitting_D = view.costs.fits_JT[job, view.type_D]
     return min(view.scale_J.item(job), int(np.count_nonzero(fitting_D)))
 
 
 def cluster_speed(costs: CostTable, job: int, count_T: Sequence[int]) -> float:
-    """Tasks of a job a ns on so many devices of each type: the sum of s_nm = 1 / (T^c + T^s)."""
+    """Return how many tasks of a job a nanosecond so many devices of each type complete.
+
+    The sum of s_nm = 1 / (T^c + T^s) over devices (HLAS, TCC'24, IV-C).
+    """
     speed = 0.0
     for kind, count in enumerate(count_T):
         if count and costs.fits_JT.item(job, kind):
@@ -48,23 +52,25 @@ def cluster_speed(costs: CostTable, job: int, count_T: Sequence[int]) -> float:
 
 
 def counts_T(view: View) -> tuple[int, ...]:
-    """Devices of each type."""
+    """Count the devices of each type."""
     return tuple(np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1]).tolist())
 
 
 def round_ns_J(view: View) -> IntArray:
-    """Time of one round of each job alone, a gang on its fastest devices, in nanoseconds.
+    """Return the time of one round of each job alone, on its fastest devices, in nanoseconds.
 
     The slowest member sets the pace: its share of the tasks one after the other, then one
-    synchronisation.
+    synchronisation. ``NEVER_NS`` where no device fits the job.
     """
     gang_J = gang_sizes_J(view)
     comp_JT, sync_JT = view.costs.comp_ns_JT, view.costs.sync_ns_JT
     cost_JT = np.where(view.costs.fits_JT, comp_JT + sync_JT, NEVER_NS)
+    # Types from the fastest on; a type is in the gang if the types before it do not fill it.
     order_JT = np.argsort(cost_JT, axis=1, kind="stable")
     count_JT = np.bincount(view.type_D, minlength=comp_JT.shape[1])[order_JT]
     before_JT = np.cumsum(count_JT, axis=1) - count_JT
     in_gang_JT = (count_JT > 0) & (before_JT < gang_J[:, None])
+    # The largest share of a member: the tasks of a round over the gang, rounded up.
     tasks_J = -(-view.scale_J // np.maximum(gang_J, 1))
     turn_JT = tasks_J[:, None] * np.take_along_axis(comp_JT, order_JT, axis=1)
     turn_JT += np.take_along_axis(sync_JT, order_JT, axis=1)
@@ -73,9 +79,9 @@ def round_ns_J(view: View) -> IntArray:
 
 
 def paid_rounds_J(view: View, switches: int) -> IntArray:
-    """Rounds of each job alone that last as long as so many switches to it, at most all of it.
+    """Count the rounds of each job alone that last as long as so many switches to it.
 
-    Only where switching is charged.
+    At most all rounds of the job. Only where switching is charged.
     """
     assert view.costs.switch_ns_JT is not None, "nothing is charged"
     switch_ns_J = view.costs.switch_ns_JT.max(axis=1)
@@ -84,7 +90,10 @@ def paid_rounds_J(view: View, switches: int) -> IntArray:
 
 
 def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
-    """Up to ``count`` of ``devices`` that fit the job, least T^c + T^s first, then by index."""
+    """Choose up to ``count`` of ``devices`` that fit the job, the least T^c + T^s first.
+
+    Equal devices go by index.
+    """
     devices, cost_D = _priced(view, job, devices)
     if len(devices) > 1:
         devices = devices[cost_D.argsort(kind="stable")]
@@ -93,7 +102,9 @@ def fastest(view: View, job: int, devices: IntArray, count: int) -> list[int]:
 
 
 def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
-    """Up to ``count`` of ``devices`` that fit the job and end its round soonest, slowest first.
+    """Choose up to ``count`` of ``devices`` that fit the job and end its round soonest.
+
+    They are listed slowest first.
 
     The slowest member sets the pace of a round, so a device faster than it is left to others
     where one that is just as slow will do. Speed is T^c + T^s; equal devices go by index.
@@ -101,6 +112,8 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
     devices, cost_D = _priced(view, job, devices)
     if count == 1 and len(devices):
         return [int(devices[cost_D.argmin()])]
+    # From the fastest pace on until there are enough: the last pace looked at is that of the
+    # round, and its devices stand first, so that of those faster as few as possible are taken.
     chosen: list[int] = []
     cost_T = view.costs.comp_ns_JT[job] + view.costs.sync_ns_JT[job]
     for pace in sorted({*cost_T.tolist()}):
@@ -111,7 +124,7 @@ def no_faster(view: View, job: int, devices: IntArray, count: int) -> list[int]:
 
 
 def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray]:
-    """The devices that fit, and T^c + T^s of the job on each."""
+    """Return the devices that fit, and T^c + T^s of the job on each."""
     kind_D = view.type_D[devices]
     fits_T = view.costs.fits_JT[job]
     if not all(fits_T.tolist()):
@@ -122,8 +135,13 @@ def _priced(view: View, job: int, devices: IntArray) -> tuple[IntArray, IntArray
 
 
 def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
-    """Expected time of a round on this gang: its slowest member sets the pace."""
-    comp_ns_JT, sync_ns_JT, type_D = view.costs.comp_ns_JT, view.costs.sync_ns_JT, view.type_D
+    """Return the expected time of a round on this gang: its slowest member sets the pace.
+
+    In nanoseconds: max over members of tasks T^c + T^s.
+    """
+    comp_ns_JT = view.costs.comp_ns_JT
+    sync_ns_JT = view.costs.sync_ns_JT
+    type_D = view.type_D
     round_ns = 0
     for device, shards in zip(gang, shares(view.scale_J.item(job), len(gang)), strict=True):
         place = job, type_D.item(device)
@@ -134,13 +152,13 @@ def gang_round_ns(view: View, job: int, gang: list[int]) -> int:
 
 @lru_cache(maxsize=256)
 def shares(scale: int, gang: int) -> tuple[tuple[int, ...], ...]:
-    """Shards 0..scale-1 cut into ``gang`` runs of nearly equal length, in order."""
+    """Cut shards 0..scale-1 into ``gang`` runs of nearly equal length, in order."""
     cuts = [i * scale // gang for i in range(gang + 1)]
     return tuple(tuple(range(begin, end)) for begin, end in pairwise(cuts))
 
 
 def columns(view: View) -> dict[str, Any]:
-    """The planning problem of all jobs as ``solve`` takes it, by the names of its columns."""
+    """Return the planning problem of all jobs as ``solve`` takes it, by names of columns."""
     return {
         "arrival_ns_J": view.arrival_ns_J,
         "weight_J": view.weight_J,

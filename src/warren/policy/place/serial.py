@@ -21,7 +21,7 @@ from warren.model.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serial:
-    """See the module's text. It remembers nothing."""
+    """Hand whole jobs to the first device, in order of arrival. It remembers nothing."""
 
     name: ClassVar[str] = "plain"
     source: ClassVar[str] = "none: the oracle engine's order"
@@ -32,19 +32,20 @@ class Serial:
     )
 
     def initial(self, view: View) -> None:
-        """Nothing to remember."""
+        """Return None: there is nothing to remember."""
 
     def decide(self, view: View, memory: None) -> tuple[Decision, None]:
-        """All that is left of the first job that has some, if the device is idle."""
+        """Assign all that is left of the first job that has some, if the device is idle."""
         waiting = np.flatnonzero(view.open_J)
         if view.queued_D[0] or not len(waiting):
             return NOTHING, None
         job = int(waiting[0])
         first, scale = int(view.next_round_J[job]), int(view.scale_J[job])
+        # Of unknown length: until its stop rule ends it.
         known = int(view.rounds_J[job])
         rounds = known - first if known >= 0 else ENDLESS
         return Decision(assign=(Assignment(0, job, first, rounds, tuple(range(scale))),)), None
 
     def explain(self, view: View, memory: None, job: int) -> str:
-        """One sentence."""
+        """Say in one sentence why the job is where it is; the same of every job."""
         return "jobs run one after the other in order of arrival"

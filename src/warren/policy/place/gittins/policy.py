@@ -57,11 +57,15 @@ from warren.solve.assignment.gittins_index import least_effort
 LOOKED_AT: Final = 32
 """Jobs that find no device, or too few, are passed over up to this many in one decision."""
 _LEAST_WEIGHT: Final = 1e-6
+"""A job of no weight counts as this light, so that nothing is divided by 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GittinsMemory:
-    """``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs."""
+    """The prices of types, what ended jobs tell, and the jobs that wait.
+
+    ``line``: jobs whose round may start, by rank; ``known``: rounds of ended jobs.
+    """
 
     market: TypeMarket
     known: JobHistory
@@ -70,7 +74,7 @@ class GittinsMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gittins:
-    """See the module's text."""
+    """Give free devices to jobs of the least expected effort, each on the type it gains most by."""
 
     patience: float = 1.2
     """Types at most so many times as slow as the one that is best for a job will do; at least 1."""
@@ -90,16 +94,17 @@ class Gittins:
     )
 
     def __post_init__(self) -> None:
+        # So written, nan is refused, too.
         if not self.patience >= 1:
             raise ValueError("patience is 1, or how many times as slow a type may be")
 
     def initial(self, view: View) -> GittinsMemory:
-        """Of this run no job has ended; the past may tell of others."""
+        """Return the memory before the first decision, with what the past tells of ended jobs."""
         known = records_of(view.past, kinds_by_code) if self.past else JobHistory(kinds_by_code)
         return GittinsMemory(market=new_market(view), known=known)
 
     def decide(self, view: View, memory: GittinsMemory) -> tuple[Decision, GittinsMemory]:
-        """Learn from jobs that ended, then give free devices to the first of the line."""
+        """Learn from jobs that ended, then give free devices to the first jobs that wait."""
         step = _Step(self, view, memory)
         step.learn()
         step.queue_up()
@@ -108,7 +113,7 @@ class Gittins:
         return decision, step.memory
 
     def explain(self, view: View, memory: GittinsMemory, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         if not view.open_J[job]:
             return "waits for nothing: it has not arrived or has ended"
         if view.next_round_J[job] > view.round_J[job]:
@@ -123,6 +128,7 @@ class Gittins:
         )
 
     def _takes(self, view: View, memory: GittinsMemory, job: int) -> str:
+        """Say which devices the job takes."""
         if not self.prices:
             return "it takes what is free"
         kind = memory.market.type_of(job)
@@ -130,18 +136,21 @@ class Gittins:
         return f"it gains most by {best}"
 
     def pressing(self, view: View, known: JobHistory, job: int) -> float:
-        """Rounds that the job is expected to need still, over its weight where weights count."""
+        """Return the rounds that a job is expected to need, over its weight where weights count."""
         left = _left(view, known, job)
         return left / max(view.weight_J.item(job), _LEAST_WEIGHT) if self.weighted else left
 
 
 def _left(view: View, known: JobHistory, job: int) -> float:
-    """Rounds that the job is expected to need still, at the least effort for an ending."""
+    """Return the rounds that the job is expected to need still, at the least effort for an ending.
+
+    The inverse of its Gittins index, from the rounds that ended jobs like it had.
+    """
     return least_effort(like(known, view.jobs[job]).sizes, float(view.round_J.item(job)))
 
 
 def _rank(view: View, market: TypeMarket, job: int, left: float) -> float:
-    """Work of so many rounds, in ns of the mean device that fits the job."""
+    """Return the work of so many rounds of the job, in ns of the mean device that fits it."""
     return left * view.scale_J.item(job) * market.need(view, job).task_ns
 
 
@@ -157,7 +166,7 @@ class _Step:
     shard: dict[int, int] = field(default_factory=dict)
 
     def learn(self) -> None:
-        """Jobs that ended tell how many rounds their kind has."""
+        """Note of jobs that ended how many rounds their kind has."""
         if not self.policy.past:
             return
         known = self.memory.known.learned(self.view)
@@ -166,25 +175,29 @@ class _Step:
             self.memory = GittinsMemory(market=memory.market, known=known, line=memory.line)
 
     def queue_up(self) -> None:
-        """Who may begin a round now stands in the line, and has made a bid."""
-        view, line, market = self.view, self.memory.line, self.memory.market
+        """Queue the jobs that may begin a round now by their rank, each with a new bid."""
+        view = self.view
+        line = self.memory.line
+        market = self.memory.market
         for event in view.changes:
             if isinstance(event, MAKES_READY) and may_start(view, event.job):
                 left = self.policy.pressing(view, self.memory.known, event.job)
                 line = put(line, (_rank(view, market, event.job, left), event.job))
                 market = market.bid(view, event.job, left) if self.policy.prices else market
                 self.reasons[event.job] = Reason.WAITING_FOR_TURN
+        # After all bids of this instant, so that the order of its events does not matter.
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
             self.memory = GittinsMemory(market=market, known=self.memory.known, line=line)
 
     def serve(self) -> None:
-        """The first of the line take the free devices."""
+        """Give the free devices to the first jobs that wait."""
         idle_D = self.view.queued_D == 0
         line, kept = self.memory.line, list[Entry]()
         while line is not None and len(kept) < LOOKED_AT and idle_D.any():
             entry, line = take(line)
             job = entry[1]
+            # An old entry of a job that has gone on, ended, or been placed in this decision.
             if not may_start(self.view, job) or job in self.shard:
                 continue
             given = self._give(job, self._free(job, idle_D.nonzero()[0]))
@@ -193,8 +206,10 @@ class _Step:
             if given:
                 self.reasons.pop(job, None)
             placed = self.shard[job] = sum(len(one.shards) for one in given)
+            # Tasks of its round are left: it keeps its place for the next decision.
             if placed < self.view.scale_J.item(job) - self.view.next_shard_J.item(job):
                 kept.append(entry)
+        # Back into the heap only after all were asked, so that none is asked twice.
         for one in kept:
             line = put(line, one)
         memory = self.memory
@@ -202,13 +217,14 @@ class _Step:
             self.memory = GittinsMemory(market=memory.market, known=memory.known, line=line)
 
     def _free(self, job: int, idle: IntArray) -> IntArray:
-        """Those of the idle devices that a job would rather have than wait."""
+        """Return those of the idle devices that a job would rather have than wait."""
         view, market = self.view, self.memory.market
         best = market.type_of(job) if self.policy.prices else None
         if best is None:
             return idle
         type_N = view.type_D[idle]
         left = view.scale_J.item(job) - view.next_shard_J.item(job)
+        # The best type alone if it has devices enough for the gang; else types nearly as fast, too.
         chosen_N = type_N == best
         if np.count_nonzero(chosen_N) < min(market.need(view, job).gang, left):
             chosen_N = np.array(market.usable(job, best, self.policy.patience))[type_N]
@@ -216,12 +232,14 @@ class _Step:
         return chosen
 
     def _give(self, job: int, free: IntArray) -> list[Assignment]:
+        """Assign the job's next tasks to free devices: single tasks, or a gang's whole stretch."""
         view = self.view
         first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
         scale = view.scale_J.item(job)
         gang = no_faster(view, job, free, self.memory.market.need(view, job).gang)
         if not gang:
             return []
+        # A round that has begun task by task is finished so; no stretch can begin in its middle.
         round_ns = gang_round_ns(view, job, gang)
         rounds = 1 if shard else view.grain.rounds_for(round_ns, ENDLESS)
         if rounds == 1:

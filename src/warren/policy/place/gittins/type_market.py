@@ -1,5 +1,6 @@
 """Which types of device a job uses: those that it gains most by, at what they are worth to others.
 
+Ours, see docs/decisions/0021.
 A type has a price, found from what the jobs present bid (``dual_prices``). A round of a job that
 has type t to itself takes q = ceil(n / D_t) T^c + T^s and keeps n T^c / q devices busy: while it
 synchronises they serve others. It is worth its speed, as a part of that on the job's fastest type,
@@ -25,13 +26,14 @@ from warren.solve.assignment.dual_prices import NONE, Floats, better_prices, mat
 TURNS: Final = 2
 """How often all prices are gone over when they are found again."""
 _MOVE: Final = 8
-"""Prices are found again once there were as many bids as there are jobs; who comes or goes counts
-as so many bids."""
+"""Prices are found again once there were as many bids as there are jobs; a job that comes or goes
+counts as so many bids."""
 _LEAST: Final = 1e-9
+"""Least rounds left, and least devices kept busy: neither divides by 0."""
 
 
 class TypeNeeds(NamedTuple):
-    """What follows from a job's costs alone.
+    """The needs of a job on each type, as far as they follow from its costs alone.
 
     ``turn_s_T``: of a round that has the type to itself; ``fastest_s``: the least of them;
     ``busy_T`` and ``cost_T``: see ``TypeBid``; ``task_ns``: a task on the mean device that fits it;
@@ -47,7 +49,7 @@ class TypeNeeds(NamedTuple):
 
 
 class TypeBid(NamedTuple):
-    """What each type is worth to a job, how many devices it would keep busy there, and T^c + T^s.
+    """A job's bid: what each type is worth to it, devices it would keep busy there, and T^c + T^s.
 
     0, 1 and infinite where it cannot run.
     """
@@ -59,7 +61,7 @@ class TypeBid(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeMarket:
-    """A value for a policy's memory: the latest bid of each job, prices, and who goes where.
+    """The latest bid of each job, prices, and the type of each job, as a value for a memory.
 
     ``types``: of each job at the latest prices, ``NONE`` where none was worth its price to it.
     Between two prices a job stays with it: if all that are alike went by their newer bids, they
@@ -75,22 +77,23 @@ class TypeMarket:
     needs: dict[int, TypeNeeds] = field(default_factory=dict)
 
     def need(self, view: View, job: int) -> TypeNeeds:
-        """What follows from a job's costs, found once."""
+        """Return what follows from a job's costs, found once."""
         found = self.needs.get(job)
         if found is None:
             found = self.needs[job] = _needs(view, job, self.devices_T)
         return found
 
     def bid(self, view: View, job: int, left: float) -> TypeMarket:
-        """With another bid of a job that is expected to need so many rounds still."""
+        """Return the market with a new bid of a job, which is expected to need ``left`` rounds."""
         bids = self.bids.noted(job, _bid(self.need(view, job), left))
         return self._with(bids, self.stale + 1)
 
     def priced(self, view: View) -> TypeMarket:
-        """With other prices, if enough jobs have come or gone."""
+        """Return the market with other prices, if enough jobs have bid, come or gone."""
         stale = self.stale + _MOVE * sum(map(_comes_or_goes, view.changes))
         if not stale or stale < np.count_nonzero(view.open_J):
             return self if stale == self.stale else self._with(self.bids, stale)
+        # Only bids of jobs that are present count from here on: those of ended jobs are dropped.
         present = view.open_J.nonzero()[0].tolist()
         bids = {job: bid for job in present if (bid := self.bids.get(job))}
         if not bids:
@@ -98,13 +101,13 @@ class TypeMarket:
         offers = self._offers(list(bids.values()))
         price_T = better_prices(*offers, np.array(self.price_T), TURNS)
         types = dict(zip(bids, matched(*offers, price_T), strict=True))
-        prices = tuple(price_T.tolist())  # and who has gone is forgotten
+        prices = tuple(price_T.tolist())
         return replace(
             self, price_T=prices, bids=PersistentMap(bids), types=PersistentMap(types), stale=0
         )
 
     def _with(self, bids: PersistentMap[int, TypeBid], stale: int) -> TypeMarket:
-        """Other bids; the rest as it is."""
+        """Return the market with these bids and this staleness; the rest as it is."""
         return TypeMarket(
             devices_T=self.devices_T,
             price_T=self.price_T,
@@ -115,44 +118,53 @@ class TypeMarket:
         )
 
     def _offers(self, bids: Sequence[TypeBid]) -> tuple[Floats, Floats, Floats]:
+        """Return bids as ``dual_prices`` takes them: values, devices kept busy, devices there."""
         value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
         return value_JT, busy_JT, np.array(self.devices_T, dtype=np.float64)
 
     def type_of(self, job: int) -> int | None:
-        """The type that a job gains most by; None: none is worth its price to it."""
+        """Return the type that a job gains most by; None: none is worth its price to it."""
+        # A job that came after the prices were found chooses by its own bid at these prices.
         kind = self.types.get(job)
         if kind is None:
             offers = zip(*self._bid_of(job)[:2], self.price_T, strict=True)
+            # What the type is worth, less the price of the devices that it would keep busy.
             gains = [value - busy * price for value, busy, price in offers]
             kind = gains.index(max(gains)) if max(gains) > 0 else NONE
         return None if kind == NONE else kind
 
     def usable(self, job: int, kind: int, patience: float) -> list[bool]:
-        """Types that are at most ``patience`` times as slow for a job as this one."""
+        """Tell of each type if it is at most ``patience`` times as slow for a job as this one."""
         cost_T = self._bid_of(job).cost_T
         return [cost <= patience * cost_T[kind] for cost in cost_T]
 
     def _bid_of(self, job: int) -> TypeBid:
+        """Return the latest bid of a job that waits."""
         bid = self.bids.get(job)
         assert bid is not None, "who waits has made a bid"
         return bid
 
 
 def new_market(view: View) -> TypeMarket:
-    """Nobody is there, so nothing has a price."""
+    """Return the market before the first job: no type has a price."""
     devices_T = counts_T(view)
     return TypeMarket(devices_T=devices_T, price_T=(0.0,) * len(devices_T))
 
 
 def _comes_or_goes(event: Event) -> bool:
+    """Tell whether a job arrives or ends with an event."""
     if isinstance(event, RoundsDone):
         return event.finished
     return isinstance(event, JobArrived | JobFailed | JobCancelled)
 
 
 def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> TypeNeeds:
+    """Compute q, the devices kept busy and T^c + T^s of a job on each type, in seconds and ns."""
     costs, scale = view.costs, view.scale_J.item(job)
-    turn_s_T, busy_T, cost_T, fitting = list[float](), list[float](), list[float](), 0
+    turn_s_T = list[float]()
+    busy_T = list[float]()
+    cost_T = list[float]()
+    fitting = 0
     for kind, devices in enumerate(devices_T):
         if not devices or not costs.fits_JT.item(job, kind):
             turn_s_T.append(inf)
@@ -160,6 +172,7 @@ def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> TypeNeeds:
             cost_T.append(inf)
             continue
         comp_ns, sync_ns = costs.comp_ns_JT.item(job, kind), costs.sync_ns_JT.item(job, kind)
+        # q = ceil(n / D_t) T^c + T^s, and n T^c / q devices are busy meanwhile.
         turn_ns = max(1, -(-scale // devices) * comp_ns + sync_ns)
         turn_s_T.append(turn_ns / 1e9)
         busy_T.append(max(_LEAST, scale * comp_ns / turn_ns))
@@ -176,7 +189,9 @@ def _needs(view: View, job: int, devices_T: tuple[int, ...]) -> TypeNeeds:
 
 
 def _bid(needs: TypeNeeds, left: float) -> TypeBid:
+    """Bid for each type: its part of the fastest speed over the root of the time still needed."""
     fastest_s = needs.fastest_s
+    # Over the root of the time still needed: between no regard to length and all regard to it.
     worth = 1 / sqrt(max(left, _LEAST) * fastest_s) if fastest_s < inf else 0.0
     value_T = [worth * fastest_s / turn_s if turn_s < inf else 0.0 for turn_s in needs.turn_s_T]
     return TypeBid(tuple(value_T), needs.busy_T, needs.cost_T)

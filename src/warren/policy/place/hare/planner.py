@@ -37,25 +37,39 @@ LISTED_ROWS: Final = 50_000
 LISTED_STRETCHES: Final = 2_000
 """The same for rows of stretches, which are better dispatched by what is left to do."""
 MOVED_ROWS: Final = 20_000
-"""Up to this many rows, single moves are judged by whole schedules, too."""
+"""Up to this many rows, single moves of jobs are judged by whole schedules, too."""
 WALKED_ROWS: Final = 500
-"""And up to this many, single tasks are moved."""
+"""Up to this many rows, single tasks are moved, too."""
 FLOWS_A_SCHEDULE: Final = 20
 """Before the n-th schedule of a rule the search spends this many least costs, and n / 2 for each
 row."""
 PATIENCE: Final = 100
+"""The search ends after so many trials without a gain."""
 PATIENCE_A_JOB: Final = 20
-"""The search ends after so many trials without a gain, and so many more for each job."""
+"""For each job it goes on for so many more trials without a gain."""
 START_ALLOWANCE: Final = 10_000_000
 """What the search for a first rule may take, beyond the budget."""
 NODES_A_TURN: Final = 20_000
+"""Nodes of the branch and bound that are searched at once; each counts as one placement."""
 SWITCHES_A_STRETCH: Final = (1, 10, 100)
 """Where switching between jobs is charged, stretches that last so many switches compete."""
-FLOW, LIST, LEFT = "flow", "list", "left"
+# How the best schedule was made, and so how moves away from it are: by a rule of sharing, by a
+# list of earliest completion, or by stretches with the least left to do first.
+FLOW = "flow"
+LIST = "list"
+LEFT = "left"
 
 
 class Planner:
-    """The best schedule so far of a view's jobs."""
+    """The search for a schedule of a view's jobs, and the best schedule so far.
+
+    Parameters
+    ----------
+    view
+        The view before time starts.
+    objective
+        ``makespan``, or ``weighted-jct``.
+    """
 
     def __init__(self, view: View, objective: str) -> None:
         from warren.solve.relaxation.rule_search import RuleSearch
@@ -63,6 +77,7 @@ class Planner:
         self.view = view
         self._makespan = objective == "makespan"
         self._value_s = objective_of(view, self._makespan)
+        # 0x504C names the planner's stream of the run's seed, apart from that of other draws.
         self._random = np.random.default_rng([view.seed, 0x504C])
         self._plan_for(instance_of(view, self._makespan))
         self._search = RuleSearch(self._instance, self._value_s, view.seed)
@@ -76,9 +91,10 @@ class Planner:
         self._preferences: TypePreferences | None = None
 
     def start(self) -> None:
-        """The first schedules, whatever the budget."""
+        """Make the first schedules, whatever the budget."""
         self._search.start(START_ALLOWANCE)
         self.try_rule(self._search.rule)
+
         if self._rows <= (LISTED_STRETCHES if self._stretched else LISTED_ROWS):
             for priority_J, step_J in self.orders():
                 self.try_list(priority_J, step_J)
@@ -91,29 +107,35 @@ class Planner:
         self._try_longer_stretches()
 
     def improve(self, budget: int) -> None:
-        """Go on while the budget lasts."""
-        spent, idle, best = 0, 0, (self.value, self._search.value)
+        """Search on while the budget (a count of task placements) lasts."""
+        spent = 0
+        idle = 0
+        best = (self.value, self._search.value)
         patience = PATIENCE + PATIENCE_A_JOB * len(self.view.jobs)
         turns = self._turns()
         while spent < budget and idle < patience:
             cost = next(turns, None)
             if cost is None:
                 return
-            spent, idle = spent + cost, idle + 1
+            spent += cost
+            idle += 1
+            # A better rule counts as a gain even before it has given a better schedule.
             if (self.value, self._search.value) != best:
-                idle, best = 0, (self.value, self._search.value)
+                idle = 0
+                best = (self.value, self._search.value)
 
     def plan(self) -> Plan:
-        """The best schedule as a plan."""
+        """Return the best schedule as a plan."""
         job, first, rounds, shard, device = (np.ascontiguousarray(row) for row in self._best)
         return Plan(job_R=job, round_R=first, rounds_R=rounds, shard_R=shard, device_R=device)
 
     def orders(self) -> Iterator[tuple[Floats, Floats]]:
-        """Job orders for lists, as (priority, change of priority per round)."""
+        """Yield orders of the jobs for lists, each as (priority, its change per round)."""
         from warren.solve.relaxation.rule_search import lengths_s
 
         instance = self._instance
         work_J, path_J = lengths_s(instance)
+        # Length by weight is Smith's rule; a weight of 0 goes last without a division by 0.
         weight_J = np.maximum(instance.weight_J, 1e-300)
         still = np.zeros(len(work_J))
         mix_J = work_J / len(self.view.type_D) + path_J
@@ -125,14 +147,14 @@ class Planner:
         yield self.view.arrival_ns_J.astype(np.float64), still
 
     def preferences(self) -> Iterator[TypePreferences]:
-        """How stretches are first dispatched, at the prices of the best rule so far."""
+        """Yield how stretches are first dispatched, at the prices of the best rule so far."""
         from warren.solve.lists.dispatch_options import first_preferences
 
         price_s_JT, _ = self._prices_s_JT(self._search.rule)
         return first_preferences(self._instance, gangs_of(self.view), price_s_JT)
 
     def try_rule(self, rule: SharingRule) -> int:
-        """A schedule by a rule of sharing; what it cost."""
+        """Try a schedule by a rule of sharing, and return what it cost."""
         if self._stretched:
             return self._insert(rule)
         from warren.solve.lists.type_queues import guided
@@ -143,7 +165,7 @@ class Planner:
         return _cost(rows, visits)
 
     def try_preferences(self, preferences: TypePreferences) -> int:
-        """A schedule of stretches, the least left to do first; what it cost."""
+        """Try a schedule of stretches, the least left to do first, and return what it cost."""
         from warren.solve.lists.shortest_remaining import by_remaining
 
         rows, _, looked = by_remaining(self._instance, preferences)
@@ -152,7 +174,7 @@ class Planner:
         return _cost(rows, looked)
 
     def try_list(self, priority_J: Floats, step_J: Floats) -> int:
-        """A schedule by earliest completion in this order; what it cost."""
+        """Try a schedule by earliest completion in this order, and return what it cost."""
         from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
 
         columns = self._instance._asdict()
@@ -163,14 +185,14 @@ class Planner:
         return max(MIN_COST, self._rows)
 
     def _plan_for(self, instance: Any) -> None:
-        """Whatever is tried from here on has stretches of this length."""
+        """Set the instance, and so the length of stretches, of whatever is tried from here on."""
         self._instance = instance
         self._stretched = bool((instance.stretch_rounds_J > 1).any())
         rows_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
         self._rows = int((rows_J * instance.scale_J).sum())
 
     def _try_longer_stretches(self) -> None:
-        """Where switching is charged, go on with the length that pays best."""
+        """Try longer stretches where switching is charged, and go on with the best length."""
         best = self._instance
         for switches in SWITCHES_A_STRETCH if self.view.costs.switch_ns_JT is not None else ():
             longer_J = np.maximum(best.stretch_rounds_J, paid_rounds_J(self.view, switches))
@@ -182,7 +204,10 @@ class Planner:
         self._plan_for(best)
 
     def _insert(self, rule: SharingRule) -> int:
-        """Stretches job by job, in the order and at the prices of a rule; what it cost."""
+        """Try to insert stretches job by job, in the order and at the prices of a rule.
+
+        Returns what it cost.
+        """
         from warren.solve.lists.serial_insertion import insertion
 
         price_s_JT, visits = self._prices_s_JT(rule)
@@ -193,8 +218,11 @@ class Planner:
         return _cost(rows, visits + looked)
 
     def _prices_s_JT(self, rule: SharingRule) -> tuple[Floats, int]:
-        """What a round on each type costs each job under a rule, half way through the flow, and
-        how many jobs were served to know it."""
+        """Return what a round on each type costs each job under a rule, and the visits it took.
+
+        Prices are those half way through the job's flow, in seconds; visits are the jobs that
+        were served to know them.
+        """
         from warren.solve.relaxation.divisible_devices import others_at_half, prices_s_JT
         from warren.solve.relaxation.flow_time import flow
 
@@ -204,7 +232,8 @@ class Planner:
         return others_J[:, None] * prices, visits
 
     def _turns(self) -> Iterator[int]:
-        """The search, a piece at a time; what each piece cost. Ends when all is known."""
+        """Search, a piece at a time, and yield what each piece cost. Ends when all is known."""
+        # Small problems are searched for the optimum; less than a whole turn: nothing is left.
         branch = self._branch()
         while branch is not None:
             from warren.solve.bounds.branch_and_bound import search
@@ -216,6 +245,8 @@ class Planner:
             yield nodes
         if self._rows == 0:
             return
+        # Turn by turn as much is spent on rules, whose trials are cheap, as on whole schedules. The
+        # pieces grow, so that a longer budget searches rules deeper before each schedule.
         for turn in itertools.count(1):
             rule, before = self._search.rule, self._search.spent
             piece = turn * self._rows // 2 + FLOWS_A_SCHEDULE * MIN_COST
@@ -234,7 +265,10 @@ class Planner:
                 yield cost
 
     def _follow(self, rule: SharingRule) -> int:
-        """A schedule by a better rule; where stretches were best dispatched, by its prices."""
+        """Try a schedule by a better rule; where stretches were best dispatched, by its prices.
+
+        Returns what it cost.
+        """
         if self._way != LEFT or self._preferences is None:
             return self.try_rule(rule)
         price_s_JT, visits = self._prices_s_JT(rule)
@@ -243,7 +277,10 @@ class Planner:
         )
 
     def _move(self) -> int:
-        """One move away from the best schedule, made the way that it was made."""
+        """Try one move away from the best schedule, made the way that it was made.
+
+        Returns what it cost.
+        """
         from warren.solve.lists.dispatch_options import nearby
         from warren.solve.relaxation.rule_search import neighbour
 
@@ -256,12 +293,13 @@ class Planner:
         jobs = len(priority_J)
         ranked = np.argsort(priority_J, kind="stable")
         moved, place = self._random.integers(0, jobs, size=2)
+        # One job goes to another place in the order; the priorities themselves stay the same set.
         moved_J = np.empty(jobs)
         moved_J[np.insert(np.delete(ranked, moved), place, ranked[moved])] = np.sort(priority_J)
         return self.try_list(moved_J, step_J)
 
     def _walk(self, turn: int) -> int:
-        """Single tasks moved; what it cost."""
+        """Move single tasks of the best schedule, and return what it cost."""
         from warren.solve.lists.task_search import walked
 
         rows, looked = walked(self._instance, self._best, self._makespan, turn, self._random)
@@ -269,32 +307,38 @@ class Planner:
         return max(MIN_COST, looked // 10)
 
     def _branch(self) -> SearchTree | None:
+        """Begin a branch and bound; None where it cannot be exact or the problem is too large."""
+        # It knows single rounds, synchronisations that never wait, and no switching.
         if self._stretched or self.view.cluster.network.model == "lane":
             return None
         if self.view.costs.switch_ns_JT is not None:
             return None
         from warren.solve.bounds.branch_and_bound import new_branch
 
+        # A little less than the best value, so that it looks for what is really better.
         value = self.value * NS_PER_S * (1 - 1e-12)
         return new_branch(self._instance, value, makespan=self._makespan)
 
     def _take_from(self, branch: SearchTree) -> None:
+        """Consider the best schedule of the branch and bound, if it has found one."""
         from warren.solve.bounds.branch_and_bound import best_rows
 
         if branch.best_NX[0, 0] >= 0:
             self._consider(best_rows(branch))
 
     def _consider(self, rows: Any) -> bool:
-        """Keep the schedule if it is better than the best."""
+        """Run the schedule, keep it if it is better than the best, and tell whether it is."""
         self.schedules += 1
         finish_ns_J = finish_ns_of(self.view, rows)
         value = self._value_s(finish_ns_J / NS_PER_S)
         if value >= self.value:
             return False
-        self.value, self._best, self.finish_ns_J = value, rows, finish_ns_J
+        self.value = value
+        self._best = rows
+        self.finish_ns_J = finish_ns_J
         return True
 
 
 def _cost(rows: Any, looked: int) -> int:
-    """What a schedule cost, in task placements."""
+    """Return what a schedule cost, in task placements: its rows, a tenth of what was looked at."""
     return max(MIN_COST, int(rows.shape[1]) + looked // 10)

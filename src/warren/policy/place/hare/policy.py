@@ -8,9 +8,9 @@ What
     order. Stretches of rounds are inserted, job by job, into what is left of the devices' time,
     or dispatched in time, the least left to do first; one such schedule is that of ``srtf``.
     *Tasks*: where there are few, lists of earliest completion compete, moves of jobs are judged by
-    whole schedules, up to 500 tasks are moved one by one (``solve.task_search``), and at most two
-    dozen are searched for the optimum. Each schedule is run
-    with the profile's times before it is compared, so more budget never gives a worse plan.
+    whole schedules, up to 500 tasks are moved one by one (``solve.lists.task_search``), and at most
+    two dozen are searched for the optimum. Each schedule is run with the profile's times before it
+    is compared, so more budget never gives a worse plan.
 Source
     Hare (HPDC'22), problem Hare_Sched (4)-(8) and the idea of Algorithm 1: relax to jobs, spread
     over rounds, list.
@@ -43,7 +43,7 @@ OBJECTIVES: Final = ("weighted-jct", "makespan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HareMemory:
-    """What the search found: planned finish times, and how many schedules it looked at."""
+    """The outcome of the search: planned finish times, -1 for none, and the schedules it made."""
 
     finish_ns_J: IntArray
     schedules: int
@@ -51,7 +51,7 @@ class HareMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hare:
-    """See the module's text.
+    """Plan all tasks before time starts, by a search over rules, rounds and single tasks.
 
     ``budget`` counts task placements (stretches at a coarse grain) spent on improvement; a trial
     of a rule counts as a thousand, and one more for every ten jobs served in it. 0 keeps the first
@@ -68,19 +68,22 @@ class Hare:
     triggers: ClassVar[frozenset[type[Event]]] = frozenset()
 
     def __post_init__(self) -> None:
+        # A bool is an int, but no count.
         if not isinstance(self.budget, int) or isinstance(self.budget, bool) or self.budget < 0:
             raise ValueError("budget is a count of task placements, 0 or more")
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective is one of {', '.join(OBJECTIVES)}")
 
     def initial(self, view: View) -> HareMemory:
-        """Nothing planned."""
+        """Return the memory before the plan: no finish time is known."""
         return HareMemory(finish_ns_J=np.full(len(view.jobs), -1, dtype=np.int64), schedules=0)
 
     def decide(self, view: View, memory: HareMemory) -> tuple[Decision, HareMemory]:
-        """The whole plan, once."""
+        """Make the whole plan, once."""
         if not view.jobs:
             return Decision(plan=Plan.empty()), memory
+        # In the place of Algorithm 1's lines 3-17: relax, order and list; then search, which is
+        # ours, since a better plan is worth the time before the run starts.
         planner = Planner(view, self.objective)
         planner.start()
         planner.improve(self.budget)
@@ -89,7 +92,7 @@ class Hare:
         )
 
     def explain(self, view: View, memory: HareMemory, job: int) -> str:
-        """One sentence: where the plan has the job."""
+        """Say in one sentence where the plan has the job."""
         finish_s = memory.finish_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
         if finish_s < 0:  # a run that goes on has the plan, not what was thought of it

@@ -21,19 +21,25 @@ Floats = npt.NDArray[np.float64]
 
 
 def instance_of(view: View, makespan: bool) -> Instance:
-    """The view's columns. For the makespan a job weighs what it has left to do."""
+    """Return the view's columns as ``solve`` takes them.
+
+    For the makespan a job weighs what it has left to do.
+    """
     from warren.solve.common.instance import Instance
     from warren.solve.relaxation.rule_search import lengths_s
 
     instance = Instance(**columns(view), stretch_rounds_J=_stretches(view))
     if makespan:
+        # Rules order jobs by length over weight. With this weight the order by work / devices +
+        # path is that of 1 / path: the longest, which decide the makespan, go first.
         work_J, path_J = lengths_s(instance)
         instance = instance._replace(weight_J=path_J * (work_J / len(view.type_D) + path_J))
     return instance
 
 
 def _stretches(view: View) -> IntArray:
-    """Rounds of one stretch of each job at the run's grain."""
+    """Count the rounds of one stretch of each job at the run's grain."""
+    # By the time alone on the fastest devices, since no gang is chosen yet.
     round_J = round_ns_J(view)
     return np.array(
         [
@@ -45,7 +51,7 @@ def _stretches(view: View) -> IntArray:
 
 
 def gangs_of(view: View) -> GangTimes:
-    """How jobs run as gangs at the run's grain."""
+    """Return how jobs run as gangs at the run's grain; ``NEVER_NS`` where it has no limit."""
     from warren.solve.lists.dispatch_options import GangTimes
 
     grain = view.grain
@@ -58,8 +64,12 @@ def gangs_of(view: View) -> GangTimes:
 
 
 def objective_of(view: View, makespan: bool) -> Callable[[Floats], float]:
-    """Of each job's finish in s. It knows the view alone: a method in the search's hands would
-    make a circle, in which the planner and its schedules outlive the plan."""
+    """Return the objective as a function of each job's finish in seconds.
+
+    The makespan, or the sum of w (C - a). The function knows the view alone: a method that the
+    search held would make a cycle of references, in which the planner and its schedules outlive
+    the plan.
+    """
     arrival_s_J, weight_J = view.arrival_ns_J / NS_PER_S, view.weight_J
 
     def value_s(finish_s_J: Floats) -> float:
@@ -71,7 +81,7 @@ def objective_of(view: View, makespan: bool) -> Callable[[Floats], float]:
 
 
 def finish_ns_of(view: View, rows: Any) -> IntArray:
-    """When the rows, run as a plan, end each job.
+    """Return when the rows, run as a plan, end each job, in nanoseconds.
 
     Not what the scheduler expected: a task may start earlier on a device that was idle all
     along, and a network of lanes queues synchronisations.
@@ -79,6 +89,7 @@ def finish_ns_of(view: View, rows: Any) -> IntArray:
     from warren.solve.lists.execute_plan import PlanTables, execute
     from warren.solve.lists.plan_units import PlanRows
 
+    # No keys and no variation: the plan is judged by the profile's times, without noise.
     nothing = np.zeros(0, dtype=np.uint64)
     tables = PlanTables(
         arrival_ns_J=np.array(view.arrival_ns_J),

@@ -46,7 +46,11 @@ LARGEST: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarePublishedMemory:
-    """What the relaxation gave, for ``explain``; no programs solved: the stand-in."""
+    """The outcome of the relaxation, for ``explain``.
+
+    Its ``objective``, the linear programs solved (none: the stand-in), and whether these were all
+    assignments.
+    """
 
     objective: float = 0.0
     solves: int = 0
@@ -55,7 +59,7 @@ class HarePublishedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarePublished:
-    """See the module's text. ``budget`` counts linear programs."""
+    """Plan all tasks by Algorithm 1 as printed. ``budget`` counts linear programs."""
 
     every_subset: bool = False
     budget: int = 500
@@ -80,13 +84,13 @@ class HarePublished:
             raise ValueError("idle is longest or fastest")
 
     def initial(self, view: View) -> HarePublishedMemory:
-        """Nothing solved."""
+        """Return the memory before the plan: nothing is solved."""
         return HarePublishedMemory()
 
     def decide(
         self, view: View, memory: HarePublishedMemory
     ) -> tuple[Decision, HarePublishedMemory]:
-        """The whole plan, once.
+        """Make the whole plan, once.
 
         Raises
         ------
@@ -94,15 +98,18 @@ class HarePublished:
             If the instance has more than ``LARGEST`` tasks.
         """
         tasks = int((view.rounds_J * view.scale_J).sum())
+        # A row a task whatever the grain: Algorithm 1 knows no stretches.
         if tasks > LARGEST:
             message = f"{tasks} tasks; {self.name} takes at most {LARGEST}; use hare"
             raise SpecError(Problem(file=self.name, field="scheduler.place", message=message))
         if not tasks:
             return Decision(plan=Plan.empty()), memory
+        # Algorithm 1, line 3 (the relaxation) and line 4 (tasks sorted by H).
         by_stand_in = self.stand_in or tasks > MAX_TASKS
         table, found = _sequence(view) if by_stand_in else self._relaxed(view)
         from warren.solve.lists.hare_algorithm1 import AVAILABLE, FASTEST, algorithm1
 
+        # Algorithm 1, lines 5-17, in compiled code.
         job_I, round_I, shard_I = (np.ascontiguousarray(column) for column in table.T)
         device_I, _, _ = algorithm1(
             job_I,
@@ -126,7 +133,10 @@ class HarePublished:
         return Decision(plan=plan), found
 
     def _relaxed(self, view: View) -> tuple[IntArray, HarePublishedMemory]:
-        """Job, round and shard of all tasks in the order of H, from the relaxation."""
+        """List job, round and shard of all tasks in the order of H, from the relaxation.
+
+        Algorithm 1, lines 3 and 4. Ties go by the order of the instance's tasks.
+        """
         from warren.solve.relaxation.hare_lp import solve_relaxed
 
         instance = _instance(view)
@@ -138,7 +148,7 @@ class HarePublished:
         )
 
     def explain(self, view: View, memory: HarePublishedMemory, job: int) -> str:
-        """One sentence: how far the plan has come."""
+        """Say in one sentence how far the plan has come, and how its order was found."""
         how = "all assignments" if memory.exhaustive else f"{memory.solves} assignments"
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
         if self.stand_in or int((view.rounds_J * view.scale_J).sum()) > MAX_TASKS:
@@ -150,11 +160,12 @@ class HarePublished:
 
 
 def _sequence(view: View) -> tuple[IntArray, HarePublishedMemory]:
-    """Job, round and shard of all tasks in the order of the stand-in's H."""
+    """List job, round and shard of all tasks in the order of the stand-in's H (lines 3 and 4)."""
     from warren.solve.relaxation.hare_wspt import stand_in_middles
 
     job_G, round_G, middle_s_G = stand_in_middles(**columns(view))
     order_G = np.argsort(middle_s_G, kind="stable")
+    # A group G is a round of a job, whose tasks have one H: it becomes a row for each task.
     scale_G = view.scale_J[job_G[order_G]]
     group_I = np.repeat(order_G, scale_G)
     first_I = np.repeat(np.cumsum(scale_G) - scale_G, scale_G)
@@ -163,7 +174,11 @@ def _sequence(view: View) -> tuple[IntArray, HarePublishedMemory]:
 
 
 def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
-    """H raised to that of the job's earlier rounds, which the solver's tolerance may exceed."""
+    """Raise H to that of the job's earlier rounds, which the solver's tolerance may exceed.
+
+    Lines 8 and 9 read the ends of the round before, so it must come first in the sequence.
+    """
+    # Tasks of ``table`` stand job by job and round by round; ``start_I`` begins each round.
     raised_I = middle_s_I.copy()
     start_I = np.flatnonzero(np.append(True, np.any(np.diff(table[:, :2], axis=0) != 0, axis=1)))
     least = 0.0
@@ -175,8 +190,10 @@ def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
 
 
 def _instance(view: View) -> RelaxationInstance:
+    """Return the relaxation's instance: times in seconds, a column a device (GPU m)."""
     from warren.solve.relaxation.hare_lp import RelaxationInstance
 
+    # The paper's m are GPUs, not types, so each device has a column; 0 where a job does not fit.
     fits_JM = view.costs.fits_JT[:, view.type_D]
     return RelaxationInstance(
         arrival_s_J=view.arrival_ns_J / 1e9,

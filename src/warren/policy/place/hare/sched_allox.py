@@ -40,9 +40,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedAlloxMemory:
-    """``waiting``: jobs in order of arrival, each with its run time on its best device (divided by
-    the weight, if ``weighted``); ``job_D`` the last job of each device, ``end_ns_D`` its end, as it
-    was expected when the job started."""
+    """Which jobs wait, and what each device runs.
+
+    ``waiting``: jobs in order of arrival, each with its run time in ns on its best device (divided
+    by the weight, if ``weighted``); ``job_D`` the last job of each device, ``end_ns_D`` its end, as
+    it was expected when the job started.
+    """
 
     waiting: tuple[tuple[int, float], ...]
     holdings: Holdings
@@ -52,7 +55,11 @@ class SchedAlloxMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedAllox:
-    """See the module's text."""
+    """Match waiting jobs, each on one device, for the least total completion time.
+
+    ``window``: at most so many waiting jobs are matched at a time. ``weighted``: after the
+    matching, the jobs of each device go in order of run time by weight.
+    """
 
     window: int = 256
     weighted: bool = False
@@ -61,6 +68,7 @@ class SchedAllox:
     source: ClassVar[str] = "Hare (HPDC'22) 7.1; AlloX (EuroSys'20)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
+    holds_devices: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset(
         {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
     )
@@ -72,7 +80,7 @@ class SchedAllox:
             raise ValueError("weighted is true or false")
 
     def initial(self, view: View) -> SchedAlloxMemory:
-        """Nobody waits, nothing is held."""
+        """Return the memory before the first job: none waits, no device is held."""
         return SchedAlloxMemory(
             waiting=(),
             holdings=Holdings.none(view),
@@ -81,11 +89,14 @@ class SchedAllox:
         )
 
     def rounds(self, view: View, jobs: IntArray) -> IntArray:
-        """How many rounds jobs have, as far as this policy knows."""
+        """Return how many rounds jobs have, as far as this policy knows."""
         return view.rounds_J[jobs]
 
     def best_ns(self, view: View, job: int) -> float:
-        """Run time on the best device that there is; infinite if none fits."""
+        """Return the run time in ns on the best device that there is; infinite if none fits.
+
+        Divided by the job's weight, if ``weighted``.
+        """
         jobs = np.array([job])
         here_T = np.bincount(view.type_D, minlength=view.costs.fits_JT.shape[1]) > 0
         run_ns_JT = np.where(here_T, _run_ns_JT(self, view, jobs), np.inf)
@@ -98,13 +109,14 @@ class SchedAllox:
         released = holder.release_ended()
         holder.go_on()
         step = _Step(self, view, memory, holder)
+        # The matching changes only when a job came, went or ended (AlloX); else nothing is solved.
         if not step.queue_up() and not released:
             return Decision(assign=tuple(holder.assign)), memory
         step.match()
         return Decision(assign=tuple(holder.assign), reasons=step.reasons()), step.memory()
 
     def explain(self, view: View, memory: SchedAlloxMemory, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         if job in memory.holdings.by_job:
             return f"runs on {memory.holdings.names(view, job)} alone until it ends"
         if not view.arrived_J[job]:
@@ -144,7 +156,7 @@ class _Step:
         )
 
     def queue_up(self) -> bool:
-        """Arrivals join the others, who has ended leaves; whether anybody did."""
+        """Let arrivals join the waiting jobs and ended ones leave; tell whether any job did."""
         changed = False
         for event in self.view.changes:
             if isinstance(event, JobArrived):
@@ -166,18 +178,22 @@ class _Step:
             least_total_completion,  # scipy loads only when used
         )
 
+        # AlloX's bipartite graph: (device, place from the end of its queue) at the cost of place
+        # times run time, plus the time until the device is free.
         view, jobs = self.view, self._shortest()
         run_ns_JT = _run_ns_JT(self.policy, view, jobs)
         found = least_total_completion(run_ns_JT, view.type_D, self._delay_ns_D())
         ahead_J = found.ahead_J
+        # Ours: Smith's rule among the jobs of each device; which device has which stays.
         if self.policy.weighted:
             time_J = run_ns_JT[np.arange(len(jobs)), view.type_D[found.device_J]]
             ahead_J = _places(found.device_J, time_J / view.weight_J[jobs])
+        # Only jobs that are first on a free device start; the others are matched anew next time.
         first = (ahead_J == 0) & ~self.holder.held_D[found.device_J]
         self._start(jobs[first], found.device_J[first])
 
     def _shortest(self) -> IntArray:
-        """The waiting jobs to match, in order of arrival."""
+        """Return the waiting jobs to match, the shortest ones, in order of arrival."""
         jobs = np.array([job for job, _ in self.waiting], dtype=np.int64)
         if len(jobs) <= self.policy.window:
             return jobs
@@ -186,7 +202,10 @@ class _Step:
         return jobs[np.sort(nearest)]
 
     def _delay_ns_D(self) -> Floats:
-        """Time until each device is free; a job that is late is expected to take a round more."""
+        """Return the time until each device is expected to be free, in nanoseconds, 0 if it is.
+
+        A job that is late is expected to take a round more.
+        """
         view, held = self.view, np.flatnonzero(self.holder.held_D)
         jobs = self.job_D[held]
         round_ns = _round_ns(view, jobs, view.type_D[held])
@@ -194,11 +213,13 @@ class _Step:
         left_ns = np.where(left_ns > 0, left_ns, round_ns)
         if self.policy.needs_rounds:
             left_ns = np.minimum(left_ns, (view.rounds_J[jobs] - view.round_J[jobs]) * round_ns)
+        # At least 1 ns, since 0 would say that a held device is free.
         delay_ns_D = np.zeros(len(view.type_D))
         delay_ns_D[held] = np.maximum(left_ns, 1)
         return delay_ns_D
 
     def _start(self, jobs: IntArray, devices: IntArray) -> None:
+        """Start jobs, each on one device, and note when each is expected to end."""
         view = self.view
         round_ns = _round_ns(view, jobs, view.type_D[devices])
         for job, device, turn in zip(
@@ -212,19 +233,25 @@ class _Step:
         self.waiting = [one for one in self.waiting if one[0] not in started]
 
     def reasons(self) -> dict[int, Reason]:
-        """Of arrivals that wait."""
+        """Give a reason for each arrival that waits."""
         came = {event.job for event in self.view.changes if isinstance(event, JobArrived)}
         return {job: Reason.WAITING_FOR_DEVICES for job, _ in self.waiting if job in came}
 
 
 def _round_ns(view: View, jobs: IntArray, kinds: IntArray) -> IntArray:
-    """Time of a round of each job alone on a device of this type, which fits it."""
+    """Return the time of a round of each job alone on a device of this type, which fits it, in ns.
+
+    All tasks one after the other, then one synchronisation: scale T^c + T^s.
+    """
     comp_ns, sync_ns = view.costs.comp_ns_JT[jobs, kinds], view.costs.sync_ns_JT[jobs, kinds]
     return view.scale_J[jobs] * comp_ns + sync_ns
 
 
 def _run_ns_JT(policy: SchedAllox, view: View, jobs: IntArray) -> Floats:
-    """Run time of these jobs alone on a device of each type; infinite where they do not fit."""
+    """Return the run time of these jobs alone on a device of each type, in ns.
+
+    Infinite where they do not fit.
+    """
     fits_JT = view.costs.fits_JT[jobs]
     comp_ns_JT, sync_ns_JT = (
         np.where(fits_JT, time_JT[jobs], 0)
@@ -236,7 +263,8 @@ def _run_ns_JT(policy: SchedAllox, view: View, jobs: IntArray) -> Floats:
 
 
 def _places(device_J: IntArray, key_J: Floats) -> IntArray:
-    """How many jobs of the same device have a lower key, or the same and a lower index."""
+    """Count the jobs of the same device that have a lower key, or the same and a lower index."""
+    # Sorted by device and key; a job's place is its position less that of its device's first job.
     order = np.lexsort((key_J, device_J))
     _, first, counts = np.unique(device_J[order], return_index=True, return_counts=True)
     places_J = np.empty_like(device_J)

@@ -54,7 +54,7 @@ _ROUND_TO_START: Final = (JobArrived, RolledBack)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SrtfMemory:
-    """Estimates that do not change: gang size and time of one round alone, per job.
+    """Estimates that do not change, gang size and time of one round alone, and what is open.
 
     ``left``: whether tasks that could start may have been left without a device. If not, only the
     jobs of the next events can have such tasks.
@@ -67,7 +67,7 @@ class SrtfMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Srtf:
-    """See the module's text."""
+    """Give free devices to the ready jobs with the least remaining time; it has no options."""
 
     name: ClassVar[str] = "srtf"
     source: ClassVar[str] = "Hare (HPDC'22) 7.1"
@@ -78,7 +78,7 @@ class Srtf:
     )
 
     def initial(self, view: View) -> SrtfMemory:
-        """Estimate every job once."""
+        """Estimate every job once, which is kept for all decisions."""
         return SrtfMemory(gang_J=gang_sizes_J(view), round_ns_J=round_ns_J(view))
 
     def decide(self, view: View, memory: SrtfMemory) -> tuple[Decision, SrtfMemory]:
@@ -92,6 +92,8 @@ class Srtf:
         given: list[Assignment] = []
         idle_D = view.queued_D == 0
         free = idle_D.nonzero()[0]
+        # ``left``: some task that could start has no device, so the next decision must look at all
+        # ready jobs, not only at those of its events.
         left = not len(free)
         for job in self._ranked(view, memory, len(free)) if len(free) else ():
             if given:
@@ -104,6 +106,7 @@ class Srtf:
             assign += given
             waiting.pop(job, None)
             left |= sum(len(one.shards) for one in given) < _tasks_to_start(view, job)
+            # Ours: a wide job that found too few devices keeps them waiting, so none starves.
             if not given and view.costs.fits_JT[job, view.type_D[free]].any():
                 break
         if left != memory.left:
@@ -113,7 +116,7 @@ class Srtf:
         return Decision(assign=tuple(assign), reasons=waiting), memory
 
     def explain(self, view: View, memory: SrtfMemory, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         if not view.arrived_J[job]:
             return "has not arrived yet"
         if not view.open_J[job] or view.next_round_J[job] > view.round_J[job]:
@@ -124,7 +127,10 @@ class Srtf:
         return f"has {left_s:.1f} s left alone on the cluster; {ahead} ready jobs have less"
 
     def _ranked(self, view: View, memory: SrtfMemory, most: int) -> Iterator[int]:
-        """Ready jobs, least remaining time first, then by index; ``most`` are likely enough."""
+        """Yield ready jobs, least remaining time first, then by index.
+
+        The first ``most`` of them are likely enough for the caller.
+        """
         if not memory.left:
             yield from _made_ready(view, memory)
             return
@@ -134,20 +140,25 @@ class Srtf:
         if len(ready) <= 4 * most:
             yield from ready[left.argsort(kind="stable")].tolist()
             return
+        # Of very many jobs only the nearest are sorted at once; the others if these are too few.
         near = left <= np.partition(left, most)[most]
         for part in (near, ~near):
             jobs = ready[part]
             yield from jobs[left[part].argsort(kind="stable")].tolist()
 
     def _give(self, view: View, memory: SrtfMemory, job: int, free: IntArray) -> list[Assignment]:
+        """Assign the job's next tasks to free devices: single tasks, or a gang's whole stretch."""
         first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
         scale = view.scale_J.item(job)
         remaining = view.rounds_J.item(job) - first
+        # Single rounds: tasks need not start together, so as many go as there are devices. A round
+        # that has begun this way is finished this way.
         if shard > 0 or view.grain.rounds_for(memory.round_ns_J.item(job), remaining) == 1:
             devices = no_faster(view, job, free, scale - shard)
             return [
                 Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
             ]
+        # A stretch needs its whole gang, and its length is counted with this gang's own time.
         needed = memory.gang_J.item(job)
         gang = no_faster(view, job, free, needed)
         if len(gang) < needed:
@@ -160,7 +171,7 @@ class Srtf:
 
 
 def _made_ready(view: View, memory: SrtfMemory) -> list[int]:
-    """Jobs that became ready with the last events, least remaining time first, then by index."""
+    """List jobs made ready by the last events, least remaining time first, then by index."""
     ready = [
         job
         for job in sorted({event.job for event in view.changes if isinstance(event, MAKES_READY)})
@@ -172,10 +183,10 @@ def _made_ready(view: View, memory: SrtfMemory) -> list[int]:
 
 
 def _left_ns(view: View, memory: SrtfMemory, jobs: IntArray | int) -> Any:
-    """Time that jobs have left, alone on the cluster."""
+    """Return the time that jobs have left, alone on the cluster, in ns: rounds times round time."""
     return (view.rounds_J[jobs] - view.round_J[jobs]) * memory.round_ns_J[jobs]
 
 
 def _tasks_to_start(view: View, job: int) -> int:
-    """Tasks of the round of a ready job that have no device yet."""
+    """Count the tasks of the round of a ready job that have no device yet."""
     return view.scale_J.item(job) - view.next_shard_J.item(job)

@@ -18,31 +18,37 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.view import View
+from warren.policy.common.blind_gangs import BlindGangs
+from warren.policy.common.round_times import gang_size
 from warren.policy.place.hare.sched_allox import SchedAllox
 from warren.policy.place.hare.sched_homo import SchedHomo, blind_round_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedHomoUnit(SchedHomo):
-    """See the module's text."""
+class SchedHomoUnit(BlindGangs):
+    """Start gangs as ``sched-homo`` does, but ranked as if every job had one round."""
 
     name: ClassVar[str] = "sched-homo-unit"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
+    first_are: ClassVar[str] = SchedHomo.first_are
     needs_rounds: ClassVar[bool] = False
 
-    def rank(self, view: View, job: int, gang: int) -> float:
-        """As if every job had one round."""
+    def rank(self, view: View, job: int) -> float:
+        """Return gang size times the time of one round, by weight: the least starts first."""
+        # Of the three factors of ``sched-homo`` the size, its number of rounds, is 1.
+        gang = gang_size(view, job)
         return gang * blind_round_ns(view, job, gang) / view.weight_J.item(job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedAlloxUnit(SchedAllox):
-    """See the module's text."""
+    """Match jobs as ``sched-allox`` does, but as if every job had one round."""
 
     name: ClassVar[str] = "sched-allox-unit"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
     needs_rounds: ClassVar[bool] = False
 
     def rounds(self, view: View, jobs: IntArray) -> IntArray:
-        """As if every job had one round."""
+        """Return 1 for each job: a unit size is one round."""
+        # This enters run times and expected ends: a running job is thought to end a round later.
         return np.ones_like(jobs)

@@ -1,4 +1,4 @@
-"""Queues by attained service: what HLAS, HLAS-P and 2D-LAS have alike.
+"""Queues by attained service: what HLAS, HLAS-P and 2D-LAS have in common.
 
 A job belongs to the queue whose thresholds hold what it has attained so far; the first queue goes
 first.
@@ -22,20 +22,24 @@ from typing import Final
 from warren.model.units import NS_PER_S, parse_time_s, seconds_to_ns
 
 QUEUES: Final = 16
-"""Without thresholds: from 1 s to 4**14 s, which is eight years."""
+"""Queues where nothing is known: their thresholds go from 1 s to 4**14 s, which is eight years."""
 _RATIO: Final = 4
+"""Each of these queues holds so many times as much as the one before."""
 OF_PAST: Final = 8
-"""With a past: so many queues."""
+"""Queues whose thresholds come from a past."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackQueues:
-    """``above_ns``: the least attained service of each queue after the first, ascending."""
+    """Thresholds of queues: E_k^L of HLAS (TCC'24), IV-C, in nanoseconds of attained service.
+
+    ``above_ns``: the least attained service of each queue after the first, ascending.
+    """
 
     above_ns: tuple[int, ...]
 
     def of(self, attained_ns: float) -> int:
-        """The queue of a job that has attained so much; 0 goes first."""
+        """Return the queue of a job that has attained so much; 0 goes first."""
         return bisect_right(self.above_ns, attained_ns)
 
     def __len__(self) -> int:
@@ -43,7 +47,7 @@ class FeedbackQueues:
 
 
 def parse_queues(text: str) -> FeedbackQueues | None:
-    """Thresholds as a user writes them, ``10 min, 2 h``; None for an empty text.
+    """Parse thresholds as a user writes them, ``10 min, 2 h``; None for an empty text.
 
     Raises
     ------
@@ -59,10 +63,11 @@ def parse_queues(text: str) -> FeedbackQueues | None:
 
 
 def queues_of(text: str, ended_ns: Sequence[int]) -> FeedbackQueues:
-    """The thresholds that a user gave, else from what past jobs had attained at their ends.
+    """Return the queues that a user gave, else those from what past jobs attained to their ends.
 
-    Where there are none, those for jobs of which nothing is known.
+    Where there are no past jobs, those for jobs of which nothing is known.
     """
+    # The paper gives no thresholds E_k: what follows is ours, see the head of this file.
     given = parse_queues(text)
     if given is not None:
         return given
@@ -70,12 +75,17 @@ def queues_of(text: str, ended_ns: Sequence[int]) -> FeedbackQueues:
 
 
 def by_past(ended_ns: Sequence[int]) -> FeedbackQueues:
-    """Queues in each of which as many past jobs ended; ``ended_ns``: attained, one job at least."""
+    """Return queues in each of which equally many past jobs ended.
+
+    ``ended_ns``: what each of them, at least one, had attained at its end.
+    """
+    # Quantiles by nearest rank: the k-th cut has ceil(k n / OF_PAST) jobs at or below it. Equal
+    # cuts are one, and none is 0, so thresholds ascend from above zero.
     sizes_ns = sorted(ended_ns)
     cuts = [sizes_ns[-(-k * len(sizes_ns) // OF_PAST) - 1] for k in range(1, OF_PAST)]
     return FeedbackQueues(tuple(sorted({max(1, cut) for cut in cuts})))
 
 
 def geometric() -> FeedbackQueues:
-    """Queues for jobs of which nothing is known."""
+    """Return the queues for jobs of which nothing is known, each four times the one before."""
     return FeedbackQueues(tuple(NS_PER_S * _RATIO**k for k in range(QUEUES - 1)))

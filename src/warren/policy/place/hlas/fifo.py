@@ -17,18 +17,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.model.view import View
-from warren.policy.place.hare.sched_homo import SchedHomo
+from warren.policy.common.blind_gangs import BlindGangs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fifo(SchedHomo):
-    """See the module's text."""
+class Fifo(BlindGangs):
+    """Start jobs in order of arrival, as gangs on drawn devices."""
 
     name: ClassVar[str] = "fifo"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D"
-    needs_rounds: ClassVar[bool] = False
     first_are: ClassVar[str] = "came earlier"
+    needs_rounds: ClassVar[bool] = False
+    plans_rings: ClassVar[bool] = True
 
-    def rank(self, view: View, job: int, gang: int) -> float:
-        """All alike: they go by index, which is arrival."""
+    def rank(self, view: View, job: int) -> float:
+        """Return the same for each job: they go by index, which is arrival."""
+        # Ours: the paper names FIFO and says no more; see the head of this file.
         return 0.0

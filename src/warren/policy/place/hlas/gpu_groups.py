@@ -24,23 +24,28 @@ from warren.solve.gpu_groups.round_dispatch import GroupedDevices
 from warren.solve.gpu_groups.solve import MOVES, PROGRAMS, grouped
 
 DEVICES_A_GROUP: Final = 4
+"""The shape of HLAS's Fig. 25: 160 GPUs in 40 groups."""
 
 
 def usual_groups(devices: int) -> int:
-    """|U| where nothing else is said: groups of about four devices."""
+    """Return |U| where nothing else is said: groups of about four devices, at least one."""
     return max(1, round(devices / DEVICES_A_GROUP))
 
 
 def gpu_groups(
     costs: CostTable, type_D: IntArray, groups: int, moves: int = MOVES, programs: int = PROGRAMS
 ) -> Grouping:
-    """Groups in which every job of the table is about equally fast, as parts of its mean speed.
+    """Find groups in which every job of the table is about equally fast: the problem (4)-(6).
+
+    Speeds are relative to each job's mean speed of a group; else the fast models would dominate
+    (4), since s is given up to a factor only.
 
     Raises
     ------
     ValueError
         If there are more groups than devices, or none.
     """
+    # s_nm of each job and type; grouping works on types, since GPUs of one type are alike in (4).
     speed_JT = speeds(costs.comp_ns_JT, costs.sync_ns_JT, costs.fits_JT)
     letter = GroupingProblem(speed_JT=speed_JT, type_D=type_D, groups=groups)
     relative_JT = relative_speeds(speed_JT, type_D, groups)
@@ -48,15 +53,16 @@ def gpu_groups(
 
 
 def cluster_text(cluster: Cluster, costs: CostTable, groups: int | None = None) -> str:
-    """The groups of a cluster for the jobs of a table, in words; as many as usual if None."""
+    """Describe the groups of a cluster for the jobs of a table; as many as usual if None."""
     type_D = np.array(cluster.type_of_device, dtype=np.int64)
     count = usual_groups(len(type_D)) if groups is None else groups
     return grouping_text(gpu_groups(costs, type_D, count), cluster.type_names)
 
 
 def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
-    """What is in the groups, how equal they are, and how equal they could be at best."""
+    """Describe what is in the groups, how equal they are, and how equal they could be at best."""
     gpus, groups = len(grouping.group_D), len(grouping.count_GT)
+    # Groups that hold the same devices stand together: a line for each such series.
     lines = [f"{gpus} GPU{'s' * (gpus != 1)} in {groups} group{'s' * (groups != 1)}:"]
     first = 0
     for counts, alike in groupby(grouping.count_GT.tolist()):
@@ -69,6 +75,8 @@ def grouping_text(grouping: Grouping, type_names: Sequence[str]) -> str:
 
 
 def _quality(grouping: Grouping) -> list[str]:
+    """Say how equal groups are by (4), and how equal they could be at best."""
+    # Of an optimal grouping the bound is the value itself.
     value, bound = grouping.spread, grouping.bound
     said = f"A job's speed differs between groups by at most {value:.2%} of its mean (eq. 4)."
     if value <= bound:
@@ -77,7 +85,7 @@ def _quality(grouping: Grouping) -> list[str]:
 
 
 def members(grouping: Grouping) -> tuple[IntArray, ...]:
-    """The devices of each group, ascending."""
+    """List the devices of each group, ascending."""
     return tuple(
         np.flatnonzero(grouping.group_D == group) for group in range(len(grouping.count_GT))
     )
@@ -90,13 +98,21 @@ KNOWN: int = 256
 def mean_round_ns(
     costs: CostTable, job: int, scale: int, count_T: Sequence[int], groups: int
 ) -> int:
-    r"""\bar T_n: tasks of a round over the mean speed of a group; see ``gpu_groups.problem``."""
+    r"""Return \bar T_n: the tasks of a round over the mean speed of a group, in nanoseconds.
+
+    The mean speed is the cluster's over the number of groups, whichever devices each has; see
+    ``gpu_groups.problem``. 0 where no device fits the job.
+    """
+    # scale / s_n with s_n = sum over m of s_nm / |U|: it does not depend on the grouping found.
     speed = cluster_speed(costs, job, count_T)
     return round(scale * groups / speed) if speed else 0
 
 
 def attained_ns(view: View, groups: int) -> list[int]:
-    """What jobs of the past had attained when they ended, as HLAS counts it on so many groups."""
+    """Return what jobs of the past had attained when they ended: rounds times mean round time.
+
+    In nanoseconds, as HLAS counts it on so many groups.
+    """
     past, count_T = view.past, counts_T(view)
     return [
         (job.rounds or 0) * mean_round_ns(past.costs, row, job.scale, count_T, groups)
@@ -106,7 +122,7 @@ def attained_ns(view: View, groups: int) -> list[int]:
 
 @dataclass(slots=True)
 class KnownGroups:
-    """What follows from costs alone, which stay as they are, kept so that it is found once.
+    """Figures that follow from costs alone, which never change, so that each is found once.
 
     ``grouped_devices``: the devices for kernels, which is scratch, with room for the widest of the
     first ``jobs`` jobs. ``turn_ns_JT``: T^c + T^s of these, 0 where they do not fit; it may have
@@ -119,10 +135,14 @@ class KnownGroups:
     round_ns: dict[int, int] = field(default_factory=dict)
 
     def look(self, view: View) -> None:
-        """Look at the jobs that have arrived since the last time."""
-        first, jobs, costs = self.jobs, len(view.scale_J), view.costs
-        if first >= jobs:  # or an earlier view is shown once more
+        """Take in the costs of the jobs that have arrived since the last time."""
+        first = self.jobs
+        jobs = len(view.scale_J)
+        costs = view.costs
+        # Nothing is new; an earlier view that is shown once more has even fewer jobs.
+        if first >= jobs:
             return
+        # Room doubles, so that all copies together cost no more than the rows there are.
         if len(self.turn_ns_JT) < jobs:
             grown_JT = np.zeros((max(jobs, 2 * first), costs.fits_JT.shape[1]), np.int64)
             grown_JT[:first] = self.turn_ns_JT[:first]
@@ -139,9 +159,11 @@ class KnownGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GpuGroups:
-    """``devices``: of each group, ascending; the fastest group first, as who is served first takes
-    it; ``group_D`` says it for each device. ``rank_G``: groups that are as fast have the same.
-    ``count_T``: devices of each type; ``known`` is scratch."""
+    """The groups of a cluster's devices, the fastest group first, as idle groups are served so.
+
+    ``devices``: of each group, ascending; ``group_D``: the group of each device. ``rank_G``: groups
+    that are equally fast have the same. ``count_T``: devices of each type; ``known`` is scratch.
+    """
 
     devices: tuple[tuple[int, ...], ...]
     group_D: IntArray
@@ -150,7 +172,7 @@ class GpuGroups:
     known: KnownGroups
 
     def round_ns(self, view: View, job: int) -> int:
-        """``mean_round_ns`` of a job of the view."""
+        """Return ``mean_round_ns`` of a job of the view, computed once."""
         found = self.known.round_ns.get(job)
         if found is None:
             scale = view.scale_J.item(job)
@@ -159,17 +181,21 @@ class GpuGroups:
         return found
 
     def idle(self, view: View) -> list[list[int]]:
-        """The devices of each group of which none has work."""
+        """List the devices of each group of which none has work."""
         work_G = np.bincount(self.group_D, weights=view.queued_D)
         return [list(self.devices[group]) for group in (work_G == 0).nonzero()[0].tolist()]
 
 
 def make_groups(view: View, count: int) -> GpuGroups:
-    """Groups for the jobs that are known, fastest first; at most as many as there are devices."""
+    """Make groups for the jobs that are known, fastest first; at most one a device.
+
+    The preparation phase of HLAS (TCC'24), IV-C.
+    """
     known = view.costs.first(KNOWN)
     found = gpu_groups(known, view.type_D, min(count, len(view.type_D)))
     held_GT, count_T = [tuple(one) for one in found.count_GT.tolist()], counts_T(view)
     speed_of = {held_T: group_speed(known, held_T, count_T) for held_T in dict.fromkeys(held_GT)}
+    # Groups of the same devices have the same speed to the last bit, as it is computed once each.
     order = sorted(range(len(held_GT)), key=lambda group: -speed_of[held_GT[group]])
     devices, group_D = members(found), np.argsort(order)[found.group_D]
     return GpuGroups(
@@ -182,7 +208,8 @@ def make_groups(view: View, count: int) -> GpuGroups:
 
 
 def _grouped_devices(view: View, group_D: IntArray) -> GroupedDevices:
-    """The devices group by group, in a group type by type, of a type ascending."""
+    """Lay out the devices for kernels: group by group, in it type by type, of a type ascending."""
+    # Row R is a pair of group and type; its devices are first_R[R] to first_R[R + 1].
     groups, types = int(group_D.max()) + 1, view.costs.fits_JT.shape[1]
     row_D = group_D * types + view.type_D
     count_R = np.bincount(row_D, minlength=groups * types)
@@ -200,7 +227,11 @@ def _grouped_devices(view: View, group_D: IntArray) -> GroupedDevices:
 
 
 def group_speed(costs: CostTable, held_T: Sequence[int], count_T: Sequence[int]) -> float:
-    """How fast a group is for the jobs of a table: the sum of its parts of the cluster's speed."""
+    """Return how fast a group is for the jobs of a table.
+
+    The sum over jobs of the group's part of the cluster's speed. A job that no device fits is left
+    out.
+    """
     parts = [
         cluster_speed(costs, job, held_T) / whole
         for job in range(len(costs.fits_JT))

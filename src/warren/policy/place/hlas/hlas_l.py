@@ -36,46 +36,50 @@ from warren.predict.remaining_rounds import optimus_rounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HlasL(Hlas):
-    """See the module's text."""
+    """Schedule as ``hlas`` does, by sizes that count the rounds which a loss fit expects."""
 
     name: ClassVar[str] = "hlas-l"
     source: ClassVar[str] = "HLAS (TCC'24) VI-D; Optimus (EuroSys'18)"
 
     def foresight(self, view: View) -> PredictedRounds:
-        """Nothing yet."""
+        """Return the foresight before the first decision: no fit is made."""
         return FittedRounds()
 
 
 @dataclass(frozen=True, slots=True)
 class FittedRounds:
-    """What the latest fits expect."""
+    """The latest loss fit of each job, as a value for a policy's memory."""
 
     guesses: Guesses = field(default_factory=PersistentMap)
 
     def after(self, view: View) -> FittedRounds:
-        """A fit for each job that is ready and due."""
+        """Return this foresight with a new fit for each job that is ready and due."""
         guesses = self.guesses
+        # Unlike HLAS-P's prediction, a fit is made anew though its R^p is not consumed.
         for job in ready(view):
             if is_due(guesses.get(job), view.round_J.item(job)):
                 guesses = guesses.noted(job, _guess(view, job))
         return self if guesses is self.guesses else FittedRounds(guesses)
 
     def ahead(self, view: View, job: int) -> int:
-        """R^p."""
+        """Return R^p: the rounds that the latest fit expects still; 0 if it expects none."""
         return ahead_of(self.guesses, job, view.round_J.item(job))
 
     def said(self, view: View, job: int) -> str:
-        """The rounds that are left of the latest fit."""
+        """Say how many rounds are left of the latest fit."""
         made, rounds = self.guesses.get(job), self.ahead(view, job)
         why = f" (fitted after {made.made})" if made and made.until > made.made else ""
         return f"is expected to run {rounds} rounds more{why}"
 
 
 def _guess(view: View, job: int) -> RoundsGuess:
-    """No history, no standing."""
-    rounds, stop, progress = view.round_J.item(job), view.jobs[job].stop, view.progress.of(job)
+    """Fit the job's loss curve; unlike HLAS-P, without history or its standing in a search."""
+    rounds = view.round_J.item(job)
+    stop = view.jobs[job].stop
+    progress = view.progress.of(job)
     target = target_of(stop) if stop else None
     if target is None or not len(progress):
         return guess(rounds, 0)
+    # Infinite: the fit's level lies above the target. That says nothing of the job.
     expected = optimus_rounds(progress, target)
     return guess(rounds, expected if isfinite(expected) else 0)

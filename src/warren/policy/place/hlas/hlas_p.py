@@ -45,45 +45,50 @@ from warren.predict.conservative import averaged, beyond, standing, target_of
 from warren.predict.remaining_rounds import sure_rounds
 
 _OTHERS: Final = 64
-"""So many of a search are looked at, the latest to arrive."""
+"""At most so many other jobs of a search are looked at, the latest to arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HlasP(Hlas):
-    """See the module's text."""
+    """Schedule as ``hlas`` does, by sizes that count rounds which are predicted conservatively."""
 
     name: ClassVar[str] = "hlas-p"
     source: ClassVar[str] = "HLAS (TCC'24) V"
     by_ahead: ClassVar[bool] = True
 
     def foresight(self, view: View) -> PredictedRounds:
-        """What the past tells."""
+        """Return the foresight before the first decision: jobs of the past, no prediction yet."""
         return ConservativeRounds(records=records_of(view.past, kinds_by_name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConservativeRounds:
-    """``searches``: jobs of each search that have arrived."""
+    """The latest prediction of each job and what it is made from, as a value for a memory.
+
+    ``records``: rounds of ended jobs by name; ``searches``: jobs of each search that have arrived.
+    """
 
     records: JobHistory
     guesses: Guesses = field(default_factory=PersistentMap)
     searches: PersistentMap[str, tuple[int, ...]] = field(default_factory=PersistentMap)
 
     def after(self, view: View) -> ConservativeRounds:
-        """A prediction for each job that is ready and has consumed its latest."""
+        """Return this foresight with a prediction for each ready job that has consumed its last."""
         known, guesses = self._learned(view), self.guesses
         for job in ready(view):
+            # V-B: R stays until R^p is consumed; only then may a new prediction change it.
             made, rounds = guesses.get(job), view.round_J.item(job)
+            # Both: due after a quarter more rounds, and R^p consumed.
             if is_due(made, rounds) and not ahead_of(guesses, job, rounds):
                 guesses = guesses.noted(job, known._guess(view, job))
         return known if guesses is self.guesses else replace(known, guesses=guesses)
 
     def ahead(self, view: View, job: int) -> int:
-        """R^p."""
+        """Return R^p: predicted rounds that the job has not run yet; 0 if none are."""
         return ahead_of(self.guesses, job, view.round_J.item(job))
 
     def said(self, view: View, job: int) -> str:
-        """The rounds that are left of the latest prediction, and where it came from."""
+        """Say how many rounds are left of the latest prediction, and where it came from."""
         made, rounds = self.guesses.get(job), self.ahead(view, job)
         why = f" (predicted after {made.made}: {made.why})" if made else ""
         return (
@@ -91,7 +96,7 @@ class ConservativeRounds:
         )
 
     def _learned(self, view: View) -> ConservativeRounds:
-        """With jobs that have ended, and those that have joined a search."""
+        """Return this foresight with jobs that have ended and those that have joined a search."""
         records, searches = self.records.learned(view), self.searches
         for event in view.changes:
             if isinstance(event, JobArrived) and (group := view.jobs[event.job].group):
@@ -102,7 +107,9 @@ class ConservativeRounds:
         return replace(self, records=records, searches=searches)
 
     def _guess(self, view: View, job: int) -> RoundsGuess:
-        """Fig. 13: the fit, then history, then the standing in the search."""
+        """Predict by Fig. 13: the fit, then history, then the standing in the search."""
+        # Alpha from the curve; averaged with the rounds that similar jobs ran beyond this one;
+        # then shrunk for a job that is far behind the others of its search.
         one, rounds = view.jobs[job], view.round_J.item(job)
         kind, past_rounds = similar(self.records, one)
         fit, past = _fit(view, one), beyond(past_rounds, rounds)
@@ -115,8 +122,10 @@ class ConservativeRounds:
         return guess(rounds, averaged(fit, past) * share, ", ".join(why))
 
     def _standing(self, view: View, one: Job) -> float:
+        """Return what is left of a prediction by the job's standing in its search; 1: all of it."""
         if not one.group or one.stop is None:
             return 1.0
+        # Only jobs that are measured by the same metric can be compared.
         metric, others = one.stop.metric, (self.searches.get(one.group) or ())[-_OTHERS:]
         seen = [
             view.progress.of(other)
@@ -127,7 +136,7 @@ class ConservativeRounds:
 
 
 def _fit(view: View, one: Job) -> int | None:
-    """Alpha; None if there is no curve yet."""
+    """Return alpha, the rounds that the fit promises (V-A); None if there is no curve yet."""
     target = target_of(one.stop) if one.stop else None
     progress = view.progress.of(one.index)
     if target is None or not len(progress):

@@ -46,11 +46,11 @@ from warren.policy.common.round_times import counts_T, gang_round_ns, gang_size,
 from warren.policy.place.hlas.feedback_queues import FeedbackQueues, parse_queues, queues_of
 
 _TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
-"""After these a job may go on, or never again."""
+"""Events after which a job may start its next stretch, or never any."""
 
 
 class AttainedService(NamedTuple):
-    """What a job has attained, and since when it holds which devices."""
+    """The GPU time that a job has had, and since when it holds which devices."""
 
     attained_ns: int
     since_ns: int = 0
@@ -62,9 +62,12 @@ NOTHING_YET: Final = AttainedService(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Las2dMemory:
-    """``queues``: by attained service; ``held_D``: devices of gangs; ``lines``: jobs that may go
-    on, by queue and arrival: by the devices they need where jobs may pass, else all under 0;
-    ``ran``: of jobs that have not ended."""
+    """The service that jobs have had, the devices that are held, and the jobs that wait.
+
+    ``queues``: by attained service; ``held_D``: devices of gangs; ``lines``: jobs that may go on,
+    by queue and arrival: by the devices they need where jobs may pass, else all under 0; ``ran``:
+    of jobs that have not ended.
+    """
 
     queues: FeedbackQueues
     held_D: BoolArray
@@ -74,7 +77,7 @@ class Las2dMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Las2d:
-    """See the module's text."""
+    """Run gangs for one stretch at a time, those that have had the least GPU time first."""
 
     thresholds: str = ""
     """GPU time at which a job leaves each queue but the last: ``1 h, 10 h``."""
@@ -93,7 +96,7 @@ class Las2d:
         parse_queues(self.thresholds)
 
     def initial(self, view: View) -> Las2dMemory:
-        """Nobody has had anything; the past may give thresholds."""
+        """Return the memory before the first job arrives; the past may give thresholds."""
         held_D = np.zeros(len(view.type_D), np.bool_)
         return Las2dMemory(queues=queues_of(self.thresholds, gpu_time_ns(view)), held_D=held_D)
 
@@ -108,7 +111,7 @@ class Las2d:
         return decision, left
 
     def explain(self, view: View, memory: Las2dMemory, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         if view.next_round_J[job] > view.round_J[job]:
             return f"runs as a gang until round {view.next_round_J[job]}"
         had_ns = _ran(memory.ran, job).attained_ns
@@ -122,7 +125,7 @@ class Las2d:
 
 
 def gpu_time_ns(view: View) -> list[int]:
-    """GPU time of jobs of the past: their tasks, each on the mean device that fits it."""
+    """Return the GPU time of jobs of the past, in ns: their tasks on the mean device that fits."""
     if not view.past.jobs:
         return []
     costs, count_T = view.past.costs, np.array(counts_T(view))
@@ -135,6 +138,7 @@ def gpu_time_ns(view: View) -> list[int]:
 
 
 def _ran(ran: PersistentMap[int, AttainedService], job: int) -> AttainedService:
+    """Return what a job has attained; nothing yet if it has not run."""
     return ran.get(job) or NOTHING_YET
 
 
@@ -152,7 +156,7 @@ class _Step:
     reasons: dict[int, Reason] = field(default_factory=dict)
 
     def queue_up(self) -> None:
-        """Who may go on stands in the line again, by what he has had."""
+        """Put jobs that may go on back into the queue that what they have had gives them."""
         view = self.view
         for event in view.changes:
             # Other events of the instant would put a job in line twice.
@@ -160,10 +164,12 @@ class _Step:
                 continue
             job = event.job
             had = _ran(self.ran, job)
+            # An ended job gives its devices back, and what it had is forgotten.
             if view.done_J.item(job):
                 self.held_D[list(had.gang)] = False
                 self.ran = self.ran.forgotten(job)
             elif may_start(self.view, job):
+                # Attained service (Tiresias): GPUs held times the time since they were taken.
                 self.held_D[list(had.gang)] = False
                 held_ns = len(had.gang) * (view.now_ns - had.since_ns)
                 self.ran = self.ran.noted(job, AttainedService(had.attained_ns + held_ns))
@@ -171,14 +177,17 @@ class _Step:
                 self.reasons[job] = Reason.WAITING_FOR_DEVICES
 
     def _queue(self, job: int) -> float:
+        """Return the queue that a job's attained service gives it."""
         return float(self.queues.of(_ran(self.ran, job).attained_ns))
 
     def _stand(self, entry: Entry) -> None:
+        """Add a job to those that wait."""
+        # By need, so that the first job for which enough devices are free is found without a walk.
         need = gang_size(self.view, entry[1]) if self.fit_first else 0
         self.lines[need] = put(self.lines.get(need), entry)
 
     def _first(self, free: int) -> Entry | None:
-        """Take out who goes first of those that so many devices are enough for."""
+        """Take out the first of the jobs for which so many devices are enough, if there is one."""
         enough = [need for need in self.lines if need <= free]
         if not enough:
             return None
@@ -189,12 +198,15 @@ class _Step:
         return entry
 
     def serve(self) -> None:
-        """The first of the line takes devices, until one finds too few or all have been asked."""
+        """Give devices to the first jobs, until one finds too few or all have been asked."""
+        # Only devices that are neither at work nor held: a gang keeps its fast ones to the barrier.
         passed: list[Entry] = []
         free = ((self.view.queued_D == 0) & ~self.held_D).nonzero()[0]
         started: set[int] = set()
         while len(free) and (entry := self._first(len(free))) is not None:
             queue, job = entry
+            # A job may be queued more than once, since old entries are not searched for: those of
+            # jobs that have started, or that stand in another queue by now, are dropped here.
             if not may_start(self.view, job) or job in started or queue != self._queue(job):
                 continue
             gang = drawn(self.view, job, free, gang_size(self.view, job))
@@ -210,6 +222,7 @@ class _Step:
             self._stand(entry)
 
     def _start(self, job: int, gang: list[int]) -> None:
+        """Assign a stretch of the job to its gang, and hold these devices until it has passed."""
         view = self.view
         rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), ENDLESS)
         first, cut = view.next_round_J.item(job), shares(view.scale_J.item(job), len(gang))

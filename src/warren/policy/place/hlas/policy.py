@@ -24,11 +24,11 @@ Differs
     device.
     At a coarse grain a stretch needs all its tasks placed at once: they choose by the time of the
     whole stretch, several a device if need be, and wait until all these devices are idle.
-    The paper gives no thresholds: see ``queues``. It gives no number of groups but that of its
-    simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs that
-    are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue before all
-    others, so that no stream of short jobs keeps it waiting for ever. Weights count for nothing:
-    the paper's aim is the mean JCT.
+    The paper gives no thresholds: see ``feedback_queues``. It gives no number of groups but that of
+    its simulations, one for four GPUs. Groups are made when the first job arrives, from the jobs
+    that are known then. ``age`` is ours: a job whose arrival is so long ago stands in a queue
+    before all others, so that no stream of short jobs keeps it waiting for ever. Weights count for
+    nothing: the paper's aim is the mean JCT.
 """
 
 from __future__ import annotations
@@ -73,10 +73,13 @@ ALLOWED: Final = {"round": ("whole", "per-gpu"), "dispatch": ("completion", "ava
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HlasMemory:
-    """``queues``: by expected size; ``line``: jobs whose next round may start; ``young``: jobs that
+    """The groups, the queues and the jobs in them.
+
+    ``queues``: by expected size; ``line``: jobs whose next round may start; ``young``: jobs that
     have not waited too long yet, if age counts; ``partly``: jobs of whose round some tasks are
     placed, ``group_of`` on which group; ``free_ns_D``: when each device is expected to be free;
-    ``foresight``: what is expected of rounds to come."""
+    ``foresight``: what is expected of rounds to come.
+    """
 
     queues: FeedbackQueues
     groups: GpuGroups | None = None
@@ -90,19 +93,19 @@ class HlasMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hlas:
-    """See the module's text."""
+    """Give rounds of the jobs that have attained least to groups of equally fast devices."""
 
     groups: int = 0
-    """0: one, if tasks are dispatched by completion; else one for four devices."""
+    """How many groups; 0: one, if tasks are dispatched by completion, else one for four devices."""
     round: str = "whole"
     """``whole``: a group takes all tasks of a round; ``per-gpu``: one for each of its devices."""
     dispatch: str = "completion"
-    """Of a whole round: to the device on which a task completes first, or that is ``available``
-    first."""
+    """Where a task of a whole round goes: to the device on which it completes first, or to the one
+    that is ``available`` first."""
     thresholds: str = ""
     """Attained service at which a job leaves each queue but the last: ``1 min, 10 min, 2 h``."""
     age: str = ""
-    """``12 h``: who has waited longer since his arrival goes first; empty: nobody."""
+    """``12 h``: jobs whose arrival is longer ago go first; empty: no job does."""
 
     name: ClassVar[str] = "hlas"
     source: ClassVar[str] = "HLAS (TCC'24) IV, Algorithms 1-3"
@@ -120,37 +123,42 @@ class Hlas:
         for option, allowed in ALLOWED.items():
             if getattr(self, option) not in allowed:
                 raise ValueError(f"{option} is {' or '.join(allowed)}")
+        # Both raise for a text that is no time, so that a mistake is told before the run.
         parse_queues(self.thresholds)
         self.age_ns()
 
     def age_ns(self) -> int:
-        """How long a job waits at most before it goes first; 0: for ever."""
+        """Return how long a job waits at most before it goes first, in ns; 0: for ever."""
         return seconds_to_ns(parse_time_s(self.age)) if self.age else 0
 
     def initial(self, view: View) -> HlasMemory:
-        """Nothing is known of any job yet, so nothing is grouped; the past may give thresholds."""
+        """Return the memory before the first job, without groups; the past may give thresholds."""
         ended_ns = attained_ns(view, self._count(len(view.type_D)))
         queues = queues_of(self.thresholds, ended_ns)
         free_ns_D = np.zeros(len(view.type_D), np.int64)
         return HlasMemory(queues=queues, free_ns_D=free_ns_D, foresight=self.foresight(view))
 
     def foresight(self, view: View) -> PredictedRounds:
-        """What is expected of rounds to come before the first decision: nothing, ever."""
+        """Return what is expected of rounds to come before the first decision: nothing, ever."""
         return NoPrediction()
 
     def decide(self, view: View, memory: HlasMemory) -> tuple[Decision, HlasMemory]:
-        """Jobs that may go on take their places in the line; idle groups take from it."""
+        """Put jobs that may go on into their queues, from which idle groups then take."""
+        # The preparation phase (IV-C), once: groups for the jobs that are known by then.
         if memory.groups is None:
             if not len(view.jobs):
                 return NOTHING, memory
             groups = make_groups(view, self._count(len(view.type_D)))
             memory = replace(memory, groups=groups)
+        # V: R^p may change before queues are updated, as sizes count it.
         if not isinstance(memory.foresight, NoPrediction):
             memory = replace(memory, foresight=memory.foresight.after(view))
         assert memory.groups is not None
+        # Algorithm 1: line 5 (QueueUpdate, Algorithm 2), then lines 6-11 for each idle group.
         step = self._step(view, memory, memory.groups)
         step.queue_up()
         step.serve()
+        # Steps of ``per-gpu`` know no device times and keep no round in its group.
         of_rounds = step if isinstance(step, RoundStep) else memory
         left = HlasMemory(
             queues=memory.queues,
@@ -165,6 +173,7 @@ class Hlas:
         return step.decision(), left
 
     def _step(self, view: View, memory: HlasMemory, groups: GpuGroups) -> HlasDispatch:
+        """Begin a decision, with copies of what it changes of the memory."""
         begun: dict[str, Any] = {
             "view": view,
             "groups": groups,
@@ -184,7 +193,7 @@ class Hlas:
         )
 
     def explain(self, view: View, memory: HlasMemory, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         if memory.groups is None or not view.open_J[job]:
             return "waits for nothing: it has not arrived or has ended"
         if view.next_round_J[job] > view.round_J[job]:
@@ -202,32 +211,35 @@ class Hlas:
         )
 
     def _what_is_idle(self, groups: GpuGroups) -> str:
+        """Say what must be idle for a waiting job to start."""
         count = len(groups.devices)
         if self.round == "per-gpu":
             return f"one of {count} groups is idle"
         return "a device is idle" + (f" in one of {count} groups" if count > 1 else "")
 
     def spot(self, view: View, memory: HlasMemory, job: int) -> QueuePosition:
-        """Where a job stands now, by H_n(t) = (R_n^r + R_n^p) T_n; who has waited too long, first.
+        """Return a job's place in the queues now, by its size H_n(t) = (R_n^r + R_n^p) T_n.
 
-        HLAS, IV-C (R^p is 0) and V-B.
+        HLAS, IV-C (R^p is 0) and V-B. A job that has waited too long goes before all queues.
         """
         if self.age and view.now_ns - view.arrival_ns_J.item(job) >= self.age_ns():
             return QueuePosition(AGED, 0.0, job)
         assert memory.groups is not None, "a job has arrived, so there are groups"
         ahead = memory.foresight.ahead(view, job)
         size_ns = (view.round_J.item(job) + ahead) * memory.groups.round_ns(view, job)
+        # V-B: inside a queue the largest R^p first; those of none after them, by arrival.
         place = -ahead if self.by_ahead else 0
         return QueuePosition(float(memory.queues.of(size_ns)), place, job)
 
     def explain_cluster(self, cluster: Cluster, costs: CostTable) -> str:
-        """The groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
+        """Describe the groups of a cluster, for ``warren policies hlas --explain CLUSTER``."""
         return cluster_text(cluster, costs, self._count(len(cluster.devices)))
 
     def _count(self, devices: int) -> int:
-        """Groups of so many devices."""
+        """Return |U|, the number of groups of so many devices."""
         if self.groups:
             return min(self.groups, devices)
+        # Ours: where tasks choose devices by completion, equally fast groups are not needed.
         is_one = self.round == "whole" and self.dispatch == "completion"
         return 1 if is_one else usual_groups(devices)
 

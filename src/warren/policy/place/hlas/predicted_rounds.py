@@ -1,4 +1,4 @@
-"""What HLAS and its kin expect of rounds to come, as a value that a policy remembers.
+"""What HLAS and its variants expect of rounds to come, as a value that a policy remembers.
 
 *Source.* HLAS (TCC'24), section V-B. What is predicted of a job is R_n = R_n^r + R_n^p: the rounds
 it has run and those it will run still. While it runs, R^r grows, R^p is consumed and R stays.
@@ -19,40 +19,43 @@ from warren.policy.common.round_times import MAKES_READY, may_start
 
 
 class PredictedRounds(Protocol):
-    """Immutable; ``after`` gives the next."""
+    """A foresight: what is predicted of jobs. It is immutable: ``after`` gives the next one."""
 
     def after(self, view: View) -> PredictedRounds:
-        """What is expected once the view's changes are known."""
+        """Return what is expected once the view's changes are known."""
         ...
 
     def ahead(self, view: View, job: int) -> int:
-        """R^p: predicted rounds that the job has not run yet; 0 if nothing is predicted."""
+        """Return R^p: predicted rounds that the job has not run yet; 0 if nothing is predicted."""
         ...
 
     def said(self, view: View, job: int) -> str:
-        """For a sentence: what is predicted of a job, and why; empty if nothing ever is."""
+        """Say what is predicted of a job, and why; empty if nothing ever is."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoPrediction:
-    """Expects nothing."""
+    """The foresight of plain HLAS: no rounds are predicted of any job."""
 
     def after(self, view: View) -> NoPrediction:
-        """The same."""
+        """Return itself: nothing is learned."""
         return self
 
     def ahead(self, view: View, job: int) -> int:
-        """None."""
+        """Return 0 rounds: nothing is predicted."""
         return 0
 
     def said(self, view: View, job: int) -> str:
-        """Nothing."""
+        """Return an empty text: there is nothing to say."""
         return ""
 
 
 class RoundsGuess(NamedTuple):
-    """``made``: R^r when it was made. ``until``: R. ``why``: in words, where they are known."""
+    """A prediction of one job: that it will run until it has run ``until`` rounds (R).
+
+    ``made``: R^r when it was made. ``why``: the reason in words, where there is one.
+    """
 
     made: int
     until: int
@@ -60,28 +63,33 @@ class RoundsGuess(NamedTuple):
 
 
 Guesses: TypeAlias = PersistentMap[int, RoundsGuess]
-"""The latest of each job."""
+"""The latest prediction of each job."""
 
 
 def guess(rounds: int, ahead: float, why: str = "") -> RoundsGuess:
-    """After so many rounds, so many more. Not a number counts as none, endless as very many."""
+    """Make the prediction that a job which has run ``rounds`` will run ``ahead`` more.
+
+    Not a number counts as none, infinite as ``ENDLESS``.
+    """
+    # A comparison with nan is false, so nan takes the branch of 0.
     whole = int(min(ahead, ENDLESS)) if ahead > 0 else 0
     return RoundsGuess(rounds, rounds + whole, why)
 
 
 def ahead_of(guesses: Guesses, job: int, rounds: int) -> int:
-    """R^p of a job that has run so many rounds."""
+    """Return R^p of a job that has run so many rounds: what is left of its latest prediction."""
     made = guesses.get(job)
     return max(0, made.until - rounds) if made else 0
 
 
 def is_due(made: RoundsGuess | None, rounds: int) -> bool:
-    """Whether a job has run a quarter more rounds, at least one, since its latest prediction."""
+    """Tell whether a job has run a quarter more rounds, at least one, since its last prediction."""
+    # rounds >= 5/4 made.made, in whole numbers.
     return made is None or (rounds > made.made and 4 * rounds >= 5 * made.made)
 
 
 def ready(view: View) -> Iterator[int]:
-    """Jobs whose next round may start since the last decision."""
+    """Yield the jobs whose next round may start since the last decision."""
     for event in view.changes:
         if isinstance(event, MAKES_READY) and may_start(view, event.job):
             yield event.job

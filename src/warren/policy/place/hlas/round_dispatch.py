@@ -1,4 +1,7 @@
-"""One decision of HLAS that gives a group whole rounds: which tasks go to which of its devices."""
+"""One decision of HLAS that gives a group whole rounds: which tasks go to which of its devices.
+
+The walk over queues and devices, Algorithms 1 and 3, is in ``warren.solve.gpu_groups``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ DECLINED: Final = 512
 
 @dataclass(slots=True, kw_only=True)
 class RoundStep(HlasDispatch):
-    """One decision in the making.
+    """One decision in the making, in which a group takes all tasks of a round.
 
     ``by_completion``: a task goes to the device of its group on which it completes first, else to
     the one that is available first. ``free_ns_D``: when the COMP lane of each device is expected to
@@ -34,12 +37,14 @@ class RoundStep(HlasDispatch):
     group_of: dict[int, int]
 
     def serve(self) -> None:
-        """Every group with an idle device takes what it can."""
+        """Give every group with an idle device what it can take: Algorithm 1, lines 6-11."""
         self.group_of = {one.job: self.group_of[one.job] for one in self.partly}
         queued_D, known = self.view.queued_D, self.groups.known
         idle = len(queued_D) - int(np.count_nonzero(queued_D))
         if not idle or not (self.line or self.partly):
             return
+        # The kernel writes into ``free_ns_D``, so the memory's own stays as it is. Each row that
+        # it returns uses an idle device, so there are no more rows than these.
         known.look(self.view)
         self.free_ns_D = self.free_ns_D.copy()
         rows = np.empty((4, idle), np.int64)
@@ -56,7 +61,11 @@ class RoundStep(HlasDispatch):
         self._start(rows[:, :count].T.tolist())
 
     def _order(self) -> IntArray:
-        """Groups, the fastest first, of those that are as fast the one with most idle devices."""
+        """Order the groups: the fastest first, of equally fast ones that with most idle devices.
+
+        Ours: the paper says "when a group is idle" and not which. Groups without an idle device
+        are left out.
+        """
         if len(self.groups.devices) == 1:
             return self.groups.rank_G
         idle_G = np.bincount(self.groups.group_D, weights=self.view.queued_D == 0)
@@ -64,7 +73,10 @@ class RoundStep(HlasDispatch):
         return order_G[idle_G[order_G] > 0]
 
     def _waiting(self) -> WaitingColumns:
-        """Who may take of a group: of a queue, rounds begun there before others."""
+        """Return the columns of the jobs that wait: in each queue rounds begun go before others.
+
+        Algorithm 3, lines 5-7.
+        """
         job_N = np.array(self.line.jobs)
         begun = [
             (one.job, self.group_of[one.job], self.line.first_of(one.queue)) for one in self.partly
@@ -73,6 +85,7 @@ class RoundStep(HlasDispatch):
         return WaitingColumns(job_N, np.zeros(len(job_N), np.bool_), begun_P)
 
     def _jobs(self) -> JobColumns:
+        """Return the columns of all jobs as the kernel takes them."""
         view, costs = self.view, self.view.costs
         return JobColumns(
             view.scale_J,
@@ -83,12 +96,17 @@ class RoundStep(HlasDispatch):
         )
 
     def _rules(self) -> DispatchRules:
+        """Return how tasks choose devices, and how long a stretch may be."""
         grain = self.view.grain
         in_time = grain.rounds or 0, grain.time_ns or 0
         return DispatchRules(self.view.now_ns, *in_time, self.by_completion, DECLINED)
 
     def _start(self, rows: list[list[int]]) -> None:
-        """Hand out tasks as the kernel's rows say; who has started stands in line no more."""
+        """Hand out tasks as the kernel's rows say; jobs that have started leave the queues.
+
+        A row is (place, device, tasks, rounds): a place in the line, or -1 - i for the i-th round
+        that is partly placed.
+        """
         gone = list[int]()
         begun = self.partly.copy()
         for place, tasks_of in groupby(rows, key=itemgetter(0)):
@@ -96,11 +114,12 @@ class RoundStep(HlasDispatch):
             self._hand_out(entry, [row[1:] for row in tasks_of])
             if place >= 0:
                 gone.append(place)
+        # From the last place on, so that the places before it still hold.
         for place in sorted(gone, reverse=True):
             self.line.drop(place)
 
     def _hand_out(self, entry: QueuePosition, tasks_of: list[list[int]]) -> None:
-        """Of a job: (device, tasks, rounds); shards in their order."""
+        """Assign a job's next shards in their order, given as (device, tasks, rounds) each."""
         view, job = self.view, entry.job
         first, scale = view.next_round_J.item(job), view.scale_J.item(job)
         shard = view.next_shard_J.item(job)
@@ -108,6 +127,7 @@ class RoundStep(HlasDispatch):
             shards = tuple(range(shard, shard + tasks))
             self.assign.append(Assignment(device, job, first, rounds, shards))
             shard += tasks
+        # A round that is partly placed goes on in its own group; one that is placed leaves it.
         if shard < scale and job not in self.group_of:
             self.partly = sorted([*self.partly, entry])
             self.group_of[job] = self.groups.group_D.item(self.assign[-1].device)

@@ -20,19 +20,25 @@ come later are due later, unless they are shorter; so no stream of others holds 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from warren.model.decision import Decision, Reason
-from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
+from warren.model.decision import Decision
+from warren.model.events import Event
 from warren.model.view import View
-from warren.policy.common.gang_holding import GangHolder, Holdings
-from warren.policy.common.round_times import gang_round_ns
+from warren.policy.common.gang_holding import (
+    QUEUE_TRIGGERS,
+    GangQueue,
+    GangQueueMemory,
+    Gangs,
+    Holdings,
+    Waiting,
+)
 from warren.policy.place.rings.planned_gangs import RingProblem, ring_problem
 
 if TYPE_CHECKING:
@@ -41,7 +47,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """Of all jobs, made once. ``due_ns_J``: when they are due; ``rank_J``: who goes first."""
+    """Estimates of all jobs, made once: their times alone, and what follows from them.
+
+    ``due_ns_J``: when each is due, in nanoseconds; ``rank_J``: the least goes first.
+    """
 
     problem: RingProblem
     ways: DispatchOptions
@@ -50,18 +59,20 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackfillingMemory:
-    """``waiting``: (rank, job), first in line first; when running jobs have ended at the latest."""
+class BackfillingMemory(GangQueueMemory):
+    """The queue, with estimates and when running jobs have ended at the latest (``until_ns``)."""
 
     estimates: Estimates
-    waiting: tuple[tuple[float, int], ...]
     until_ns: Mapping[int, int]
-    holdings: Holdings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingBackfilling:
-    """See the module's text. ``patience``: 0: in order of arrival."""
+    """Start short rings first wherever they have room, and keep devices for one that is due.
+
+    ``patience``: how many times as long as it would take alone a job waits until it is due; 0: in
+    order of arrival.
+    """
 
     patience: float = 2.0
 
@@ -69,16 +80,16 @@ class RingBackfilling:
     source: ClassVar[str] = "ours; contention as in SJF-BCO (MobiHoc'22) (6)-(8)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    plans_rings: ClassVar[bool] = True
+    holds_devices: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[type[Event]]] = QUEUE_TRIGGERS
 
     def __post_init__(self) -> None:
         if isnan(self.patience) or self.patience < 0:
             raise ValueError("patience is a number, 0 or more")
 
     def initial(self, view: View) -> BackfillingMemory:
-        """Nobody waits, nothing is held."""
+        """Estimate all jobs, and return the memory before the first: none waits, none is held."""
         holdings = Holdings.none(view)
         return BackfillingMemory(
             estimates=_estimates(view, self.patience), waiting=(), until_ns={}, holdings=holdings
@@ -86,15 +97,16 @@ class RingBackfilling:
 
     def decide(self, view: View, memory: BackfillingMemory) -> tuple[Decision, BackfillingMemory]:
         """Continue the gangs that moved on, then start what has room."""
-        step = _Step(view, memory)
-        step.holder.release_ended()
-        step.holder.go_on()
-        step.queue_up()
-        step.start()
-        return Decision(assign=tuple(step.holder.assign), reasons=step.reasons()), step.memory()
+        queue = GangQueue(
+            partial(_rank, memory.estimates), partial(_with_room, memory), passing=True
+        )
+        decision, left = queue.decide(view, memory)
+        if left is not memory:
+            left = replace(left, until_ns=_until_ns(view, memory, left.holdings))
+        return decision, left
 
     def explain(self, view: View, memory: BackfillingMemory, job: int) -> str:
-        """One sentence: why this job is where it is."""
+        """Say in one sentence why this job is where it is."""
         if job in memory.holdings.by_job:
             return f"runs as a gang on {memory.holdings.names(view, job)} until it ends"
         if not view.arrived_J[job]:
@@ -109,6 +121,7 @@ class RingBackfilling:
 
 
 def _estimates(view: View, patience: float) -> Estimates:
+    """Estimate all jobs alone, with the contention of (6)-(8) at its most for their ends."""
     from warren.solve.rings.dispatch import longest_ns_J
     from warren.solve.rings.order_search import alone, ways
 
@@ -116,7 +129,9 @@ def _estimates(view: View, patience: float) -> Estimates:
     fits_JT = problem.rings.fits_JT
     times = alone(problem.gangs, problem.links, fits_JT)
     most_J = longest_ns_J(problem.gangs, problem.links, fits_JT)
+    # At most 2^61 ns, so that the sum with an arrival still fits 64 bits.
     wait_ns_J = np.minimum(patience * times.span_ns_J, 2.0**61)
+    # The span at the longest takes the place of the span alone: reservations must hold for sure.
     return Estimates(
         problem=problem,
         ways=ways(times, times.pace_ns_JT)._replace(span_ns_J=most_J),
@@ -125,72 +140,43 @@ def _estimates(view: View, patience: float) -> Estimates:
     )
 
 
-@dataclass(slots=True)
-class _Step:
-    """One decision in the making."""
+def _rank(estimates: Estimates, view: View, job: int) -> float:
+    """Return a job's device time by weight: the least goes first."""
+    return float(estimates.rank_J[job])
 
-    view: View
-    before: BackfillingMemory
-    holder: GangHolder = field(init=False)
-    waiting: list[tuple[float, int]] = field(init=False)
-    until_ns: Mapping[int, int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.holder = GangHolder(self.view, self.before.holdings)
-        self.waiting = list(self.before.waiting)
-        self.until_ns = self.before.until_ns
+def _with_room(
+    before: BackfillingMemory, view: View, waiting: Waiting, holdings: Holdings
+) -> Gangs:
+    """Choose all waiting jobs that have room now, with their devices."""
+    from warren.solve.rings.dispatch import RunningRings, start_now
 
-    def memory(self) -> BackfillingMemory:
-        waiting = tuple(self.waiting)
-        holdings = self.holder.after()
-        if holdings is self.before.holdings and waiting == self.before.waiting:
-            return self.before
-        return replace(self.before, waiting=waiting, until_ns=self.until_ns, holdings=holdings)
-
-    def queue_up(self) -> None:
-        """Arrivals take their place in the line; who has ended leaves it."""
-        made = self.before.estimates
-        for event in self.view.changes:
-            if isinstance(event, JobArrived) and made.problem.size_J[event.job]:
-                insort(self.waiting, (float(made.rank_J[event.job]), event.job))
-        if any(isinstance(event, JobFailed | JobCancelled) for event in self.view.changes):
-            self.waiting = [one for one in self.waiting if not self.view.done_J[one[1]]]
-
-    def start(self) -> None:
-        """Give devices to all that have room."""
-        from warren.solve.rings.dispatch import RunningRings, start_now
-
-        view, made = self.view, self.before.estimates
-        held = self.holder.after().by_job
-        if not self.waiting or self.holder.held_D.all():
-            return
-        line = [job for _, job in self.waiting]
-        first = min(line, key=lambda job: (int(made.due_ns_J[job]), job))
-        if made.due_ns_J[first] <= view.now_ns:
-            line.remove(first)
-            line.insert(0, first)
-        else:
-            first = -2
-        at_work = {
-            job: RunningRings(
-                devices=one.devices,
-                until_ns=self.until_ns[job],
-                rounds=int(view.rounds_J[job] - view.round_J[job]),
-            )
-            for job, one in held.items()
-        }
-        until_ns = {job: self.until_ns[job] for job in held}
-        begun = start_now(
-            made.problem.gangs, made.problem.links, made.ways, at_work, line, view.now_ns, first
+    made = before.estimates
+    line = [job for _, job in waiting]
+    # Of the jobs that are due the one that was due first goes before all others, and devices are
+    # kept for it (EASY backfilling's reservation); -2: no job is due.
+    first = min(line, key=lambda job: (int(made.due_ns_J[job]), job))
+    if made.due_ns_J[first] <= view.now_ns:
+        line.remove(first)
+        line.insert(0, first)
+    else:
+        first = -2
+    at_work = {
+        job: RunningRings(
+            devices=one.devices,
+            until_ns=before.until_ns[job],
+            rounds=int(view.rounds_J[job] - view.round_J[job]),
         )
-        for job, devices in begun:
-            self.holder.start(job, devices, gang_round_ns(view, job, devices))
-            until_ns[job] = view.now_ns + int(made.ways.span_ns_J[job])
-        self.until_ns = until_ns
-        started = {job: None for job, _ in begun}
-        self.waiting = [one for one in self.waiting if one[1] not in started]
+        for job, one in holdings.by_job.items()
+    }
+    problem = made.problem
+    return start_now(problem.gangs, problem.links, made.ways, at_work, line, view.now_ns, first)
 
-    def reasons(self) -> dict[int, Reason]:
-        """Of arrivals that wait."""
-        came = {event.job for event in self.view.changes if isinstance(event, JobArrived)}
-        return {job: Reason.WAITING_FOR_DEVICES for _, job in self.waiting if job in came}
+
+def _until_ns(view: View, before: BackfillingMemory, holdings: Holdings) -> dict[int, int]:
+    """Return when each running job has ended at the latest; one that starts now, from now on."""
+    known, span_ns_J = before.until_ns, before.estimates.ways.span_ns_J
+    return {
+        job: known[job] if job in known else view.now_ns + int(span_ns_J[job])
+        for job in holdings.by_job
+    }

@@ -31,7 +31,11 @@ OBJECTIVES: Final = ("makespan", "weighted-jct")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingOrderSearch(RingPlanner):
-    """See the module's text. ``budget``: rings placed while searching, once for each order."""
+    """Plan rings in a searched order, each on the free devices where links cost least.
+
+    ``budget``: rings placed while searching, once for each order. ``objective``: ``makespan`` or
+    ``weighted-jct``.
+    """
 
     budget: int = 320_000
     objective: str = OBJECTIVES[0]
@@ -46,9 +50,11 @@ class RingOrderSearch(RingPlanner):
             raise ValueError(f"objective is one of {', '.join(OBJECTIVES)}")
 
     def schedule(self, view: View, problem: RingProblem) -> PlacedRings:
-        """Ties of the objective go by the other one."""
+        """Dispatch the seven orders and search the best; ties of one objective go by the other."""
+        # Ours; SJF-BCO's order by size and its limits theta and kappa are not used.
         from warren.solve.rings.order_search import Goal, braid
 
+        # Every plan is judged by (6)-(8) with all contention, whichever order gave it.
         goal = Goal(
             weight_J=view.weight_J,
             by_makespan=self.objective == OBJECTIVES[0],

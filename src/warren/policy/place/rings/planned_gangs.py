@@ -1,4 +1,4 @@
-"""What policies share that plan rings as gangs ahead of time: the problem, the plan, the sentence.
+"""What policies that plan rings as gangs ahead of time share: the problem, the plan, the sentence.
 
 A ring is a gang of as many devices as tasks a round. A job with parameter servers is planned as one
 too: it then holds its devices to its end, and exchanges in T^s; of more tasks than devices that fit
@@ -35,7 +35,7 @@ SLOT_NS = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedGangsMemory:
-    """When the plan ends each job; theta in slots and the kappa that were chosen, 0 for none."""
+    """When the plan ends each job, -1 for none; the chosen theta (in slots) and kappa, or 0."""
 
     end_ns_J: IntArray
     theta: int = 0
@@ -44,7 +44,11 @@ class PlannedGangsMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingProblem:
-    """The view's jobs and devices as ``warren.solve`` takes them; ``size_J`` devices a job."""
+    """The view's jobs and devices as ``warren.solve`` takes them.
+
+    ``rings`` for packing by estimates, ``gangs`` and ``links`` for times with contention;
+    ``size_J``: the devices of each job, the paper's G_j.
+    """
 
     rings: PackedRings
     gangs: RingGangs
@@ -53,25 +57,26 @@ class RingProblem:
 
 
 class RingPlanner:
-    """A place policy that plans all gangs at once."""
+    """The part that place policies share which plan all gangs at once; each adds ``schedule``."""
 
     __slots__ = ()
 
     name: ClassVar[str]
     offline: ClassVar[bool] = True
     needs_rounds: ClassVar[bool] = True
+    plans_rings: ClassVar[bool] = True
     triggers: ClassVar[frozenset[type[Event]]] = frozenset()
 
     def schedule(self, view: View, problem: RingProblem) -> PlacedRings | None:
-        """The policy's own part; None: there is no schedule within its horizon."""
+        """Place all gangs, the policy's own part; None: no schedule is within its horizon."""
         raise NotImplementedError
 
     def initial(self, view: View) -> PlannedGangsMemory:
-        """Nothing planned."""
+        """Return the memory before the plan: no job has an end."""
         return PlannedGangsMemory(end_ns_J=np.full(len(view.jobs), -1, dtype=np.int64))
 
     def decide(self, view: View, memory: PlannedGangsMemory) -> tuple[Decision, PlannedGangsMemory]:
-        """The whole plan, once.
+        """Make the whole plan, once.
 
         Raises
         ------
@@ -89,7 +94,7 @@ class RingPlanner:
         return Decision(plan=plan_of(view, problem, found)), memory
 
     def explain(self, view: View, memory: PlannedGangsMemory, job: int) -> str:
-        """One sentence: where the plan has the job."""
+        """Say in one sentence where the plan has the job."""
         end_s = memory.end_ns_J[job] / 1e9
         done = f"{view.round_J[job]} of {view.rounds_J[job]} rounds are done"
         if end_s < 0:  # a run that goes on has the plan, not what was thought of it
@@ -99,7 +104,7 @@ class RingPlanner:
 
 
 def ring_problem(view: View, policy: str) -> RingProblem:
-    """The view as a problem.
+    """Return the view as a problem of rings.
 
     Raises
     ------
@@ -109,6 +114,7 @@ def ring_problem(view: View, policy: str) -> RingProblem:
     from warren.solve.rings.packing import PackedRings
     from warren.solve.rings.timing import RingGangs, links
 
+    # A ring needs a device for each of its tasks; a gang of a job with servers may have fewer.
     costs, cluster = view.costs, view.cluster
     size_J = gang_sizes_J(view)
     ring_J = np.array([job.sync == "ring" for job in view.jobs], dtype=np.bool_)
@@ -119,16 +125,19 @@ def ring_problem(view: View, policy: str) -> RingProblem:
         raise SpecError(
             Problem(file=job.source or policy, field=f"job {job.name}", message=message)
         )
+    # A gang with fewer devices than tasks: the largest share of a device, one after the other.
     turns_J = -(-view.scale_J // np.maximum(size_J, 1))
     comp_ns_JT = np.where(costs.fits_JT, costs.comp_ns_JT, 0) * turns_J[:, None]
     sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
     round_ns_JT = np.where(costs.fits_JT, comp_ns_JT + sync_ns_JT, NEVER_NS)
     present_T = np.bincount(view.type_D, minlength=round_ns_JT.shape[1]) > 0
+    # The devices of all gangs are one array A; those of job j are first_J[j] to first_J[j + 1].
     first_J = np.append(0, np.cumsum(size_J))
     network = ring_network(cluster)
     return RingProblem(
         rings=PackedRings(
             first_J=first_J,
+            # rho-hat, constant: as many rounds as the job has, each as on the fastest type.
             rho_ns_J=view.rounds_J * round_ns_JT[:, present_T].min(axis=1),
             fits_JT=np.array(costs.fits_JT),
         ),
@@ -145,6 +154,7 @@ def ring_problem(view: View, policy: str) -> RingProblem:
             view.type_D,
             host_of_D(cluster),
             len(cluster.hosts),
+            # B of (8) by the number of contenders p, from 0 (one host) up to all devices.
             bandwidth_J(network, np.arange(len(view.type_D) + 1)),
             network.xi2_s,
         ),
@@ -153,7 +163,10 @@ def ring_problem(view: View, policy: str) -> RingProblem:
 
 
 def plan_of(view: View, problem: RingProblem, found: PlacedRings) -> Plan:
-    """One stretch a job, a row a task; devices of a gang in their order, so hosts together."""
+    """Return the plan: one stretch a job, a row a task, shards on a gang's devices by index.
+
+    So neighbours in the ring are on one host where they can be.
+    """
     columns: list[list[Any]] = [[], [], []]
     for job in found.order_J.tolist():
         first, stop = problem.rings.first_J[job], problem.rings.first_J[job + 1]
@@ -172,7 +185,10 @@ def plan_of(view: View, problem: RingProblem, found: PlacedRings) -> Plan:
 
 
 def by_one_rule(problem: RingProblem, rule: int, horizon: int) -> Schedule | None:
-    """All rings by one rule of ``rings.packing``, in order of arrival; the least theta bisected."""
+    """Place all rings by one rule of ``rings.packing``, in order of arrival, at the least theta.
+
+    Theta is bisected for: SJF-BCO's Algorithm 1 with one rule for all, and so without kappa.
+    """
     from warren.solve.rings.sjf_bco import SjfBcoSearch, sjf_bco
 
     order_J = np.arange(len(problem.size_J))

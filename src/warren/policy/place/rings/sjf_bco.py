@@ -38,9 +38,11 @@ PACKINGS: Final = ("least-busy", "used-servers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SjfBco(RingPlanner):
-    """See the module's text.
+    """Plan rings by size: small ones on the least busy devices, large ones on few idle hosts.
 
-    ``horizon``: the paper's T, in seconds; 0: long enough. ``kappa``: this one only; 0: all.
+    ``packing``: the reading of Algorithm 2, ``least-busy`` or ``used-servers``. ``room``: the
+    paper's lambda. ``horizon``: the paper's T, in seconds; 0: long enough. ``kappa``: this one
+    only; 0: all.
     """
 
     packing: str = PACKINGS[0]
@@ -56,14 +58,16 @@ class SjfBco(RingPlanner):
             raise ValueError(f"packing is one of {', '.join(PACKINGS)}")
         if self.horizon < 0 or self.kappa < 0:
             raise ValueError("horizon and kappa are whole numbers, 0 or more")
+        # So written, nan is refused, too.
         if not self.room >= 1:
             raise ValueError("room is a number, 1 or more")
 
     def schedule(self, view: View, problem: RingProblem) -> Schedule | None:
-        """Algorithm 1, smallest rings first; of one size in order of arrival."""
+        """Place rings by Algorithm 1, smallest first; of one size in order of arrival."""
         from warren.solve.rings.packing import FEW_SERVERS, LEAST_BUSY, USED_SERVERS
         from warren.solve.rings.sjf_bco import SjfBcoSearch, kappas, sjf_bco
 
+        # Lines 11-15: Algorithm 2 up to kappa devices, Algorithm 3 above; line 8: kappas to try.
         search = SjfBcoSearch(
             small=LEAST_BUSY if self.packing == PACKINGS[0] else USED_SERVERS,
             large=FEW_SERVERS,
@@ -72,5 +76,6 @@ class SjfBco(RingPlanner):
             horizon=self.horizon,
             slot_ns=SLOT_NS,
         )
+        # Line 4: jobs by G_j; then lines 6-30, in ``solve``.
         order_J = np.argsort(problem.size_J, kind="stable")
         return sjf_bco(problem.rings, problem.gangs, problem.links, order_J, search)

@@ -23,7 +23,10 @@ _DRAWS: Final = 0x5244
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline(RingPlanner):
-    """A plan within ``horizon``, the paper's T, in seconds; 0: as long as it takes."""
+    """The option that all three share: plan within ``horizon``, the paper's T.
+
+    In seconds; 0: as long as it takes.
+    """
 
     horizon: int = 0
 
@@ -104,14 +107,17 @@ class RandomGpus(Baseline):
         from warren.solve.rings.sjf_bco import Schedule, whole_slots
         from warren.solve.rings.timing import ring_times
 
+        # Without a horizon: the sum of all estimates, within which each ring has room.
         rings, order_J = problem.rings, np.arange(len(problem.size_J))
         horizon = self.horizon or whole_slots(int(rings.rho_ns_J.sum()), SLOT_NS)
         draws = np.random.default_rng([view.seed, _DRAWS])
         busy_ns_D = np.zeros(len(view.type_D), dtype=np.int64)
         device_A = np.full(rings.first_J[-1], -1, dtype=np.int64)
         for job in order_J.tolist():
+            # U + rho / u <= theta with theta = T, as in line 5 of Algorithm 3.
             within_D = busy_ns_D + rings.rho_ns_J[job] <= horizon * SLOT_NS
             open_D = np.flatnonzero(within_D & rings.fits_JT[job, view.type_D])
+            # Infeasible within T, as line 16 of Algorithm 3 returns; waiting lowers no U.
             if len(open_D) < problem.size_J[job]:
                 return None
             taken = draws.choice(open_D, size=problem.size_J[job], replace=False)
