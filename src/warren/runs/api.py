@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.runs.check_apps import check_apps
-from warren.runs.compose import Options, run_live
+from warren.report.record import LIVE
+from warren.runs.compose import PreparedRun, train
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.history_source import recorded, recorded_elsewhere
-from warren.runs.history_writer import remembered
-from warren.runs.inputs import placed, with_absolute_base
+from warren.runs.inputs import named_after, placed, with_absolute_base
 from warren.store.files import read, read_dir
-from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
+from warren.store.run_folder import RunFolder, default_dir
 
 if TYPE_CHECKING:
     import pandas
@@ -140,11 +139,12 @@ def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None =
     from warren.report.metrics import summary
     from warren.report.tables import jobs_csv
 
-    resolved = _resolve(run, place)
+    resolved, file = _resolve(run, place), _file_of(run)
     if out is None:
-        record = simulate_run(resolved)
+        with named_after(file, resolved):
+            record = simulate_run(resolved)
         return _result(summary(record), jobs_csv(record), None)
-    with RunFolder(str(out)) as folder:
+    with named_after(file, resolved), RunFolder(str(out)) as folder:
         simulate_run(resolved, folder)
     return load(out)
 
@@ -162,10 +162,9 @@ def run(
     what tasks took.
     """
     resolved = _resolve(run, place, history=history)
-    resolved = check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
-    with RunFolder(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
-        run_live(resolved, folder, Options(history=history))
+    prepared = PreparedRun(run=resolved, world=LIVE, history=history)
+    train(prepared, path, file=_file_of(run))
     return load(path)
 
 
@@ -174,12 +173,9 @@ def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> 
 
     ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
     """
-    from warren.runs.pinned_apps import check_choice
     from warren.runs.resume import resume as go_on
 
-    check_choice(app)
-    with ReopenedFolder(str(folder)) as opened:
-        go_on(str(folder), opened, remember=history, app=app)
+    go_on(str(folder), remember=history, app=app)
     return load(folder)
 
 
@@ -215,6 +211,11 @@ def _pandas() -> Any:
         message = "is not installed; pip install 'warren[frames]' brings it"
         raise SpecError(Problem(file="pandas", message=message)) from None
     return pandas
+
+
+def _file_of(run: RunLike) -> str | None:
+    """The path of a run file, after which its problems are named; None for a run in memory."""
+    return None if isinstance(run, Run | Mapping) else str(run)
 
 
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:

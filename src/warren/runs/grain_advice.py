@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import CostTable, IntArray
 from warren.model.errors import SpecError
-from warren.model.run import Grain, Run
+from warren.model.run import Grain
 from warren.policy.common.gang_holding import HOLDERS
-from warren.profile.cost_table import cost_table, missing
 from warren.report.record import Record
 from warren.runs.choose_policy import choose
+from warren.runs.compose import PreparedRun
 from warren.workload.specs.run import parse_grain
 
 MANY_BY_EVENTS: Final = 1_000_000
@@ -27,24 +27,26 @@ _TIMES: Final = ("1 min", "10 min", "1 h", "6 h", "1 d", "7 d")
 _ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
 
 
-def size_note(run: Run, *, events: bool = False) -> str:
+def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
     """A line for a run of very many stretches; empty for any other.
 
     ``events``: it goes event by event whatever its policy. What is wrong with the run is not
     told here; its simulation tells it.
     """
+    run = prepared.run
     rounds_J = np.array([job.rounds or 0 for job in run.workload.jobs], dtype=np.int64)
     scale_J = np.array([job.scale for job in run.workload.jobs], dtype=np.int64)
     if int(rounds_J @ scale_J) <= MANY_BY_EVENTS:
         return ""
     try:
-        policy = choose(run)
+        policy = prepared.named_policy
         by_plan = policy.offline and run.scheduler.copies_after is None and not events
-        round_ns_J = None if missing(run) else _round_ns(run)
+        costs = prepared.stated_costs
     except SpecError:
         return ""
     if policy.name in HOLDERS and run.grain.rounds != 1:
         return ""
+    round_ns_J = None if costs is None else _round_ns(costs)
     most = MANY_COMPILED if by_plan else MANY_BY_EVENTS
 
     def count(grain: Grain) -> int:
@@ -87,9 +89,8 @@ def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Seque
     return fine[0] if fine else least if counts[least] <= found // 2 else ""
 
 
-def _round_ns(run: Run) -> IntArray:
+def _round_ns(costs: CostTable) -> IntArray:
     """Of each job: one round on its fastest type, all tasks at once."""
-    costs = cost_table(run)
     sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
     found: IntArray = (costs.comp_ns_JT + sync_ns_JT).min(axis=1)
     return found

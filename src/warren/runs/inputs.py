@@ -95,11 +95,13 @@ def with_absolute_base(run: Run) -> Run:
 
 
 @contextlib.contextmanager
-def named_after(path: str, run: Run) -> Iterator[None]:
-    """What is found wrong with a resolved run is told of the file it came from."""
+def named_after(path: str | None, run: Run) -> Iterator[None]:
+    """Tell what is found wrong with a resolved run of the file it came from; None: of the run."""
     try:
         yield
     except SpecError as error:
+        if path is None:
+            raise
         own = (run.name, *_PARTS)
         raise SpecError(
             replace(one, file=path, field=_full(one)) if one.file in own else one
