@@ -35,7 +35,7 @@ class Restart:
 
 
 class Port(Protocol):
-    """A world: virtual time or the real cluster."""
+    """A world that runs what the core assigns: virtual time or the real cluster."""
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order. Called only with checked assignments."""

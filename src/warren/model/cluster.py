@@ -13,9 +13,9 @@ NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local"]
 REFERENCE_NIC_BPS: Final = 25e9
-"""Of a host that states no ``nic``."""
+"""The rate of a host that states no ``nic``, in bits per second."""
 LOG_BYTES: Final = 100_000_000
-"""What one job may print, unless the cluster file says otherwise."""
+"""How many bytes one job may print, unless the cluster file says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Which model prices synchronisation.
+    """Which model prices synchronisation, and its parameters.
 
-    The others are of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
-    the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
-    of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
+    All but ``model`` are parameters of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``):
+    how many of the rings that share a host's link are felt (``xi1``, read as ``reading`` says),
+    what each host of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself
+    loses (``alpha``).
     ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts, in place of what
     hosts state; None: what hosts state. ``fluid`` (``warren.cost.max_min``) has these and
     ``xi2_s``.
@@ -76,7 +77,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulate:
-    """Live without the real devices: every profile time is padded to ``time_scale`` of itself.
+    """How a live run plays devices it has not: profile times are padded to ``time_scale`` of them.
 
     What follows is hidden from the simulator and from every policy: ``jitter`` names a NumPy file
     of measured iteration times, from which each task draws its own (divided by their median);
@@ -133,6 +134,7 @@ class Cluster:
     @property
     def raises_times(self) -> bool:
         """Whether a simulation adds measured overheads to tasks: stated, and nothing is padded."""
+        # Padded tasks last as long as the profile says, whatever Warren's own processes take.
         stated = self.overheads is not None and self.overheads.of_tasks
         return stated and self.emulate is None and self.engine == "local"
 
@@ -143,6 +145,6 @@ class Cluster:
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:
-        """For each device its position on the type axis."""
+        """The position of each device's type on the type axis."""
         position = {name: index for index, name in enumerate(self.type_names)}
         return tuple(position[device.type] for device in self.devices)

@@ -16,7 +16,7 @@ import numpy as np
 from warren.model.costs import IntArray
 
 ENDLESS: Final = 2**40
-"""Rounds of a stretch that goes on until its job ends, whenever that is."""
+"""The rounds of a stretch that goes on until its job ends, whenever that is."""
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,7 +57,7 @@ class Plan:
 
     @staticmethod
     def empty() -> Plan:
-        """A plan of no rows."""
+        """Return a plan of no rows."""
         none = np.zeros(0, dtype=np.int64)
         return Plan(job_R=none, round_R=none, rounds_R=none, shard_R=none, device_R=none)
 

@@ -60,7 +60,7 @@ class TasksDone(Event, frozen=True, tag="TasksDone", array_like=True):
 
 
 class RoundsDone(Event, frozen=True, tag="RoundsDone", array_like=True):
-    """The barrier of round ``round + rounds - 1`` has passed, and those before it.
+    """The barriers of rounds ``round`` to ``round + rounds - 1`` of a job have passed.
 
     Live rounds carry the mean ``loss`` and, where the job evaluates, ``metrics`` (sorted
     name-value pairs). ``finished`` means the job ends here: all its rounds are done or its stop
@@ -170,6 +170,8 @@ AnyEvent: TypeAlias = (
     | Woken
 )
 
+# At one instant a barrier comes after the tasks it waits for, an arrival after the work that frees
+# devices for it, and a wake-up after everything.
 RANK: Final[dict[type[Event], int]] = {
     JobFailed: 0,
     JobCancelled: 1,

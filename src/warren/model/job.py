@@ -21,21 +21,23 @@ _EVALUATED: Final = "evaluate."
 
 
 def metric_column(name: str) -> str:
-    """What a metric that an app evaluates is called beside the columns of a round."""
+    """Return what a metric that an app evaluates is called beside the columns of a round."""
+    # A metric that is called as a column gets the prefix; so does one that has it already, since
+    # two metrics could have one name else.
     taken = name in ROUND_COLUMNS or name.startswith(_EVALUATED)
     return f"{_EVALUATED}{name}" if taken else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
-    """Evaluate inside the barrier of every ``every``-th round (and after the last one)."""
+    """When a job is evaluated: inside the barrier of every ``every``-th round and the last one."""
 
     every: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """End the job at the first evaluation whose ``metric`` reaches, or falls to, the target."""
+    """A rule that ends a job at the first evaluation whose ``metric`` reaches or falls to a value."""
 
     metric: str
     reaches: float | None = None
@@ -53,7 +55,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Keep a consistent copy of the job every ``every`` rounds."""
+    """How often a consistent copy of a job is kept: every ``every`` rounds."""
 
     every: int
 
@@ -113,9 +115,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSource:
-    """Files as they were read once. ``folder`` is where, absolute; ``main`` names the app's own.
+    """The text of one app: its file and what that imports from its folder, as they were read once.
 
-    ``texts``: bytes by path relative to ``folder``, ``main`` among them.
+    ``folder`` is the absolute path of their folder; ``main`` names the app's own file; ``texts``
+    are bytes by path relative to ``folder``, ``main`` among them.
     """
 
     folder: str
@@ -130,6 +133,7 @@ class AppSource:
     @property
     def sha256(self) -> str:
         """SHA-256 of the only file; of several, that of what ``sha256sum`` prints of them."""
+        # So that a user can compare it with what ``sha256sum`` says.
         hashes = self.hashes
         if len(hashes) == 1:
             return hashes[self.main]
@@ -138,4 +142,4 @@ class AppSource:
 
 
 Sources: TypeAlias = Mapping[str, AppSource]
-"""By file as jobs name it (``Job.app_file``)."""
+"""The texts of apps, by their file as jobs name it (``Job.app_file``)."""

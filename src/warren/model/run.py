@@ -11,6 +11,7 @@ from warren.model.costs import ProfileRow
 from warren.model.job import Sources, Workload
 
 VERIFY: Final = 0.01
+"""The share of tasks that a live run computes again, unless its file states one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,15 @@ class Grain:
     time_ns: int | None = None
 
     def rounds_for(self, round_ns: int, remaining: int) -> int:
-        """Rounds of one stretch for a job whose round takes ``round_ns``; at least one."""
+        """Return the rounds of one stretch, at least one where the grain is a time.
+
+        Parameters
+        ----------
+        round_ns
+            What a round of the job takes, in nanoseconds.
+        remaining
+            Rounds that the job has left.
+        """
         if self.rounds is not None:
             return min(self.rounds, remaining)
         assert self.time_ns is not None
@@ -52,7 +61,7 @@ class Grain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Hidden curves of a simulation; ``noise`` of single values, in parts of a curve's span."""
+    """Hidden loss curves of a simulation; ``noise``: of one value, in parts of a curve's span."""
 
     noise: float = 0.01
 
@@ -74,7 +83,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A resolved run file."""
+    """A run file after all it names was read and checked: everything a schedule depends on."""
 
     name: str
     cluster: Cluster
