@@ -37,7 +37,10 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A rule that ends a job at the first evaluation whose ``metric`` reaches or falls to a value."""
+    """The rule that ends a job at the first evaluation whose ``metric`` reaches a value.
+
+    ``reaches``: from below; ``falls_to``: from above.
+    """
 
     metric: str
     reaches: float | None = None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 RunLike = Run | str | Path | Mapping[str, Any]
+"""A run as the library takes it: resolved, a run file's path, or such a file's content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -41,7 +42,7 @@ class JobResult:
         return f"JobResult({self.name!r}, {self.row.get('status')}, {str(self.folder)!r})"
 
     def params(self) -> dict[str, torch.Tensor]:
-        """The final ``state_dict``, in order of name.
+        """Load the job's final ``state_dict``, in order of name.
 
         Raises
         ------
@@ -53,13 +54,14 @@ class JobResult:
             raise SpecError(
                 Problem(file=str(path), message="no parameters: not trained to its end")
             )
+        # Imported here: most callers want figures, and PyTorch takes a second or more to load.
         from safetensors.torch import load_file
 
         tensors: dict[str, torch.Tensor] = load_file(path)
         return dict(sorted(tensors.items()))
 
     def checkpoint(self) -> tuple[int, dict[str, torch.Tensor]]:
-        """What a job that did not finish had come to: rounds done, and its model's tensors then.
+        """Load what a job that did not finish had come to: rounds done, and its model then.
 
         Raises
         ------
@@ -73,22 +75,25 @@ class JobResult:
         rounds = latest_round(path) if path.is_dir() else 0
         if not rounds:
             raise SpecError(Problem(file=str(path), message="no checkpoint"))
+        # A checkpoint may have several parts; beside the model's tensors, which the prefix tells,
+        # they hold other state.
         found = [unpack(part)[0] for part in load_parts(path, rounds)]
-        kind, tensors = "model/", {name: one for part in found for name, one in part.items()}
+        kind = "model/"
+        tensors = {name: one for part in found for name, one in part.items()}
         model = {name: one for name, one in sorted(tensors.items()) if name.startswith(kind)}
         return rounds, {name.removeprefix(kind): one for name, one in model.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A run's folder or, without one, its summary alone."""
+    """The results of a run: summary and jobs, and the folder they lie in; None: in none."""
 
     summary: Mapping[str, Any]
     jobs: Mapping[str, JobResult]
     folder: Path | None
 
     def frame(self) -> pandas.DataFrame:
-        """The jobs as a table of pandas, by name; columns as in ``jobs.csv``.
+        """Return the jobs as a table of pandas, by name; columns as in ``jobs.csv``.
 
         Raises
         ------
@@ -100,7 +105,7 @@ class Result:
         return frame.drop(columns="job").rename_axis("job")
 
     def timeline(self) -> pandas.DataFrame:
-        """What ran where and when, a row a stretch; columns as in ``timeline.parquet``.
+        """Return what ran where and when, a row a stretch; columns as in ``timeline.parquet``.
 
         Raises
         ------
@@ -116,7 +121,7 @@ class Result:
         return ParquetFile(self.folder / "timeline.parquet").read(use_threads=False).to_pandas()
 
     def job(self, name: str) -> JobResult:
-        """The job of this name.
+        """Return the result of the job of this name.
 
         Raises
         ------
@@ -134,7 +139,19 @@ class Result:
 def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
     """Predict a run in virtual time; with ``out``, write its folder.
 
-    ``run`` is a run file's path, the same content as a mapping, or a ``Run``.
+    Parameters
+    ----------
+    run
+        A run file's path, the same content as a mapping, or a ``Run``.
+    out
+        A new folder for the results; None: none is written.
+    place
+        The place policy, in place of the run file's.
+
+    Raises
+    ------
+    SpecError
+        If the run, its policy or its costs are wrong, or ``out`` is taken.
     """
     from warren.report.metrics import summary
     from warren.report.tables import jobs_csv
@@ -158,8 +175,20 @@ def run(
 ) -> Result:
     """Train a run for real and write its folder (``out/<name>-<policy>`` unless given).
 
-    ``history``: take what is known from the history database, and remember in it what ended and
-    what tasks took.
+    It is checked as ``warren run`` checks it, before a folder is made or a process started.
+
+    Parameters
+    ----------
+    run, out, place
+        As for ``simulate``.
+    history
+        Whether to take what is known from the history database, and remember in it what ended and
+        what tasks took.
+
+    Raises
+    ------
+    SpecError
+        If what the run needs is wrong or missing, or ``out`` is taken.
     """
     resolved = _resolve(run, place, history=history)
     path = str(out) if out else default_dir(resolved)
@@ -180,7 +209,7 @@ def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> 
 
 
 def load(folder: str | Path) -> Result:
-    """The results in a run's folder.
+    """Load the results in a run's folder.
 
     Raises
     ------
@@ -195,6 +224,7 @@ def load(folder: str | Path) -> Result:
 
 
 def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result:
+    """Return the result that a summary and the text of ``jobs.csv`` tell."""
     from warren.report.tables import read_jobs_csv
 
     rows = read_jobs_csv(jobs.encode())
@@ -205,6 +235,7 @@ def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result
 
 
 def _pandas() -> Any:
+    """Import pandas, which is an optional dependency."""
     try:
         import pandas
     except ImportError:
@@ -219,9 +250,12 @@ def _file_of(run: RunLike) -> str | None:
 
 
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
+    """Return the resolved run, under ``place`` if it is given."""
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run, run_from_dict
 
+    # ``past`` reads the history database if the run names it; a mapping's paths are relative to
+    # the working folder, those of a file to the file.
     past = recorded if history else recorded_elsewhere
     if isinstance(run, Run):
         resolved = run

@@ -1,4 +1,7 @@
-"""Putting the parts of one run together. Nothing else knows both worlds."""
+"""Putting the parts of one run together: simulating it, training it. Only this knows both worlds.
+
+``PreparedRun`` resolves what a run is scheduled by; ``simulate`` and ``train`` take it from there.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,11 @@ OnError = Callable[[RunFolder, BaseException], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run, apart from what to run."""
+    """How to run, apart from what to run.
+
+    ``compiled``: whether a plan may run in compiled code. ``check``: whether the core's invariants
+    are checked after every step. ``attend``: what watches the steps.
+    """
 
     compiled: bool = True
     check: bool = False
@@ -204,15 +211,17 @@ class _Memory:
     data: bytearray = field(default_factory=bytearray)
 
     def journal(self, data: bytes) -> None:
+        """Append to the journal."""
         self.data += data
 
     def journal_bytes(self) -> memoryview:
+        """Return all of the journal so far, without a copy."""
         return memoryview(self.data)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Parts:
-    """One run put together, before and while it goes."""
+    """The parts of one run, put together before it goes; ``begin`` is when, in real seconds."""
 
     prepared: PreparedRun
     policy: TimedPolicy
@@ -241,7 +250,7 @@ class _Parts:
             self.core.copier = None  # jobs run whole, one after the other
 
     def execute(self) -> None:
-        """From the first decision to the last event."""
+        """Run from the first decision to the last event."""
         options = self.options
         attend = options.attend(self.core) if options.attend else nullcontext(None)
         with attend as observe:
@@ -249,10 +258,11 @@ class _Parts:
             self.core.execute()
 
     def record(self, solve: Solve | None = None) -> Record:
-        """What the journal tells so far."""
+        """Return the record of what the journal tells so far, with its lower bound."""
         run, costs = self.prepared.run, self.prepared.costs
         history = read_history(self.journal.journal_bytes())
         extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
+        # Ports of live runs have measured figures of their own.
         measured = getattr(self.port, "measured", None)
         if measured is not None:
             extra |= measured()
@@ -279,7 +289,9 @@ def simulate(
         options=options,
         begin=begin,
     )
-    if policy.offline:  # a plan needs it; now, so that the other process has it too
+    # A plan needs compiled code. It is loaded before ``bound_ahead`` forks a process, so that the
+    # process has it too.
+    if policy.offline:
         import_module("warren.solve.common.compile")
     with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
         parts.execute()
@@ -376,10 +388,12 @@ def run_live(
         inputs=hash_of(inputs),
     )
     size = None if journal is None else _catch_up(parts, journal, out)
+    # A run that its policy refuses starts no process and leaves no folder.
     if not parts.core.begun:
         parts.core.ask_first()
     try:
         _train(parts, port, out, inputs, size)
+    # BaseException: Ctrl-C too leaves the tables of what ran.
     except BaseException as error:
         if out.kept:
             with held():
@@ -395,7 +409,7 @@ def run_live(
 
 
 def _catch_up(parts: _Parts, journal: bytes, out: RunFolder) -> int:
-    """Lead the core and the port to where the journal ends; gives the bytes of it that stay."""
+    """Lead the core and the port to where the journal ends; return how many bytes of it stay."""
     from warren.core.resume import catch_up
 
     try:
@@ -422,18 +436,24 @@ def _train(
     inputs: Mapping[str, bytes | str],
     size: int | None,
 ) -> None:
-    """Bring everything up, run, and end everything, whatever happened."""
+    """Start the engine, run, and end all its processes, whatever happened.
+
+    ``size``: how many bytes of the journal stay, for a run that goes on; None: it is new.
+    """
 
     def close() -> None:
+        """End all processes; a second Ctrl-C does not stop that half-way."""
         with held():
             port.close()
 
     with ExitStack() as stack:
         stack.callback(close)
+        # Before any process starts: a run that is cut off early can be read, and go on.
         if size is None:
             out.write(inputs)
         port.start()
         parts.core.numerics = port.numerics
+        # Only now: until the engine has come up, a failed attempt leaves the journal as it was.
         if size is not None:
             out.cut(size)
         out.write(text_files(parts.prepared.run, out.path))
@@ -442,7 +462,10 @@ def _train(
 
 
 def _export_what_ran(parts: _Parts, out: RunFolder) -> None:
-    """The tables of an unfinished run; the error that ended it matters more than one in here."""
+    """Write the tables of an unfinished run, if they can be made.
+
+    The error that ended the run matters more than one in here.
+    """
     try:
         out.write(result_files(parts.record()))
         out.whole = True
@@ -451,7 +474,7 @@ def _export_what_ran(parts: _Parts, out: RunFolder) -> None:
 
 
 def _attentive(observe: Observer | None) -> Observer:
-    """The observer, which also notices a signal whose exception was lost on its way."""
+    """Return the observer with a look for signals whose exception was lost on its way."""
     if observe is None:
         return lambda _state, _events: raise_if_told()
 

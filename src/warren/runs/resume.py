@@ -1,4 +1,4 @@
-"""A run that was cut off goes on, from its folder."""
+"""Going on with a run that was cut off, from its folder."""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ def _resume(
     costs = load_costs(path, files, run)
     if history is not None and _is_over(history):
         say(f"{path}: every job has ended; nothing is left to run")
+        # It may have been cut off between its last event and its tables, or the history.
         record = load_record(path, files)
         folder.write(result_files(record))
         folder.keep()
@@ -109,7 +110,7 @@ def _resume(
 
 
 def _history(path: str, journal: bytes, run: Run) -> History | None:
-    """What the journal tells; None if it was cut off before its header was whole."""
+    """Return what the journal tells; None if it was cut off before its header was whole."""
     file = Path(path) / "journal"
     try:
         if MAGIC.startswith(journal) or not any(frames(journal)):
@@ -123,11 +124,13 @@ def _history(path: str, journal: bytes, run: Run) -> History | None:
 
 
 def _is_over(history: History) -> bool:
+    """Whether every job of the run has ended."""
     count = len(history.finish_ns_J)
     return all(history.status(job) != "unfinished" for job in range(count))
 
 
 def _say_where(path: str, history: History | None, journal: bytes) -> None:
+    """Tell a person from which time on the run goes on, and how many jobs have ended."""
     steps = [] if history is None else [one for one in decode(journal) if isinstance(one, Step)]
     times_ns = [event.time_ns for step in steps for event in step.events]
     if history is None or not times_ns:

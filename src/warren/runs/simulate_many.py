@@ -37,6 +37,7 @@ def simulated(
         return [_shown(*one, watch) for one in runs]
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(min(processes, len(runs)), context, _begin, (os.getpid(),))
+    # Answers come in the order of the runs, whichever is ready first.
     try:
         asked = [pool.submit(_silent, path, prepared.run) for path, prepared in runs]
         return [_told(*pair) for pair in zip(runs, (one.result() for one in asked), strict=True)]
@@ -44,12 +45,14 @@ def simulated(
         message = "a process that simulated was ended from outside; try fewer with --jobs"
         raise EngineError(message) from None
     finally:
+        # After an error or Ctrl-C nobody waits for simulations that go on.
         pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.terminate()
 
 
 def _shown(path: str, prepared: PreparedRun, watch: Callable[[Run], Attend]) -> Record:
+    """Simulate a run in this process, where a person sees how far it is."""
     run = prepared.run
     say(f"simulating {run.name} under {run.scheduler.place}")
     with named_after(path, run):
@@ -57,7 +60,7 @@ def _shown(path: str, prepared: PreparedRun, watch: Callable[[Run], Attend]) -> 
 
 
 def _begin(parent: int) -> None:
-    """A process of the pool: the command hears Ctrl-C and ends it."""
+    """Prepare a process of the pool: the command hears Ctrl-C and ends it."""
     from warren.live.process.linux import die_with_parent
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -66,7 +69,10 @@ def _begin(parent: int) -> None:
 
 
 def _silent(path: str, run: Run) -> Record | tuple[Problem, ...]:
-    """A record; or what is wrong, since an error would lose its problems on the way."""
+    """Simulate a run in a process of the pool; return its record, or what is wrong with it.
+
+    An error that is raised here would lose its problems on its way to the command.
+    """
     try:
         with named_after(path, run):
             return simulate(run, None, Options())

@@ -266,7 +266,7 @@ def _known(path: Path, read: Callable[[Database], list[Row]]) -> list[Row]:
 
 
 def _may_write(path: Path) -> bool:
-    """Whether a database can be written, and files beside it, which SQLite makes for readers too."""
+    """Whether a database can be written, with what SQLite makes beside it for readers too."""
     file = path.resolve()
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
