@@ -55,7 +55,7 @@ class Port(Protocol):
         ...
 
     def next_events(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant, sorted by (time, rank, sequence); () when over.
+        """Return all events of the next instant, sorted by (time, rank, sequence); () when over.
 
         The port itself produces ``JobArrived``. Times never go back. It is over when no job
         that has arrived or will arrive can make progress without a further ``submit``.

@@ -60,12 +60,18 @@ def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
     past = _Past(core.policy.name, records)
     # While the past is played again, it takes the place of the port and of the journal.
     if any(isinstance(one, Step) and one.events for one in records):
-        port, sink, observe = core.port, core.sink, core.observe
-        core.port, core.sink, core.observe = past, past.compare, None
+        port = core.port
+        sink = core.sink
+        observe = core.observe
+        core.port = past
+        core.sink = past.compare
+        core.observe = None
         try:
             past.play(core)
         finally:
-            core.port, core.sink, core.observe = port, sink, observe
+            core.port = port
+            core.sink = sink
+            core.observe = observe
     else:
         size = 0
     state = core.state

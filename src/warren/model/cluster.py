@@ -107,6 +107,7 @@ class Local:
     testbed: str | None = None
 
 
+# Without slots: ``cached_property`` keeps its values in ``__dict__``.
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
@@ -146,5 +147,6 @@ class Cluster:
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:
         """The position of each device's type on the type axis."""
+        # The type axis of every matrix follows ``types``, not the order in which devices stand.
         position = {name: index for index, name in enumerate(self.type_names)}
         return tuple(position[device.type] for device in self.devices)

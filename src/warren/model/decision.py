@@ -62,6 +62,7 @@ class Plan:
         return Plan(job_R=none, round_R=none, rounds_R=none, shard_R=none, device_R=none)
 
 
+# The numbers stand in journals: a code may be added, and none may change.
 class Reason(IntEnum):
     """Why a job is not running. A closed set; ``explain`` turns a code into a sentence."""
 
@@ -95,4 +96,5 @@ class Decision:
     wake_ns: int | None = None
 
 
+# One value for all decisions that change nothing: the core knows it by identity.
 NOTHING = Decision()

@@ -12,6 +12,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 
+# Events are part of no cycle of references, and a run has millions of them: ``gc=False`` keeps the
+# garbage collector from looking at them. As arrays they are short in the journal, so fields may
+# only be added at the end.
 class Event(msgspec.Struct, frozen=True, tag="Event", array_like=True, gc=False):
     """Base of all events."""
 

@@ -49,6 +49,7 @@ class Stop:
     def holds(self, metrics: Mapping[str, float]) -> bool:
         """Whether these evaluated metrics end the job. A metric that is absent never does."""
         value = metrics.get(self.metric)
+        # Rounds without an evaluation report no metrics.
         if value is None:
             return False
         if self.reaches is not None:
@@ -93,10 +94,12 @@ class Job:
     evaluate: Evaluate | None = None
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
+    # Ten minutes.
     task_limit_ns: int = 600 * 10**9
     nan_loss: NanLoss = "fail"
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
+    # Jobs that differ in where they were written only are equal.
     source: str = field(default="", compare=False, repr=False)
 
     @property

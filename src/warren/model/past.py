@@ -48,5 +48,6 @@ def stem(name: str) -> str:
     Whole parts between ``.``, ``_`` and ``-`` count: ``017-bert-3`` and ``bert-4`` are runs of
     ``bert``, ``resnet50`` is its own. A name of numbers alone stays as it is.
     """
+    # Numbers at both ends go; a name that they were all of stays whole.
     kept = _NUMBERS.sub("", name)
     return name if not kept or kept.isdecimal() else kept

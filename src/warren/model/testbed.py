@@ -28,6 +28,7 @@ def checked_name(name: str) -> str:
     SpecError
         If it is none.
     """
+    # The name comes from a command line: a message repeats only so much of it, and in ASCII.
     if not is_name(name):
         message = f"{name[:60]!a} is not a name; allowed: {NAME_TEXT}"
         raise SpecError(Problem(file=COMMAND, field="--name", message=message))
@@ -69,5 +70,6 @@ class Bed:
 
     def index(self, host: str) -> int | None:
         """Return the position of a host; None if there is none of this name."""
+        # A testbed has a few hosts, so a search is cheap.
         names = [one.name for one in self.hosts]
         return names.index(host) if host in names else None

@@ -39,6 +39,7 @@ class Timeline:
     def from_columns(columns: Iterable[IntArray]) -> Timeline:
         """Make a timeline of columns in field order; rows in any order, which are sorted here."""
         names = [field.name for field in fields(Timeline)]
+        # ``strict``: a journal of another version, with more or fewer columns, must not be read.
         table = dict(zip(names, columns, strict=True))
         if not _in_order(table):
             start_ns_R = table["start_ns_R"]

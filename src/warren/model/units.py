@@ -38,6 +38,7 @@ _BYTES: Final[Mapping[str, float]] = {
     "GiB": 2.0**30,
     "TiB": 2.0**40,
 }
+# Rates in bits and, by the last line, in bytes a second.
 _BITS_PER_S: Final[Mapping[str, float]] = {
     "bps": 1.0,
     "bit/s": 1.0,
@@ -52,6 +53,7 @@ _BITS_PER_S: Final[Mapping[str, float]] = {
     "Tbps": 1e12,
     **{f"{unit}/s": 8.0 * size for unit, size in _BYTES.items()},
 }
+# A number, signed and with an exponent if need be, then a unit, which may be missing.
 _QUANTITY: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ/]*)\s*")
 
 

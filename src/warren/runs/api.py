@@ -68,6 +68,7 @@ class JobResult:
         SpecError
             If it has no checkpoint; a job that finished has its parameters instead.
         """
+        # Imported here, as PyTorch is above.
         from warren.live.training.checkpoints.archive import unpack
         from warren.live.training.checkpoints.files import latest_round, load_parts
 
@@ -245,7 +246,7 @@ def _pandas() -> Any:
 
 
 def _file_of(run: RunLike) -> str | None:
-    """The path of a run file, after which its problems are named; None for a run in memory."""
+    """Return the path of a run file, which its problems are told of; None for a run in memory."""
     return None if isinstance(run, Run | Mapping) else str(run)
 
 

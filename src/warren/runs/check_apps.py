@@ -129,6 +129,7 @@ def _top_names(tree: ast.Module) -> Iterator[str]:
 
     That includes names in branches and loops, and names that are only used.
     """
+    # Inside ``if``, ``try`` and the like too: a class may be defined there.
     todo: list[ast.AST] = [*tree.body]
     while todo:
         node = todo.pop()

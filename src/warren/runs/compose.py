@@ -293,9 +293,11 @@ def simulate(
     # process has it too.
     if policy.offline:
         import_module("warren.solve.common.compile")
+    # The bound needs no schedule, so another process may compute it meanwhile.
     with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
         parts.execute()
         record = parts.record(solve)
+    # Kept only now: a simulation that fails or is interrupted leaves no folder.
     if out is not None:
         out.write(result_files(record))
         out.whole = True
@@ -340,6 +342,7 @@ def train(
         prepared = prepared.trainable()
         if not prepared.is_plain:
             prepared.check()
+    # Durable: a run that is killed loses no record, and can go on.
     run, folder = prepared.run, RunFolder(path, durable=True)
     try:
         with (
@@ -377,6 +380,7 @@ def run_live(
     run, costs = prepared.run, prepared.costs
     policy = TimedPolicy(prepared.policy)
     port = _live_port(run, costs, out)
+    # Their hash stands in the journal, by which a run that goes on knows that they are the same.
     inputs = input_files(run, costs)
     parts = _Parts(
         prepared=prepared,
@@ -387,13 +391,14 @@ def run_live(
         begin=begin,
         inputs=hash_of(inputs),
     )
+    # The policy is asked again about all that happened, before any process starts.
     size = None if journal is None else _catch_up(parts, journal, out)
     # A run that its policy refuses starts no process and leaves no folder.
     if not parts.core.begun:
         parts.core.ask_first()
     try:
         _train(parts, port, out, inputs, size)
-    # BaseException: Ctrl-C too leaves the tables of what ran.
+    # Ctrl-C too, which is no Exception, leaves the tables of what ran.
     except BaseException as error:
         if out.kept:
             with held():

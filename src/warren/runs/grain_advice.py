@@ -37,6 +37,7 @@ def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
     run = prepared.run
     rounds_J = np.array([job.rounds or 0 for job in run.workload.jobs], dtype=np.int64)
     scale_J = np.array([job.scale for job in run.workload.jobs], dtype=np.int64)
+    # At any grain there are at most as many stretches as tasks: nothing else is looked at.
     if int(rounds_J @ scale_J) <= MANY_BY_EVENTS:
         return ""
     try:
@@ -91,8 +92,10 @@ def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Seque
     """
     counts = {text: count(parse_grain(text)) for text in grains}
     fine = [text for text, number in counts.items() if number <= most]
+    if fine:
+        return fine[0]
     least = min(counts, key=lambda text: counts[text])
-    return fine[0] if fine else least if counts[least] <= found // 2 else ""
+    return least if counts[least] <= found // 2 else ""
 
 
 def _round_ns(costs: CostTable) -> IntArray:

@@ -37,6 +37,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
     except (OSError, ValueError) as error:
         raise SpecError(Problem(file=path or "history database", message=str(error))) from None
     count = _jobs(len(found.jobs))
+    # The digest tells which jobs a run was planned with; the database grows.
     note = f"{count} of a history database, {found.digest[:16]}"
     every = Trace(jobs=found.jobs, profiles=found.rows, notes=(note,))
     fitting = _that_fit(every, types)

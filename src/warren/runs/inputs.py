@@ -29,6 +29,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run
 
+    # Of two values for one key the later one counts.
     values: dict[str, str] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -66,6 +67,7 @@ def chosen(every: Sequence[Job], names: Sequence[str], path: str) -> list[Job]:
         If there is no such job, or none at all.
     """
     there = [job.name for job in every]
+    # A name given twice is complained of once.
     absent = [name for name in dict.fromkeys(names) if name not in there]
     if absent or not every:
         which = ", ".join(map(repr, absent))

@@ -46,6 +46,7 @@ def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | Non
     reason = why_none(run, history.header.world)
     if reason:
         return _none(reason)
+    # A bound counts the rounds that ran, and of an unfinished job not all that it needs have run.
     if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
     return (solve or bound_of)(packed(columns_of(run, costs, _rounds_run(history))))
@@ -143,6 +144,7 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
     if None in rounds or why_none(run, world) or len(os.sched_getaffinity(0)) < 2:
         yield bound_of
         return
+    # Not for the first: the forked process loads the solvers while this one simulates.
     columns = packed(columns_of(run, costs, np.array(rounds, dtype=np.int64)))
     if next(_times):
         _load()
@@ -180,6 +182,8 @@ def _begin(columns: Columns) -> tuple[int, int]:
     except OSError:
         os.close(answer)
         raise
+    # The end of the pipe that is written to is the child's: while this process had it open too, a
+    # child that died would leave the reader waiting for ever.
     finally:
         os.close(told)
         signal.pthread_sigmask(signal.SIG_SETMASK, old)

@@ -30,6 +30,7 @@ def text_files(run: Run, out: Path) -> Mapping[str, bytes]:
     """Return the files that a run's folder lacks of its apps' texts; what it has stays there."""
     if run.sources is None:
         return {}
+    # Sets of texts are only added to, never replaced: the journal's records refer to all of them.
     had: list[Sources] = []
     with suppress(SpecError):
         had = load_pins(out / APPS)

@@ -81,6 +81,7 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
     SpecError
         If a file is missing or damaged, or they do not belong together.
     """
+    # Costs are those of the folder's table, not computed again: profiles may have changed since.
     run = load_folders_run(name, files)
     history = load_history(name, files["journal"], run)
     costs = load_costs(name, files, run)
@@ -135,6 +136,7 @@ def load_history(name: str, data: bytes, run: Run) -> History:
         history = read_history(data)
     except JournalError as error:
         raise SpecError(Problem(file=file, message=str(error))) from None
+    # The journal names jobs and devices by position: they must be those of ``run.yaml``.
     header = history.header
     jobs = tuple(job.name for job in run.workload.jobs)
     devices = tuple(device.name for device in run.cluster.devices)
@@ -152,5 +154,6 @@ def _measured(file: str, data: bytes) -> dict[str, float]:
         raise SpecError(Problem(file=file, message=f"is not JSON: {error}")) from None
     if not isinstance(old, dict):
         raise SpecError(Problem(file=file, message="is not a JSON object"))
+    # Everything else in a summary follows from the journal and is computed again.
     kept = ("decide_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     return {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}

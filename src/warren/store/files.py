@@ -15,6 +15,7 @@ DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 )
 """Errors of a disk that are no fault of the program, such as a full one."""
+# The files of a run's folder; ``read_dir`` reads these and nothing else that may lie there.
 OUTPUT_FILES: Final = (
     "run.yaml",
     "summary.json",
