@@ -95,7 +95,7 @@ def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple
 
 
 def _is_plain(one: object) -> bool:
-    """Whether an assignment is one already, of Python's own ints: ``bool`` and numpy's are not."""
+    """Tell whether an assignment holds nothing but Python's own ints, no ``bool`` or numpy's."""
     return (
         type(one) is Assignment
         and type(one.device) is type(one.job) is type(one.round) is type(one.rounds) is int

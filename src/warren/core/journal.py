@@ -183,7 +183,7 @@ def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
 
 
 def _record_in(data: bytes) -> bool:
-    """Whether a whole frame with a true checksum lies somewhere in ``data``."""
+    """Tell whether a whole frame with a true checksum lies somewhere in ``data``."""
     # Every record is a msgpack array: one byte for its length, then its tag. So a frame's payload
     # begins one byte before a tag, and its length and checksum come right before the payload.
     for tag in _TAGS:

@@ -32,7 +32,7 @@ def containing(groups: Mapping[int, OutstandingGroup], wanted: int) -> int | Non
 
 
 def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
-    """Whether the event ends this assignment; fewer rounds of it if a stop rule ended the job."""
+    """Tell whether the event ends this assignment, or fewer rounds of it by a stop rule."""
     return (
         assignment.job == event.job
         and assignment.round == event.round
@@ -110,6 +110,6 @@ class SpeculativeRuns:
         return gone
 
     def counts(self, one: Assignment) -> bool:
-        """Whether this is the run that stands for its task: not lost, and no copy."""
+        """Tell whether this is the run that stands for its task: not lost, and no copy."""
         pair = self.pairs.get((one.job, one.round, one.shards[0]))
         return one not in self.lost and (pair is None or pair[1] != one)

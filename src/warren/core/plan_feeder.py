@@ -107,11 +107,11 @@ class PlanFeeder:
             self._rows[device] = deque(begun + sorted(rest))
 
     def _may(self, one: Assignment) -> bool:
-        """Whether rule 1 allows it: all tasks of the job's earlier rounds were given out."""
+        """Tell whether rule 1 allows it: all tasks of the job's earlier rounds were given out."""
         return one.round <= self._whole_J[one.job]
 
     def _begun(self, one: Assignment) -> bool:
-        """Whether another part of this stretch of several rounds was given out already."""
+        """Tell whether another part of this stretch of several rounds was given out already."""
         return one.rounds > 1 and one.round in self._shards_J[one.job]
 
     def _hand_out(self, row: _Row) -> Assignment:

@@ -96,7 +96,7 @@ def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
 
 
 def may_take(state: State, device: int, task: Assignment) -> bool:
-    """Whether a device has nothing to do before the barrier of a task under way."""
+    """Tell whether a device has nothing to do before the barrier of a task under way."""
     # Idle, or what it holds first is of a later round of the same job, which waits for the barrier.
     queue = state.queues[device]
     return not queue or (queue[0].job == task.job and queue[0].round > task.round)
@@ -141,13 +141,13 @@ def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ..
 
 
 def is_ring(state: State, job: int) -> bool:
-    """Whether the tasks of a round are one gang: the plain engine has a ring in one process."""
+    """Tell whether a round's tasks are one gang; the plain engine has a ring in one process."""
     run = state.run
     return run.workload.jobs[job].sync == "ring" and run.cluster.engine != "plain"
 
 
 def _is_whole(state: State, one: Assignment) -> bool:
-    """Whether an assignment holds all shards of its stretch by itself."""
+    """Tell whether an assignment holds all shards of its stretch by itself."""
     return one.shards == (0,) and state.scale_J.item(one.job) == 1
 
 

@@ -52,7 +52,7 @@ class Phase(IntEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing more of the job will run."""
+        """Tell whether nothing more of the job will run."""
         return self >= Phase.FINISHED
 
 

@@ -40,7 +40,7 @@ _OF_DEVICES: Final = ("type_D", "queued_D")
 
 
 def is_blind(policy: AnyPolicy) -> bool:
-    """Whether a policy is to know nothing of the future, nor how long a job will run."""
+    """Tell whether a policy is to know nothing of the future, nor how long a job will run."""
     return not policy.offline and not policy.needs_rounds
 
 

@@ -71,7 +71,7 @@ class Network:
 
     @property
     def slows_rings(self) -> bool:
-        """Whether rings share links; else their exchanges take T^s."""
+        """Tell whether rings share links; else their exchanges take T^s."""
         return self.model in ("contention", "fluid")
 
 
@@ -134,14 +134,20 @@ class Cluster:
 
     @property
     def raises_times(self) -> bool:
-        """Whether a simulation adds measured overheads to tasks: stated, and nothing is padded."""
+        """Tell whether a simulation adds measured overheads to tasks.
+
+        It does where they are stated and no task is padded.
+        """
         # Padded tasks last as long as the profile says, whatever Warren's own processes take.
         stated = self.overheads is not None and self.overheads.of_tasks
         return stated and self.emulate is None and self.engine == "local"
 
     @property
     def delays_gangs(self) -> bool:
-        """Whether a simulation lets the gangs of rings take time to start; pads hide it in part."""
+        """Tell whether a simulation lets gangs of rings take time to start.
+
+        Pads hide that time in part, so it holds for emulated runs too.
+        """
         return self.overheads is not None and self.overheads.of_gangs and self.engine == "local"
 
     @cached_property

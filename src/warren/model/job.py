@@ -47,7 +47,7 @@ class Stop:
     falls_to: float | None = None
 
     def holds(self, metrics: Mapping[str, float]) -> bool:
-        """Whether these evaluated metrics end the job. A metric that is absent never does."""
+        """Tell whether these evaluated metrics end the job. A metric that is absent never does."""
         value = metrics.get(self.metric)
         # Rounds without an evaluation report no metrics.
         if value is None:

@@ -35,12 +35,12 @@ class Overheads:
 
     @property
     def of_gangs(self) -> bool:
-        """Whether gangs take time to start."""
+        """Tell whether gangs take time to start."""
         return self.ring_start_ns + self.ring_rank_ns + self.ring_move_ns > 0
 
     @property
     def of_tasks(self) -> bool:
-        """Whether constants of tasks are stated: a file may state those of gangs alone."""
+        """Tell whether constants of tasks are stated: a file may state those of gangs alone."""
         # Without figures of gangs all that is stated is of tasks, even if it is zero everywhere.
         times_ns = self.dispatch_ns + self.task_cpu_ns + self.round_cpu_ns
         rates = self.task_cpu_bytes_per_s, self.round_cpu_bytes_per_s

@@ -36,7 +36,7 @@ def checked_name(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a testbed may be called so: as ``NAME_TEXT`` says."""
+    """Tell whether a testbed may be called so: as ``NAME_TEXT`` says."""
     return _NAME.fullmatch(name) is not None
 
 

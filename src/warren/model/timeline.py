@@ -76,7 +76,7 @@ _TIES: Final = ("shard_R", "round_R", "job_R", "device_R")
 
 
 def _in_order(table: dict[str, IntArray]) -> bool:
-    """Whether rows are in order already, as those of a journal are."""
+    """Tell whether rows are in order already, as those of a journal are."""
     # Ties are narrowed column by column: only neighbours that agree so far are looked at.
     start_ns_R = table["start_ns_R"]
     if (start_ns_R[1:] < start_ns_R[:-1]).any():

@@ -99,7 +99,7 @@ def _problem(run: Run, job: Job, message: str) -> Problem:
 
 
 def _is_named(app: str | None) -> bool:
-    """Whether it has the form ``path/file.py:Class``."""
+    """Tell whether it has the form ``path/file.py:Class``."""
     return app is not None and app.rpartition(":")[0].endswith(".py")
 
 

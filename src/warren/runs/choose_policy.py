@@ -33,7 +33,7 @@ _METHODS: Final = ("initial", "decide", "explain")
 
 
 def is_foreign(place: str) -> bool:
-    """Whether a policy is named as ``FILE.py:Class``."""
+    """Tell whether a policy is named as ``FILE.py:Class``."""
     path, _, attribute = place.rpartition(":")
     return (path or attribute).endswith(".py")
 

@@ -78,7 +78,7 @@ class PreparedRun:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the plain engine trains the run, which ignores the run's policy and costs."""
+        """Tell whether the plain engine trains the run: it ignores the run's policy and costs."""
         return self.world == LIVE and self.run.cluster.engine == "plain"
 
     @cached_property

@@ -39,7 +39,7 @@ Times = Mapping[int, Sequence[TaskTimes]]
 
 
 def is_padded(run: Run) -> bool:
-    """Whether tasks last as long as a profile says, not as long as they take."""
+    """Tell whether tasks last as long as a profile says, not as long as they take."""
     return run.cluster.emulate is not None and run.cluster.engine != "plain"
 
 

@@ -124,7 +124,7 @@ def _history(path: str, journal: bytes, run: Run) -> History | None:
 
 
 def _is_over(history: History) -> bool:
-    """Whether every job of the run has ended."""
+    """Tell whether every job of the run has ended."""
     count = len(history.finish_ns_J)
     return all(history.status(job) != "unfinished" for job in range(count))
 

@@ -266,7 +266,7 @@ def _known(path: Path, read: Callable[[Database], list[Row]]) -> list[Row]:
 
 
 def _may_write(path: Path) -> bool:
-    """Whether a database can be written, with what SQLite makes beside it for readers too."""
+    """Tell whether a database can be written, with what SQLite makes beside it for readers too."""
     file = path.resolve()
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
@@ -312,7 +312,7 @@ def check_writable(path: Path) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a database with anything in it."""
+    """Tell whether there is a database with anything in it."""
     try:
         return path.exists() and path.stat().st_size > 0
     except OSError as error:

@@ -88,7 +88,7 @@ def _raise() -> None:
 
 
 def _is_heard(signum: signal.Signals) -> bool:
-    """Whether the process does not ignore a signal already."""
+    """Tell whether the process does not ignore a signal already."""
     return signal.getsignal(signum) != signal.SIG_IGN
 
 

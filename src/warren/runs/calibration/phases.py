@@ -116,7 +116,7 @@ class PhasePolicy:
         return f"phase {memory.at + 1} of {len(self.phases)} runs"
 
     def _over(self, view: View, memory: _Memory) -> bool:
-        """Whether all jobs are there and those of the phase have run their rounds."""
+        """Tell whether all jobs are there and those of the phase have run their rounds."""
         return bool(view.arrived_J.all()) and all(
             int(view.round_J[job]) >= rounds for job, rounds in memory.until.items()
         )
