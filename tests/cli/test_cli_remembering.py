@@ -13,12 +13,12 @@ import pytest
 from cli_runs import CHECKOUT, JOBS, Warren, write_run
 
 import warren as from_python
-from warren.cli.commands import run as runs
 from warren.core.journal import Step, frames
 from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import EndedJob, LiveRun, Profile
 from warren.model.run import Run
 from warren.profile.averages import averaged
+from warren.runs import compose
 from warren.runs import history_writer as remembering
 from warren.runs.history_writer import remembered
 from warren.runs.inputs import run_of
@@ -231,8 +231,8 @@ def test_a_run_leaves_the_history_alone_when_told_to(
     asked = Mock(wraps=remembered)
     monkeypatch.setattr(remembering, "remembered", asked)
     train = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(runs, "run_live", train)
+    monkeypatch.setattr(compose, "run_live", train)
     path = write_run(tmp_path / "in", jobs=JOBS)
     assert warren("run", path, "--out", tmp_path / "out", *options).code == 130
     assert [call.kwargs for call in asked.call_args_list] == [{"wanted": not options}]
-    assert [call.args[2].history for call in train.call_args_list] == [not options]
+    assert [call.args[0].history for call in train.call_args_list] == [not options]

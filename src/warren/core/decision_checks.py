@@ -52,6 +52,7 @@ def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
     except WarrenError:
         raise
     except Exception as error:
+        # The innermost frame: the line that raised, be it the policy's or of what it called.
         frame = extract_tb(error.__traceback__)[-1]
         text = f"{call.__name__} raised {type(error).__name__}: {error}"
         where = f"{Path(frame.filename).name}:{frame.lineno}"
@@ -59,9 +60,10 @@ def ask(policy: AnyPolicy, call: Callable[..., Any], *args: object) -> Any:
 
 
 def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple[Decision, Any]:
-    """The decision and memory in an answer, with Python's own whole numbers throughout.
+    """Return the decision and memory in an answer, with Python's own whole numbers throughout.
 
-    Numpy integers become ints; anything else of a wrong type is refused.
+    Numpy integers become ints; anything else of a wrong type is refused. ``jobs``: how many the run
+    has; ``now_ns``: after which a wake-up has to be.
 
     Raises
     ------
@@ -76,6 +78,7 @@ def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple
     if not isinstance(decision.assign, tuple):
         raise _refused(policy, f"assign is a tuple, got {_kind(decision.assign)}")
     assign = decision.assign
+    # Policies of Warren's own answer plainly, so their assignments are looked at and not copied.
     if not all(map(_is_plain, assign)):
         assign = tuple(_plain_assignment(policy, one) for one in assign)
     reasons = decision.reasons
@@ -85,12 +88,14 @@ def plain_decision(policy: str, answer: object, jobs: int, now_ns: int) -> tuple
     if wake_ns is not None:
         wake_ns = _plain_wake(policy, wake_ns, now_ns)
     plan = None if decision.plan is None else _plain_plan(policy, decision)
+    # Nothing had to be changed: no new object for a decision that may hold thousands.
     if assign is decision.assign and plan is None and not reasons and wake_ns is None:
         return decision, memory
     return Decision(assign=assign, plan=plan, reasons=reasons, wake_ns=wake_ns), memory
 
 
 def _is_plain(one: object) -> bool:
+    """Tell whether an assignment holds nothing but Python's own ints, no ``bool`` or numpy's."""
     return (
         type(one) is Assignment
         and type(one.device) is type(one.job) is type(one.round) is type(one.rounds) is int
@@ -101,14 +106,18 @@ def _is_plain(one: object) -> bool:
 
 
 def _plain_assignment(policy: str, one: object) -> Assignment:
+    """Return an assignment with plain ints, or refuse it."""
     if not isinstance(one, Assignment):
         raise _refused(policy, f"assign holds Assignments, got {_kind(one)}")
     if not isinstance(one.shards, tuple):
         raise _refused(policy, f"{one}: shards are a tuple, got {_kind(one.shards)}")
     try:
-        device, job, first, rounds, *shards = (
-            int(index(value)) for value in (one.device, one.job, one.round, one.rounds, *one.shards)
-        )
+        # ``index`` takes integers of any library, and no float.
+        device = int(index(one.device))
+        job = int(index(one.job))
+        first = int(index(one.round))
+        rounds = int(index(one.rounds))
+        shards = [int(index(shard)) for shard in one.shards]
     except TypeError:
         raise _refused(policy, f"{one}: allowed: whole numbers") from None
     if rounds >= NEVER_NS:
@@ -117,6 +126,7 @@ def _plain_assignment(policy: str, one: object) -> Assignment:
 
 
 def _plain_reasons(policy: str, reasons: object, jobs: int) -> Mapping[int, Reason]:
+    """Return reasons by plain index of their job, or refuse them."""
     if not isinstance(reasons, Mapping):
         raise _refused(policy, f"reasons map jobs to reasons, got {_kind(reasons)}")
     plain: dict[int, Reason] = {}
@@ -134,16 +144,19 @@ def _plain_reasons(policy: str, reasons: object, jobs: int) -> Mapping[int, Reas
 
 
 def _plain_wake(policy: str, wake_ns: object, now_ns: int) -> int:
+    """Return a wake-up's time as an int, or refuse it: it has to be later than now."""
     try:
         wake = int(index(wake_ns))  # type: ignore[arg-type]
     except TypeError:
         raise _refused(policy, f"wake_ns is whole nanoseconds, got {wake_ns!r}") from None
+    # A wake-up now would come in the same instant, again and again.
     if not now_ns < wake < NEVER_NS:
         raise _refused(policy, f"wake_ns is {wake}; allowed: later than now, {now_ns}, below 2**62")
     return wake
 
 
 def _plain_plan(policy: str, decision: Decision) -> Plan:
+    """Return a copy of a decision's plan with int64 columns of one length, or refuse it."""
     plan = decision.plan
     if not isinstance(plan, Plan):
         raise _refused(policy, f"plan is a Plan, got {_kind(plan)}")
@@ -154,6 +167,7 @@ def _plain_plan(policy: str, decision: Decision) -> Plan:
     for name, column in columns.items():
         if not isinstance(column, np.ndarray) or column.dtype.kind not in "iu" or column.ndim != 1:
             raise _refused(policy, f"{name} of the plan is an int64 array of one axis")
+        # Its largest values would become negative in int64.
         if column.dtype == np.uint64:
             raise _refused(policy, f"{name} of the plan is int64, got uint64")
         shapes.add(column.shape)
@@ -165,8 +179,10 @@ def _plain_plan(policy: str, decision: Decision) -> Plan:
 
 
 def _kind(value: object) -> str:
+    """Tell the type of a value."""
     return f"a {type(value).__name__}"
 
 
 def _refused(policy: str, why: str) -> InfeasibleDecision:
+    """Return the error for a policy, in one line."""
     return InfeasibleDecision(" ".join(f"policy {policy}: {why}".split()))

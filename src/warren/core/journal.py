@@ -47,7 +47,7 @@ class Header(msgspec.Struct, frozen=True, tag="Header", array_like=True):
 
 
 class PinnedHeader(Header, frozen=True, tag="PinnedHeader", array_like=True):
-    """Of a live run: ``app_sha256`` is, for each job, the hash of its app's text."""
+    """The header of a live run: ``app_sha256`` is, for each job, the hash of its app's text."""
 
     app_sha256: tuple[str, ...] = ()
 
@@ -87,7 +87,7 @@ class Resumed(msgspec.Struct, frozen=True, tag="Resumed", array_like=True):
 
 
 class PinnedResumed(Resumed, frozen=True, tag="PinnedResumed", array_like=True):
-    """It goes on with these texts of its apps, which may be others than it had."""
+    """A run goes on with these texts of its apps, which may be others than it had."""
 
     app_sha256: tuple[str, ...] = ()
 
@@ -106,7 +106,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Record)
 
 
 def opening(run: Run, world: str, place: str, inputs: str = "", numerics: str = "") -> Header:
-    """The first record of a run's journal; with the hashes of its apps where it trains them."""
+    """Make the first record of a run's journal, with the hashes of its apps if it trains them."""
     header = Header(
         run=run.name,
         world=world,
@@ -124,20 +124,20 @@ def opening(run: Run, world: str, place: str, inputs: str = "", numerics: str = 
 
 
 def going_on(run: Run, time_ns: int) -> Resumed:
-    """The record of a run that goes on."""
+    """Make the record of a run that goes on at ``time_ns``."""
     if run.sources is None:
         return Resumed(time_ns)
     return PinnedResumed(time_ns, run.app_sha256_J)
 
 
 def encode(record: Record) -> bytes:
-    """One frame."""
+    """Return a record as one frame: length and checksum, then the msgpack payload."""
     payload = _ENCODER.encode(record)
     return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 
 def decode(data: bytes | memoryview) -> Iterator[Record]:
-    """All records of a journal, in order.
+    """Yield all records of a journal, in order.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def decode(data: bytes | memoryview) -> Iterator[Record]:
 
 
 def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
-    """All records of a journal, each with the number of bytes up to its end.
+    """Yield all records of a journal, each with the number of bytes up to its end.
 
     Raises
     ------
@@ -163,10 +163,13 @@ def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
         length, checksum = _FRAME.unpack_from(view, offset)
         end = offset + _FRAME.size + length
         payload = view[offset + _FRAME.size : end]
+        # Too short for its length: a torn last frame, unless a whole frame follows; then it is the
+        # length that is damaged.
         if len(payload) < length:
             if _record_in(bytes(view[offset + 1 :])):
                 raise JournalError(f"damaged length at byte {offset}")
             return
+        # A wrong checksum in the very last frame is what a crash in the middle of a write leaves.
         if zlib.crc32(payload) != checksum:
             if end >= len(view):
                 return
@@ -180,7 +183,9 @@ def frames(data: bytes | memoryview) -> Iterator[tuple[Record, int]]:
 
 
 def _record_in(data: bytes) -> bool:
-    """Whether a whole frame with a true checksum lies somewhere in ``data``."""
+    """Tell whether a whole frame with a true checksum lies somewhere in ``data``."""
+    # Every record is a msgpack array: one byte for its length, then its tag. So a frame's payload
+    # begins one byte before a tag, and its length and checksum come right before the payload.
     for tag in _TAGS:
         place = data.find(tag, _FRAME.size + 1)
         while place >= 0:
@@ -194,37 +199,41 @@ def _record_in(data: bytes) -> bool:
 
 
 def pack_column(column: IntArray) -> bytes:
-    """An int64 column as bytes; differences first, which compress well for sorted times."""
+    """Return an int64 column as compressed bytes of its differences.
+
+    Differences of sorted times are small, and compress well.
+    """
+    # The first value stays as it is; ``unpack_column`` adds everything up again. Level 1 of zlib.
     delta = np.array(column, dtype="<i8")
     np.subtract(column[1:], column[:-1], out=delta[1:])
     return zlib.compress(delta.data if len(delta) else b"", 1)
 
 
 def unpack_column(data: bytes) -> IntArray:
-    """Inverse of ``pack_column``."""
+    """Return the column that ``pack_column`` made these bytes of."""
     delta = np.frombuffer(zlib.decompress(data), dtype="<i8")
     return np.cumsum(delta, dtype=np.int64)
 
 
 def adopted(plan: Plan) -> PlanAdopted:
-    """The record of a plan."""
+    """Make the record of a plan."""
     return PlanAdopted(tuple(pack_column(getattr(plan, field.name)) for field in fields(Plan)))
 
 
 def adopted_plan(record: PlanAdopted) -> Plan:
-    """The plan of a record."""
+    """Return the plan that a record holds."""
     names = [field.name for field in fields(Plan)]
     return Plan(**dict(zip(names, map(unpack_column, record.columns), strict=True)))
 
 
 def plan_run(outcome: PlanOutcome) -> PlanRun:
-    """The record of a plan's outcome."""
+    """Make the record of a plan's outcome."""
     timeline = outcome.timeline
     columns = tuple(pack_column(getattr(timeline, field.name)) for field in fields(Timeline))
     return PlanRun(columns, pack_column(outcome.finish_ns_J))
 
 
 def plan_outcome(record: PlanRun) -> PlanOutcome:
-    """The outcome of a record."""
+    """Return the outcome of a plan that a record holds."""
     timeline = Timeline.from_columns(map(unpack_column, record.columns))
     return PlanOutcome(timeline=timeline, finish_ns_J=unpack_column(record.finish))

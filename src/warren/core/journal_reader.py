@@ -49,7 +49,7 @@ class Rollback:
     ahead: int
 
     def redone_tasks(self, scale: int) -> int:
-        """Tasks that were done and run again, of a job of ``scale`` tasks a round."""
+        """Return how many tasks were done and run again, of a job of ``scale`` tasks a round."""
         return (self.passed - self.event.round) * scale + self.ahead
 
 
@@ -84,11 +84,11 @@ class History:
     """Of each job, the hashes of all texts it had until it ended, one after the other."""
 
     def apps_of(self, job: int) -> tuple[str, ...]:
-        """The hashes of the texts of its app that a job had, one after the other."""
+        """Return the hashes of the texts of its app that a job had, one after the other."""
         return tuple(filter(None, self.app_sha256_J[job])) if self.app_sha256_J else ()
 
     def status(self, job: int) -> str:
-        """finished | failed | cancelled | unfinished."""
+        """Return ``finished``, ``failed``, ``cancelled`` or ``unfinished``."""
         if self.finish_ns_J[job] >= 0:
             return "finished"
         if job in self.failed:
@@ -97,7 +97,7 @@ class History:
 
 
 def read_history(data: bytes | memoryview) -> History:
-    """The history a journal tells.
+    """Read the history that a journal tells.
 
     Raises
     ------
@@ -108,6 +108,8 @@ def read_history(data: bytes | memoryview) -> History:
     header = next(records, None)
     if not isinstance(header, Header):
         raise JournalError("a journal opens with a header")
+    # ``done`` collects rows of the timeline, which a roll-back may still take away; ``racing``
+    # holds, by (job, round, shard), copies of tasks of which no run is done yet.
     done: list[TasksDone] = []
     racing: dict[tuple[int, int, int], Assignment] = {}
     history = History(
@@ -118,11 +120,13 @@ def read_history(data: bytes | memoryview) -> History:
     if isinstance(header, PinnedHeader):
         history.app_sha256_J = [[] for _ in header.jobs]
         _take_apps(history, header.app_sha256)
+    # A checksum vouches for bytes, not for sense: indices may be outside of what the header names.
     for record in records:
         try:
             _fold(history, done, racing, record)
         except (IndexError, ValueError, TypeError, zlib.error) as error:
             raise JournalError(f"a record does not fit its header: {error}") from error
+    # A plan in compiled code wrote its timeline as columns; then there are no events.
     if done:
         history.timeline = Timeline.from_events(done)
     return history
@@ -134,6 +138,7 @@ def _fold(
     racing: dict[tuple[int, int, int], Assignment],
     record: Record,
 ) -> None:
+    """Add what one record tells to the history, to ``done`` and to ``racing``."""
     if not isinstance(record, Step):
         if isinstance(record, PlanRun):
             outcome = plan_outcome(record)
@@ -148,6 +153,7 @@ def _fold(
             case TasksDone():
                 done.append(event)
                 if racing:
+                    # The first run that is done settles the race; the copy won if it is that run.
                     copy = racing.pop((event.job, event.round, event.shards[0]), None)
                     history.copies_won += copy is not None and copy.device == event.device
             case CompDone():
@@ -170,6 +176,7 @@ def _fold(
                 history.lost.append(event)
             case RolledBack():
                 _roll_back(history, done, event)
+                # What the job had under way is gone, copies included.
                 for task in [task for task in racing if task[0] == event.job]:
                     del racing[task]
             case _:
@@ -180,7 +187,7 @@ def _fold(
 
 
 def _take_apps(history: History, app_sha256: tuple[str, ...]) -> None:
-    """From now on jobs that have not ended have these texts."""
+    """Note that jobs which have not ended have these texts of their apps from now on."""
     if len(app_sha256) != len(history.app_sha256_J):
         raise JournalError("a record does not fit its header: it names other apps")
     history.app_sha256 = app_sha256
@@ -190,14 +197,20 @@ def _take_apps(history: History, app_sha256: tuple[str, ...]) -> None:
 
 
 def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> None:
-    """Take back what runs again; of what the checkpoint cuts, the kept part stays."""
+    """Take back what runs again after a return to a checkpoint.
+
+    Of a stretch that the checkpoint cuts in two, the part before it stays.
+    """
     job, first = event.job, event.round
+    # What the roll-back costs: barriers passed so far, and tasks done of rounds beyond them.
     passed = max((one.round + one.rounds for one in history.rounds if one.job == job), default=0)
     ahead = sum(_rounds_from(one, passed) * len(one.shards) for one in done if one.job == job)
     history.rollbacks.append(Rollback(event=event, passed=passed, ahead=ahead))
+    # Checkpoints later than this one are gone for this job.
     history.cuts = {
         key: cut for key, cut in history.cuts.items() if key[0] != job or key[1] <= first
     }
+    # The event tells the kept part itself, or the barrier of the checkpoint told it before.
     kept = event.kept or history.cuts.get((job, first), ())
     # A part kept at an earlier return to the same checkpoint stands there already.
     told = {(one.round, one.shards) for one in kept}
@@ -217,5 +230,5 @@ def _roll_back(history: History, done: list[TasksDone], event: RolledBack) -> No
 
 
 def _rounds_from(one: TasksDone | RoundsDone, first: int) -> int:
-    """How many of its rounds are ``first`` or later."""
+    """Return how many of an event's rounds are ``first`` or later."""
     return max(0, one.round + one.rounds - max(one.round, first))

@@ -60,9 +60,13 @@ IDLE_WAKES: Final = 100_000
 
 @dataclass(slots=True, kw_only=True)
 class Core:
-    """One scheduler at work. ``sink`` receives the journal's bytes, ``observe`` every step.
-    ``inputs`` (a hash of what the run was made from) and ``numerics`` (the class it computes in)
-    stand in the journal's header. ``past``: the jobs of before that policies are told of.
+    """One scheduler, which leads one run from its first decision to its last event.
+
+    ``sink`` receives the journal's bytes, ``observe`` every step. ``inputs`` (a hash of what the
+    run was made from) and ``numerics`` (the numerics class it computes in) stand in the journal's
+    header. ``past``: jobs that ended before this run, which policies are told of. ``check``:
+    whether invariants are checked after every step. ``compiled``: whether a plan may run in
+    compiled code.
     """
 
     run: Run
@@ -90,14 +94,15 @@ class Core:
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
-        # What was assigned is gone, or a device is free: no policy can mean to sleep on.
+        # After these two events assigned work is gone or a device is free, so every policy is
+        # asked, whatever triggers it names.
         self._triggers = frozenset(self.policy.triggers) | {RolledBack, TaskDropped}
         self.state = State(self.run, self.costs, past=self.past, blind=is_blind(self.policy))
         if self.run.scheduler.copies_after is not None:
             self.copier = StragglerCopier(self.run.scheduler.copies_after, self.state)
 
     def execute(self) -> State:
-        """Run to the end and return the last state.
+        """Run to the end of all jobs and return the last state.
 
         Raises
         ------
@@ -108,15 +113,17 @@ class Core:
             self.go_on()
         elif self.begin():
             return self.state
+        # One iteration is one instant: the port gives all its events together, and () at the end.
         while events := self.port.next_events():
             self.step(events)
         self._refuse_unfinished()
         return self.state
 
     def begin(self, plan: Plan | None = None) -> bool:
-        """Before time starts; True if a plan was run to its end in compiled code.
+        """Open the journal and act on the policy's answer of before time starts.
 
-        ``plan`` is what an offline policy answered before, so that it need not be asked again.
+        Return True if that was a plan which has run to its end in compiled code. ``plan`` is what
+        an offline policy answered before, so that it need not be asked again.
         """
         if not self._asked:
             self.ask_first(plan)
@@ -150,19 +157,22 @@ class Core:
             self._first = self._answer(())
 
     def go_on(self) -> None:
-        """What had been submitted when the run was cut off is gone.
+        """Go on with a run that was cut off: what had been submitted to the port is gone.
 
         The port's first events roll back jobs that have arrived.
         """
         self.sink(encode(going_on(self.run, self.state.now_ns)))
         for job in self.state.recall():
+            # Jobs that have not arrived get no roll-back from the port, so the feeder takes their
+            # assignments back here.
             assert self.feeder is not None, "only a plan assigns before a job arrives"
             self.feeder.roll_back(job, 0)
 
     def explain(self, job: int) -> str:
-        """One sentence from the policy: why this job is where it is now."""
+        """Return one sentence from the policy: why this job is where it is now."""
         policy, view = self.policy, self.state.view()
         if job >= len(view.jobs):
+            # The view of a blind policy ends with the last job that has arrived.
             return "has not arrived yet"
         return str(ask(policy, policy.explain, view, self.memory, job))
 
@@ -171,11 +181,13 @@ class Core:
         self.sink(MAGIC + encode(header))
 
     def step(self, events: tuple[AnyEvent, ...]) -> None:
-        """Everything that follows from the events of one instant."""
+        """Apply the events of one instant and do all that follows from them."""
         for event in events:
             self.state.apply(event)
         if self.check:
             check_invariants(self.state)
+        # Under a plan the policy is never asked again; else it is asked if one of the events that
+        # it may know of is a trigger; else the step is only recorded.
         if self.feeder is not None:
             self._feed(events)
         elif not self._triggers.isdisjoint(map(type, told := self.state.told(events))):
@@ -186,7 +198,7 @@ class Core:
             self.observe(self.state, events)
 
     def _answer(self, events: tuple[AnyEvent, ...]) -> Decision:
-        """What the policy decides, as far as it can be checked without acting on it."""
+        """Ask the policy and return its decision, checked as far as is possible before acting."""
         state, policy = self.state, self.policy
         # No name for the answer: it would keep a plan that the caller lets go.
         decision, self.memory = plain_decision(
@@ -204,7 +216,9 @@ class Core:
         return decision
 
     def _act(self, events: tuple[AnyEvent, ...], decision: Decision) -> None:
+        """Check and apply a decision, write the step to the journal, then submit it."""
         state, name = self.state, self.policy.name
+        # Each assignment is checked against the state that those before it have led to.
         for one in decision.assign:
             check_assignment(state, name, one)
             state.assign(one)
@@ -212,6 +226,7 @@ class Core:
         reasons = tuple([(job, int(reason)) for job, reason in decision.reasons.items()])
         for job, code in reasons:
             state.reason_J[job] = code
+        # A first decision that is empty has neither events nor effects: no record for it.
         if decision is not NOTHING or events:
             self._write(Step(events, decision.assign, reasons, decision.wake_ns))
         if decision.wake_ns is not None and not state.done_J.all():
@@ -222,6 +237,8 @@ class Core:
         idle = not decision.assign and all(isinstance(event, Woken) for event in events)
         self._idle_wakes = self._idle_wakes + 1 if idle else 0
         if self._idle_wakes >= IDLE_WAKES:
+            # So many wake-ups without an assignment. If no device is at work and no job is still to
+            # arrive, nothing can ever change: refuse rather than loop for ever.
             state, self._idle_wakes = self.state, 0
             busy = state.queued_D.any() or any(state.syncing)
             if not busy and bool((state.arrived_J | state.done_J).all()):
@@ -229,11 +246,15 @@ class Core:
         self.port.wake_at(wake_ns)
 
     def _adopt(self) -> bool:
-        """Act on the first plan; True if it ran to its end in compiled code: then it is let go."""
+        """Act on the first plan; True if it ran to its end in compiled code.
+
+        A large plan takes much memory, so every reference to it is dropped as soon as it has run.
+        """
         assert self._first is not None
         plan, self._first = self._first.plan, None
         assert plan is not None
         self.sink(encode(adopted(plan)))
+        # Copies of stragglers are decided at events, which compiled code does not give.
         compiled = self.compiled and self.copier is None
         outcome = self.port.run_plan(plan) if compiled else None
         if outcome is not None:
@@ -249,7 +270,7 @@ class Core:
         return False
 
     def _feed(self, events: tuple[AnyEvent, ...]) -> None:
-        """Hand out what the plan has next; as in ``_act``, the journal knows it first."""
+        """Submit what the plan has next; as in ``_act``, the journal is written first."""
         assert self.feeder is not None
         for event in events:
             if isinstance(event, JobFailed | JobCancelled) or (
@@ -264,7 +285,10 @@ class Core:
         self._write(Step(events, assigned))
 
     def _write(self, step: Step) -> None:
-        """The journal knows what is assigned before the port does."""
+        """Write a step to the journal, then submit its assignments to the port.
+
+        In this order, so that after a crash the journal holds all that any device was told to do.
+        """
         if self.copier is not None:
             self._write_and_copy(step, self.copier)
             return
@@ -273,6 +297,7 @@ class Core:
             self.port.submit(step.assign)
 
     def _write_and_copy(self, step: Step, copier: StragglerCopier) -> None:
+        """Do as ``_write`` does, and start the copies of stragglers that are due now."""
         state = self.state
         copies, wake_ns = copier.look(state)
         for one in copies:
@@ -288,6 +313,8 @@ class Core:
             self.port.wake_at(wake_ns)
 
     def _refuse_unfinished(self) -> None:
+        """Refuse a policy that has left jobs waiting although nothing will happen any more."""
+        # Jobs with tasks nobody assigned, or that have arrived and not ended.
         stuck = np.flatnonzero(self.state.open_J | (self.state.arrived_J & ~self.state.done_J))
         if len(stuck):
             job = int(stuck[0])

@@ -20,6 +20,7 @@ from warren.model.job import Job
 from warren.model.progress import NO_PROGRESS, FloatArray, Observed, Progress
 
 _FIRST_ROOM: Final = 16
+"""Points that a job's buffers hold before they are doubled for the first time."""
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -37,6 +38,7 @@ class MetricHistory:
         job = self._jobs[event.job]
         if job.stop is None:
             return
+        # Evaluations and mean losses of rounds are different curves: a job has one or the other.
         value = dict(event.metrics).get(job.stop.metric)
         if value is None and job.evaluate is None and job.stop.metric == "loss":
             value = event.loss
@@ -48,13 +50,13 @@ class MetricHistory:
         points.add(event.round + event.rounds, value)
 
     def go_back(self, job: int, round_no: int) -> None:
-        """The job goes on after so many rounds; what was observed later is gone."""
+        """Put the job back to after so many rounds; what was observed later is gone."""
         points = self._points.get(job)
         if points is not None:
             points.cut(round_no)
 
     def of(self, job: int) -> Progress:
-        """See ``Observed``; O(1), nothing is copied."""
+        """Return one job's points, as ``Observed`` says; O(1), nothing is copied."""
         points = self._points.get(job)
         if points is not None:
             return points.shown()
@@ -63,12 +65,12 @@ class MetricHistory:
         return NO_PROGRESS
 
     def first(self, count: int) -> Observed:
-        """Only the first so many jobs: those that have arrived."""
+        """Return what is observed of the first so many jobs only: those that have arrived."""
         return _First(self, count)
 
 
 class _First:
-    """What a blind policy sees of observations."""
+    """The observations that a blind policy sees: those of jobs that have arrived."""
 
     __slots__ = ("_all", "_count")
 

@@ -14,7 +14,7 @@ from warren.model.events import CompDone, TaskDropped, TasksDone
 
 
 class OutstandingGroup:
-    """Outstanding tasks of one round, or of one stretch: how many rounds, how many shards done."""
+    """The outstanding tasks of one round or stretch: its rounds, and how many shards are done."""
 
     __slots__ = ("done", "rounds")
 
@@ -24,7 +24,7 @@ class OutstandingGroup:
 
 
 def containing(groups: Mapping[int, OutstandingGroup], wanted: int) -> int | None:
-    """The first round of the group that a round belongs to; None if it is in none."""
+    """Return the first round of the group that a round belongs to; None if it is in none."""
     for first, group in groups.items():
         if first <= wanted < first + group.rounds:
             return first
@@ -32,7 +32,7 @@ def containing(groups: Mapping[int, OutstandingGroup], wanted: int) -> int | Non
 
 
 def is_of(event: CompDone | TasksDone, assignment: Assignment) -> bool:
-    """Whether the event ends this assignment; fewer rounds of it if a stop rule ended the job."""
+    """Tell whether the event ends this assignment, or fewer rounds of it by a stop rule."""
     return (
         assignment.job == event.job
         and assignment.round == event.round
@@ -46,45 +46,47 @@ Task = tuple[int, int, int]
 
 
 def task_of(one: Assignment) -> Task | None:
-    """The one task of an assignment; None if it has several."""
+    """Return the one task of an assignment; None if it has several."""
     return (one.job, one.round, one.shards[0]) if one.rounds == len(one.shards) == 1 else None
 
 
 class SpeculativeRuns:
-    """``pairs``: first run and copy of tasks that are not done. ``lost``: runs that were beaten.
+    """Tasks that run twice: which run is the first one, which the copy, and which was beaten.
 
-    A lost run stays on its device until ``TaskDropped``: nothing is killed.
+    ``pairs``: first run and copy of tasks that are not done. ``lost``: runs that were beaten. A
+    lost run stays on its device until ``TaskDropped``: nothing is killed.
     """
 
     def __init__(self) -> None:
         self.pairs: dict[Task, tuple[Assignment, Assignment]] = {}
+        # A dict without values, not a set: its order is the same in every process.
         self.lost: dict[Assignment, None] = {}
 
     def head(self, queue: deque[Assignment]) -> Assignment | None:
-        """What stands first in a queue, apart from runs that have lost."""
+        """Return what stands first in a queue, apart from runs that have lost."""
         return next((one for one in queue if one not in self.lost), None)
 
     def first_run(self, queues: Iterable[deque[Assignment]], copy: Assignment) -> Assignment | None:
-        """The run of a copy's task that stands first on its device."""
+        """Return the run of a copy's task that stands first on its device; None: there is none."""
         task = task_of(copy)
         heads = (self.head(queue) for queue in queues if task is not None)
         return next((one for one in heads if one is not None and task_of(one) == task), None)
 
     def begin(self, first: Assignment, copy: Assignment) -> None:
-        """The task of ``first`` runs once more."""
+        """Note that the task of ``first`` runs once more, as ``copy``."""
         self.pairs[copy.job, copy.round, copy.shards[0]] = first, copy
 
     def done(self, event: TasksDone) -> None:
-        """A task is done: if it ran twice, the other run has lost."""
+        """Note that a task is done: if it ran twice, the run on the other device has lost."""
         pair = self.pairs.pop((event.job, event.round, event.shards[0]), None)
         if pair is not None:
             first, copy = pair
             self.lost[copy if first.device == event.device else first] = None
 
     def take(self, event: TaskDropped) -> Assignment | None:
-        """The run that is over, and is known no more; None if it is the only one.
+        """Remove and return the run that is over; None if it is its task's only one.
 
-        It may be told before the other run, which counts, is done.
+        The event may come before the other run, which counts, is done.
         """
         one = Assignment(event.device, event.job, event.round, 1, (event.shard,))
         task = (event.job, event.round, event.shard)
@@ -97,17 +99,17 @@ class SpeculativeRuns:
         return one
 
     def forget(self, job: int) -> list[Assignment]:
-        """A job has failed or gone back: all its runs are gone. Gives the lost ones."""
+        """Forget all runs of a job that has failed or gone back; return those that had lost."""
         self.pairs = {task: pair for task, pair in self.pairs.items() if task[0] != job}
         return self.forget_lost([one for one in self.lost if one.job == job])
 
     def forget_lost(self, gone: list[Assignment]) -> list[Assignment]:
-        """These lost runs are gone, with what ran them."""
+        """Forget these lost runs, which are gone with their processes, and return them."""
         for one in gone:
             del self.lost[one]
         return gone
 
     def counts(self, one: Assignment) -> bool:
-        """Whether this is the run that stands for its task: not lost, and no copy."""
+        """Tell whether this is the run that stands for its task: not lost, and no copy."""
         pair = self.pairs.get((one.job, one.round, one.shards[0]))
         return one not in self.lost and (pair is None or pair[1] != one)

@@ -11,7 +11,9 @@ from warren.model.errors import InfeasibleDecision
 
 
 def plan_assignments(plan: Plan) -> list[Assignment]:
-    """Rows of a plan as assignments: rows of one stretch on one device become one."""
+    """Return a plan's rows as assignments: rows of one stretch on one device become one."""
+    # ``stretch`` collects, by device, the shards of the stretch ``current`` = (job, first round),
+    # whose rows follow one another (``check_plan`` has made sure of it).
     result: list[Assignment] = []
     stretch: dict[int, list[int]] = {}
     current: tuple[int, int] | None = None
@@ -19,6 +21,7 @@ def plan_assignments(plan: Plan) -> list[Assignment]:
     rounds_of = 1
 
     def flush() -> None:
+        """Add the stretch that was collected, an assignment a device."""
         if current is not None:
             result.extend(
                 Assignment(device, current[0], current[1], rounds_of, tuple(shards))
@@ -56,6 +59,9 @@ def refuse_cycle(policy: str, assignments: Iterable[Assignment], scales: IntArra
     InfeasibleDecision
         Naming one assignment that can never start.
     """
+    # A topological sort. Edges: a device's next assignment after the one before it, and a round's
+    # tasks after the barrier of the round before. Devices whose head has to wait stand in
+    # ``waiting`` under the job they wait for, so each assignment is looked at once or twice.
     queues: dict[int, deque[Assignment]] = {}
     for one in assignments:
         queues.setdefault(one.device, deque()).append(one)
@@ -70,6 +76,7 @@ def refuse_cycle(policy: str, assignments: Iterable[Assignment], scales: IntArra
             one = queue.popleft()
             key = (one.job, one.round)
             done[key] = done.get(key, 0) + len(one.shards)
+            # All shards are done: the barrier passes, and devices that wait for the job may go on.
             if done[key] == scales[one.job]:
                 round_of[one.job] = one.round + one.rounds
                 ready.extend(waiting.pop(one.job, ()))

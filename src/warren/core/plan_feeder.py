@@ -17,7 +17,7 @@ LOOK_AHEAD: Final = 3
 
 
 class _Row(NamedTuple):
-    """An assignment and its place in the plan; of two parts of one, the earlier comes first."""
+    """An assignment and its place in the plan, by which rows sort; parts of one, by round."""
 
     place: int
     round: int
@@ -25,7 +25,7 @@ class _Row(NamedTuple):
 
 
 class PlanFeeder:
-    """Hands out a plan's assignments, device by device, at most ``LOOK_AHEAD`` ahead.
+    """Gives out a plan's assignments, device by device, at most ``LOOK_AHEAD`` ahead.
 
     On a device they follow the plan's order. What a roll-back brings back has its old place in it,
     so it comes before all that was not handed out yet. A stretch of several rounds is handed out on
@@ -57,10 +57,12 @@ class PlanFeeder:
             self._waiting_J[one.job] += 1
 
     def feed(self, queued_D: Sequence[int]) -> list[Assignment]:
-        """What to append to the devices, which hold so many assignments now, in order."""
+        """Return what to append to the devices, which hold so many assignments now, in order."""
         result: list[Assignment] = []
         todo = [device for device, rows in enumerate(self._rows) if rows]
         room_D = [LOOK_AHEAD - queued for queued in queued_D]
+        # Again and again over the devices until a pass finds nothing: by rule 1 a row given out on
+        # one device may let a row on another follow.
         before = -1
         while len(result) > before and todo:
             before = len(result)
@@ -69,12 +71,12 @@ class PlanFeeder:
                 while rows and room_D[device] > 0 and self._may(rows[0].assignment):
                     room_D[device] -= 1
                     result.append(self._hand_out(rows.popleft()))
-            # What was handed out meanwhile may be what these wait for.
             todo = [device for device in todo if self._rows[device] and room_D[device] > 0]
         return result
 
     def drop(self, job: int) -> None:
         """Forget the assignments of a job that has ended."""
+        # Later than any round: nothing of the job can have to wait any more.
         self._whole_J[job] = NEVER_NS
         self._handed_J[job].clear()
         if self._waiting_J[job]:
@@ -83,7 +85,8 @@ class PlanFeeder:
                 self._rows[device] = deque(row for row in rows if row.assignment.job != job)
 
     def roll_back(self, job: int, round_no: int) -> None:
-        """Take back what was handed out of a job's rounds from this one on."""
+        """Take back what was given out of a job's rounds from this one on."""
+        # A stretch that the round cuts in two is divided: its earlier part stays given out.
         back, kept = [], []
         for row in self._handed_J[job]:
             one = row.assignment
@@ -97,19 +100,22 @@ class PlanFeeder:
         self._whole_J[job] = min(self._whole_J[job], round_no)
         self._waiting_J[job] += len(back)
         for device, rows in enumerate(self._rows):
+            # Rule 2: parts of begun stretches first; then everything else in the plan's order.
             begun = [row for row in rows if self._begun(row.assignment)]
             rest = [row for row in rows if not self._begun(row.assignment)]
             rest += [row for row in back if row.assignment.device == device]
             self._rows[device] = deque(begun + sorted(rest))
 
     def _may(self, one: Assignment) -> bool:
-        """Rule 1."""
+        """Tell whether rule 1 allows it: all tasks of the job's earlier rounds were given out."""
         return one.round <= self._whole_J[one.job]
 
     def _begun(self, one: Assignment) -> bool:
+        """Tell whether another part of this stretch of several rounds was given out already."""
         return one.rounds > 1 and one.round in self._shards_J[one.job]
 
     def _hand_out(self, row: _Row) -> Assignment:
+        """Note that a row is given out, and return its assignment."""
         one = row.assignment
         job, shards = one.job, self._shards_J[one.job]
         self._handed_J[job].append(row)
@@ -123,6 +129,6 @@ class PlanFeeder:
 
 
 def _part(row: _Row, first: int, end: int) -> _Row:
-    """The rounds of a row from ``first`` to before ``end``."""
+    """Return the part of a row with its rounds from ``first`` to before ``end``."""
     one = msgspec.structs.replace(row.assignment, round=first, rounds=end - first)
     return _Row(row.place, first, one)

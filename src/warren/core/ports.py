@@ -35,7 +35,7 @@ class Restart:
 
 
 class Port(Protocol):
-    """A world: virtual time or the real cluster."""
+    """A world that runs what the core assigns: virtual time or the real cluster."""
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order. Called only with checked assignments."""
@@ -55,7 +55,7 @@ class Port(Protocol):
         ...
 
     def next_events(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant, sorted by (time, rank, sequence); () when over.
+        """Return all events of the next instant, sorted by (time, rank, sequence); () when over.
 
         The port itself produces ``JobArrived``. Times never go back. It is over when no job
         that has arrived or will arrive can make progress without a further ``submit``.

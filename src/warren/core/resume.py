@@ -39,7 +39,7 @@ _WHAT: Final = {
     "jobs": "list of jobs",
     "devices": "cluster",
 }
-"""Fields of a header, as a person calls them."""
+"""Fields of a header that must not change, and what a person calls them."""
 
 
 def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
@@ -58,13 +58,20 @@ def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
     """
     records, size = _whole(journal)
     past = _Past(core.policy.name, records)
+    # While the past is played again, it takes the place of the port and of the journal.
     if any(isinstance(one, Step) and one.events for one in records):
-        port, sink, observe = core.port, core.sink, core.observe
-        core.port, core.sink, core.observe = past, past.compare, None
+        port = core.port
+        sink = core.sink
+        observe = core.observe
+        core.port = past
+        core.sink = past.compare
+        core.observe = None
         try:
             past.play(core)
         finally:
-            core.port, core.sink, core.observe = port, sink, observe
+            core.port = port
+            core.sink = sink
+            core.observe = observe
     else:
         size = 0
     state = core.state
@@ -80,7 +87,8 @@ def catch_up(core: Core, journal: bytes) -> tuple[Restart, int]:
 
 
 def _whole(journal: bytes) -> tuple[list[Record], int]:
-    """All whole records, and their bytes."""
+    """Return all whole records of a journal, and how many bytes they take."""
+    # Cut off before or within the magic line: nothing was written.
     if MAGIC.startswith(journal[: len(MAGIC)]) and len(journal) <= len(MAGIC):
         return [], 0
     pairs = list(frames(journal))
@@ -88,7 +96,7 @@ def _whole(journal: bytes) -> tuple[list[Record], int]:
 
 
 def _known_round(state: State, job: int) -> int:
-    """The last round that the job may go back to: barriers passed, less one inside a stretch.
+    """Return the last round that the job may go back to: barriers passed, less one in a stretch.
 
     What has run there of the stretch is told with the next barrier (``RoundsDone.cut``), and that
     is not in the journal.
@@ -99,20 +107,26 @@ def _known_round(state: State, job: int) -> int:
 
 
 class _Past:
-    """A port and a journal in one: it knows what happened, and what was answered."""
+    """What a journal tells of a run, as a port that gives its events and a sink that compares.
+
+    ``_place`` is the position of the record that the core has to write next.
+    """
 
     def __init__(self, policy: str, records: list[Record]) -> None:
-        self._policy, self._records, self._place = policy, records, 0
+        self._policy = policy
+        self._records = records
+        self._place = 0
         self.wakes_ns: list[int] = []
 
     @property
     def numerics(self) -> str:
-        """The class that the run computes in."""
+        """The numerics class that the run computes in."""
         header = self._records[0]
         return header.numerics if isinstance(header, Header) else ""
 
     def play(self, core: Core) -> None:
-        """Everything again, from the header to the last whole record."""
+        """Lead the core through everything again, from the header to the last whole record."""
+        # Each call writes records, which ``compare`` counts; so ``_place`` moves on with every one.
         core.begin(self._plan())
         while self._place < len(self._records):
             match self._records[self._place]:
@@ -125,7 +139,7 @@ class _Past:
                     raise self._otherwise()
 
     def compare(self, data: bytes) -> None:
-        """The core writes a record: it has to be the journal's next."""
+        """Check that the record the core writes is the journal's next."""
         told = _only(decode(data if data.startswith(MAGIC) else MAGIC + data))
         known = self._records[self._place]
         if isinstance(told, Header):
@@ -133,15 +147,18 @@ class _Past:
         elif isinstance(told, Resumed) and isinstance(known, Resumed):
             if told.time_ns != known.time_ns:  # it may have gone on with other texts of apps
                 raise self._otherwise()
+        # A plan is not compared: it is the journal's own, which ``begin`` was given.
         elif told != known and not (isinstance(told, PlanAdopted) and type(known) is type(told)):
             raise self._otherwise()
         self._place += 1
 
     def _plan(self) -> Plan | None:
+        """Return the plan that the policy answered then; None if it answered none."""
         record = self._records[1]
         return adopted_plan(record) if isinstance(record, PlanAdopted) else None
 
     def _woken(self, events: tuple[AnyEvent, ...]) -> None:
+        """Strike off wake-ups that have come."""
         for event in events:
             if isinstance(event, Woken):
                 self.wakes_ns = [one for one in self.wakes_ns if one > event.time_ns]
@@ -152,28 +169,29 @@ class _Past:
             "is it deterministic?"
         )
 
-    # The port.
+    # The methods of a port: everything was done when the journal was written.
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """Was submitted then."""
+        """Submit nothing: these assignments were submitted then."""
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Were started then."""
+        """Start nothing: these copies were started then."""
 
     def wake_at(self, time_ns: int) -> None:
-        """Asked for then; the port has to know if it has not come."""
+        """Keep a wake-up that was asked for: the new port has to know it if it has not come."""
         self.wakes_ns.append(time_ns)
 
     def next_events(self) -> tuple[AnyEvent, ...]:
-        """Never asked: ``play`` drives the core."""
+        """Return no events; nobody asks, since ``play`` drives the core."""
         return ()
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
-        """Live plans go through events."""
+        """Return None: plans of live runs go through events."""
         return None
 
 
 def _check_header(told: Header, known: Record) -> None:
+    """Refuse a journal whose header is not the one that this run would write."""
     if not isinstance(known, Header):
         raise JournalError("a journal opens with a header")
     for name, what in _WHAT.items():
@@ -184,5 +202,6 @@ def _check_header(told: Header, known: Record) -> None:
 
 
 def _only(records: Iterator[Record]) -> Record:
+    """Return the only record: the core writes one at a time."""
     (record,) = records
     return record

@@ -32,6 +32,8 @@ def check_assignment(state: State, policy: str, assignment: Assignment) -> None:
 
 
 def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
+    """Yield the text of each rule that an assignment breaks; empty if it is allowed."""
+    # The two that return: without a device or a job there is nothing to look the rest up in.
     if not 0 <= one.device < len(state.queues):
         yield f"there is no device {one.device}"
         return
@@ -43,6 +45,7 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
         yield f"job is {Phase(state.phase_J[job]).name}, allowed: ACTIVE"
     if not state.costs.fits_JT.item(job, state.type_D.item(one.device)):
         yield "the job does not fit this device type"
+    # Rounds in order, shards in order: the first task not assigned yet comes next.
     start, scale = state.next_shard_J.item(job), state.scale_J.item(job)
     rounds, following = state.rounds_J.item(job), state.next_round_J.item(job)
     if one.round != following:
@@ -53,6 +56,7 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
         yield f"shards are assigned in order; the next is {start}"
     if start + count > scale:
         yield f"the round has {scale} shards"
+    # ``rounds`` is -1 where the policy does not know it: then it may assign beyond the last.
     if 0 <= rounds < one.round + one.rounds:
         yield f"the job has {rounds} rounds"
     group = state.groups[job].get(one.round)
@@ -77,6 +81,7 @@ def check_copy(state: State, one: Assignment) -> None:
 
 
 def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
+    """Yield the text of each rule that a copy breaks; empty if it is allowed."""
     if state.phase_J[one.job] != _ACTIVE or one.round != state.round_J[one.job]:
         yield "the barrier before it has not passed, or its own has"
     if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
@@ -91,7 +96,8 @@ def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
 
 
 def may_take(state: State, device: int, task: Assignment) -> bool:
-    """Whether a device has nothing to do before the barrier of a task under way."""
+    """Tell whether a device has nothing to do before the barrier of a task under way."""
+    # Idle, or what it holds first is of a later round of the same job, which waits for the barrier.
     queue = state.queues[device]
     return not queue or (queue[0].job == task.job and queue[0].round > task.round)
 
@@ -99,10 +105,15 @@ def may_take(state: State, device: int, task: Assignment) -> bool:
 def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ...]) -> None:
     """Refuse a decision that leaves a stretch of several rounds without some of its shards.
 
-    Of a ring that holds for one round too, and each shard has a device to itself: all of them or
-    none. Called after the assignments were applied.
+    For a ring that holds for a single round too, and each of its shards has a device to itself:
+    a gang is assigned whole or not at all. Called after the assignments were applied.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the policy, the job, the stretch and the rule.
     """
-    # Most decisions of a large run: one stretch of a job of one shard, so it is whole.
+    # Fast path for most decisions of a large run: a job of one shard is whole by itself.
     if len(assignments) == 1 and _is_whole(state, assignments[0]):
         return
     parts_of: dict[tuple[int, int], list[Assignment]] = {}
@@ -130,12 +141,13 @@ def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ..
 
 
 def is_ring(state: State, job: int) -> bool:
-    """Whether the tasks of a round are one ring; the plain engine makes it in one process."""
+    """Tell whether a round's tasks are one gang; the plain engine has a ring in one process."""
     run = state.run
     return run.workload.jobs[job].sync == "ring" and run.cluster.engine != "plain"
 
 
 def _is_whole(state: State, one: Assignment) -> bool:
+    """Tell whether an assignment holds all shards of its stretch by itself."""
     return one.shards == (0,) and state.scale_J.item(one.job) == 1
 
 
@@ -143,7 +155,13 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
     """Refuse a plan that does not run every task of every job exactly once where it fits.
 
     Cycles over device order and barriers are found when the plan is run.
+
+    Raises
+    ------
+    InfeasibleDecision
+        Naming the policy, the row or job, and the rule.
     """
+    # Indices first: every later check looks things up by them.
     job_R, device_R = plan.job_R, plan.device_R
     jobs, devices = len(state.phase_J), len(state.queues)
     if len(plan) and not (
@@ -156,6 +174,7 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
         raise InfeasibleDecision(
             f"policy {policy}: plan row {row}: job {job_R[row]} does not fit device {device_R[row]}"
         )
+    # Coverage before stretches: ``_torn_stretch`` relies on each task having exactly one row.
     bad = _uncovered(state, plan)
     if bad is not None:
         raise InfeasibleDecision(
@@ -176,9 +195,13 @@ def check_plan(state: State, policy: str, plan: Plan) -> None:
 
 
 def _torn_stretch(state: State, plan: Plan) -> int | None:
-    """First row of a stretch of several rounds that is not whole, in a plan that covers all."""
+    """Return the first row of a stretch of several rounds that is not whole; None: all are.
+
+    The plan covers every task exactly once.
+    """
     if not np.any(plan.rounds_R > 1):
         return None
+    # Blocks (axis B) of neighbouring rows that agree in job, first round and rounds.
     keys = np.stack((plan.job_R, plan.round_R, plan.rounds_R))
     first_B = np.flatnonzero(np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0)))
     rows_B = np.diff(np.append(first_B, len(plan)))
@@ -188,11 +211,12 @@ def _torn_stretch(state: State, plan: Plan) -> int | None:
 
 
 def _split_ring(state: State, plan: Plan) -> int | None:
-    """First job with a ring whose rows do not come in gangs of as many devices as tasks."""
+    """Return the first job with a ring whose gangs do not have as many devices as tasks."""
     rings_J = np.array([job.sync == "ring" for job in state.run.workload.jobs], dtype=np.bool_)
     rows = np.flatnonzero(rings_J[plan.job_R])
     if not len(rows):
         return None
+    # The inner ``unique`` leaves each (job, round, device) once; the outer counts devices a gang.
     taken = np.stack((plan.job_R, plan.round_R, plan.device_R))[:, rows]
     gangs, devices = np.unique(np.unique(taken, axis=1)[:2], axis=1, return_counts=True)
     few = gangs[0][devices < state.scale_J[gangs[0]]]
@@ -200,13 +224,14 @@ def _split_ring(state: State, plan: Plan) -> int | None:
 
 
 def _uncovered(state: State, plan: Plan) -> int | None:
-    """First job whose (round, shard) tasks are not each covered by exactly one row.
+    """Return the first job whose (round, shard) tasks are not each covered by exactly one row.
 
     The rounds of all (job, shard) are laid end to end on one line, and a row is an interval of it
     that stays within its own (job, shard). Intervals of at least one round cut the whole line up
     if and only if, in order, every end but the last is the next begin: were two to overlap, more
     of them would end up to some point than begin before it.
     """
+    # Rows that leave their own (job, shard), and jobs whose rounds are unknown: no line for them.
     job_R, rounds_J = plan.job_R, state.rounds_J
     wrong_R = (plan.shard_R < 0) | (plan.shard_R >= state.scale_J[job_R])
     wrong_R |= (plan.rounds_R < 1) | (plan.round_R < 0)
@@ -215,26 +240,38 @@ def _uncovered(state: State, plan: Plan) -> int | None:
     wrong_J[job_R[wrong_R]] = True
     if np.any(wrong_J):
         return int(np.argmax(wrong_J))
+    # The line: job j takes ``length_J[j]`` places of it, shard after shard. Jobs that have ended
+    # before the plan was made need no rows.
     planned_J = np.bincount(job_R, minlength=len(rounds_J)) > 0
     length_J = np.where(planned_J | ~state.done_J, state.scale_J * rounds_J, 0)
     last_J = np.cumsum(length_J)
     begin_R = (last_J - length_J)[job_R] + plan.shard_R * rounds_J[job_R] + plan.round_R
     end_R = np.append(0, begin_R + plan.rounds_R)
+    # Sorted begins and ends agree, with 0 before and the line's length after, iff nothing is
+    # covered twice or left out.
     begin_R = np.append(begin_R, length_J.sum())
     begin_R.sort()
     end_R.sort()
     place = int(np.argmax(begin_R != end_R))
     if begin_R[place] == end_R[place]:
         return None
+    # The first difference is where the line is first covered twice or not at all.
     at = min(begin_R[place], end_R[place])
     return int(np.searchsorted(last_J, at, side="right"))
 
 
 def check_invariants(state: State) -> None:
-    """Everything that must hold between two steps; raises AssertionError naming what does not."""
+    """Check everything that must hold between two steps.
+
+    Raises
+    ------
+    AssertionError
+        Naming what does not hold: a defect of Warren's, not of a policy.
+    """
     queued_D, scale_J = state.queued_D.tolist(), state.scale_J.tolist()
     for device, queue in enumerate(state.queues):
         assert queued_D[device] == len(queue), f"device {device}: queue count"
+    # Of a task that runs twice only one run stands for it below.
     live = [one for queue in state.queues for one in queue]
     live += [one for syncing in state.syncing for one in syncing]
     races = state.races
@@ -243,6 +280,7 @@ def check_invariants(state: State) -> None:
         assert held <= set(live), "a run of a task that runs twice is on no device"
         live = [one for one in live if races.counts(one)]
     done_J, round_J = state.done_J.tolist(), state.round_J.tolist()
+    # Every assignment belongs to an outstanding group whose barrier has not passed.
     outstanding: dict[tuple[int, int], int] = {}
     for one in live:
         assert not done_J[one.job], f"{one}: queued for a job that has ended"
@@ -250,10 +288,12 @@ def check_invariants(state: State) -> None:
         assert one.round + one.rounds > round_J[one.job], f"{one}: its barrier has passed"
         key = (one.job, one.round)
         outstanding[key] = outstanding.get(key, 0) + len(one.shards)
+    # A round has no more shards, done and outstanding together, than its job's scale.
     for job, groups in enumerate(state.groups):
         for first, group in groups.items():
             total = outstanding.get((job, first), 0) + group.done
             assert total <= scale_J[job], f"job {job}, round {first}: {total} shards"
+    # The Boolean columns say the same as the phases.
     ended_J = state.phase_J >= _FINISHED
     wrong_J = (ended_J != state.done_J) | (state.open_J & (state.done_J | ~state.arrived_J))
     if wrong_J.any():

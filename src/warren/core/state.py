@@ -40,7 +40,7 @@ from warren.model.view import View
 
 
 class Phase(IntEnum):
-    """From arrival to end; nothing leads back."""
+    """Where a job is between its arrival and its end; no phase leads back to an earlier one."""
 
     PENDING = 0
     """Not arrived yet."""
@@ -52,15 +52,16 @@ class Phase(IntEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing more will run."""
+        """Tell whether nothing more of the job will run."""
         return self >= Phase.FINISHED
 
 
+# As a plain int: ``assign`` is called for every assignment, and an enum member costs more there.
 _RUNNING: Final = int(Reason.RUNNING)
 
 
 class State:
-    """Columns over jobs (J) and devices (D), device queues, and outstanding rounds.
+    """The state of one run: columns over jobs (J) and devices (D), queues, outstanding rounds.
 
     ``queues[d]`` holds assignments whose COMP has not ended, head first; ``syncing[d]`` those
     whose COMP has ended and whose synchronisation has not. ``groups[j]`` maps the first round of
@@ -72,13 +73,18 @@ class State:
         self, run: Run, costs: CostTable, *, past: Past = NO_PAST, blind: bool = False
     ) -> None:
         jobs, devices = run.workload.jobs, run.cluster.devices
-        self.run, self.costs, self.now_ns = run, costs, 0
+        self.run = run
+        self.costs = costs
+        self.now_ns = 0
         self.phase_J = np.zeros(len(jobs), dtype=np.int8)
         self.reason_J = np.full(len(jobs), Reason.NOT_ARRIVED, dtype=np.int8)
         self.round_J = np.zeros(len(jobs), dtype=np.int64)
         self.next_round_J = np.zeros(len(jobs), dtype=np.int64)
         self.next_shard_J = np.zeros(len(jobs), dtype=np.int64)
-        self.open_J, self.arrived_J, self.done_J = (np.zeros(len(jobs), np.bool_) for _ in range(3))
+        self.open_J = np.zeros(len(jobs), np.bool_)
+        self.arrived_J = np.zeros(len(jobs), np.bool_)
+        self.done_J = np.zeros(len(jobs), np.bool_)
+        # -1 stands for an unknown number of rounds, here and in every view.
         known = [-1 if blind else job.rounds or -1 for job in jobs]
         self.rounds_J = np.array(known, dtype=np.int64)
         self.scale_J = np.array([job.scale for job in jobs], dtype=np.int64)
@@ -91,6 +97,7 @@ class State:
         self.groups: list[dict[int, OutstandingGroup]] = [{} for _ in jobs]
         self.races = SpeculativeRuns()
         self.planned = False
+        # What an ``InvalidTransition`` tells of a job; bounded, since runs have millions of events.
         self.recent: deque[AnyEvent | Assignment] = deque(maxlen=256)
         self._shown = ViewColumns(self, run, costs, past=past, blind=blind)
         self.told = self._shown.told
@@ -116,7 +123,7 @@ class State:
         handler(self, event)
 
     def assign(self, assignment: Assignment) -> None:
-        """Append a checked assignment to its device's queue."""
+        """Append an assignment, which has been checked, to its device's queue."""
         job, first = assignment.job, assignment.round
         self.recent.append(assignment)
         queue = self.queues[assignment.device]
@@ -126,6 +133,7 @@ class State:
         groups = self.groups[job]
         if first not in groups:
             groups[first] = OutstandingGroup(assignment.rounds)
+        # A plan assigns rounds in its own order, so there is no next task to keep.
         if not self.planned:
             self._advance(job, assignment)
 
@@ -139,21 +147,24 @@ class State:
         self.queued_D[copy.device] += 1
 
     def _advance(self, job: int, assignment: Assignment) -> None:
+        """Move the job's next unassigned task past this assignment."""
         shard = self.next_shard_J.item(job) + len(assignment.shards)
         if shard < self.scale_J.item(job):
             self.next_shard_J[job] = shard
             return
+        # All shards are assigned: next is the round after the stretch. A job whose rounds are
+        # unknown (-1) stays open, since the barrier alone tells that it has ended.
         self.next_shard_J[job] = 0
         self.next_round_J[job] = following = assignment.round + assignment.rounds
         self.open_J[job] = self.arrived_J.item(job) and following != self.rounds_J.item(job)
 
     def adopt_plan(self) -> None:
-        """From now on a plan covers every task: nothing is open to a policy any more."""
+        """Note that a plan covers every task: nothing is open to a policy any more."""
         self.planned = True
         self.open_J[:] = False
 
     def finish_plan(self, outcome: PlanOutcome) -> None:
-        """Every job that a plan completed in compiled code has ended."""
+        """End every job that a plan has completed in compiled code."""
         self.adopt_plan()
         finished = outcome.finish_ns_J >= 0
         self.now_ns = max(self.now_ns, int(outcome.finish_ns_J.max(initial=0)))
@@ -162,18 +173,19 @@ class State:
         self.round_J[finished] = self.rounds_J[finished]
 
     def invalid(self, event: object, why: str) -> InvalidTransition:
-        """The error for an impossible event, with the recent story of its job."""
+        """Return the error for an impossible event, with the latest events of its job."""
         job = getattr(event, "job", None)
         story = [str(past) for past in self.recent if getattr(past, "job", None) == job]
         return InvalidTransition(f"{event}: {why}; recent: " + " <- ".join(reversed(story[-8:])))
 
     def view(self, changes: tuple[AnyEvent, ...] = ()) -> View:
-        """What a policy may see now."""
+        """Return what a policy may see now; ``changes``: the events since it was last asked."""
         return View(now_ns=self.now_ns, changes=changes, **self._shown.columns)
 
-    # Handlers of the transition table.
+    # Handlers of the transition table ``TRANSITIONS``, at the end of the file.
 
     def _arrive(self, event: JobArrived) -> None:
+        """Make the job active and show it to the policy."""
         job = event.job
         self.phase_J[job] = Phase.ACTIVE
         self.arrived_J[job] = True
@@ -183,19 +195,21 @@ class State:
             self.reason_J[job] = Reason.NOT_LOOKED_AT
 
     def recall(self) -> list[int]:
-        """A run that was cut off goes on: what a plan had queued of jobs to come is gone.
+        """Empty the queues of a run that was cut off of what a plan had queued of jobs to come.
 
-        Gives these jobs. Those that have arrived are rolled back, each by its event.
+        Return these jobs. Jobs that have arrived are rolled back, each by its own event.
         """
         pending_J = self.phase_J == Phase.PENDING
         early = [job for job, groups in enumerate(self.groups) if groups and pending_J[job]]
         for job in early:
             self._drop_queued(job)
+        # Runs of tasks that were beaten belong to no roll-back: they ended with their processes.
         for lost in self.races.forget_lost(list(self.races.lost)):
             self._leave(lost)
         return early
 
     def _comp_done(self, event: CompDone) -> None:
+        """Move the head of the device's queue from COMP to synchronisation."""
         queue = self.queues[event.device]
         if not queue or not is_of(event, queue[0]):
             raise self.invalid(event, f"device runs {queue[0] if queue else 'nothing'}")
@@ -203,6 +217,7 @@ class State:
         self.queued_D[event.device] = len(queue)
 
     def _tasks_done(self, event: TasksDone) -> None:
+        """End an assignment's synchronisation and count its shards for the barrier."""
         syncing = self.syncing[event.device]
         match = [one for one in syncing if is_of(event, one)]
         if not match:
@@ -213,13 +228,16 @@ class State:
             self.races.done(event)
 
     def _rounds_done(self, event: RoundsDone) -> None:
+        """Pass the barriers of these rounds, and end the job if they were its last."""
         job, end = event.job, event.round + event.rounds
         if event.round != self.round_J.item(job):
             raise self.invalid(event, f"barrier {self.round_J[job]} is next")
+        # ``first`` names the stretch; barriers inside one may be told before its last one.
         groups = self.groups[job]
         first = event.round if event.round in groups else containing(groups, event.round)
         if first is None or end > first + groups[first].rounds:
             raise self.invalid(event, "a round that was not assigned ended")
+        # Only the last round of a stretch needs all its shards done, and ends its group.
         if end == first + groups[first].rounds:
             if groups[first].done != self.scale_J.item(job):
                 raise self.invalid(event, f"only {groups[first].done} shards are done")
@@ -232,13 +250,14 @@ class State:
             self._end(job, Phase.FINISHED)
 
     def _task_dropped(self, event: TaskDropped) -> None:
-        """The later run of a task is over; until now its device was not free."""
+        """Take the beaten run of a task from its device, which was not free until now."""
         one = self.races.take(event)
         if one is None:
             raise self.invalid(event, "no such run has lost")
         self._leave(one)
 
     def _leave(self, lost: Assignment) -> None:
+        """Take a beaten run from its device, wherever it has come to there."""
         if lost in self.syncing[lost.device]:
             self.syncing[lost.device].remove(lost)
             return
@@ -246,13 +265,14 @@ class State:
         self.queued_D[lost.device] -= 1
 
     def _tasks_lost(self, event: TasksLost) -> None:
-        """They run again where they ran: nothing changes in the schedule."""
+        """Change nothing: tasks lost with a process run again on the same device."""
 
     def _rolled_back(self, event: RolledBack) -> None:
-        """The job is where it was at the start of the round; a cut stretch goes on from there."""
+        """Put the job back to the start of a round; a stretch cut there goes on from it."""
         job = event.job
         if not 0 <= event.round <= self.round_J[job]:
             raise self.invalid(event, f"only {self.round_J[job]} barriers have passed")
+        # Races first: ``_drop_queued`` leaves beaten runs where they are.
         self._forget_races(job)
         self._drop_queued(job)
         self.round_J[job] = self.next_round_J[job] = event.round
@@ -262,21 +282,24 @@ class State:
         self.reason_J[job] = Reason.WAITING_FOR_TURN
 
     def _end(self, job: int, phase: Phase) -> None:
+        """Put the job into a terminal phase and take what is left of it from all queues."""
         self.phase_J[job] = phase
         self.done_J[job] = True
         self._shown.keep_back(job)
         self.open_J[job] = False
+        # A finished job's beaten runs stay until their ``TaskDropped``: their devices are at work.
         if phase != Phase.FINISHED:
             self._forget_races(job)
         if self.groups[job]:
             self._drop_queued(job)
 
     def _forget_races(self, job: int) -> None:
+        """Forget which tasks of the job run twice, and take its beaten runs from their devices."""
         for lost in self.races.forget(job):
             self._leave(lost)
 
     def _drop_queued(self, job: int) -> None:
-        """A job that ended early (stop rule, failure) or was rolled back leaves every queue."""
+        """Take a job that ended early (stop rule, failure) or was rolled back from every queue."""
         self.groups[job].clear()
         lost = self.races.lost
         for device, queue in enumerate(self.queues):
@@ -295,7 +318,7 @@ class State:
         self._end(event.job, Phase.CANCELLED)
 
     def _saved(self, event: ParamsSaved) -> None:
-        """A finished job's parameters change nothing in the schedule."""
+        """Change nothing: a finished job's parameters do not touch the schedule."""
 
 
 TRANSITIONS: Final[Mapping[tuple[int, type[Event]], Callable[[State, Any], None]]] = {

@@ -18,7 +18,7 @@ from warren.model.decision import Assignment
 
 
 class StragglerCopier:
-    """Knows since when each device has its task under way; asked after every step.
+    """Decides which late tasks are started once more, asked after every step of the core.
 
     ``after`` is the run's ``copies_after``. Assignments of several tasks are never copied.
     """
@@ -30,17 +30,20 @@ class StragglerCopier:
         self._type_D: list[int] = state.type_D.tolist()
         self._heads: list[Assignment | None] = [None for _ in self._type_D]
         self._since_D = [0 for _ in self._type_D]
+        # The wake-up that was asked for last; -1: none yet.
         self._wake_ns = -1
 
     def look(self, state: State) -> tuple[tuple[Assignment, ...], int | None]:
-        """What to copy now, and when to look again if nothing happens until then."""
+        """Return what to copy now, and when to look again if nothing happens until then."""
         self._note_begun(state)
         now_ns, copies = state.now_ns, list[Assignment]()
         soonest_ns: int | None = None
         taken: set[int] = set()
+        # The task that is late first chooses first; a device takes one copy at a step.
         for late_ns, device, first in sorted(self._alone(state)):
             chances = [one for one in self._chances(state, first, late_ns) if one[-1] not in taken]
             ready = [one[1:] for one in chances if one[0] <= now_ns]
+            # Chances sort by (time of the task there, goes before others, device) once they help.
             if ready:
                 *_, device = min(ready)
                 taken.add(device)
@@ -51,25 +54,29 @@ class StragglerCopier:
         return tuple(copies), self._wake(now_ns, soonest_ns)
 
     def _wake(self, now_ns: int, soonest_ns: int | None) -> int | None:
-        """One wake-up at a time, unless an earlier one is needed."""
+        """Return when to be woken; None if a wake-up that was asked for comes early enough."""
         if soonest_ns is None or now_ns < self._wake_ns <= soonest_ns:
             return None
         self._wake_ns = soonest_ns
         return soonest_ns
 
     def _note_begun(self, state: State) -> None:
-        """A task is under way when it is first on its device and its barrier has passed."""
+        """Note since when each device has its task under way.
+
+        A task is under way when it is first on its device and the barrier before it has passed.
+        """
         for device, queue in enumerate(state.queues):
             head = state.races.head(queue)
             if head is not None and not (
                 state.round_J[head.job] == head.round and state.arrived_J[head.job]
             ):
                 head = None
+            # By identity: an equal assignment after a roll-back is another run of the task.
             if head is not self._heads[device]:
                 self._heads[device], self._since_D[device] = head, state.now_ns
 
     def _alone(self, state: State) -> Iterator[tuple[int, int, Assignment]]:
-        """Tasks under way that have no copy: when each is late, and its device."""
+        """Yield tasks under way that have no copy: when each is late, its device, and itself."""
         for device, head in enumerate(self._heads):
             task = None if head is None else task_of(head)
             if head is not None and task is not None and task not in state.races.pairs:
@@ -79,9 +86,15 @@ class StragglerCopier:
     def _chances(
         self, state: State, first: Assignment, late_ns: int
     ) -> Iterator[tuple[int, int, bool, int]]:
-        """From when on a copy helps, its time, whether it goes before others, and the device."""
+        """Yield, for each device that may take a copy, when it helps and how good it is.
+
+        The tuple is (time from which a copy helps, its T^c + T^s there, whether it goes before
+        others, device), so that the least one is the best.
+        """
         for device, kind in enumerate(self._type_D):
             if self._fits[first.job][kind] and may_take(state, device, first):
                 span_ns = self._spans[first.job][kind]
+                # A task is expected to take as long again as it has so far, so a copy that takes
+                # ``span_ns`` is expected to be first once the task has been under way that long.
                 helps_ns = max(late_ns, self._since_D[first.device] + span_ns)
                 yield helps_ns, span_ns, bool(state.queues[device]), device

@@ -1,4 +1,4 @@
-"""What of the state policies see: the same memory, but nothing can be written.
+"""The columns of the state that policies see: the same memory, but nothing can be written.
 
 A policy that is blind (it neither plans before time starts nor needs rounds) sees no more than a
 cluster would know: jobs that have arrived, and of none how many rounds it has. Jobs are sorted by
@@ -40,7 +40,7 @@ _OF_DEVICES: Final = ("type_D", "queued_D")
 
 
 def is_blind(policy: AnyPolicy) -> bool:
-    """Whether a policy is to know nothing of the future, nor how long a job will run."""
+    """Tell whether a policy is to know nothing of the future, nor how long a job will run."""
     return not policy.offline and not policy.needs_rounds
 
 
@@ -50,9 +50,13 @@ class ViewColumns:
     def __init__(
         self, state: object, run: Run, costs: CostTable, *, past: Past, blind: bool
     ) -> None:
-        self._jobs, self._costs, self._blind = run.workload.jobs, costs, blind
+        self._jobs = run.workload.jobs
+        self._costs = costs
+        self._blind = blind
         self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
         self.observed = MetricHistory(self._jobs)
+        # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
+        # arrived; and how many jobs are shown.
         self._told: dict[int, Job] = {}
         self._never: set[int] = set()
         self._count = 0
@@ -71,22 +75,26 @@ class ViewColumns:
             self._end_at(0)
 
     def show(self, job: int) -> None:
-        """This job is known from now on."""
+        """Show this job, and those before it, to a blind policy from now on."""
         if self._blind and job >= self._count:
             self._end_at(job + 1)
 
     def keep_back(self, job: int) -> None:
-        """This job has ended before it arrived: to show it would show what arrives before it."""
+        """Keep from a blind policy a job that has ended before it arrived.
+
+        Columns end with the last job shown, so to show it would show what arrives before it.
+        """
         if self._blind and job >= self._count:
             self._never.add(job)
 
     def told(self, events: tuple[AnyEvent, ...]) -> tuple[AnyEvent, ...]:
-        """Without those of jobs that are not known."""
+        """Return these events without those of jobs that the policy does not know."""
         if not self._never:
             return events
         return tuple(event for event in events if getattr(event, "job", -1) < self._count)
 
     def _end_at(self, count: int) -> None:
+        """Let all that has J for its axis end with the first ``count`` jobs."""
         self._count = count
         for name, column in self._columns_J.items():
             self.columns[name] = column[:count]
@@ -101,7 +109,9 @@ class _Jobs(Sequence[Job]):
     __slots__ = ("_count", "_jobs", "_told")
 
     def __init__(self, jobs: tuple[Job, ...], told: dict[int, Job], count: int) -> None:
-        self._jobs, self._told, self._count = jobs, told, count
+        self._jobs = jobs
+        self._told = told
+        self._count = count
 
     def __len__(self) -> int:
         return self._count
@@ -125,6 +135,7 @@ class _Jobs(Sequence[Job]):
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """Return the same memory as an array that nobody can write to."""
     # A plain view could be made writeable again through its flags or its base.
     view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
     return view

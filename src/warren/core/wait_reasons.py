@@ -7,7 +7,7 @@ from warren.model.decision import Reason
 
 
 def reason(state: State, job: int) -> Reason:
-    """The one reason that dominates now.
+    """Return the one reason that dominates now.
 
     What the state can see comes first: not arrived, ended, computing, all open tasks under way.
     Only a job with nothing under way waits for the policy, whose last code then counts.
@@ -20,12 +20,14 @@ def reason(state: State, job: int) -> Reason:
         return _under_way(state, job)
     if state.planned:
         return Reason.PLANNED_LATER
+    # The last code may be of an assignment that has ended since: then the job waits for its turn.
     said = Reason(int(state.reason_J[job]))
     return Reason.WAITING_FOR_TURN if said is Reason.RUNNING else said
 
 
 def _under_way(state: State, job: int) -> Reason:
-    """Running if a device computes for it; else its tasks wait in queues or for a barrier."""
+    """Return ``RUNNING`` if a device computes for it, else what its tasks wait for."""
+    # The state does not say which head computes; a head whose barrier has passed does.
     queued = False
     for queue in state.queues:
         if not queue:

@@ -13,9 +13,9 @@ NetworkModel = Literal["constant", "lane", "contention", "fluid"]
 RingReading = Literal["ours", "published"]
 EngineName = Literal["plain", "local"]
 REFERENCE_NIC_BPS: Final = 25e9
-"""Of a host that states no ``nic``."""
+"""The rate of a host that states no ``nic``, in bits per second."""
 LOG_BYTES: Final = 100_000_000
-"""What one job may print, unless the cluster file says otherwise."""
+"""How many bytes one job may print, unless the cluster file says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Which model prices synchronisation.
+    """Which model prices synchronisation, and its parameters.
 
-    The others are of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``): how many of
-    the rings that share a host's link are felt (``xi1``, read as ``reading`` says), what each host
-    of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself loses (``alpha``).
+    All but ``model`` are parameters of ``contention``, (6)-(8) of SJF-BCO (``warren.cost.ring``):
+    how many of the rings that share a host's link are felt (``xi1``, read as ``reading`` says),
+    what each host of a ring adds to a round (``xi2_s``), and how much bandwidth sharing itself
+    loses (``alpha``).
     ``outer_bps`` and ``inner_bps`` are measured bits/s between and within hosts, in place of what
     hosts state; None: what hosts state. ``fluid`` (``warren.cost.max_min``) has these and
     ``xi2_s``.
@@ -70,13 +71,13 @@ class Network:
 
     @property
     def slows_rings(self) -> bool:
-        """Whether rings share links; else their exchanges take T^s."""
+        """Tell whether rings share links; else their exchanges take T^s."""
         return self.model in ("contention", "fluid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulate:
-    """Live without the real devices: every profile time is padded to ``time_scale`` of itself.
+    """How a live run plays devices it has not: profile times are padded to ``time_scale`` of them.
 
     What follows is hidden from the simulator and from every policy: ``jitter`` names a NumPy file
     of measured iteration times, from which each task draws its own (divided by their median);
@@ -106,6 +107,7 @@ class Local:
     testbed: str | None = None
 
 
+# Without slots: ``cached_property`` keeps its values in ``__dict__``.
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """Hosts and devices in file order. ``types`` fixes the type axis of every cost matrix.
@@ -132,17 +134,25 @@ class Cluster:
 
     @property
     def raises_times(self) -> bool:
-        """Whether a simulation adds measured overheads to tasks: stated, and nothing is padded."""
+        """Tell whether a simulation adds measured overheads to tasks.
+
+        It does where they are stated and no task is padded.
+        """
+        # Padded tasks last as long as the profile says, whatever Warren's own processes take.
         stated = self.overheads is not None and self.overheads.of_tasks
         return stated and self.emulate is None and self.engine == "local"
 
     @property
     def delays_gangs(self) -> bool:
-        """Whether a simulation lets the gangs of rings take time to start; pads hide it in part."""
+        """Tell whether a simulation lets gangs of rings take time to start.
+
+        Pads hide that time in part, so it holds for emulated runs too.
+        """
         return self.overheads is not None and self.overheads.of_gangs and self.engine == "local"
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:
-        """For each device its position on the type axis."""
+        """The position of each device's type on the type axis."""
+        # The type axis of every matrix follows ``types``, not the order in which devices stand.
         position = {name: index for index, name in enumerate(self.type_names)}
         return tuple(position[device.type] for device in self.devices)

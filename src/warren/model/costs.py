@@ -62,13 +62,16 @@ class CostTable:
     build_ns_JT: IntArray | None = None
 
     def __post_init__(self) -> None:
+        # Views of policies share these arrays, so nobody may write to them.
         for array in (self.comp_ns_JT, self.sync_ns_JT, self.fits_JT):
             array.flags.writeable = False
+        # So a minimum over types never chooses one that the job does not fit.
         if np.any(self.comp_ns_JT[~self.fits_JT] != NEVER_NS):
             raise ValueError("a cost that does not fit must be NEVER_NS")
 
     def first(self, count: int) -> CostTable:
-        """The same of the first jobs only: no copies, and nothing is checked again."""
+        """Return the costs of the first jobs only: no copies, and nothing is checked again."""
+        # Without ``__init__``: a blind policy's view is cut anew whenever a job arrives.
         part = object.__new__(CostTable)
         for name in CostTable.__slots__:
             column = getattr(self, name)

@@ -16,7 +16,7 @@ import numpy as np
 from warren.model.costs import IntArray
 
 ENDLESS: Final = 2**40
-"""Rounds of a stretch that goes on until its job ends, whenever that is."""
+"""The rounds of a stretch that goes on until its job ends, whenever that is."""
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,11 +57,12 @@ class Plan:
 
     @staticmethod
     def empty() -> Plan:
-        """A plan of no rows."""
+        """Return a plan of no rows."""
         none = np.zeros(0, dtype=np.int64)
         return Plan(job_R=none, round_R=none, rounds_R=none, shard_R=none, device_R=none)
 
 
+# The numbers stand in journals: a code may be added, and none may change.
 class Reason(IntEnum):
     """Why a job is not running. A closed set; ``explain`` turns a code into a sentence."""
 
@@ -95,4 +96,5 @@ class Decision:
     wake_ns: int | None = None
 
 
+# One value for all decisions that change nothing: the core knows it by identity.
 NOTHING = Decision()

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
+# The numbers enter the hash: a kind may be added at the end, and none may move.
 COMP, SYNC, COMP_JOB, SYNC_JOB, JITTER, LOSS, LOSS_NOISE, VERIFIED = range(8)
 """What a draw is for; each kind has its own stream."""
 _MASK: Final = 2**64 - 1
 
 
 def mix(value: int) -> int:
-    """One step of splitmix64 (Steele, Lea and Flood 2014) on an unsigned 64-bit number."""
+    """Return one step of splitmix64 (Steele, Lea and Flood 2014) of an unsigned 64-bit number."""
+    # The constants are the published ones: the golden ratio times 2**64, then the two multipliers
+    # of the finalizer. Python's integers do not overflow, so each product is cut to 64 bits.
     value = (value + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -26,26 +29,27 @@ def mix(value: int) -> int:
 
 
 def stream_key(seed: int, kind: int, job: int) -> int:
-    """Start of the stream of one job and kind; ``draw_bits`` takes it from there."""
+    """Return the start of the stream of one job and kind, from which ``draw_bits`` goes on."""
     return mix((mix((mix(seed & _MASK) + kind) & _MASK) + job) & _MASK)
 
 
 def draw_bits(key: int, first: int, second: int) -> int:
-    """64 bits for counters ``first`` and ``second`` of a stream."""
+    """Return the 64 bits that belong to counters ``first`` and ``second`` of a stream."""
     return mix((mix((key + first) & _MASK) + second) & _MASK)
 
 
 def more_bits(bits: int, counter: int) -> int:
-    """Another 64 bits of the same draw, for ``counter`` 1, 2, ..."""
+    """Return another 64 bits of the same draw, for ``counter`` 1, 2, ..."""
     return mix((bits + counter) & _MASK)
 
 
 FIRST: Final = 2
-"""So many tasks of a job are computed again whatever the share is."""
+"""How many tasks of a job are computed again whatever the share is."""
 
 
 def is_drawn(job: int, round_no: int, shard: int, share: float) -> bool:
     """Tell whether a task is of the share: the same ones of a job in every run."""
+    # Seed 0, not the run's: so the same tasks are drawn in every run.
     return draw_bits(stream_key(0, VERIFIED, job), round_no, shard) < share * 2.0**64
 
 

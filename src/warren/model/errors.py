@@ -63,9 +63,10 @@ class EngineError(WarrenError):
 
 
 _LINE_CHARS: Final = 1000
+"""The most characters of an error's text that a line repeats: user code may raise anything."""
 
 
 def one_line(error: BaseException) -> str:
-    """Kind and text of an error in one line of bounded length."""
+    """Return kind and text of an error in one line of bounded length."""
     text = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
     return text if len(text) <= _LINE_CHARS else f"{text[:_LINE_CHARS]}..."

@@ -12,6 +12,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 
+# Events are part of no cycle of references, and a run has millions of them: ``gc=False`` keeps the
+# garbage collector from looking at them. As arrays they are short in the journal, so fields may
+# only be added at the end.
 class Event(msgspec.Struct, frozen=True, tag="Event", array_like=True, gc=False):
     """Base of all events."""
 
@@ -60,7 +63,7 @@ class TasksDone(Event, frozen=True, tag="TasksDone", array_like=True):
 
 
 class RoundsDone(Event, frozen=True, tag="RoundsDone", array_like=True):
-    """The barrier of round ``round + rounds - 1`` has passed, and those before it.
+    """The barriers of rounds ``round`` to ``round + rounds - 1`` of a job have passed.
 
     Live rounds carry the mean ``loss`` and, where the job evaluates, ``metrics`` (sorted
     name-value pairs). ``finished`` means the job ends here: all its rounds are done or its stop
@@ -170,6 +173,8 @@ AnyEvent: TypeAlias = (
     | Woken
 )
 
+# At one instant a barrier comes after the tasks it waits for, an arrival after the work that frees
+# devices for it, and a wake-up after everything.
 RANK: Final[dict[type[Event], int]] = {
     JobFailed: 0,
     JobCancelled: 1,

@@ -1,4 +1,4 @@
-"""The rows of the history database: what they hold, and their tables. Whoever opens it is in cli.
+"""The rows of the history database: what they hold, and their tables. ``store`` opens it.
 
 Fields are columns of the same name and in the same order; their annotations say which values a
 column may hold.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 APPLICATION_ID: Final = 0x5752454E
-"""``PRAGMA application_id`` of such a database: WREN."""
+"""``PRAGMA application_id`` of such a database: the letters WREN."""
 VERSION: Final = 1
 """``PRAGMA user_version``: of the tables below. A newer one is refused, never touched."""
 
@@ -43,7 +43,7 @@ DDL: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Of ``profiles``: what a kind of task costs on a device type, in real seconds.
+    """A row of ``profiles``: what a kind of task costs on a device type, in real seconds.
 
     The first columns are those of ``warren.profile.measured.TaskKind`` and its key. ``job`` and
     ``model`` are those it was last seen with. ``comp_s`` and ``sync_s``: medians of ``samples``
@@ -75,7 +75,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
-    """Of ``runs``: one live run. What ended by cluster time ``until_ns`` is in the averages."""
+    """A row of ``runs``: one live run.
+
+    What ended by cluster time ``until_ns`` is in the averages of ``profiles``.
+    """
 
     id: str
     name: str
@@ -85,7 +88,7 @@ class LiveRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedJob:
-    """Of ``jobs``: a job of a live run that has finished, failed or was cancelled.
+    """A row of ``jobs``: a job of a live run that has finished, failed or was cancelled.
 
     ``position`` is its index in the run. ``rounds`` is how many ran. ``costs`` is JSON:
     by device type ``comp_s``, ``sync_s`` (means, in the run's cluster seconds) and ``tasks``, how
@@ -131,10 +134,11 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 
 def upsert(kind: type) -> str:
-    """The statement that writes a row of this kind.
+    """Return the statement that writes a row of this kind.
 
-    It takes the place of one with the same key, but for jobs: a job ends once.
+    The row replaces one with the same key, except among jobs: a job ends once.
     """
+    # ``excluded`` is SQLite's name for the row that could not be inserted.
     names = [field.name for field in fields(kind)]
     changes = ", ".join(f'"{name}" = excluded."{name}"' for name in names)
     again = "NOTHING" if kind is EndedJob else f"UPDATE SET {changes}"
@@ -146,19 +150,21 @@ def upsert(kind: type) -> str:
 
 
 def select(kind: type, order: str) -> str:
-    """The statement that reads all rows of this kind, by these columns."""
+    """Return the statement that reads all rows of this kind, ordered by these columns."""
     names = ", ".join(_quoted(field.name) for field in fields(kind))
     return f"SELECT {names} FROM {TABLES[kind]} ORDER BY {order}"
 
 
 def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
-    """A row as it was read.
+    """Return a row of this kind with the values that were read.
 
     Raises
     ------
     ValueError
         If a value is none that the column may hold; the text names table and column.
     """
+    # The file may have been changed by other programs, and SQLite does not enforce types. No column
+    # holds a negative, infinite or undefined number.
     columns = fields(kind)
     for column, value in zip(columns, values, strict=True):
         good = type(value) in _KINDS[str(column.type)]
@@ -168,4 +174,5 @@ def row_of(kind: type[Row], values: Sequence[Any]) -> Row:
 
 
 def _quoted(name: str) -> str:
+    """Return a column's name in quotes: ``user`` and ``group`` are words of SQL."""
     return f'"{name}"'

@@ -21,29 +21,35 @@ _EVALUATED: Final = "evaluate."
 
 
 def metric_column(name: str) -> str:
-    """What a metric that an app evaluates is called beside the columns of a round."""
+    """Return what a metric that an app evaluates is called beside the columns of a round."""
+    # A metric that is called as a column gets the prefix; so does one that has it already, since
+    # two metrics could have one name else.
     taken = name in ROUND_COLUMNS or name.startswith(_EVALUATED)
     return f"{_EVALUATED}{name}" if taken else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
-    """Evaluate inside the barrier of every ``every``-th round (and after the last one)."""
+    """When a job is evaluated: inside the barrier of every ``every``-th round and the last one."""
 
     every: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """End the job at the first evaluation whose ``metric`` reaches, or falls to, the target."""
+    """The rule that ends a job at the first evaluation whose ``metric`` reaches a value.
+
+    ``reaches``: from below; ``falls_to``: from above.
+    """
 
     metric: str
     reaches: float | None = None
     falls_to: float | None = None
 
     def holds(self, metrics: Mapping[str, float]) -> bool:
-        """Whether these evaluated metrics end the job. A metric that is absent never does."""
+        """Tell whether these evaluated metrics end the job. A metric that is absent never does."""
         value = metrics.get(self.metric)
+        # Rounds without an evaluation report no metrics.
         if value is None:
             return False
         if self.reaches is not None:
@@ -53,7 +59,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Keep a consistent copy of the job every ``every`` rounds."""
+    """How often a consistent copy of a job is kept: every ``every`` rounds."""
 
     every: int
 
@@ -88,10 +94,12 @@ class Job:
     evaluate: Evaluate | None = None
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
+    # Ten minutes.
     task_limit_ns: int = 600 * 10**9
     nan_loss: NanLoss = "fail"
     params: Mapping[str, Any] = field(default_factory=dict)
     cost: str | None = None
+    # Jobs that differ in where they were written only are equal.
     source: str = field(default="", compare=False, repr=False)
 
     @property
@@ -113,9 +121,10 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSource:
-    """Files as they were read once. ``folder`` is where, absolute; ``main`` names the app's own.
+    """The text of one app: its file and what that imports from its folder, as they were read once.
 
-    ``texts``: bytes by path relative to ``folder``, ``main`` among them.
+    ``folder`` is the absolute path of their folder; ``main`` names the app's own file; ``texts``
+    are bytes by path relative to ``folder``, ``main`` among them.
     """
 
     folder: str
@@ -130,6 +139,7 @@ class AppSource:
     @property
     def sha256(self) -> str:
         """SHA-256 of the only file; of several, that of what ``sha256sum`` prints of them."""
+        # So that a user can compare it with what ``sha256sum`` says.
         hashes = self.hashes
         if len(hashes) == 1:
             return hashes[self.main]
@@ -138,4 +148,4 @@ class AppSource:
 
 
 Sources: TypeAlias = Mapping[str, AppSource]
-"""By file as jobs name it (``Job.app_file``)."""
+"""The texts of apps, by their file as jobs name it (``Job.app_file``)."""

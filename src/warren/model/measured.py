@@ -35,12 +35,13 @@ class Overheads:
 
     @property
     def of_gangs(self) -> bool:
-        """Whether gangs take time to start."""
+        """Tell whether gangs take time to start."""
         return self.ring_start_ns + self.ring_rank_ns + self.ring_move_ns > 0
 
     @property
     def of_tasks(self) -> bool:
-        """Whether it is of tasks: a file may state what gangs take and nothing else."""
+        """Tell whether constants of tasks are stated: a file may state those of gangs alone."""
+        # Without figures of gangs all that is stated is of tasks, even if it is zero everywhere.
         times_ns = self.dispatch_ns + self.task_cpu_ns + self.round_cpu_ns
         rates = self.task_cpu_bytes_per_s, self.round_cpu_bytes_per_s
         return bool(not self.of_gangs or times_ns or any(rates) or self.slowdown != 1.0)
@@ -49,7 +50,7 @@ class Overheads:
 SCHEMES: Final = ("default", "pipeswitch", "hare")
 """The ways to switch that ``warren.cost.switching`` has a closed form for."""
 PCIE3_X16_BYTES_PER_S: Final = 15.75e9
-"""Hare (HPDC'22) 7.1: between main memory and every device of its testbed."""
+"""The rate between main memory and every device of Hare's testbed (HPDC'22, section 7.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,12 @@ import numpy as np
 from warren.model.costs import CostTable
 from warren.model.job import Job
 
+# Numbers with their separators at the beginning, or at the end of a name.
 _NUMBERS: Final = re.compile(r"^(?:[0-9]+[._-])+|(?:[._-][0-9]+)+$")
 
 
 def _no_costs() -> CostTable:
+    """Return a cost table of no jobs and no device types."""
     return CostTable(
         comp_ns_JT=np.zeros((0, 0), dtype=np.int64),
         sync_ns_JT=np.zeros((0, 0), dtype=np.int64),
@@ -36,15 +38,16 @@ class Past:
 
 
 NO_PAST: Final = Past()
-"""Of a run that states no history."""
+"""The past of a run that states no history."""
 
 
 @lru_cache(maxsize=2**16)
 def stem(name: str) -> str:
-    """What the names of a recurring job have alike: a name without numbers at its ends.
+    """Return what the names of a recurring job have alike: a name without numbers at its ends.
 
     Whole parts between ``.``, ``_`` and ``-`` count: ``017-bert-3`` and ``bert-4`` are runs of
     ``bert``, ``resnet50`` is its own. A name of numbers alone stays as it is.
     """
+    # Numbers at both ends go; a name that they were all of stays whole.
     kept = _NUMBERS.sub("", name)
     return name if not kept or kept.isdecimal() else kept

@@ -18,7 +18,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Progress:
-    """What one job's metric was: ``values_P[i]`` after ``rounds_P[i]`` rounds. Axis: P points.
+    """The curve of one job's metric: ``values_P[i]`` after ``rounds_P[i]`` rounds; P points.
 
     Rounds rise strictly. Points that a roll-back took back are not in it.
     """
@@ -34,7 +34,7 @@ class Observed(Protocol):
     """The progress of all jobs that a policy may know of."""
 
     def of(self, job: int) -> Progress:
-        """That of one job; without points if it has no ``stop`` or nothing was observed yet.
+        """Return one job's progress, of no points if it has no ``stop`` or none was observed yet.
 
         Raises
         ------
@@ -45,6 +45,7 @@ class Observed(Protocol):
 
 
 NO_PROGRESS: Final = Progress(np.empty(0, dtype=np.int64), np.empty(0))
-"""Nothing was observed."""
+"""The progress of a job of which nothing was observed."""
+# One value for all such jobs, so no policy may change it.
 NO_PROGRESS.rounds_P.setflags(write=False)
 NO_PROGRESS.values_P.setflags(write=False)

@@ -11,6 +11,7 @@ from warren.model.costs import ProfileRow
 from warren.model.job import Sources, Workload
 
 VERIFY: Final = 0.01
+"""The share of tasks that a live run computes again, unless its file states one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +44,25 @@ class Grain:
     time_ns: int | None = None
 
     def rounds_for(self, round_ns: int, remaining: int) -> int:
-        """Rounds of one stretch for a job whose round takes ``round_ns``; at least one."""
+        """Return the rounds of one stretch, at least one where the grain is a time.
+
+        Parameters
+        ----------
+        round_ns
+            What a round of the job takes, in nanoseconds.
+        remaining
+            Rounds that the job has left.
+        """
         if self.rounds is not None:
             return min(self.rounds, remaining)
+        # A grain of time: as many rounds as fit, and one even if a single round takes longer.
         assert self.time_ns is not None
         return max(1, min(remaining, self.time_ns // max(1, round_ns)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Hidden curves of a simulation; ``noise`` of single values, in parts of a curve's span."""
+    """Hidden loss curves of a simulation; ``noise``: of one value, in parts of a curve's span."""
 
     noise: float = 0.01
 
@@ -74,7 +84,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A resolved run file."""
+    """A run file after all it names was read and checked: everything a schedule depends on."""
 
     name: str
     cluster: Cluster
@@ -101,5 +111,6 @@ class Run:
     @property
     def app_sha256_J(self) -> tuple[str, ...]:
         """The hash of each job's app; empty for a job whose app was not read."""
+        # Hashed once a file, not once a job: many jobs may share an app.
         hashes = {file: source.sha256 for file, source in (self.sources or {}).items()}
         return tuple(hashes.get(job.app_file, "") for job in self.workload.jobs)

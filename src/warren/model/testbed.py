@@ -10,24 +10,25 @@ from typing import Final, Literal, get_args
 from warren.model.errors import Problem, SpecError
 
 COMMAND: Final = "testbed"
-"""What a problem that is not one of a file is told of."""
+"""What stands in place of a file in a problem that is not of one."""
 NAME_TEXT: Final = "1 to 20 of a-z 0-9, and - inside"
 Queue = Literal["fair", "fifo"]
 QUEUES: Final = get_args(Queue)
-"""Before each link: a queue for every flow, which take turns; or one for all."""
+"""What stands before each link: a queue for every flow, in turns (``fair``), or one for all."""
 DEFAULT_QUEUE: Final[Queue] = "fair"
 """Rings share such links as models of them say (docs/decisions/0025)."""
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
 
 
 def checked_name(name: str) -> str:
-    """A name of a testbed, which becomes part of the names of its namespaces.
+    """Return a testbed's name, which becomes part of the names of its namespaces, if it is one.
 
     Raises
     ------
     SpecError
         If it is none.
     """
+    # The name comes from a command line: a message repeats only so much of it, and in ASCII.
     if not is_name(name):
         message = f"{name[:60]!a} is not a name; allowed: {NAME_TEXT}"
         raise SpecError(Problem(file=COMMAND, field="--name", message=message))
@@ -35,7 +36,7 @@ def checked_name(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a testbed may be called so: as ``NAME_TEXT`` says."""
+    """Tell whether a testbed may be called so: as ``NAME_TEXT`` says."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -58,7 +59,8 @@ class Bed:
     queue: Queue = DEFAULT_QUEUE
 
     def address(self, index: int) -> str:
-        """Of one host, without the length of the prefix."""
+        """Return the address of one host, without the length of the prefix."""
+        # Address 0 of a subnet names the subnet itself.
         return str(ipaddress.IPv4Network(self.subnet)[index + 1])
 
     @property
@@ -67,6 +69,7 @@ class Bed:
         return ipaddress.IPv4Network(self.subnet).prefixlen
 
     def index(self, host: str) -> int | None:
-        """The position of a host; None if there is none of this name."""
+        """Return the position of a host; None if there is none of this name."""
+        # A testbed has a few hosts, so a search is cheap.
         names = [one.name for one in self.hosts]
         return names.index(host) if host in names else None

@@ -37,8 +37,9 @@ class Timeline:
 
     @staticmethod
     def from_columns(columns: Iterable[IntArray]) -> Timeline:
-        """Columns in field order, any row order; rows are sorted here if they are not."""
+        """Make a timeline of columns in field order; rows in any order, which are sorted here."""
         names = [field.name for field in fields(Timeline)]
+        # ``strict``: a journal of another version, with more or fewer columns, must not be read.
         table = dict(zip(names, columns, strict=True))
         if not _in_order(table):
             start_ns_R = table["start_ns_R"]
@@ -49,7 +50,7 @@ class Timeline:
 
     @staticmethod
     def from_events(done: Iterable[TasksDone]) -> Timeline:
-        """The timeline of the assignments that these events ended."""
+        """Make the timeline of the assignments that these events ended."""
         rows = [
             (
                 event.job,
@@ -65,16 +66,18 @@ class Timeline:
             )
             for event in done
         ]
+        # One row of memory for each of the ten columns, as ``from_columns`` takes them.
         table = np.array(rows, dtype=np.int64).reshape(len(rows), 10)
         return Timeline.from_columns(np.ascontiguousarray(table.T))
 
 
 _TIES: Final = ("shard_R", "round_R", "job_R", "device_R")
-"""What rows that start together are sorted by, the last first."""
+"""Columns that rows which start together are sorted by; the last one counts first."""
 
 
 def _in_order(table: dict[str, IntArray]) -> bool:
-    """Whether rows are in order already, as those of a journal are."""
+    """Tell whether rows are in order already, as those of a journal are."""
+    # Ties are narrowed column by column: only neighbours that agree so far are looked at.
     start_ns_R = table["start_ns_R"]
     if (start_ns_R[1:] < start_ns_R[:-1]).any():
         return False
@@ -88,14 +91,19 @@ def _in_order(table: dict[str, IntArray]) -> bool:
 
 
 def sorted_by_start(start_ns_R: IntArray, ties: Callable[[IntArray], list[IntArray]]) -> IntArray:
-    """Rows by start and, where ``ties`` gives the columns (shard, round, job, device) of rows, by
-    (start, device, job, round, shard). Few rows start together, so only those are compared by
-    more than their start, which is often in order already."""
+    """Return the order of rows by (start, device, job, round, shard).
+
+    ``ties`` gives the columns (shard, round, job, device) of some rows. Few rows start together,
+    so only those are compared by more than their start, which is often in order already.
+    """
     order = np.argsort(start_ns_R, kind="stable")
+    # Rows whose start equals that of the row before or after.
     sorted_ns_R = start_ns_R.take(order)
     tied_R = np.zeros(len(order), dtype=np.bool_)
     np.equal(sorted_ns_R[1:], sorted_ns_R[:-1], out=tied_R[1:])
     tied_R[:-1] |= tied_R[1:]
+    # ``lexsort`` takes the key that counts first last. Sorted so, groups of equal starts stay in
+    # the places they had.
     tied = order[tied_R]
     order[tied_R] = tied[np.lexsort([*ties(tied), start_ns_R[tied]])]
     return order
@@ -103,7 +111,7 @@ def sorted_by_start(start_ns_R: IntArray, ties: Callable[[IntArray], list[IntArr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutcome:
-    """What running a whole plan gave: its timeline, and each job's last barrier.
+    """The result of running a whole plan: its timeline, and each job's last barrier.
 
     ``finish_ns_J`` is -1 for a job whose rounds the plan does not complete.
     """

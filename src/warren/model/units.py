@@ -38,6 +38,7 @@ _BYTES: Final[Mapping[str, float]] = {
     "GiB": 2.0**30,
     "TiB": 2.0**40,
 }
+# Rates in bits and, by the last line, in bytes a second.
 _BITS_PER_S: Final[Mapping[str, float]] = {
     "bps": 1.0,
     "bit/s": 1.0,
@@ -52,6 +53,7 @@ _BITS_PER_S: Final[Mapping[str, float]] = {
     "Tbps": 1e12,
     **{f"{unit}/s": 8.0 * size for unit, size in _BYTES.items()},
 }
+# A number, signed and with an exponent if need be, then a unit, which may be missing.
 _QUANTITY: Final = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ/]*)\s*")
 
 
@@ -65,30 +67,50 @@ def seconds_to_ns(seconds: float) -> int:
     """
     if not math.isfinite(seconds) or abs(seconds) * NS_PER_S >= NEVER_NS:
         raise ValueError(f"{seconds!r} s is outside the range of times")
+    # Python's ``round`` takes ties to the even neighbour.
     return round(seconds * NS_PER_S)
 
 
 def ns_to_seconds(time_ns: int) -> float:
-    """Float seconds of an integer nanosecond time, for files and formulas only."""
+    """Return float seconds of an integer nanosecond time, for files and formulas only."""
     return time_ns / NS_PER_S
 
 
 def parse_time_s(value: object) -> float:
-    """``"10 s"``, ``"152 ms"``, ``"1.5 h"`` or a bare number of seconds, as float seconds."""
+    """Parse ``"10 s"``, ``"152 ms"``, ``"1.5 h"`` or a bare number of seconds; float seconds.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these; the text says what is allowed.
+    """
     return _parse(value, _TIME_S, "time", "s", 'like "10 s", "152 ms", "2 h"')
 
 
 def parse_bytes(value: object) -> int:
-    """``"16 GB"`` (10**9), ``"16 GiB"`` (2**30) or a bare number of bytes, as an int."""
+    """Parse ``"16 GB"`` (10**9), ``"16 GiB"`` (2**30) or a bare number of bytes; whole bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these; the text says what is allowed.
+    """
     return round(_parse(value, _BYTES, "size", "B", 'like "16 GB", "98 MB"'))
 
 
 def parse_rate_bps(value: object) -> float:
-    """``"25 Gbps"``, ``"1 GB/s"`` or a bare number of bits per second, as float bits/s."""
+    """Parse ``"25 Gbps"``, ``"1 GB/s"`` or a bare number of bits per second; float bits/s.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these; the text says what is allowed.
+    """
     return _parse(value, _BITS_PER_S, "rate", "bps", 'like "25 Gbps", "200 Mbit", "1 GB/s"')
 
 
 def _parse(value: object, units: Mapping[str, float], kind: str, default: str, hint: str) -> float:
+    # To Python ``True`` is the number 1, but no user means a quantity by it.
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"expected a {kind} {hint}")
     if isinstance(value, str):
@@ -101,6 +123,7 @@ def _parse(value: object, units: Mapping[str, float], kind: str, default: str, h
         number *= units[unit]
     else:
         number = float(value)
+    # The last bound is far beyond any time, size or rate that can be meant.
     if not math.isfinite(number) or number < 0 or number * NS_PER_S >= 1e30:
         raise ValueError(f"{value!r} is not a {kind} {hint}")
     return number

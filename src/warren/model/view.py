@@ -22,6 +22,7 @@ from warren.model.progress import Observed
 from warren.model.run import Grain
 
 
+# No equality (``eq=False``): comparing arrays gives arrays, not an answer.
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The cluster as it stands at ``now_ns``. Axes: J jobs, D devices, T device types.
 

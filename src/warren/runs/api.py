@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
-from warren.runs.check_apps import check_apps
-from warren.runs.compose import Options, run_live
+from warren.report.record import LIVE
+from warren.runs.compose import PreparedRun, train
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.history_source import recorded, recorded_elsewhere
-from warren.runs.history_writer import remembered
-from warren.runs.inputs import placed, with_absolute_base
+from warren.runs.inputs import named_after, placed, with_absolute_base
 from warren.store.files import read, read_dir
-from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
+from warren.store.run_folder import RunFolder, default_dir
 
 if TYPE_CHECKING:
     import pandas
     import torch
 
 RunLike = Run | str | Path | Mapping[str, Any]
+"""A run as the library takes it: resolved, a run file's path, or such a file's content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -42,7 +42,7 @@ class JobResult:
         return f"JobResult({self.name!r}, {self.row.get('status')}, {str(self.folder)!r})"
 
     def params(self) -> dict[str, torch.Tensor]:
-        """The final ``state_dict``, in order of name.
+        """Load the job's final ``state_dict``, in order of name.
 
         Raises
         ------
@@ -54,19 +54,21 @@ class JobResult:
             raise SpecError(
                 Problem(file=str(path), message="no parameters: not trained to its end")
             )
+        # Imported here: most callers want figures, and PyTorch takes a second or more to load.
         from safetensors.torch import load_file
 
         tensors: dict[str, torch.Tensor] = load_file(path)
         return dict(sorted(tensors.items()))
 
     def checkpoint(self) -> tuple[int, dict[str, torch.Tensor]]:
-        """What a job that did not finish had come to: rounds done, and its model's tensors then.
+        """Load what a job that did not finish had come to: rounds done, and its model then.
 
         Raises
         ------
         SpecError
             If it has no checkpoint; a job that finished has its parameters instead.
         """
+        # Imported here, as PyTorch is above.
         from warren.live.training.checkpoints.archive import unpack
         from warren.live.training.checkpoints.files import latest_round, load_parts
 
@@ -74,22 +76,25 @@ class JobResult:
         rounds = latest_round(path) if path.is_dir() else 0
         if not rounds:
             raise SpecError(Problem(file=str(path), message="no checkpoint"))
+        # A checkpoint may have several parts; beside the model's tensors, which the prefix tells,
+        # they hold other state.
         found = [unpack(part)[0] for part in load_parts(path, rounds)]
-        kind, tensors = "model/", {name: one for part in found for name, one in part.items()}
+        kind = "model/"
+        tensors = {name: one for part in found for name, one in part.items()}
         model = {name: one for name, one in sorted(tensors.items()) if name.startswith(kind)}
         return rounds, {name.removeprefix(kind): one for name, one in model.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A run's folder or, without one, its summary alone."""
+    """The results of a run: summary and jobs, and the folder they lie in; None: in none."""
 
     summary: Mapping[str, Any]
     jobs: Mapping[str, JobResult]
     folder: Path | None
 
     def frame(self) -> pandas.DataFrame:
-        """The jobs as a table of pandas, by name; columns as in ``jobs.csv``.
+        """Return the jobs as a table of pandas, by name; columns as in ``jobs.csv``.
 
         Raises
         ------
@@ -101,7 +106,7 @@ class Result:
         return frame.drop(columns="job").rename_axis("job")
 
     def timeline(self) -> pandas.DataFrame:
-        """What ran where and when, a row a stretch; columns as in ``timeline.parquet``.
+        """Return what ran where and when, a row a stretch; columns as in ``timeline.parquet``.
 
         Raises
         ------
@@ -117,7 +122,7 @@ class Result:
         return ParquetFile(self.folder / "timeline.parquet").read(use_threads=False).to_pandas()
 
     def job(self, name: str) -> JobResult:
-        """The job of this name.
+        """Return the result of the job of this name.
 
         Raises
         ------
@@ -135,16 +140,29 @@ class Result:
 def simulate(run: RunLike, *, out: str | Path | None = None, place: str | None = None) -> Result:
     """Predict a run in virtual time; with ``out``, write its folder.
 
-    ``run`` is a run file's path, the same content as a mapping, or a ``Run``.
+    Parameters
+    ----------
+    run
+        A run file's path, the same content as a mapping, or a ``Run``.
+    out
+        A new folder for the results; None: none is written.
+    place
+        The place policy, in place of the run file's.
+
+    Raises
+    ------
+    SpecError
+        If the run, its policy or its costs are wrong, or ``out`` is taken.
     """
     from warren.report.metrics import summary
     from warren.report.tables import jobs_csv
 
-    resolved = _resolve(run, place)
+    resolved, file = _resolve(run, place), _file_of(run)
     if out is None:
-        record = simulate_run(resolved)
+        with named_after(file, resolved):
+            record = simulate_run(resolved)
         return _result(summary(record), jobs_csv(record), None)
-    with RunFolder(str(out)) as folder:
+    with named_after(file, resolved), RunFolder(str(out)) as folder:
         simulate_run(resolved, folder)
     return load(out)
 
@@ -158,14 +176,25 @@ def run(
 ) -> Result:
     """Train a run for real and write its folder (``out/<name>-<policy>`` unless given).
 
-    ``history``: take what is known from the history database, and remember in it what ended and
-    what tasks took.
+    It is checked as ``warren run`` checks it, before a folder is made or a process started.
+
+    Parameters
+    ----------
+    run, out, place
+        As for ``simulate``.
+    history
+        Whether to take what is known from the history database, and remember in it what ended and
+        what tasks took.
+
+    Raises
+    ------
+    SpecError
+        If what the run needs is wrong or missing, or ``out`` is taken.
     """
     resolved = _resolve(run, place, history=history)
-    resolved = check_apps(resolved)
     path = str(out) if out else default_dir(resolved)
-    with RunFolder(path, durable=True) as folder, remembered(resolved, folder, wanted=history):
-        run_live(resolved, folder, Options(history=history))
+    prepared = PreparedRun(run=resolved, world=LIVE, history=history)
+    train(prepared, path, file=_file_of(run))
     return load(path)
 
 
@@ -174,17 +203,14 @@ def resume(folder: str | Path, *, history: bool = True, app: str = "pinned") -> 
 
     ``app``: ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
     """
-    from warren.runs.pinned_apps import check_choice
     from warren.runs.resume import resume as go_on
 
-    check_choice(app)
-    with ReopenedFolder(str(folder)) as opened:
-        go_on(str(folder), opened, remember=history, app=app)
+    go_on(str(folder), remember=history, app=app)
     return load(folder)
 
 
 def load(folder: str | Path) -> Result:
-    """The results in a run's folder.
+    """Load the results in a run's folder.
 
     Raises
     ------
@@ -199,6 +225,7 @@ def load(folder: str | Path) -> Result:
 
 
 def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result:
+    """Return the result that a summary and the text of ``jobs.csv`` tell."""
     from warren.report.tables import read_jobs_csv
 
     rows = read_jobs_csv(jobs.encode())
@@ -209,6 +236,7 @@ def _result(values: Mapping[str, Any], jobs: str, folder: Path | None) -> Result
 
 
 def _pandas() -> Any:
+    """Import pandas, which is an optional dependency."""
     try:
         import pandas
     except ImportError:
@@ -217,10 +245,18 @@ def _pandas() -> Any:
     return pandas
 
 
+def _file_of(run: RunLike) -> str | None:
+    """Return the path of a run file, which its problems are told of; None for a run in memory."""
+    return None if isinstance(run, Run | Mapping) else str(run)
+
+
 def _resolve(run: RunLike, place: str | None, *, history: bool = True) -> Run:
+    """Return the resolved run, under ``place`` if it is given."""
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run, run_from_dict
 
+    # ``past`` reads the history database if the run names it; a mapping's paths are relative to
+    # the working folder, those of a file to the file.
     past = recorded if history else recorded_elsewhere
     if isinstance(run, Run):
         resolved = run

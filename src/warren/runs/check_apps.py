@@ -19,7 +19,7 @@ _FORM: Final = 'allowed: "path/file.py:Class", relative to the file that names i
 
 
 def with_apps(run: Run, jobs: Sequence[Job]) -> Run:
-    """The run with the texts of the apps of these jobs, read once for all that is done with it.
+    """Return the run with the texts of these jobs' apps, read once for all that is done with it.
 
     A run that has texts stays as it is.
 
@@ -40,7 +40,9 @@ def with_apps(run: Run, jobs: Sequence[Job]) -> Run:
 
 
 def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
-    """The run as ``with_apps`` gives it, if it can be trained; ``jobs``: only these are looked at.
+    """Return the run as ``with_apps`` does, if it can be trained.
+
+    ``jobs``: only these are looked at; None: all.
 
     Raises
     ------
@@ -57,6 +59,7 @@ def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
     if without:
         message = f"no app to train in {', '.join(without[:5])}; such jobs can only be simulated"
         problems.append(Problem(file=run.name, field="workload.jobs", message=message))
+    # Many jobs may share an app: it is parsed once, and told at the first job that names it.
     found, unread = _texts(run, jobs)
     wrong: dict[str, str] = {}
     for job in jobs:
@@ -70,7 +73,10 @@ def check_apps(run: Run, jobs: Sequence[Job] | None = None) -> Run:
 
 
 def _texts(run: Run, jobs: Sequence[Job]) -> tuple[Sources, Mapping[str, str]]:
-    """By file of an app its text, and why some cannot be read; of a run that has them, these."""
+    """Return the texts of apps by file, and by file why some cannot be read.
+
+    A run that has texts keeps them.
+    """
     if run.sources is not None:
         return run.sources, {}
     reader = SourceReader(run.base, read)
@@ -84,7 +90,7 @@ def _texts(run: Run, jobs: Sequence[Job]) -> tuple[Sources, Mapping[str, str]]:
 
 
 def app_path(file: str, base: str) -> str:
-    """Where the file of an app is looked for."""
+    """Return where the file of an app is looked for."""
     return os.path.normpath(Path(base) / file)
 
 
@@ -93,21 +99,24 @@ def _problem(run: Run, job: Job, message: str) -> Problem:
 
 
 def _is_named(app: str | None) -> bool:
-    """Whether it has the form ``path/file.py:Class``."""
+    """Tell whether it has the form ``path/file.py:Class``."""
     return app is not None and app.rpartition(":")[0].endswith(".py")
 
 
 def _what_is_wrong(app: str, found: Sources, unread: Mapping[str, str]) -> str:
+    """Return what is wrong with an app, as far as its text tells; empty if nothing is."""
     file, _, name = app.rpartition(":")
     if not _is_named(app):
         return f"unknown app; {_FORM}"
     if file in unread:
         return unread[file]
+    # Parsed, never imported: an app may do anything when it is imported, and takes seconds to load.
     try:
         tree = ast.parse(found[file].texts[found[file].main])
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         return f"is not Python: {getattr(error, 'msg', None) or error}{line}"
+    # After ``from x import *`` the class may come from anywhere; loading the app will tell.
     names = list(_top_names(tree))
     if "*" in names or name in names:
         return ""
@@ -116,7 +125,11 @@ def _what_is_wrong(app: str, found: Sources, unread: Mapping[str, str]) -> str:
 
 
 def _top_names(tree: ast.Module) -> Iterator[str]:
-    """Everything bound anywhere outside functions and classes; '*' for what cannot be told."""
+    """Yield the names that may be bound outside functions and classes; ``*`` if any may be.
+
+    That includes names in branches and loops, and names that are only used.
+    """
+    # Inside ``if``, ``try`` and the like too: a class may be defined there.
     todo: list[ast.AST] = [*tree.body]
     while todo:
         node = todo.pop()

@@ -1,8 +1,6 @@
-"""Choosing the place policy: by name, or a class in a file of the user's.
+"""Choosing the place policy: by name, or as a class in a file of the user's.
 
-A place policy in a file of the user's.
-
-What it answers is checked in ``warren.core.decision_checks``.
+What a policy answers is checked in ``warren.core.decision_checks``.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ _METHODS: Final = ("initial", "decide", "explain")
 
 
 def is_foreign(place: str) -> bool:
-    """Whether a policy is named as ``FILE.py:Class``."""
+    """Tell whether a policy is named as ``FILE.py:Class``."""
     path, _, attribute = place.rpartition(":")
     return (path or attribute).endswith(".py")
 
 
 def foreign(place: str, options: Mapping[str, object], base: str = "") -> AnyPolicy:
-    """The policy class ``FILE.py:Class``; the path is relative to here, else to ``base``.
+    """Load and make the policy ``FILE.py:Class``; its path is relative to here, else to ``base``.
 
     Raises
     ------
@@ -69,6 +67,7 @@ def foreign(place: str, options: Mapping[str, object], base: str = "") -> AnyPol
 
 
 def _load(place: str, file: Path) -> ModuleType:
+    """Import a file of the user's as a module of its own."""
     spec = importlib.util.spec_from_file_location(f"warren_foreign_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
@@ -76,13 +75,15 @@ def _load(place: str, file: Path) -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
+    # A script that was taken for a policy may call ``sys.exit``.
     except (Exception, SystemExit) as error:
         raise _refused(place, f"cannot be imported: {one_line(error)}") from None
     return module
 
 
 def _classes(module: ModuleType) -> str:
-    """The policies of a file; where it has none, all its classes."""
+    """Tell the policies of a file; where it has none, all its classes."""
+    # Classes that the file imports are not its own.
     own = {
         name: one
         for name, one in vars(module).items()
@@ -93,6 +94,7 @@ def _classes(module: ModuleType) -> str:
 
 
 def _what_is_wrong(cls: type) -> Iterator[str]:
+    """Yield what a class lacks to be a place policy; empty if it is one."""
     for name, kind in _DATA.items():
         if not isinstance(getattr(cls, name, None), kind):
             yield f"{name} must be a {kind.__name__}"
@@ -113,7 +115,7 @@ def _refused(place: str, message: str) -> SpecError:
 
 
 def choose(run: Run) -> AnyPolicy:
-    """The place policy of a run, checked against its jobs.
+    """Make the place policy of a run, checked against its jobs.
 
     Raises
     ------
@@ -134,7 +136,7 @@ def choose(run: Run) -> AnyPolicy:
 
 
 def _check_rings(run: Run, name: str, policy: AnyPolicy) -> None:
-    """Rings are placed whole, by policies that do so, on as many devices as they have tasks."""
+    """Refuse rings that the policy does not place whole, or that the cluster is too small for."""
     rings = [job.name for job in run.workload.jobs if job.sync == "ring"]
     if rings and not plans_rings(policy) and not is_foreign(name):
         message = (
@@ -161,7 +163,10 @@ def _policy(name: str, options: Mapping[str, object], base: str) -> AnyPolicy:
 
 
 class TimedPolicy:
-    """A policy that counts the seconds its decisions take; all else is passed through."""
+    """A policy that counts the seconds its decisions take; all else is passed through.
+
+    ``decide_s``: real seconds in ``initial`` and ``decide`` so far.
+    """
 
     def __init__(self, policy: AnyPolicy) -> None:
         self._policy = policy
@@ -171,23 +176,25 @@ class TimedPolicy:
         self.decide_s = 0.0
 
     def initial(self, view: View) -> Any:
-        """The policy's first memory."""
+        """Return the policy's first memory."""
         return self._timed(self._policy.initial, view)
 
     def decide(self, view: View, memory: Any) -> tuple[Decision, Any]:
-        """The policy's decision."""
+        """Return the policy's decision and its next memory."""
         answer: tuple[Decision, Any] = self._timed(self._policy.decide, view, memory)
         return answer
 
     def explain(self, view: View, memory: Any, job: int) -> str:
-        """The policy's sentence."""
+        """Return the policy's sentence on a job."""
         return self._policy.explain(view, memory, job)
 
     def _timed(self, call: Any, *args: Any) -> Any:
+        """Call a method of the policy and count its time."""
         raise_if_told()  # planning takes long, and an import may have swallowed a signal
         begin = perf_counter()
         try:
             return call(*args)
+        # Not an Exception: it would end the command without a word. ``ask`` makes a line of it.
         except SystemExit as error:
             raise RuntimeError(f"it called sys.exit({error})") from error
         finally:

@@ -1,24 +1,29 @@
-"""Putting the parts of one run together. Nothing else knows both worlds."""
+"""Putting the parts of one run together: simulating it, training it. Only this knows both worlds.
+
+``PreparedRun`` resolves what a run is scheduled by; ``simulate`` and ``train`` take it from there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.core.journal_reader import read_history
+from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core, Observer
 from warren.core.state import State
-from warren.model.costs import CostTable, ProfileRow
+from warren.model.costs import CostTable
 from warren.model.errors import JournalError, WarrenError
 from warren.model.events import AnyEvent
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
 from warren.runs.choose_policy import TimedPolicy, choose
+from warren.runs.inputs import named_after
 from warren.runs.lower_bound import Solve, bound_ahead, lower_bound
 from warren.runs.pinned_apps import text_files
 from warren.runs.results import hash_of, input_files, result_files
@@ -34,27 +39,169 @@ if TYPE_CHECKING:
 SIMULATED: Final = "sim"
 Attend = Callable[[Core], AbstractContextManager[Observer | None]]
 """Given the core, a context that watches every step (progress bar, live table)."""
+Watch = Callable[[Run, str, History | None], Attend]
+"""Given a live run, its folder and what it did before it was cut off: what watches each step."""
+OnError = Callable[[RunFolder, BaseException], None]
+"""Given the folder of a live run and the error that ended it: tells a person what is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run, apart from what to run."""
+    """How to run, apart from what to run.
+
+    ``compiled``: whether a plan may run in compiled code. ``check``: whether the core's invariants
+    are checked after every step. ``attend``: what watches the steps.
+    """
 
     compiled: bool = True
     check: bool = False
     attend: Attend | None = None
     ahead: bool = False
     """Whether the lower bound of a simulation may be computed beside it, by another process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRun:
+    """A run with the policy, the past and the costs it is scheduled by, each resolved once.
+
+    Each is resolved when it is first asked for, so that nothing is measured for a run that is only
+    checked, and kept for all that asks again: notes on the run's size, checks, and the run itself.
+
+    ``world``: ``LIVE`` or ``SIMULATED``. ``history``: whether measuring may use the history
+    database. ``recorded``: the costs that a run which goes on was scheduled with when it began.
+    """
+
+    run: Run
+    world: str = SIMULATED
     history: bool = True
-    """Whether what measuring takes from the history database, and leaves there, may be."""
+    recorded: CostTable | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the plain engine trains the run: it ignores the run's policy and costs."""
+        return self.world == LIVE and self.run.cluster.engine == "plain"
+
+    @cached_property
+    def named_policy(self) -> AnyPolicy:
+        """The place policy that the run file names, checked against the run's jobs.
+
+        Raises
+        ------
+        SpecError
+            As ``choose`` does.
+        """
+        return choose(self.run)
+
+    @property
+    def policy(self) -> AnyPolicy:
+        """The place policy that decides in this world."""
+        if not self.is_plain:
+            return self.named_policy
+        from warren.policy.registry import place_policy
+
+        return place_policy("plain")
+
+    @cached_property
+    def past(self) -> Past:
+        """The jobs of the run's history, priced.
+
+        Raises
+        ------
+        SpecError
+            As ``past_of`` does.
+        """
+        from warren.profile.cost_table import past_of
+
+        return past_of(self.run)
+
+    @cached_property
+    def stated_costs(self) -> CostTable | None:
+        """T^c and T^s by profile rows alone; None if a job has none and must be measured.
+
+        Raises
+        ------
+        SpecError
+            As ``cost_table`` does.
+        """
+        from warren.profile.cost_table import cost_table, missing
+
+        return None if missing(self.run) else cost_table(self.run)
+
+    @cached_property
+    def costs(self) -> CostTable:
+        """What the run is scheduled with: measured rows, rings and charged switching included.
+
+        Raises
+        ------
+        SpecError
+            As ``cost_table`` does, or if a job fails while it is measured for a simulation.
+        """
+        if self.world == LIVE:
+            from warren.cost.run_rings import with_rings
+
+            return with_rings(self.run, self._costs_of_tasks())
+        from warren.sim.build import simulated_costs
+
+        return simulated_costs(self.run, self._costs_of_tasks())
+
+    def _costs_of_tasks(self) -> CostTable:
+        """Costs before rings and switching; jobs without a profile row are measured for them."""
+        if self.recorded is not None:
+            return self.recorded
+        if self.stated_costs is not None:
+            return self.stated_costs
+        from warren.profile.cost_table import cost_table
+        from warren.runs.measure_profiles import measured_rows, placeholder_rows
+
+        if self.is_plain:
+            return cost_table(self.run, placeholder_rows(self.run))
+        live = self.world == LIVE
+        return cost_table(self.run, measured_rows(self.run, history=self.history, live=live))
+
+    def check_policy(self) -> AnyPolicy:
+        """Refuse a policy that is wrong, whatever the costs are.
+
+        Raises
+        ------
+        SpecError
+            As ``named_policy`` does.
+        """
+        return self.named_policy
+
+    def check(self) -> tuple[AnyPolicy, Past, CostTable | None]:
+        """Refuse a policy or costs that are wrong, before anything is said, measured or made.
+
+        Raises
+        ------
+        SpecError
+            As the three properties do that are returned.
+        """
+        return self.named_policy, self.past, self.stated_costs
+
+    def trainable(self) -> PreparedRun:
+        """Return the same for the run with the texts of its apps, if it can be trained here.
+
+        Raises
+        ------
+        SpecError
+            If an app, the measured jitter or a device type is wrong or missing.
+        """
+        from warren.live.emulated_times import check_jitter
+        from warren.runs.check_apps import check_apps
+        from warren.runs.machine import check_device_types
+
+        run = check_apps(self.run)
+        check_jitter(run)
+        check_device_types(run.cluster, run.name, "cluster.hosts")
+        checked = replace(self, run=run)
+        # Policy, past and profile rows do not depend on the texts of apps, so what was resolved of
+        # them stays; ``cached_property`` keeps it in ``__dict__``. Nothing was measured so far.
+        vars(checked).update({name: one for name, one in vars(self).items() if name in _UNTRAINED})
+        return checked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutOff:
-    """What a run that was cut off left: its journal, and the costs it was scheduled with."""
-
-    journal: bytes
-    costs: CostTable
+_UNTRAINED: Final = ("named_policy", "past", "stated_costs")
+"""Properties of ``PreparedRun`` that are the same whatever the texts of apps are."""
 
 
 @dataclass(slots=True)
@@ -64,22 +211,21 @@ class _Memory:
     data: bytearray = field(default_factory=bytearray)
 
     def journal(self, data: bytes) -> None:
+        """Append to the journal."""
         self.data += data
 
     def journal_bytes(self) -> memoryview:
+        """Return all of the journal so far, without a copy."""
         return memoryview(self.data)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Parts:
-    """One run put together, before and while it goes."""
+    """The parts of one run, put together before it goes; ``begin`` is when, in real seconds."""
 
-    run: Run
-    costs: CostTable
-    past: Past
+    prepared: PreparedRun
     policy: TimedPolicy
     port: Any
-    world: str
     journal: RunFolder | _Memory
     options: Options
     begin: float
@@ -87,23 +233,24 @@ class _Parts:
     core: Core = field(init=False)
 
     def __post_init__(self) -> None:
+        prepared = self.prepared
         self.core = Core(
-            run=self.run,
-            costs=self.costs,
-            past=self.past,
+            run=prepared.run,
+            costs=prepared.costs,
+            past=prepared.past,
             policy=self.policy,  # type: ignore[arg-type]
             port=self.port,
             sink=self.journal.journal,
-            world=self.world,
+            world=prepared.world,
             inputs=self.inputs,
             check=self.options.check,
             compiled=self.options.compiled,
         )
-        if self.world == LIVE and self.run.cluster.engine == "plain":
+        if prepared.is_plain:
             self.core.copier = None  # jobs run whole, one after the other
 
     def execute(self) -> None:
-        """From the first decision to the last event."""
+        """Run from the first decision to the last event."""
         options = self.options
         attend = options.attend(self.core) if options.attend else nullcontext(None)
         with attend as observe:
@@ -111,40 +258,46 @@ class _Parts:
             self.core.execute()
 
     def record(self, solve: Solve | None = None) -> Record:
-        """What the journal tells so far."""
+        """Return the record of what the journal tells so far, with its lower bound."""
+        run, costs = self.prepared.run, self.prepared.costs
         history = read_history(self.journal.journal_bytes())
         extra = {"decide_s": self.policy.decide_s, "wall_s": perf_counter() - self.begin}
+        # Ports of live runs have measured figures of their own.
         measured = getattr(self.port, "measured", None)
         if measured is not None:
             extra |= measured()
-        bound = lower_bound(self.run, self.costs, history, solve)
-        return Record(run=self.run, history=history, costs=self.costs, extra=extra, bound=bound)
+        bound = lower_bound(run, costs, history, solve)
+        return Record(run=run, history=history, costs=costs, extra=extra, bound=bound)
 
 
-def simulate(run: Run, out: RunFolder | None = None, options: Options | None = None) -> Record:
+def simulate(
+    run: Run | PreparedRun, out: RunFolder | None = None, options: Options | None = None
+) -> Record:
     """Run in virtual time and return the record; ``out``, when given, is kept once it is whole."""
-    from warren.profile.cost_table import cost_table, past_of
-    from warren.sim.build import sim_port, simulated_costs
+    from warren.sim.build import sim_port
 
     begin, options = perf_counter(), options or Options()
-    costs = simulated_costs(run, cost_table(run, _measured(run, options)))
-    policy = TimedPolicy(choose(run))
+    prepared = run if isinstance(run, PreparedRun) else PreparedRun(run=run)
+    run, costs = prepared.run, prepared.costs
+    policy = TimedPolicy(prepared.policy)
+    prepared.check()  # a past that is wrong is told before the port is built
     parts = _Parts(
-        run=run,
-        costs=costs,
-        past=past_of(run),
+        prepared=prepared,
         policy=policy,
         port=sim_port(run, costs),
-        world=SIMULATED,
         journal=out or _Memory(),
         options=options,
         begin=begin,
     )
-    if policy.offline:  # a plan needs it; now, so that the other process has it too
+    # A plan needs compiled code. It is loaded before ``bound_ahead`` forks a process, so that the
+    # process has it too.
+    if policy.offline:
         import_module("warren.solve.common.compile")
+    # The bound needs no schedule, so another process may compute it meanwhile.
     with bound_ahead(run, costs, SIMULATED) if parts.options.ahead else nullcontext(None) as solve:
         parts.execute()
         record = parts.record(solve)
+    # Kept only now: a simulation that fails or is interrupted leaves no folder.
     if out is not None:
         out.write(result_files(record))
         out.whole = True
@@ -152,10 +305,66 @@ def simulate(run: Run, out: RunFolder | None = None, options: Options | None = N
     return record
 
 
-def run_live(
-    run: Run, out: RunFolder, options: Options | None = None, cut_off: CutOff | None = None
+def train(
+    prepared: PreparedRun,
+    path: str,
+    *,
+    file: str | None = None,
+    check: bool = False,
+    watch: Watch | None = None,
+    on_error: OnError | None = None,
 ) -> Record:
-    """Train for real and return the record; with ``cut_off``, go on from there.
+    """Check a run, train it for real into a new folder, and remember what ended in the history.
+
+    Parameters
+    ----------
+    path
+        The folder, which may be an empty one.
+    file
+        The run file that problems of the run are told of; None: they name the run.
+    check
+        Whether the core's invariants are checked after every step.
+    watch
+        How a person sees the run going.
+    on_error
+        Called with the folder, open no more, when the run ends before its end.
+
+    Raises
+    ------
+    SpecError
+        If what the run needs is wrong or missing, or a file cannot be written.
+    InfeasibleDecision
+        If the policy breaks a rule.
+    """
+    from warren.runs.history_writer import remembered
+
+    with named_after(file, prepared.run):
+        prepared = prepared.trainable()
+        if not prepared.is_plain:
+            prepared.check()
+    # Durable: a run that is killed loses no record, and can go on.
+    run, folder = prepared.run, RunFolder(path, durable=True)
+    try:
+        with (
+            named_after(file, run),
+            folder,
+            remembered(run, folder, wanted=prepared.history),
+        ):
+            attend = watch(run, path, None) if watch else None
+            return run_live(prepared, folder, Options(check=check, attend=attend))
+    except BaseException as error:
+        if on_error is not None:
+            on_error(folder, error)
+        raise
+
+
+def run_live(
+    prepared: PreparedRun,
+    out: RunFolder,
+    options: Options | None = None,
+    journal: bytes | None = None,
+) -> Record:
+    """Train for real and return the record; with the ``journal`` of a run cut off, go on from it.
 
     However it ends once it has begun, no process stays, and ``out`` is kept with its journal and
     the tables of what ran.
@@ -167,31 +376,29 @@ def run_live(
     InfeasibleDecision
         If the policy breaks a rule, or decides otherwise than it did.
     """
-    from warren.cost.run_rings import with_rings
-    from warren.profile.cost_table import cost_table, past_of
-
     begin, options = perf_counter(), options or Options()
-    costs = cost_table(run, _live_rows(run, options)) if cut_off is None else cut_off.costs
-    costs, policy = with_rings(run, costs), TimedPolicy(_live_policy(run))
+    run, costs = prepared.run, prepared.costs
+    policy = TimedPolicy(prepared.policy)
     port = _live_port(run, costs, out)
+    # Their hash stands in the journal, by which a run that goes on knows that they are the same.
     inputs = input_files(run, costs)
     parts = _Parts(
-        run=run,
-        costs=costs,
-        past=past_of(run),
+        prepared=prepared,
         policy=policy,
         port=port,
-        world=LIVE,
         journal=out,
         options=options,
         begin=begin,
         inputs=hash_of(inputs),
     )
-    size = None if cut_off is None else _catch_up(parts, cut_off, out)
+    # The policy is asked again about all that happened, before any process starts.
+    size = None if journal is None else _catch_up(parts, journal, out)
+    # A run that its policy refuses starts no process and leaves no folder.
     if not parts.core.begun:
         parts.core.ask_first()
     try:
         _train(parts, port, out, inputs, size)
+    # Ctrl-C too, which is no Exception, leaves the tables of what ran.
     except BaseException as error:
         if out.kept:
             with held():
@@ -206,12 +413,12 @@ def run_live(
     return record
 
 
-def _catch_up(parts: _Parts, cut_off: CutOff, out: RunFolder) -> int:
-    """Lead the core and the port to where the journal ends; gives the bytes of it that stay."""
+def _catch_up(parts: _Parts, journal: bytes, out: RunFolder) -> int:
+    """Lead the core and the port to where the journal ends; return how many bytes of it stay."""
     from warren.core.resume import catch_up
 
     try:
-        restart, size = catch_up(parts.core, cut_off.journal)
+        restart, size = catch_up(parts.core, journal)
     except JournalError as error:
         raise refused(out.path / "journal", str(error)) from None
     parts.port.resume(restart)
@@ -234,27 +441,36 @@ def _train(
     inputs: Mapping[str, bytes | str],
     size: int | None,
 ) -> None:
-    """Bring everything up, run, and end everything, whatever happened."""
+    """Start the engine, run, and end all its processes, whatever happened.
+
+    ``size``: how many bytes of the journal stay, for a run that goes on; None: it is new.
+    """
 
     def close() -> None:
+        """End all processes; a second Ctrl-C does not stop that half-way."""
         with held():
             port.close()
 
     with ExitStack() as stack:
         stack.callback(close)
+        # Before any process starts: a run that is cut off early can be read, and go on.
         if size is None:
             out.write(inputs)
         port.start()
         parts.core.numerics = port.numerics
+        # Only now: until the engine has come up, a failed attempt leaves the journal as it was.
         if size is not None:
             out.cut(size)
-        out.write(text_files(parts.run, out.path))
+        out.write(text_files(parts.prepared.run, out.path))
         out.keep()
         parts.execute()
 
 
 def _export_what_ran(parts: _Parts, out: RunFolder) -> None:
-    """The tables of an unfinished run; the error that ended it matters more than one in here."""
+    """Write the tables of an unfinished run, if they can be made.
+
+    The error that ended the run matters more than one in here.
+    """
     try:
         out.write(result_files(parts.record()))
         out.whole = True
@@ -262,34 +478,8 @@ def _export_what_ran(parts: _Parts, out: RunFolder) -> None:
         return
 
 
-def _live_policy(run: Run) -> AnyPolicy:
-    if run.cluster.engine == "plain":
-        from warren.policy.registry import place_policy
-
-        return place_policy("plain")
-    return choose(run)
-
-
-def _live_rows(run: Run, options: Options) -> Mapping[str, ProfileRow]:
-    if run.cluster.engine == "plain":
-        from warren.runs.measure_profiles import placeholder_rows
-
-        return placeholder_rows(run)
-    return _measured(run, options, live=True)
-
-
-def _measured(run: Run, options: Options, *, live: bool = False) -> Mapping[str, ProfileRow]:
-    from warren.profile.cost_table import missing
-
-    if not missing(run):
-        return {}
-    from warren.runs.measure_profiles import measured_rows
-
-    return measured_rows(run, history=options.history, live=live)
-
-
 def _attentive(observe: Observer | None) -> Observer:
-    """The observer, which also notices a signal whose exception was lost on its way."""
+    """Return the observer with a look for signals whose exception was lost on its way."""
     if observe is None:
         return lambda _state, _events: raise_if_told()
 

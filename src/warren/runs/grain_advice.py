@@ -7,47 +7,52 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import CostTable, IntArray
 from warren.model.errors import SpecError
-from warren.model.run import Grain, Run
+from warren.model.run import Grain
 from warren.policy.protocol import holds_devices
-from warren.profile.cost_table import cost_table, missing
 from warren.report.record import Record
 from warren.runs.choose_policy import choose
+from warren.runs.compose import PreparedRun
 from warren.workload.specs.run import parse_grain
 
 MANY_BY_EVENTS: Final = 1_000_000
 """Above so many stretches a run that goes event by event takes minutes."""
 MANY_COMPILED: Final = 10_000_000
-"""The same of a plan in compiled code."""
+"""Above so many stretches a plan in compiled code takes minutes."""
 MANY_SINGLE: Final = 1000
 """Below so many stretches it does not matter how long each is."""
 _MOSTLY: Final = 0.9
+"""The share of rounds handed out singly from which on a policy is told of it."""
 _TIMES: Final = ("1 min", "10 min", "1 h", "6 h", "1 d", "7 d")
 _ROUNDS: Final = ("10 rounds", "100 rounds", "1000 rounds", "10000 rounds")
 
 
-def size_note(run: Run, *, events: bool = False) -> str:
-    """A line for a run of very many stretches; empty for any other.
+def size_note(prepared: PreparedRun, *, events: bool = False) -> str:
+    """Return a line for a run of very many stretches; empty for any other.
 
     ``events``: it goes event by event whatever its policy. What is wrong with the run is not
     told here; its simulation tells it.
     """
+    run = prepared.run
     rounds_J = np.array([job.rounds or 0 for job in run.workload.jobs], dtype=np.int64)
     scale_J = np.array([job.scale for job in run.workload.jobs], dtype=np.int64)
+    # At any grain there are at most as many stretches as tasks: nothing else is looked at.
     if int(rounds_J @ scale_J) <= MANY_BY_EVENTS:
         return ""
     try:
-        policy = choose(run)
+        policy = prepared.named_policy
         by_plan = policy.offline and run.scheduler.copies_after is None and not events
-        round_ns_J = None if missing(run) else _round_ns(run)
+        costs = prepared.stated_costs
     except SpecError:
         return ""
     if holds_devices(policy) and run.grain.rounds != 1:
         return ""
+    round_ns_J = None if costs is None else _round_ns(costs)
     most = MANY_COMPILED if by_plan else MANY_BY_EVENTS
 
     def count(grain: Grain) -> int:
+        """Return the stretches of all tasks of the run at this grain."""
         return int(_stretches(grain, rounds_J, round_ns_J) @ scale_J)
 
     found = count(run.grain)
@@ -61,7 +66,7 @@ def size_note(run: Run, *, events: bool = False) -> str:
 
 
 def fine_note(record: Record) -> str:
-    """A line where a policy hands out single rounds though the run's grain lets it hand out more.
+    """Return a line where a policy assigns single rounds though the run's grain allows more.
 
     Empty for any other run, for those that plan all at once, and where it costs little.
     """
@@ -70,6 +75,7 @@ def fine_note(record: Record) -> str:
         return ""
     single_R = line.rounds_R == 1
     took_ns = np.median(line.end_ns_R[single_R] - line.start_ns_R[single_R]) if any(single_R) else 0
+    # A grain of time allows more only if two rounds, of what single ones took, fit into it.
     may = grain.time_ns is None or 2 * took_ns <= grain.time_ns
     if not may or line.rounds_R[single_R].sum() < _MOSTLY * line.rounds_R.sum():
         return ""
@@ -80,28 +86,34 @@ def fine_note(record: Record) -> str:
 
 
 def _coarser(count: Callable[[Grain], int], found: int, most: int, grains: Sequence[str]) -> str:
-    """The finest of the grains that gives few enough, else the coarsest; empty if none helps."""
+    """Return the finest grain that gives few enough stretches; empty if none helps.
+
+    Where none gives few enough it is the one that gives fewest, if that at least halves them.
+    """
     counts = {text: count(parse_grain(text)) for text in grains}
     fine = [text for text, number in counts.items() if number <= most]
+    if fine:
+        return fine[0]
     least = min(counts, key=lambda text: counts[text])
-    return fine[0] if fine else least if counts[least] <= found // 2 else ""
+    return least if counts[least] <= found // 2 else ""
 
 
-def _round_ns(run: Run) -> IntArray:
-    """Of each job: one round on its fastest type, all tasks at once."""
-    costs = cost_table(run)
+def _round_ns(costs: CostTable) -> IntArray:
+    """Return what one round of each job takes on its fastest type, all tasks at once."""
+    # Elsewhere T^c is NEVER_NS already; twice that would not fit into 64 bits.
     sync_ns_JT = np.where(costs.fits_JT, costs.sync_ns_JT, 0)
     found: IntArray = (costs.comp_ns_JT + sync_ns_JT).min(axis=1)
     return found
 
 
 def _stretches(grain: Grain, rounds_J: IntArray, round_ns_J: IntArray | None) -> IntArray:
-    """Stretches of each job."""
+    """Return the stretches of each task's rounds, by job; without times each has one."""
     if grain.rounds is not None:
         each_J = np.full_like(rounds_J, grain.rounds)
     elif round_ns_J is None:
         each_J = np.maximum(rounds_J, 1)
     else:
         each_J = np.maximum(grain.time_ns // np.maximum(round_ns_J, 1), 1)
+    # Division rounded up.
     found: IntArray = -(-rounds_J // each_J)
     return found

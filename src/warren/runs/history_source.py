@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def recorded(path: str, types: Sequence[str]) -> Trace:
-    """The finished jobs of a database that ran on one of these device types, the latest last.
+    """Read the finished jobs of a database that ran on one of these device types, the latest last.
 
-    An empty path: of the user's own, which live runs fill. It may hold no such job yet, or not be
-    there: that is told, and there is no past. A file that the user names must hold some.
+    An empty path names the user's own database, which live runs fill. It may hold no such job yet,
+    or not be there: that is told, and there is no past. A file that the user names must hold some.
 
     Raises
     ------
@@ -37,6 +37,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
     except (OSError, ValueError) as error:
         raise SpecError(Problem(file=path or "history database", message=str(error))) from None
     count = _jobs(len(found.jobs))
+    # The digest tells which jobs a run was planned with; the database grows.
     note = f"{count} of a history database, {found.digest[:16]}"
     every = Trace(jobs=found.jobs, profiles=found.rows, notes=(note,))
     fitting = _that_fit(every, types)
@@ -51,7 +52,7 @@ def recorded(path: str, types: Sequence[str]) -> Trace:
 
 
 def recorded_elsewhere(path: str, types: Sequence[str]) -> Trace:
-    """As ``recorded``, but the user's own database is left alone: it holds nothing."""
+    """Do as ``recorded`` does, but leave the user's own database alone, as if it held nothing."""
     from warren.runs.notices import say_once
     from warren.workload.traces.rows import Trace
 
@@ -62,7 +63,8 @@ def recorded_elsewhere(path: str, types: Sequence[str]) -> Trace:
 
 
 def _that_fit(found: Trace, types: Sequence[str]) -> Trace:
-    """Its jobs that ran on one of these types; the others are counted."""
+    """Return the jobs that ran on one of these types; a note counts the others."""
+    # A row of profiles is named as the ``cost`` of the jobs it prices.
     rows = [row for row in found.profiles if not row.comp_s.keys().isdisjoint(types)]
     names = {row.model for row in rows}
     jobs = tuple(job for job in found.jobs if job.cost in names)

@@ -1,6 +1,6 @@
 """What a live run leaves in the history database, read off its folder when it has ended.
 
-The jobs of a live run that have ended, as rows of the history.
+That is a row for the run, one for each job that has ended, and averages of what tasks took.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ from warren.store.run_folder import RunFolder
 from warren.store.signals import held
 
 Times = Mapping[int, Sequence[TaskTimes]]
-"""By job, what its tasks took; nothing where they were padded."""
+"""What tasks took, by job; empty where they were padded."""
 
 
 def is_padded(run: Run) -> bool:
-    """Whether tasks last as long as a profile says, not as long as they take."""
+    """Tell whether tasks last as long as a profile says, not as long as they take."""
     return run.cluster.emulate is not None and run.cluster.engine != "plain"
 
 
 def ended_jobs(
     record: Record, times: Times, folder: Path, run: LiveRun, now: float
 ) -> list[EndedJob]:
-    """A row for each job that has finished, failed or was cancelled; ``now``: Unix time."""
+    """Return a row for each job that has finished, failed or was cancelled; ``now``: Unix time."""
+    # Cluster time becomes Unix time backwards from the run's last event, which is ``now``; with
+    # emulation a second of the cluster is ``time_scale`` real seconds.
     rounds_J = rounds_run(record)
     end_ns = int(record.history.timeline.end_ns_R.max(initial=0))
     emulate = record.run.cluster.emulate
@@ -85,7 +87,7 @@ def ended_jobs(
 
 
 def trained_bytes(folder: Path, job: Job) -> int:
-    """Of the parameters that a finished job left; 0 where there are none."""
+    """Return the bytes of the parameters that a finished job left; 0 where there are none."""
     from warren.live.measure.task_times import model_bytes
 
     try:
@@ -95,9 +97,9 @@ def trained_bytes(folder: Path, job: Job) -> int:
 
 
 def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
-    """By device type, means of what was timed there, else what the run was scheduled with.
+    """Return as JSON, by device type, means of what was timed there, else the scheduled costs.
 
-    The plain engine is scheduled with nothing that means anything.
+    Those of the plain engine are left out: they are placeholders.
     """
     costs, cluster = record.costs, record.run.cluster
     found: dict[str, dict[str, Any]] = {}
@@ -109,6 +111,7 @@ def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
         comp_s = ns_to_seconds(int(costs.comp_ns_JT[job.index, column]))
         sync_s = ns_to_seconds(int(costs.sync_ns_JT[job.index, column])) if scheduled else 0.0
         tasks = sum(one.tasks for one in here)
+        # Means weighted by the number of tasks that each timing stands for.
         if here:
             comp_s = sum(one.comp_s * one.tasks for one in here) / tasks
             syncs = [one.sync_s for one in here if one.sync_s is not None]
@@ -118,15 +121,17 @@ def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
 
 
 _TELLING: Final = (TasksDone, JobFailed, JobCancelled)
+"""Events after which a run has something to remember."""
 
 
 @contextmanager
 def remembered(run: Run, out: RunFolder, *, wanted: bool = True) -> Iterator[None]:
-    """A live run into this folder goes on within; however it ends, what ended is remembered.
+    """Remember what ended of the live run that goes on in the block, however the block ends.
 
     That is one transaction. Whatever the database answers, the run does not fail by it: one line
     says so. A run that left no folder leaves nothing here either.
     """
+    # Now, not at the end: the user may change an app's file while the run goes.
     began_at = time.time()
     texts = sources_of(run.workload.jobs, run.base) if run.sources is None else run.sources
     sources = {file: source.sha256 for file, source in texts.items()}
@@ -142,6 +147,7 @@ def remembered(run: Run, out: RunFolder, *, wanted: bool = True) -> Iterator[Non
 
 
 def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None:
+    """Write what ended of the run in a folder; ``sources``: hashes of apps, by file."""
     name, files = str(folder), read_dir(str(folder))
     number = _number(files.get("journal", b""))
     if number is None:
@@ -155,6 +161,7 @@ def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None
         before = {one.id: one for one in database.runs()}.get(number)
         last_ns = int(history.timeline.end_ns_R.max(initial=0))
         entry = LiveRun(id=number, name=run.name, began_at=began_at, until_ns=last_ns)
+        # A run that went on is known already; it began when it first did.
         if before is not None:
             entry = replace(entry, began_at=before.began_at)
         rows: list[LiveRun | EndedJob] = [entry, *ended_jobs(record, times, folder, entry, now)]
@@ -162,13 +169,14 @@ def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None
         with database.transaction():
             database.put(rows)
             if run.cluster.engine != "plain":
+                # Only tasks that ended after ``until_ns``: earlier ones are in the averages.
                 known = {(one.key, one.device_type): one for one in database.profiles()}
                 fresh = _after(times, -1 if before is None else before.until_ns)
                 database.put(_averages(record, fresh, known, sources, folder, now))
 
 
 def _number(journal: bytes) -> str | None:
-    """What a live run is known by: a hash of its journal up to the first task or failure.
+    """Return what a live run is known by: a hash of its journal up to the first task or failure.
 
     That part stays when the run goes on, and no two runs agree in its times to the nanosecond.
     None: there is nothing to remember yet.
@@ -182,6 +190,7 @@ def _number(journal: bytes) -> str | None:
 
 
 def _by_job(times: tuple[TaskTimes, ...]) -> Times:
+    """Group what tasks took by job."""
     found: dict[int, list[TaskTimes]] = {}
     for one in times:
         found.setdefault(one.job, []).append(one)
@@ -189,7 +198,7 @@ def _by_job(times: tuple[TaskTimes, ...]) -> Times:
 
 
 def _after(times: Times, after_ns: int) -> list[TaskTimes]:
-    """What the averages have not seen, in the order of its end."""
+    """Return the times that the averages have not seen, in the order in which tasks ended."""
     fresh = [one for of_job in times.values() for one in of_job if one.end_ns > after_ns]
     return sorted(fresh, key=lambda one: one.end_ns)
 
@@ -202,7 +211,8 @@ def _averages(
     folder: Path,
     now: float,
 ) -> list[Profile]:
-    """The rows of the run's kinds of tasks after these times."""
+    """Return the profiles of the run's kinds of tasks, with these times in their averages."""
+    # Jobs with equal tasks are one kind and share a row; it names the job that ended last.
     kinds = _kinds(record, sources)
     took: dict[str, list[TaskAverages]] = {}
     last: dict[str, int] = {}
@@ -222,6 +232,7 @@ def _averages(
 
 
 def _kinds(record: Record, sources: Mapping[str, str]) -> dict[int, TaskKind]:
+    """Return the kind of tasks of each job whose app's text is known, by index."""
     from warren.live.measure.machine import processor
 
     numerics, machine = record.history.header.numerics, processor()

@@ -17,7 +17,7 @@ from warren.store.files import read
 
 
 def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: bool = True) -> Run:
-    """The run of a file, with ``--place`` and ``--set key=value`` applied.
+    """Load the run of a file, with ``--place`` and ``--set key=value`` applied.
 
     ``history`` False: the user's own database is not read.
 
@@ -29,6 +29,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
     from warren.profile.published import TABLE
     from warren.workload.run_file import load_run
 
+    # Of two values for one key the later one counts.
     values: dict[str, str] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -44,7 +45,7 @@ def run_of(path: str, place: str | None, overrides: Sequence[str], *, history: b
 
 
 def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
-    """The jobs of a jobs file; with names, those alone.
+    """Load the jobs of a jobs file; with names, those alone.
 
     Raises
     ------
@@ -58,7 +59,7 @@ def jobs_of(path: str, names: Sequence[str]) -> list[Job]:
 
 
 def chosen(every: Sequence[Job], names: Sequence[str], path: str) -> list[Job]:
-    """Jobs of a file; with names, those alone.
+    """Return the jobs of a file; with names, those alone.
 
     Raises
     ------
@@ -66,6 +67,7 @@ def chosen(every: Sequence[Job], names: Sequence[str], path: str) -> list[Job]:
         If there is no such job, or none at all.
     """
     there = [job.name for job in every]
+    # A name given twice is complained of once.
     absent = [name for name in dict.fromkeys(names) if name not in there]
     if absent or not every:
         which = ", ".join(map(repr, absent))
@@ -77,29 +79,36 @@ def chosen(every: Sequence[Job], names: Sequence[str], path: str) -> list[Job]:
 
 
 def some_of(names: Sequence[str], most: int = 20) -> str:
-    """The first of these, and how many more there are."""
+    """Tell the first of these names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def placed(run: Run, place: str, values: Mapping[str, str] = MappingProxyType({})) -> Run:
-    """The run under another place policy; the file's options are those of the file's policy."""
+    """Return the run under another place policy.
+
+    Options in the file are those of the file's own policy, so another policy goes without them.
+    """
+    # Options given with ``--set policy...`` are meant for the policy given with ``--place``.
     kept = place == run.scheduler.place or any(key.startswith("policy") for key in values)
     options = run.scheduler.options if kept else {}
     return replace(run, scheduler=replace(run.scheduler, place=place, options=options))
 
 
 def with_absolute_base(run: Run) -> Run:
-    """The run with apps that are found from any working folder."""
+    """Return the run with apps that are found from any working folder."""
     return replace(run, base=os.path.abspath(run.base))
 
 
 @contextlib.contextmanager
-def named_after(path: str, run: Run) -> Iterator[None]:
-    """What is found wrong with a resolved run is told of the file it came from."""
+def named_after(path: str | None, run: Run) -> Iterator[None]:
+    """Tell what is found wrong with a resolved run of the file it came from; None: of the run."""
     try:
         yield
     except SpecError as error:
+        if path is None:
+            raise
+        # Problems of other files, such as a jobs file, keep the name of theirs.
         own = (run.name, *_PARTS)
         raise SpecError(
             replace(one, file=path, field=_full(one)) if one.file in own else one
@@ -112,4 +121,5 @@ _PARTS: Final = ("scheduler", "policy")
 
 
 def _full(problem: Problem) -> str:
+    """Return a problem's field with the section of the run file that it is in."""
     return f"{problem.file}.{problem.field}" if problem.file in _PARTS else problem.field

@@ -1,13 +1,12 @@
 """Which lower bound goes beside a schedule, and when none can be given.
 
-The lower bound of a simulation, computed by a process of its own while the simulation goes.
+The bound of a simulation may be computed by a process of its own while the simulation goes: it
+does not depend on the schedule, and takes as long as many a simulation. The process is a copy of
+this one, and ends as soon as it has answered or is not needed. Where there is no second core for
+it, or it does not answer, the bound is computed when it is asked for.
 
-The bound does not depend on the schedule, and takes as long as many a simulation. The process is a
-copy of this one, and ends as soon as it has answered or is not needed. Where there is no second
-core for it, or it does not answer, the bound is computed when it is asked for.
-
-The first loads what solves, while this process goes on. Before a second one, this process loads it,
-once: else each of many simulations would.
+The first such process loads the solvers, while this process goes on. Before a second one, this
+process loads them, once: else each of many simulations would.
 """
 
 from __future__ import annotations
@@ -31,12 +30,13 @@ from warren.report.record import LIVE, Bound
 from warren.store.signals import SIGNALS, held
 
 Columns = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
-"""What ``solve`` asks for, as a key: name, type, shape and content of each array."""
+"""The arrays of a bound's problem, as a key: name, type, shape and content of each."""
 Solve = Callable[[Columns], Bound]
+"""Given the arrays of a problem, returns its bound: computed here, or by another process."""
 
 
 def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | None = None) -> Bound:
-    """A bound valid for the durations that really held, or the reason why there is none.
+    """Return a bound valid for the durations that really held, or the reason why there is none.
 
     Simulated task times are the profile's, or drawn around it by ``truth``, where no bound from
     the profile holds. Emulated live tasks take at least their padded time, so the profile's bound
@@ -46,13 +46,14 @@ def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | Non
     reason = why_none(run, history.header.world)
     if reason:
         return _none(reason)
+    # A bound counts the rounds that ran, and of an unfinished job not all that it needs have run.
     if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
     return (solve or bound_of)(packed(columns_of(run, costs, _rounds_run(history))))
 
 
 def why_none(run: Run, world: str) -> str:
-    """Why no bound can hold, however the run goes in this world; empty if one can."""
+    """Tell why no bound can hold, however the run goes in this world; empty if one can."""
     if run.truth.task_cv or run.truth.job_cv:
         return "task times are drawn around the profile, so its bound does not hold"
     if world == LIVE and run.cluster.emulate is None:
@@ -67,7 +68,7 @@ def why_none(run: Run, world: str) -> str:
 
 
 def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]:
-    """What the bounds ask for, by name; ``rounds_J`` are those that count."""
+    """Return the arrays of the bound's problem, by name; ``rounds_J``: the rounds that count."""
     jobs = run.workload.jobs
     return {
         "arrival_ns_J": np.array([job.arrival_ns for job in jobs], dtype=np.int64),
@@ -83,13 +84,16 @@ def columns_of(run: Run, costs: CostTable, rounds_J: IntArray) -> dict[str, Any]
 
 
 def packed(columns: dict[str, Any]) -> Columns:
-    """The columns as a key."""
+    """Return the arrays as a key, by which an answer is remembered or sent."""
     return tuple((name, a.dtype.str, a.shape, a.tobytes()) for name, a in columns.items())
 
 
 @lru_cache(maxsize=32)
 def bound_of(columns: Columns) -> Bound:
-    """The bound of these columns; ``compare`` asks for the same ones once for each policy."""
+    """Compute the bound of a problem.
+
+    Answers are remembered: ``compare`` asks for the same problem once for each policy.
+    """
     from warren.solve.bounds.lower_bounds import lower_bounds
 
     arrays: dict[str, Any] = {
@@ -100,7 +104,7 @@ def bound_of(columns: Columns) -> Bound:
 
 
 def _rounds_run(history: History) -> IntArray:
-    """Rounds that ran of each job: one past the last round in the timeline."""
+    """Return the rounds that ran of each job: one past the last round in the timeline."""
     timeline = history.timeline
     ran_J = np.zeros(len(history.finish_ns_J), dtype=np.int64)
     np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
@@ -108,12 +112,14 @@ def _rounds_run(history: History) -> IntArray:
 
 
 def _none(reason: str) -> Bound:
+    """Return a bound that is not known, for this reason."""
     return Bound(weighted_jct_s=None, makespan_s=None, reason=reason)
 
 
 _PIECE_BYTES: Final = 4096
-"""More than an answer takes."""
+"""How much of the pipe is read at once: more than an answer takes."""
 _times: Final = count()
+"""Counts the processes that were begun, to tell the first one from the others."""
 _SMALL: Final = {
     "arrival_ns_J": np.zeros(2, dtype=np.int64),
     "weight_J": np.ones(2),
@@ -125,12 +131,12 @@ _SMALL: Final = {
     "type_D": np.arange(2),
     "gang_J": np.zeros(2, dtype=np.bool_),
 }
-"""Two tasks that may run on two types: less than that asks for less than what is loaded."""
+"""Two tasks that may run on two types: the least problem that makes all of the solvers load."""
 
 
 @contextmanager
 def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
-    """Begin with the bound for all the rounds that jobs state; inside, gives what solves for it.
+    """Begin with the bound for all the rounds that jobs state; yield what solves for it.
 
     Other rounds than these, which a stop rule may bring, are solved for when they are asked for.
     """
@@ -138,6 +144,7 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
     if None in rounds or why_none(run, world) or len(os.sched_getaffinity(0)) < 2:
         yield bound_of
         return
+    # Not for the first: the forked process loads the solvers while this one simulates.
     columns = packed(columns_of(run, costs, np.array(rounds, dtype=np.int64)))
     if next(_times):
         _load()
@@ -152,19 +159,19 @@ def bound_ahead(run: Run, costs: CostTable, world: str) -> Iterator[Solve]:
 
 @cache
 def _load() -> None:
-    """Load what solves, with all that it loads when it is first used."""
+    """Load the solvers, with all that they load when they are first used."""
     from warren.solve.bounds.lower_bounds import lower_bounds
 
     lower_bounds(**_SMALL)
 
 
 def _asking(columns: Columns, answer: int) -> Solve:
-    """What waits for the process, where these columns are asked for and it answers."""
+    """Return what waits for the process, if these columns are asked for, or else solves here."""
     return lambda asked: (_read(answer) if asked == columns else None) or bound_of(asked)
 
 
 def _begin(columns: Columns) -> tuple[int, int]:
-    """A process that solves; its id, and a pipe to read its answer from."""
+    """Begin a process that solves; return its id, and a pipe to read its answer from."""
     answer, told = os.pipe()
     # A signal that the copy took as this process does would end this run twice.
     old = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -175,6 +182,8 @@ def _begin(columns: Columns) -> tuple[int, int]:
     except OSError:
         os.close(answer)
         raise
+    # The end of the pipe that is written to is the child's: while this process had it open too, a
+    # child that died would leave the reader waiting for ever.
     finally:
         os.close(told)
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
@@ -182,23 +191,28 @@ def _begin(columns: Columns) -> tuple[int, int]:
 
 
 def _solve(columns: Columns, told: int) -> NoReturn:
-    """What the copy does. What goes wrong there is told by this run, which then solves itself."""
+    """Solve in the copy of this process, write the answer to the pipe and end.
+
+    If that fails nothing is told: this run then solves itself, and tells what goes wrong.
+    """
     try:
         for one in SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.write(told, json.dumps(asdict(bound_of(columns))).encode())
     finally:
-        os._exit(0)  # nothing of what this run does at its end
+        # Not ``sys.exit``: the copy must do nothing of what this run does at its end.
+        os._exit(0)
 
 
 def _read(answer: int) -> Bound | None:
-    """What the process found; None where it ended without an answer."""
+    """Wait for the process's answer; None where it ended without one."""
     data = os.read(answer, _PIECE_BYTES)
     return Bound(**json.loads(data)) if data else None
 
 
 def _end(child: int, answer: int) -> None:
+    """End the process, whether or not it has answered."""
     os.close(answer)
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)

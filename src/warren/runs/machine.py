@@ -1,9 +1,8 @@
-"""This machine's numerics class without loading PyTorch, which takes a command a second or more.
+"""What this machine is: the numerics class of its processes, and the device types it has.
 
-It follows from PyTorch as it is installed, the processor's features and a few variables: as long as
-these are what they were when it was last asked, it is what it was then.
-
-Which device types this machine has: live, a task must run where its file says.
+PyTorch tells the numerics class, but loading it takes a command a second or more. The class follows
+from PyTorch as it is installed, the processor's features and a few variables: as long as these are
+what they were when PyTorch was last asked, it is what it was then.
 """
 
 from __future__ import annotations
@@ -24,14 +23,16 @@ from warren.profile.measured import PROCESSOR
 from warren.store.files import write_atomic
 
 _FEATURES: Final = ("flags", "Features", "model name")
+"""How lines of ``/proc/cpuinfo`` begin that tell what a processor can do."""
 _VARIABLES: Final = ("ATEN_", "DNNL_", "MKL_", "OMP_")
+"""How environment variables begin that PyTorch and its numeric libraries look at."""
 
 
 def known_numerics(history: Path | None) -> str:
-    """The numerics class of processes that train here, from beside the history database.
+    """Return the numerics class of processes that train here.
 
-    Asked of PyTorch, and written there, where it is not known; None: nothing is known, and nothing
-    is kept.
+    It is read from a file beside the history database; where it is not there, PyTorch is asked, and
+    the answer is written there. ``history`` None: PyTorch is asked, and nothing is kept.
     """
     from warren.live.training.numerics import numerics_class
 
@@ -50,7 +51,7 @@ def known_numerics(history: Path | None) -> str:
 
 
 def _installed() -> str:
-    """A hash of all that it follows from; empty where that cannot be told."""
+    """Return a hash of all that the class follows from; empty where that cannot be told."""
     spec = importlib.util.find_spec("torch")
     try:
         release = version("torch")
@@ -58,22 +59,24 @@ def _installed() -> str:
         return ""
     if spec is None or spec.origin is None:
         return ""
+    # The file's time changes when PyTorch is installed again, even in the same version.
     place = Path(spec.origin)
     facts = [release, str(place), str(place.stat().st_mtime_ns), platform.machine()]
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
+        # All cores say the same lines: a set leaves each once.
         facts += sorted({line for line in lines if line.startswith(_FEATURES)})
     facts += sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_VARIABLES))
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
 def other_types(cluster: Cluster) -> list[str]:
-    """The types that are not this machine's processor."""
+    """Return the device types that are not this machine's processor."""
     return [name for name in cluster.type_names if not name.upper().startswith(PROCESSOR)]
 
 
 def check_device_types(cluster: Cluster, file: str, field: str) -> None:
-    """Refuse types that this machine lacks, unless they are played.
+    """Refuse device types that this machine lacks, unless they are emulated.
 
     Raises
     ------

@@ -24,15 +24,18 @@ from warren.runs.notices import say, say_once
 from warren.store.history_database import Database, check_writable, default_file, known_profiles
 
 TASKS: Final = 3
+"""How many tasks of a job without a profile row are measured before a run."""
 _NOTHING_S: Final = 1e-9
+"""The T^c of a placeholder, in seconds: a nanosecond, since no task takes no time."""
 _UNKNOWN_S: Final = 1.0
+"""The T^c, in seconds, of a task of which nothing at all is known."""
 _ADVICE: Final = "`warren check` tries it alone"
 
 
 def measured_rows(
     run: Run, *, history: bool = True, live: bool = False
 ) -> Mapping[str, ProfileRow]:
-    """A row for each job that needs one, measured now or found in the history database.
+    """Return a row for each job that needs one, measured now or found in the history database.
 
     Every device of this engine runs on this machine's processor, so one measurement holds for
     all device types; with emulation its real seconds become cluster seconds. A database that
@@ -56,6 +59,7 @@ def measured_rows(
             f"{_names(jobs)}: measured on this machine's processor, and taken to be as long on "
             f"{', '.join(others)}; a `model`, or rows of profiles, give times of their own"
         )
+    # Every job needs a row: those that failed while they were measured get a stand-in.
     good = [job for job in jobs if job.index in found]
     rows = {measured_key(job): row_of_run(run, job, found[job.index]) for job in good}
     return rows | _stand_ins(run, [job for job in jobs if job not in good], rows.values())
@@ -64,11 +68,12 @@ def measured_rows(
 def profiles_of(
     run: Run, jobs: Sequence[Job], path: Path | None, tasks: int, *, asked: bool = False
 ) -> tuple[dict[int, Profile], list[Problem]]:
-    """By job index its profile: from the database at ``path``, or measured now and kept there.
+    """Return by job index its profile, known from the database at ``path``, or measured now.
 
-    Beside them, why jobs have none: a kind of tasks failed while it was measured. Jobs of one kind
-    are measured once. ``path`` None: nothing is known, and nothing is kept. ``asked``: measuring
-    is what was asked for, so neither averages of live runs nor fewer ``tasks`` will do.
+    What is measured is kept there. Beside them, why jobs have none: a kind of tasks failed while it
+    was measured. Jobs of one kind are measured once. ``path`` None: nothing is known, and nothing
+    is kept. ``asked``: measuring is what was asked for, so neither averages of live runs nor fewer
+    ``tasks`` will do.
 
     Raises
     ------
@@ -86,12 +91,14 @@ def profiles_of(
         say_once(
             f"costs of {_names(old)} are {known}, measured before; `warren profile list` shows them"
         )
+    # The first job of each kind stands for all whose tasks are alike.
     new: dict[str, Job] = {}
     for job in jobs:
         if kinds[job.index].key not in there:
             new.setdefault(kinds[job.index].key, job)
     if not new:
         return {job.index: there[kinds[job.index].key] for job in jobs}, []
+    # Before minutes of measuring, whose results could not be kept.
     if asked and path is not None:
         check_writable(path)
     costs, reasons = measure_jobs(
@@ -110,7 +117,8 @@ def profiles_of(
 
 
 def row_of_run(run: Run, job: Job, profile: Profile) -> ProfileRow:
-    """A profile as a row for all device types of the run, in its cluster seconds."""
+    """Return a profile as a row for all device types of the run, in its cluster seconds."""
+    # Emulated, a second of the cluster is ``time_scale`` real seconds.
     scale = run.cluster.emulate.time_scale if run.cluster.emulate else 1.0
     cost = as_measured(profile)
     assert cost is not None
@@ -120,7 +128,10 @@ def row_of_run(run: Run, job: Job, profile: Profile) -> ProfileRow:
 
 
 def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
-    """A row without meaning for each such job: ``engine: plain`` decides nothing from costs."""
+    """Return a row without meaning for each job that has none.
+
+    ``engine: plain`` decides nothing from costs.
+    """
     cost = MeasuredCost(comp_s=_NOTHING_S, model_bytes=0, sync_s=0.0)
     by_type = dict.fromkeys(run.cluster.type_names, cost)
     jobs = [run.workload.jobs[index] for index in missing(run)]
@@ -131,7 +142,7 @@ def placeholder_rows(run: Run) -> Mapping[str, ProfileRow]:
 def _stand_ins(
     run: Run, jobs: Sequence[Job], known: Collection[ProfileRow]
 ) -> dict[str, ProfileRow]:
-    """Rows of jobs whose tasks failed: what others take in the median, else a second a task."""
+    """Return rows of jobs whose tasks failed: what others take in the median, else a second."""
     times_s = [time_s for row in known for time_s in row.comp_s.values()]
     cost = MeasuredCost(
         comp_s=median(times_s) if times_s else _UNKNOWN_S, model_bytes=0, sync_s=0.0
@@ -144,7 +155,10 @@ def _stand_ins(
 def measure_jobs(
     run: Run, jobs: Sequence[Job], tasks: int, why: str
 ) -> tuple[dict[int, MeasuredCost], Mapping[int, str]]:
-    """By job index, what tasks of these jobs take on this machine, and why those that fail do."""
+    """Measure tasks of these jobs on this machine.
+
+    Return by job index what they take, and why those that fail do.
+    """
     from warren.live.measure.task_times import measure
 
     count = "three" if tasks == TASKS else str(tasks)
@@ -163,32 +177,39 @@ def measure_jobs(
 
 
 def failed_while_measured(run: Run, job: Job, reason: str, alike: int = 0) -> Problem:
-    """A job's app failed before anything was scheduled; so many others have tasks alike."""
+    """Return the problem of a job whose app failed while it was measured.
+
+    ``alike``: how many other jobs have tasks of the same kind.
+    """
     others = f" and {alike} more of its kind" if alike else ""
     message = f"failed while its cost was measured: {reason}; {_ADVICE}"
     return Problem(file=job.source or run.name, field=f"job {job.name}{others}", message=message)
 
 
 def _kinds(run: Run, jobs: Sequence[Job], path: Path | None) -> dict[int, TaskKind]:
+    """Return by job index the kind of its tasks, by which profiles are looked up."""
     from warren.live.measure.machine import processor
 
-    numerics, machine = known_numerics(path), processor()  # as in the processes that train
+    # The numerics class and the processor as the processes that train have them.
+    numerics, machine = known_numerics(path), processor()
     assert run.sources is not None
     texts = {file: source.sha256 for file, source in run.sources.items()}
     return {job.index: task_kind(job, texts[job.app_file], numerics, machine) for job in jobs}
 
 
 def _names(jobs: Sequence[Job]) -> str:
+    """Return the names of jobs, with commas between."""
     return ", ".join(job.name for job in jobs)
 
 
 def _from_to(numbers: Sequence[int]) -> str:
+    """Tell the range of numbers; a single number if all are equal."""
     least, most = min(numbers), max(numbers)
     return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _usable_file() -> Path | None:
-    """The database, if it can be read; else that is told."""
+    """Return the user's database, if it can be read; else tell why, and return None."""
     try:
         path = default_file()
         known_profiles(path)
@@ -199,7 +220,10 @@ def _usable_file() -> Path | None:
 
 
 def _known(rows: Sequence[Profile], tasks: int) -> dict[str, Profile]:
-    """By key, what this machine's processor takes; by so many tasks alone, if any are asked."""
+    """Return by key the profiles of this machine's processor that tell what a task takes.
+
+    ``tasks``: only those measured over at least so many tasks that ran alone; 0: all.
+    """
     return {
         row.key: row
         for row in rows
@@ -212,7 +236,10 @@ def _known(rows: Sequence[Profile], tasks: int) -> dict[str, Profile]:
 def _kept(
     path: Path | None, found: Sequence[tuple[TaskKind, Job, MeasuredCost]], tasks: int
 ) -> dict[str, Profile]:
-    """By key, the rows with what was found; written too, which costs only time if it cannot be."""
+    """Return by key the rows with what was found, and write them to the database.
+
+    If they cannot be written the run goes on; measuring again later is all that it costs.
+    """
     try:
         if path is not None and found:
             with Database(path) as database, database.transaction():
@@ -227,12 +254,14 @@ def _kept(
 def _with(
     rows: Sequence[Profile], found: Sequence[tuple[TaskKind, Job, MeasuredCost]], tasks: int
 ) -> dict[str, Profile]:
+    """Return these rows by key, with what was found now in them."""
     now = time()
     old = {row.key: row for row in rows if row.device_type == PROCESSOR}
     after = {}
     for kind, job, cost in found:
         row = old.get(kind.key) or blank(kind, PROCESSOR, now)
-        if row.comp_s is None or row.samples <= tasks:  # else somebody measured better meanwhile
+        # Else another process has measured more tasks meanwhile, which is better.
+        if row.comp_s is None or row.samples <= tasks:
             row = with_measured(row, cost, tasks, now)
         after[kind.key] = replace(row, job=job.name, model=job.model)
     return after

@@ -14,11 +14,11 @@ LOGGER: Final = logging.getLogger("warren")
 
 
 def say(text: str) -> None:
-    """Tell whoever listens one line."""
+    """Tell one line to whoever listens to the logger ``warren``."""
     LOGGER.warning("%s", text)
 
 
 @cache
 def say_once(text: str) -> None:
-    """Tell a line once, that would be the same for each of the runs that are compared."""
+    """Tell a line once in this process: it is the same for each of the runs that are compared."""
     say(text)

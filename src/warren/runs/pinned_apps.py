@@ -27,9 +27,10 @@ CHOICES: Final = (PINNED, NEW)
 
 
 def text_files(run: Run, out: Path) -> Mapping[str, bytes]:
-    """The files that a run's folder lacks of the texts of its apps; what it had stays there."""
+    """Return the files that a run's folder lacks of its apps' texts; what it has stays there."""
     if run.sources is None:
         return {}
+    # Sets of texts are only added to, never replaced: the journal's records refer to all of them.
     had: list[Sources] = []
     with suppress(SpecError):
         had = load_pins(out / APPS)
@@ -39,7 +40,7 @@ def text_files(run: Run, out: Path) -> Mapping[str, bytes]:
 
 
 def check_choice(app: str) -> None:
-    """Refuse what is none.
+    """Refuse a choice of ``--app`` that is none.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def check_choice(app: str) -> None:
 
 
 def with_kept_apps(path: str, run: Run, history: History | None, app: str) -> Run:
-    """A run that goes on, with the texts its apps had last, or with the new ones on disk.
+    """Return a run that goes on, with the texts its apps had last, or those on disk now.
 
     ``path`` is its folder; ``history`` None: it had not begun. Which files differ is told.
 
@@ -61,6 +62,7 @@ def with_kept_apps(path: str, run: Run, history: History | None, app: str) -> Ru
     SpecError
         If the texts are damaged or missing, or new ones cannot be read.
     """
+    # Apps of jobs that have ended need not be there any more.
     left = unfinished(run, history)
     files = list(dict.fromkeys(job.app_file for job in left))
     if app == NEW:
@@ -82,7 +84,7 @@ def with_kept_apps(path: str, run: Run, history: History | None, app: str) -> Ru
 
 
 def kept_apps(path: str, run: Run, history: History) -> Run:
-    """A run of which nothing is left, with the texts its apps had; without, if they are gone."""
+    """Return a run of which nothing is left, with its apps' texts; without, if they are gone."""
     try:
         return replace(run, sources=_kept(Path(path, APPS), run, history))
     except SpecError:
@@ -90,7 +92,7 @@ def kept_apps(path: str, run: Run, history: History) -> Run:
 
 
 def unfinished(run: Run, history: History | None) -> Sequence[Job]:
-    """The jobs that have something left to run."""
+    """Return the jobs that have something left to run."""
     jobs = run.workload.jobs
     if history is None:
         return jobs
@@ -98,12 +100,13 @@ def unfinished(run: Run, history: History | None) -> Sequence[Job]:
 
 
 def _kept(folder: Path, run: Run, history: History | None) -> Sources | None:
-    """The texts that the journal names; None: the run was cut off before it kept any."""
+    """Return the texts that the journal names; None: the run was cut off before it kept any."""
     if history is None and not (folder / INDEX).exists():
         return None
     sets = load_pins(folder)
     if history is None:
         return sets[-1]
+    # The folder keeps every set of texts the run ever had; the journal tells which it had last.
     for sources in reversed(sets):
         if replace(run, sources=sources).app_sha256_J == history.app_sha256:
             return sources
@@ -112,7 +115,7 @@ def _kept(folder: Path, run: Run, history: History | None) -> Sources | None:
 
 
 def _changed(file: str, kept: AppSource | None, base: str) -> Iterator[str]:
-    """The files of an app that are not on disk as they were kept, as a job would name them."""
+    """Yield the files of an app that are not on disk as they were kept, as a job names them."""
     if kept is None:
         return
     now: Mapping[str, str] = {}
@@ -126,10 +129,12 @@ def _changed(file: str, kept: AppSource | None, base: str) -> Iterator[str]:
                 yield name
         except OSError:
             yield f"{name} (gone)"
+    # What the app imports now and did not then.
     for path in sorted(now.keys() - kept.hashes.keys()):
         yield f"{posixpath.join(posixpath.dirname(file), path)} (new)"
 
 
 def _told(changed: Sequence[str]) -> str:
+    """Tell which files have changed; empty if none has."""
     names = list(dict.fromkeys(changed))
     return f"changed since the run began: {some_of(names, 5)}" if names else ""

@@ -19,7 +19,10 @@ from warren.runs.lower_bound import lower_bound
 
 
 def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:
-    """What a journal needs beside it to be read: written first, in case the run is cut off."""
+    """Make the files a journal needs beside it to be read.
+
+    They are written first, in case the run is cut off.
+    """
     from warren.report.tables import devices_csv, profile_csv
     from warren.workload.specs.write import dump_run
 
@@ -32,11 +35,12 @@ def input_files(run: Run, costs: CostTable) -> dict[str, bytes | str]:
 
 
 def hash_of(inputs: Mapping[str, bytes | str]) -> str:
-    """A hash of ``input_files``, by which a run that goes on knows that they did not change."""
+    """Return a hash of ``input_files``, by which a run that goes on knows they did not change."""
     return hashlib.sha256("".join(map(str, inputs.values())).encode()).hexdigest()
 
 
 def _nothing_yet(run: Run) -> History:
+    """Return the history of a run of which nothing has happened, for tables of its inputs."""
     header = Header(run=run.name, world="", place="", grain="", seed=run.seed, jobs=(), devices=())
     count = len(run.workload.jobs)
     return History(
@@ -47,7 +51,7 @@ def _nothing_yet(run: Run) -> History:
 
 
 def result_files(record: Record) -> dict[str, bytes | str]:
-    """Every file of the folder but the journal, which was written as the run went."""
+    """Make every file of the folder but the journal, which was written as the run went."""
     from warren.report.metrics import summary, summary_text
     from warren.report.page.page import page
     from warren.report.parquet import timeline_parquet
@@ -68,7 +72,7 @@ def result_files(record: Record) -> dict[str, bytes | str]:
 
 
 def load_record(name: str, files: dict[str, bytes]) -> Record:
-    """The record of a folder, from its ``run.yaml``, ``profile.csv`` and journal.
+    """Load the record of a folder, from its ``run.yaml``, ``profile.csv`` and journal.
 
     ``summary.json``, where it is there, adds what only the run itself could measure.
 
@@ -77,6 +81,7 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
     SpecError
         If a file is missing or damaged, or they do not belong together.
     """
+    # Costs are those of the folder's table, not computed again: profiles may have changed since.
     run = load_folders_run(name, files)
     history = load_history(name, files["journal"], run)
     costs = load_costs(name, files, run)
@@ -86,7 +91,7 @@ def load_record(name: str, files: dict[str, bytes]) -> Record:
 
 
 def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
-    """The run of a folder that has all that is needed to read its journal.
+    """Load the run of a folder that has all that is needed to read its journal.
 
     Raises
     ------
@@ -95,6 +100,7 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
     """
     from warren.workload.run_file import load_run
 
+    # An empty journal without its inputs is what a kill in the very beginning leaves.
     for needed in ("run.yaml", "journal", "profile.csv"):
         if needed not in files and files.get("journal") == b"":
             message = "its run was killed before it began; remove it, and start the run again"
@@ -105,7 +111,7 @@ def load_folders_run(name: str, files: dict[str, bytes]) -> Run:
 
 
 def load_costs(name: str, files: dict[str, bytes], run: Run) -> CostTable:
-    """The costs as the run of a folder used them, to the nanosecond.
+    """Load the costs as the run of a folder used them, to the nanosecond.
 
     Raises
     ------
@@ -118,7 +124,7 @@ def load_costs(name: str, files: dict[str, bytes], run: Run) -> CostTable:
 
 
 def load_history(name: str, data: bytes, run: Run) -> History:
-    """What the journal of a folder tells.
+    """Load what the journal of a folder tells.
 
     Raises
     ------
@@ -130,6 +136,7 @@ def load_history(name: str, data: bytes, run: Run) -> History:
         history = read_history(data)
     except JournalError as error:
         raise SpecError(Problem(file=file, message=str(error))) from None
+    # The journal names jobs and devices by position: they must be those of ``run.yaml``.
     header = history.header
     jobs = tuple(job.name for job in run.workload.jobs)
     devices = tuple(device.name for device in run.cluster.devices)
@@ -140,11 +147,13 @@ def load_history(name: str, data: bytes, run: Run) -> History:
 
 
 def _measured(file: str, data: bytes) -> dict[str, float]:
+    """Return the figures of an old summary that only the run itself could measure."""
     try:
         old = json.loads(data)
     except ValueError as error:
         raise SpecError(Problem(file=file, message=f"is not JSON: {error}")) from None
     if not isinstance(old, dict):
         raise SpecError(Problem(file=file, message="is not a JSON object"))
+    # Everything else in a summary follows from the journal and is computed again.
     kept = ("decide_s", "wall_s", "overruns", "verified_tasks", "verify_s")
     return {key: float(old[key]) for key in kept if isinstance(old.get(key), int | float)}

@@ -1,8 +1,7 @@
-"""A run that was cut off goes on, from its folder."""
+"""Going on with a run that was cut off, from its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from warren.core.journal import MAGIC, Step, decode, frames
@@ -12,11 +11,17 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.record import LIVE, Record
 from warren.runs.check_apps import check_apps
-from warren.runs.compose import Attend, CutOff, Options, run_live
+from warren.runs.compose import OnError, Options, PreparedRun, Watch, run_live
 from warren.runs.history_writer import remembered
 from warren.runs.inputs import named_after
 from warren.runs.notices import say
-from warren.runs.pinned_apps import PINNED, kept_apps, unfinished, with_kept_apps
+from warren.runs.pinned_apps import (
+    PINNED,
+    check_choice,
+    kept_apps,
+    unfinished,
+    with_kept_apps,
+)
 from warren.runs.results import (
     load_costs,
     load_folders_run,
@@ -27,29 +32,56 @@ from warren.runs.results import (
 from warren.store.files import read_dir, refused
 from warren.store.run_folder import ReopenedFolder
 
-Watch = Callable[[Run, str, History | None], Attend]
-"""Given a run, its folder and what it did before: what watches each step."""
-
 
 def resume(
     path: str,
-    folder: ReopenedFolder,
     *,
     check: bool = False,
     watch: Watch | None = None,
     remember: bool = True,
     app: str = PINNED,
+    on_error: OnError | None = None,
 ) -> Record:
-    """Go on with the run of an open folder; ``watch``: how a person sees it going.
+    """Go on with the run in a folder, from where it was cut off.
 
-    ``remember``: what ended, in the history database. ``app``: ``pinned``, the texts of apps that
-    the run has, or ``new``, those on disk.
+    Parameters
+    ----------
+    check
+        Whether the core's invariants are checked after every step.
+    watch
+        How a person sees the run going.
+    remember
+        Whether what ended goes into the history database.
+    app
+        ``pinned``, with the texts of apps that the run has, or ``new``, with those on disk.
+    on_error
+        Called with the folder, open no more, when the run ends before its end.
 
     Raises
     ------
     SpecError
         If it is not the folder of a live run, or its files do not belong together.
     """
+    check_choice(app)
+    folder = ReopenedFolder(path)
+    try:
+        with folder:
+            return _resume(path, folder, check, watch, remember, app)
+    except BaseException as error:
+        if on_error is not None:
+            on_error(folder, error)
+        raise
+
+
+def _resume(
+    path: str,
+    folder: ReopenedFolder,
+    check: bool,
+    watch: Watch | None,
+    remember: bool,
+    app: str,
+) -> Record:
+    """Go on with the run of an open folder."""
     from warren.live.emulated_times import check_jitter
 
     files = read_dir(path)
@@ -58,6 +90,7 @@ def resume(
     costs = load_costs(path, files, run)
     if history is not None and _is_over(history):
         say(f"{path}: every job has ended; nothing is left to run")
+        # It may have been cut off between its last event and its tables, or the history.
         record = load_record(path, files)
         folder.write(result_files(record))
         folder.keep()
@@ -71,13 +104,13 @@ def resume(
         run = check_apps(run, unfinished(run, history))
         check_jitter(run)
         attend = watch(run, path, history) if watch else None
-        cut_off = CutOff(journal=files["journal"], costs=costs)
+        prepared = PreparedRun(run=run, world=LIVE, history=remember, recorded=costs)
         with remembered(run, folder, wanted=remember):
-            return run_live(run, folder, Options(check=check, attend=attend), cut_off)
+            return run_live(prepared, folder, Options(check=check, attend=attend), files["journal"])
 
 
 def _history(path: str, journal: bytes, run: Run) -> History | None:
-    """What the journal tells; None if it was cut off before its header was whole."""
+    """Return what the journal tells; None if it was cut off before its header was whole."""
     file = Path(path) / "journal"
     try:
         if MAGIC.startswith(journal) or not any(frames(journal)):
@@ -91,11 +124,13 @@ def _history(path: str, journal: bytes, run: Run) -> History | None:
 
 
 def _is_over(history: History) -> bool:
+    """Tell whether every job of the run has ended."""
     count = len(history.finish_ns_J)
     return all(history.status(job) != "unfinished" for job in range(count))
 
 
 def _say_where(path: str, history: History | None, journal: bytes) -> None:
+    """Tell a person from which time on the run goes on, and how many jobs have ended."""
     steps = [] if history is None else [one for one in decode(journal) if isinstance(one, Step)]
     times_ns = [event.time_ns for step in steps for event in step.events]
     if history is None or not times_ns:

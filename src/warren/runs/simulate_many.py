@@ -12,15 +12,17 @@ from concurrent.futures.process import BrokenProcessPool
 from warren.model.errors import EngineError, Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
-from warren.runs.compose import Attend, Options, simulate
+from warren.runs.compose import Attend, Options, PreparedRun, simulate
 from warren.runs.inputs import named_after
 from warren.runs.notices import say
 
 
 def simulated(
-    runs: Sequence[tuple[str, Run]], processes: int, watch: Callable[[Run], Attend]
+    runs: Sequence[tuple[str, PreparedRun]], processes: int, watch: Callable[[Run], Attend]
 ) -> list[Record]:
     """Simulate runs, each with the path of its file, at most ``processes`` at a time.
+
+    A process of its own prepares its run again: a policy of the user's file cannot be sent there.
 
     ``watch``: how a person sees one that is simulated in this process.
 
@@ -35,26 +37,30 @@ def simulated(
         return [_shown(*one, watch) for one in runs]
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(min(processes, len(runs)), context, _begin, (os.getpid(),))
+    # Answers come in the order of the runs, whichever is ready first.
     try:
-        asked = [pool.submit(_silent, *one) for one in runs]
+        asked = [pool.submit(_silent, path, prepared.run) for path, prepared in runs]
         return [_told(*pair) for pair in zip(runs, (one.result() for one in asked), strict=True)]
     except BrokenProcessPool:
         message = "a process that simulated was ended from outside; try fewer with --jobs"
         raise EngineError(message) from None
     finally:
+        # After an error or Ctrl-C nobody waits for simulations that go on.
         pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.terminate()
 
 
-def _shown(path: str, run: Run, watch: Callable[[Run], Attend]) -> Record:
+def _shown(path: str, prepared: PreparedRun, watch: Callable[[Run], Attend]) -> Record:
+    """Simulate a run in this process, where a person sees how far it is."""
+    run = prepared.run
     say(f"simulating {run.name} under {run.scheduler.place}")
     with named_after(path, run):
-        return simulate(run, None, Options(attend=watch(run)))
+        return simulate(prepared, None, Options(attend=watch(run)))
 
 
 def _begin(parent: int) -> None:
-    """A process of the pool: the command hears Ctrl-C and ends it."""
+    """Prepare a process of the pool: the command hears Ctrl-C and ends it."""
     from warren.live.process.linux import die_with_parent
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -63,7 +69,10 @@ def _begin(parent: int) -> None:
 
 
 def _silent(path: str, run: Run) -> Record | tuple[Problem, ...]:
-    """A record; or what is wrong, since an error would lose its problems on the way."""
+    """Simulate a run in a process of the pool; return its record, or what is wrong with it.
+
+    An error that is raised here would lose its problems on its way to the command.
+    """
     try:
         with named_after(path, run):
             return simulate(run, None, Options())
@@ -71,8 +80,9 @@ def _silent(path: str, run: Run) -> Record | tuple[Problem, ...]:
         return error.problems
 
 
-def _told(one: tuple[str, Run], found: Record | tuple[Problem, ...]) -> Record:
+def _told(one: tuple[str, PreparedRun], found: Record | tuple[Problem, ...]) -> Record:
     if isinstance(found, tuple):
         raise SpecError(found)
-    say(f"simulated {one[1].name} under {one[1].scheduler.place}")
+    run = one[1].run
+    say(f"simulated {run.name} under {run.scheduler.place}")
     return found

@@ -10,10 +10,12 @@ from typing import Final
 from warren.model.errors import Problem, SpecError
 
 MAX_INPUT_BYTES: Final = 1 << 30
+"""A larger input is refused rather than read into memory."""
 DISK_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 )
-"""What a disk may answer that is no fault of the program."""
+"""Errors of a disk that are no fault of the program, such as a full one."""
+# The files of a run's folder; ``read_dir`` reads these and nothing else that may lie there.
 OUTPUT_FILES: Final = (
     "run.yaml",
     "summary.json",
@@ -28,7 +30,7 @@ OUTPUT_FILES: Final = (
 
 
 def read(path: str) -> bytes:
-    """The content of an input file.
+    """Return the content of an input file.
 
     Raises
     ------
@@ -40,6 +42,7 @@ def read(path: str) -> bytes:
     try:
         if not file.exists():
             raise FileNotFoundError("no such file")
+        # A pipe or a device could be read for ever.
         if not file.is_file():
             raise OSError("not a file")
         if file.stat().st_size > MAX_INPUT_BYTES:
@@ -50,7 +53,7 @@ def read(path: str) -> bytes:
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:
-    """Write beside and rename, so that a reader sees the old file or the new one.
+    """Write a file beside its place and rename it, so that readers see the old one or the new one.
 
     Raises
     ------
@@ -58,6 +61,7 @@ def write_atomic(path: Path, content: bytes | str) -> None:
         If it cannot be written; nothing is left beside.
     """
     data = content.encode() if isinstance(content, str) else content
+    # In the same folder: a rename is atomic only within one file system.
     beside = path.with_name(f".{path.name}.part")
     try:
         beside.write_bytes(data)
@@ -68,17 +72,17 @@ def write_atomic(path: Path, content: bytes | str) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> SpecError:
-    """The error for a place that cannot be written to."""
+    """Return the error for a place that cannot be written to."""
     return refused(path, f"cannot be written: {error.strerror or error}")
 
 
 def refused(path: Path, message: str) -> SpecError:
-    """The error for a file or folder that cannot be used."""
+    """Return the error for a file or folder that cannot be used."""
     return SpecError(Problem(file=str(path), message=message))
 
 
 def read_dir(path: str) -> dict[str, bytes]:
-    """The result files of a run's folder, by name; those that are missing are left out.
+    """Return the result files of a run's folder, by name; those that are missing are left out.
 
     Raises
     ------

@@ -31,13 +31,17 @@ from warren.model.history_rows import (
 from warren.store.files import refused
 
 VARIABLE: Final = "WARREN_HISTORY"
+"""The environment variable that names the file of the user's own database."""
 BUSY_S: Final = 5.0
 """How long to wait for another process that writes."""
 _PAUSE_S: Final = 0.01
+"""How long to wait between two tries to switch to a write-ahead log."""
 
 
 def default_file() -> Path:
-    """Where the database is: ``$WARREN_HISTORY``, else ``$XDG_STATE_HOME/warren/history.db``.
+    """Return where the database is: ``$WARREN_HISTORY``, else under ``$XDG_STATE_HOME``.
+
+    That is ``$XDG_STATE_HOME/warren/history.db``; without the variable ``~/.local/state``.
 
     Raises
     ------
@@ -47,6 +51,7 @@ def default_file() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
+    # The XDG specification has relative paths ignored.
     state = os.environ.get("XDG_STATE_HOME")
     try:
         base = Path(state) if state and os.path.isabs(state) else Path.home() / ".local" / "state"
@@ -93,11 +98,12 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is read and written within is one: all of it is on the disk after it, or none.
+        """Read and write as one: after the block all of it is on the disk, or none of it.
 
-        It has the database for itself from its beginning.
+        Nobody else may write from its beginning on.
         """
         with self._told():
+            # IMMEDIATE takes the write lock at once: a later upgrade from a reader could fail.
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -108,15 +114,15 @@ class Database:
                 raise
 
     def profiles(self) -> list[Profile]:
-        """All of them, by key and device type."""
+        """Return all profiles, by key and device type."""
         return self._all(Profile, "key, device_type")
 
     def runs(self) -> list[LiveRun]:
-        """All of them, in the order in which they began."""
+        """Return all live runs, in the order in which they began."""
         return self._all(LiveRun, "began_at, id")
 
     def jobs(self) -> list[EndedJob]:
-        """All of them, in the order in which they ended."""
+        """Return all jobs that have ended, in the order in which they did."""
         return self._all(EndedJob, "ended_at, run, position")
 
     def put(self, rows: Iterable[Profile | LiveRun | EndedJob]) -> None:
@@ -127,7 +133,7 @@ class Database:
                 self._db.execute(upsert(type(row)), values)
 
     def touch(self) -> None:
-        """Write what is there already; within a transaction."""
+        """Write what is there already, to see whether one can; within a transaction."""
         with self._told():
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -137,11 +143,13 @@ class Database:
             self._db.execute("DELETE FROM profiles WHERE key = ?", (key,))
 
     def _all(self, kind: type[Row], order: str) -> list[Row]:
+        """Return all rows of a kind, ordered by these columns."""
         with self._told(), closing(self._db.execute(select(kind, order))) as found:
             return [row_of(kind, values) for values in found]
 
     def _prepare(self) -> None:
-        """Make it Warren's if it is new, and refuse it if it is another's."""
+        """Make the tables of a new database, and refuse one that is not Warren's."""
+        # FULL: every commit is on the disk before it is acknowledged.
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
         if self._version() is None:
@@ -155,7 +163,7 @@ class Database:
             self._db.execute("COMMIT")
 
     def _version(self) -> int | None:
-        """The version of its tables; None: it is empty."""
+        """Return the version of the database's tables; None: it is empty."""
         if self._db.in_transaction:
             return self._known_version()
         self._db.execute("BEGIN")  # all is read of one moment
@@ -164,6 +172,7 @@ class Database:
         return version
 
     def _known_version(self) -> int | None:
+        """Read the version within a transaction, and refuse what is not Warren's or too new."""
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -177,7 +186,10 @@ class Database:
         return int(version)
 
     def _to_wal(self) -> None:
-        """WAL lasts; switching to it does not wait for others by itself."""
+        """Switch to a write-ahead log, which lasts, and wait for others that use the database.
+
+        SQLite's own time limit does not hold for this statement.
+        """
         until = time.monotonic() + BUSY_S
         while True:
             try:
@@ -190,7 +202,7 @@ class Database:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Errors of the library, of the disk and of a row in one clear line."""
+        """Tell errors of SQLite, of the disk and of a row in one clear line."""
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
@@ -199,11 +211,12 @@ class Database:
 
 
 def _make(path: Path) -> None:
-    """A new file, and its folder, are the user's alone; their names last too."""
+    """Make the file and its folder where they are missing, for the user alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists():
         return
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # Without a sync of the folder a crash could lose the name of the file.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -212,7 +225,7 @@ def _make(path: Path) -> None:
 
 
 def known_profiles(path: Path) -> list[Profile]:
-    """The profiles of a database; a file that is not there holds none, and is not made.
+    """Return the profiles of a database; a file that is not there holds none, and is not made.
 
     It may be one that cannot be written, or lie where nothing can be.
 
@@ -225,16 +238,19 @@ def known_profiles(path: Path) -> list[Profile]:
 
 
 def known_jobs(path: Path) -> list[EndedJob]:
-    """The jobs of a database, as ``known_profiles``."""
+    """Return the jobs of a database, as ``known_profiles`` does profiles."""
     return _known(path, Database.jobs)
 
 
 def _known(path: Path, read: Callable[[Database], list[Row]]) -> list[Row]:
+    """Read rows of a database, also of one that cannot be written; none where there is no file."""
     if not _is_there(path):
         return []
     if _may_write(path):
         with Database(path) as database:
             return read(database)
+    # A database that cannot be written, without a log, is read as one that does not change. Whether
+    # somebody wrote meanwhile is seen afterwards; then it is read again.
     while True:
         before = _written(path)
         shared = _log(path).exists()
@@ -250,13 +266,15 @@ def _known(path: Path, read: Callable[[Database], list[Row]]) -> list[Row]:
 
 
 def _may_write(path: Path) -> bool:
-    """Whether it and the files beside it, which SQLite makes for readers too, can be written."""
+    """Tell whether a database can be written, with what SQLite makes beside it for readers too."""
     file = path.resolve()
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
 def _reading(path: Path, *, shared: bool) -> str:
-    """How to open what cannot be written; ``shared``: there is a log, perhaps that of a writer.
+    """Return the URI that opens a database that cannot be written.
+
+    ``shared``: there is a log, perhaps that of a process which writes.
 
     Without one, what SQLite makes beside the file would be missing, and it need not be there as
     long as nobody writes: who reads so looks afterwards whether somebody did.
@@ -265,12 +283,13 @@ def _reading(path: Path, *, shared: bool) -> str:
 
 
 def _log(path: Path) -> Path:
+    """Return where SQLite has the write-ahead log of a database."""
     file = path.resolve()
     return file.with_name(f"{file.name}-wal")
 
 
 def _written(path: Path) -> tuple[bool, int, int]:
-    """Differs when somebody has written meanwhile."""
+    """Return a value that differs when somebody has written meanwhile."""
     try:
         state = path.stat()
     except OSError:
@@ -293,6 +312,7 @@ def check_writable(path: Path) -> None:
 
 
 def _is_there(path: Path) -> bool:
+    """Tell whether there is a database with anything in it."""
     try:
         return path.exists() and path.stat().st_size > 0
     except OSError as error:

@@ -17,6 +17,7 @@ from warren.store.files import refused, unwritable, write_atomic
 from warren.store.signals import held
 
 _BUFFER_BYTES: Final = 1 << 20
+"""How much of a simulation's journal may wait in memory before it is written."""
 
 
 class RunFolder:
@@ -34,12 +35,14 @@ class RunFolder:
         """Whether the tables that belong to the journal are written too."""
         self._room = 0 if durable else _BUFFER_BYTES
         self._pending = bytearray()
+        # Folders that were made for this run, which go again if it leaves nothing.
         self._made: list[Path] = []
 
     def __enter__(self) -> Self:
         check_free(self.path)
         try:
             self._make()
+            # O_EXCL: of two runs that begin at once in one folder, one is refused.
             self._journal = os.open(
                 self.path / "journal", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
             )
@@ -67,7 +70,7 @@ class RunFolder:
                 self._remove()
 
     def keep(self) -> None:
-        """From now on the folder stays, whatever happens."""
+        """Let the folder stay from now on, whatever happens."""
         self.kept = True
 
     def journal(self, data: bytes) -> None:
@@ -83,7 +86,7 @@ class RunFolder:
             self._flush()
 
     def journal_bytes(self) -> bytes:
-        """All of the journal so far."""
+        """Return all of the journal so far."""
         self._flush()
         return (self.path / "journal").read_bytes()
 
@@ -104,7 +107,7 @@ class RunFolder:
             write_atomic(path, content)
 
     def cut(self, size: int) -> None:
-        """Go on in the journal after so many bytes; what follows them goes.
+        """Cut the journal to so many bytes, after which it goes on.
 
         Raises
         ------
@@ -118,6 +121,7 @@ class RunFolder:
             raise unwritable(self.path / "journal", error) from None
 
     def _flush(self) -> None:
+        """Write what waits in memory to the journal."""
         with held():  # between writing and forgetting, a signal would have it written twice
             try:
                 while self._pending:
@@ -126,6 +130,7 @@ class RunFolder:
                 raise unwritable(self.path / "journal", error) from None
 
     def _make(self) -> None:
+        """Make the folder and those above it that are missing, and note which."""
         missing = [self.path, *self.path.parents]
         missing = missing[: next((i for i, p in enumerate(missing) if p.exists()), 0)]
         for folder in reversed(missing):
@@ -133,13 +138,14 @@ class RunFolder:
             folder.mkdir(exist_ok=True)
 
     def _remove(self) -> None:
-        """Everything in the folder is ours: it was empty or not there."""
+        """Remove the folder with all that is in it: it was empty or not there before."""
         if self.path.is_dir():
             for entry in self.path.iterdir():
                 if entry.is_dir() and not entry.is_symlink():
                     shutil.rmtree(entry, ignore_errors=True)
                 else:
                     entry.unlink(missing_ok=True)
+        # Folders above may hold something of others by now; then they stay.
         for folder in reversed(self._made):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -169,7 +175,7 @@ class ReopenedFolder(RunFolder):
         return self
 
     def _remove(self) -> None:
-        """Nothing in it is new."""
+        """Remove nothing: all that is in the folder was there before."""
 
 
 def lock(journal: int, folder: Path) -> None:
@@ -206,7 +212,8 @@ def check_free(path: Path) -> None:
 
 
 def default_dir(run: Run) -> str:
-    """``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there yet."""
+    """Return ``out/NAME-PLACE``, or the first of ``out/NAME-PLACE-2``, ... that is not there."""
+    # Of a policy in a file of the user's only the class goes into the name.
     place = run.live_place.rpartition(":")[2]
     stem = "out/" + re.sub(r"[^\w.-]+", "-", f"{run.name}-{place}").strip(".-")
     path, number = Path(stem), 1

@@ -18,7 +18,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Taken:
-    """What this process has been told; handlers are process-wide, so this is too."""
+    """The signals this process has been sent; handlers are process-wide, so this is too.
+
+    ``came``: a first signal came. ``raised``: it was raised. ``holds``: how many blocks of ``held``
+    are open.
+    """
 
     came = False
     raised = False
@@ -27,11 +31,14 @@ class _Taken:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Until the block ends, the first signal raises ``KeyboardInterrupt``."""
+    """Let the first signal raise ``KeyboardInterrupt`` until the block ends."""
+    # Python runs handlers in the main thread only, and only there they can be set.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _Taken.came, _Taken.raised, _Taken.holds = False, False, 0
+    _Taken.came = False
+    _Taken.raised = False
+    _Taken.holds = 0
     atexit.register(_ignore_all)
     # A run under nohup outlives its terminal.
     wanted = [one for one in SIGNALS if one != signal.SIGHUP or _is_heard(one)]
@@ -45,18 +52,19 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A block that a signal does not break: it raises when the block has ended well."""
+    """Keep a signal from breaking the block: it is raised when the block has ended well."""
     _Taken.holds += 1
     try:
         yield
     finally:
         _Taken.holds -= 1
+    # Not reached when the block raised: that error ends the command already.
     if not _Taken.holds and _Taken.came and not _Taken.raised:
         _raise()
 
 
 def raise_if_told() -> None:
-    """Raise again what was lost.
+    """Raise ``KeyboardInterrupt`` again where that of a signal was lost.
 
     An exception raised by a signal inside a callback or a destructor is dropped by the
     interpreter; whoever comes by often asks here, so that the signal counts nevertheless.
@@ -66,6 +74,7 @@ def raise_if_told() -> None:
 
 
 def _take(_: int, __: FrameType | None) -> None:
+    """Handle a signal: the first one is raised, now or after ``held``; later ones are dropped."""
     if _Taken.came:
         return
     _Taken.came = True
@@ -79,10 +88,11 @@ def _raise() -> None:
 
 
 def _is_heard(signum: signal.Signals) -> bool:
+    """Tell whether the process does not ignore a signal already."""
     return signal.getsignal(signum) != signal.SIG_IGN
 
 
 def _ignore_all() -> None:
-    """While the interpreter shuts down, a signal would only print a traceback."""
+    """Ignore signals while the interpreter shuts down: they would only print a traceback."""
     for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)

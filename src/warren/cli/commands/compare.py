@@ -19,6 +19,7 @@ from warren.cli.views.progress import simulation_view
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.record import Record
+from warren.runs.compose import PreparedRun
 from warren.runs.grain_advice import size_note
 from warren.runs.inputs import named_after, run_of
 from warren.runs.results import load_record
@@ -116,8 +117,13 @@ class _Planned:
     """One run to simulate, of the file at ``path``."""
 
     path: str
-    run: Run
+    prepared: PreparedRun
     swept: Mapping[str, str]
+
+    @property
+    def run(self) -> Run:
+        """What is simulated."""
+        return self.prepared.run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +178,11 @@ def _all(what: Sequence[str], asked: CompareOptions) -> list[_Entry]:
     if asked.against is not None and asked.against not in places:
         message = f"{asked.against!r} is not simulated; allowed: {', '.join(places) or 'none'}"
         raise SpecError(Problem(file="--against", message=message))
-    for note in dict.fromkeys(size_note(one.run) for one in runs):
+    for note in dict.fromkeys(size_note(one.prepared) for one in runs):
         if note:
             say(note)
     records = iter(
-        simulated([(one.path, one.run) for one in runs], asked.processes, simulation_view)
+        simulated([(one.path, one.prepared) for one in runs], asked.processes, simulation_view)
     )
     return [
         one
@@ -200,8 +206,6 @@ def _check_use(asked: CompareOptions, runs: Sequence[_Planned]) -> None:
 
 
 def _runs(path: str, asked: CompareOptions) -> Iterator[_Planned]:
-    from warren.runs.choose_policy import choose
-
     names = [None] if asked.place is None else [name.strip() for name in asked.place.split(",")]
     if "" in names:
         message = f"{asked.place!r} has an empty name; give policies with commas between"
@@ -210,11 +214,12 @@ def _runs(path: str, asked: CompareOptions) -> Iterator[_Planned]:
         chosen = [*asked.overrides, *sets]
         chosen += [f"seed={seed}", f"truth.seed={seed}"] if asked.seeds > 1 else []
         run = run_of(path, name, chosen)
-        with named_after(path, run):
-            choose(run)
         said = [run.name, *sets, *([f"seed {seed}"] if asked.seeds > 1 else [])]
+        prepared = PreparedRun(run=replace(run, name=" ".join(said)))
+        with named_after(path, prepared.run):
+            prepared.check_policy()
         swept = dict(one.split("=", 1) for one in sets)
-        yield _Planned(path=path, run=replace(run, name=" ".join(said)), swept=swept)
+        yield _Planned(path=path, prepared=prepared, swept=swept)
 
 
 def _swept(sweeps: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -13,15 +13,14 @@ import typer
 from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
+from warren.core.journal_reader import History
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.report.number_text import count
-from warren.report.record import Record
-from warren.runs.check_apps import check_apps
-from warren.runs.compose import Options, run_live
+from warren.report.record import LIVE, Record
+from warren.runs.compose import Attend, Options, PreparedRun, train
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.inputs import named_after, run_of
-from warren.runs.machine import check_device_types
 from warren.store.run_folder import ReopenedFolder, RunFolder, check_free, default_dir
 
 _RUN: Final = "examples/quickstart/run.yaml"
@@ -141,15 +140,16 @@ def simulate_command(
 ) -> None:
     """Simulate one run file."""
     run = run_of(run_file, place, overrides)
-    _say_size(run, events=events)
+    prepared = PreparedRun(run=run)
+    _say_size(prepared, events=events)
     if dry_run:
         with named_after(run_file, run):
-            _show_resolved(run, out, json_)
+            _show_resolved(prepared, out, json_)
         return
     view = simulation_view(run)
     options = Options(compiled=not events, check=check, attend=view, ahead=True)
     with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
-        record = simulate_run(run, folder, options)
+        record = simulate_run(prepared, folder, options)
     finish(record, out, json_)
 
 
@@ -182,33 +182,26 @@ def run_command(
     if run_file is None:
         message = "RUN.yaml is missing; allowed: RUN.yaml, or --resume DIR"
         raise SpecError(Problem(file="run", message=message))
-    from warren.live.emulated_times import check_jitter
-
     run = run_of(run_file, place, overrides, history=history)
-    _say_size(run, events=True)
-    with named_after(run_file, run):
-        run = check_apps(run)
-        check_jitter(run)
-        check_device_types(run.cluster, run.name, "cluster.hosts")
-        if dry_run:
-            _show_resolved(run, out, json_)
-            return
-        if run.cluster.engine != "plain":
-            _check_plan(run)
-    from warren.cli.views.progress import live_view
-    from warren.runs.history_writer import remembered
-
+    prepared = PreparedRun(run=run, world=LIVE, history=history)
+    _say_size(prepared, events=True)
+    if dry_run:
+        with named_after(run_file, run):
+            _show_resolved(prepared.trainable(), out, json_)
+        return
     path = out or default_dir(run)
-    folder = RunFolder(path, durable=True)
-    try:
-        with named_after(run_file, run), folder, remembered(run, folder, wanted=history):
-            _say_start(run)
-            options = Options(check=check, attend=live_view(run, path), history=history)
-            record = run_live(run, folder, options)
-    except BaseException as error:
-        say_what_is_left(folder, error)
-        raise
+    record = train(
+        prepared, path, file=run_file, check=check, watch=_watch_start, on_error=say_what_is_left
+    )
     finish(record, path, json_)
+
+
+def _watch_start(run: Run, path: str, past: History | None) -> Attend:
+    """Say that a live run begins, then how far it is."""
+    from warren.cli.views.progress import live_view
+
+    _say_start(run)
+    return live_view(run, path, past)
 
 
 def _go_on(
@@ -216,28 +209,22 @@ def _go_on(
 ) -> None:
     """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
     from warren.cli.views.progress import live_view
-    from warren.runs.pinned_apps import check_choice
     from warren.runs.resume import resume
 
     wrong = [name for name, value in given.items() if value]
     if wrong:
         message = f"takes the run, its policy and its folder from DIR; leave out {', '.join(wrong)}"
         raise SpecError(Problem(file="--resume", message=message))
-    check_choice(app)
-    folder = ReopenedFolder(path)
-    try:
-        with folder:
-            record = resume(path, folder, check=check, watch=live_view, remember=history, app=app)
-    except BaseException as error:
-        say_what_is_left(folder, error)
-        raise
+    record = resume(
+        path, check=check, watch=live_view, remember=history, app=app, on_error=say_what_is_left
+    )
     finish(record, path, json_)
 
 
-def _say_size(run: Run, *, events: bool = False) -> None:
+def _say_size(prepared: PreparedRun, *, events: bool = False) -> None:
     from warren.runs.grain_advice import size_note
 
-    note = size_note(run, events=events)
+    note = size_note(prepared, events=events)
     if note:
         say(note)
 
@@ -261,31 +248,20 @@ def say_what_is_left(folder: RunFolder, error: BaseException) -> None:
         say(f"stopped before anything ran; {left}")
 
 
-def _show_resolved(run: Run, out: str | None, json_: bool) -> None:
+def _show_resolved(prepared: PreparedRun, out: str | None, json_: bool) -> None:
     """Check costs, policy and folder too, then print the run as the folder would hold it."""
     import yaml
 
     from warren.workload.specs.write import dump_run
 
-    _check_plan(run)
+    prepared.check()
     if out:
         check_free(Path(out))
-    text = dump_run(run)
+    text = dump_run(prepared.run)
     if json_:
         print_json(yaml.safe_load(text))
     else:
         answer(text.rstrip("\n"))
-
-
-def _check_plan(run: Run) -> None:
-    """Refuse a policy or costs that are wrong, before anything is said or made."""
-    from warren.profile.cost_table import cost_table, missing, past_of
-    from warren.runs.choose_policy import choose
-
-    choose(run)
-    past_of(run)
-    if not missing(run):
-        cost_table(run)
 
 
 def finish(record: Record, out: str | None, json_: bool) -> None:

@@ -1,4 +1,4 @@
-"""Measuring this machine's live engine: the workload, its phases, and what each gives."""
+"""Measuring the live engine's overheads on this machine: the workload, its phases, the results."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ from warren.profile.overheads import Constant, Repeat, Sizes, constants
 from warren.runs.calibration.phases import CalibrationPhase, Sample, run_phases
 
 REPEATS: Final = 5
+"""How often all phases are measured, after a repeat that warms up."""
 DEVICES_MAX: Final = 8
 """More cores than this are not all kept busy at once."""
 SCALE: Final = 4
+"""Tasks a round of the jobs that tell a barrier's cost from a task's."""
 SMALL: Final = 1 << 8
 LARGE: Final = 1 << 20
 """Parameters of the two models, four bytes each."""
 PRODUCTS: Final = 30
 """Makes a task some ten milliseconds long: processes that sleep in between spend more on waking."""
 RANKS: Final = 3
-"""On each core, of the wide ring: on devices that nothing else uses. Others have one."""
+"""Ranks of the wide ring on each core, on devices that nothing else uses; other rings have one."""
 _AHEAD: Final = 4
+"""Jobs of the phase in which a device always has its next task."""
 _ENDLESS: Final = 10**6
+"""More rounds than all phases together ask of a job: no job may end before the last phase."""
 _ROUNDS: Final = 2
-"""Of a ring: then it ends, and its processes with it."""
+"""Rounds of a ring: after them it ends, and its processes with it."""
 _KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
     "empty": {"app": "Vector", "floats": SMALL, "scale": 1},
     "empty-large": {"app": "Vector", "floats": LARGE, "scale": 1},
@@ -46,12 +50,12 @@ _KINDS: Final[Mapping[str, Mapping[str, int | str]]] = {
     "wide": {"app": "Perceptron", "scale": RANKS},
 }
 _RINGS: Final = ("ring", "wide")
-"""Their scales are of ranks a core."""
+"""Kinds that are rings; their scales are ranks a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineCalibration:
-    """What was measured, and of which machine."""
+    """The constants that were measured, and facts of the machine they are of."""
 
     found: Mapping[str, Constant]
     cores: int
@@ -66,6 +70,8 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> EngineCalib
     EngineError
         If a process of Warren's own does not come up.
     """
+    # All repeats are one live run, so that processes are started once; samples are cut into
+    # repeats afterwards, ``count`` phases each.
     cores = machine.cores()
     devices = min(cores, DEVICES_MAX)
     run, of_kind = _run(devices, pin=pin)
@@ -99,7 +105,8 @@ def calibrate(*, pin: bool, progress: Callable[[int, int], None]) -> EngineCalib
 
 
 def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]]:
-    """The run, and the indices of its jobs by kind."""
+    """Make the run, and return the indices of its jobs by kind."""
+    # Only the wide ring uses the devices beyond the first ``devices``.
     names = tuple(f"h/CPU-{index}" for index in range(RANKS * devices))
     cluster = Cluster(
         hosts=(Host(name="h", devices=names),),
@@ -109,6 +116,8 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
         types=(DeviceType(name="CPU"),),
         local=Local(pin=pin),
     )
+    # Jobs of each kind: two a device keep it busy while one of them waits for its barrier. A ring
+    # runs once, so every repeat, the first included, has its own: one alone and one that moves.
     many = {"empty": max(_AHEAD, 2 * devices), "empty-large": 1, "small4": 2, "large4": 2}
     many |= {"ring": 2 * (REPEATS + 1), "wide": REPEATS + 1}
     jobs: list[Job] = []
@@ -123,8 +132,12 @@ def _run(devices: int, *, pin: bool) -> tuple[Run, Mapping[str, tuple[int, ...]]
 
 
 def _job(index: int, kind: str, devices: int) -> Job:
+    """Make a job of a kind; what ``_KINDS`` states beside app and scale are the app's params."""
     stated = dict(_KINDS[kind])
-    app, scale, ring = stated.pop("app"), int(stated.pop("scale")), kind in _RINGS
+    app = stated.pop("app")
+    scale = int(stated.pop("scale"))
+    ring = kind in _RINGS
+    # Checkpoints would take processor time, so there are none as long as phases run.
     return Job(
         index=index,
         name=f"{kind}-{index}",
@@ -139,9 +152,10 @@ def _job(index: int, kind: str, devices: int) -> Job:
 
 
 def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> list[CalibrationPhase]:
-    """Those of a repeat; each has rings of its own, since a ring starts once."""
+    """Return the phases of a repeat, which has rings of its own, since a ring starts once."""
 
     def phase(name: str, jobs: Sequence[int], over: int, rounds: int) -> CalibrationPhase:
+        """Make a phase of ``rounds`` of these jobs over so many devices."""
         return CalibrationPhase(name=name, jobs=tuple(jobs), devices=over, rounds=rounds)
 
     empty, net = of["empty"], of["net"]
@@ -167,12 +181,15 @@ def _phases(devices: int, of: Mapping[str, tuple[int, ...]], repeat: int) -> lis
 
 
 def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
+    """Return the figures of one repeat, from which ``constants`` computes the overheads."""
     by_name = {one.phase.name: one for one in samples}
 
     def own_ns(name: str) -> float:
+        """Return the processor time of Warren's own processes for a task of a phase."""
         return by_name[name].own_ns / len(by_name[name].tasks)
 
     def trainers_ns(name: str) -> float:
+        """Return the processor time of the trainers for a task of a phase."""
         return by_name[name].trainers_ns / len(by_name[name].tasks)
 
     gang_ns, wide_gang_ns, moved_ns = _starts(
@@ -199,13 +216,19 @@ def _repeat(samples: Sequence[Sample], step_bytes_per_s: float) -> Repeat:
 
 
 def _starts(one: Sample, wide: Sample, moved: Sample) -> tuple[float, float, float]:
-    """From a ring's assignment to its first COMP's end, less that COMP: of one with a rank a core,
-    of one with ``RANKS``, whose COMPs share the cores, and of one that was elsewhere before."""
+    """Return what three rings take from their assignment to their first COMP, in nanoseconds.
+
+    That is to the first COMP's end, less that COMP: for a ring with a rank a core, one with
+    ``RANKS``, whose COMPs share the cores, and one that was elsewhere before.
+    """
+    # The first round includes the start, so a COMP is timed by later rounds.
     comp_ns = median(task.comp_end_ns - task.start_ns for task in one.tasks if task.round)
 
     def first_ns(sample: Sample, round_: int) -> int:
+        """Return when the last COMP of a round ended: a gang computes together."""
         return max(task.comp_end_ns for task in sample.tasks if task.round == round_)
 
+    # The ring that moves is assigned its second round when the first one's barrier has passed.
     barrier_ns = max(task.end_ns for task in moved.tasks if not task.round)
     return (
         first_ns(one, 0) - one.begin_ns - comp_ns,
@@ -215,12 +238,12 @@ def _starts(one: Sample, wide: Sample, moved: Sample) -> tuple[float, float, flo
 
 
 def _gaps(tasks: Sequence[TasksDone]) -> list[int]:
-    """From each COMP end to the next start, on one device."""
+    """Return the times from each COMP's end to the next start, on one device."""
     ordered = sorted(tasks, key=lambda task: task.start_ns)
     return [after.start_ns - before.comp_end_ns for before, after in pairwise(ordered)]
 
 
 def _wall(tasks: Sequence[TasksDone]) -> float:
-    """From the first start to the last COMP end, over all tasks."""
+    """Return the time from the first start to the last COMP end, divided by the tasks."""
     begin_ns = min(task.start_ns for task in tasks)
     return (max(task.comp_end_ns for task in tasks) - begin_ns) / len(tasks)

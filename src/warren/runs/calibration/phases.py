@@ -39,14 +39,16 @@ from warren.report.record import LIVE
 from warren.store.run_folder import RunFolder
 
 _REST_S: Final = 0.02
+"""How long processes have to come to rest between two phases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPhase:
-    """``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn.
+    """A phase: ``rounds`` of each of ``jobs``, dealt to the first ``devices`` devices in turn.
 
-    ``together``: how many rounds of a job are handed out before the next job's turn. ``turning``:
-    with each round the tasks of a job move one device on.
+    ``decided``: whether each round is assigned only when the one before has ended. ``together``:
+    how many rounds of a job are assigned before the next job's turn. ``turning``: with each round
+    the tasks of a job move one device on.
     """
 
     name: str
@@ -60,9 +62,9 @@ class CalibrationPhase:
 
 @dataclass(slots=True, kw_only=True)
 class Sample:
-    """What one repeat of a phase gave, and when its first tasks were handed out.
+    """The tasks and processor times of one phase, and when its first tasks were handed out.
 
-    ``own_ns``: processor time of Warren's own processes.
+    ``own_ns``: processor time of Warren's own processes; ``trainers_ns``: of trainers.
     """
 
     phase: CalibrationPhase
@@ -74,7 +76,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """``at``: the phase that runs; ``until``: rounds of its jobs when it is over."""
+    """What the policy remembers: the phase that runs, and when it is over.
+
+    ``at``: the phase's position; ``until``: the rounds of its jobs when it is over.
+    """
 
     at: int = -1
     until: Mapping[int, int] = field(default_factory=dict)
@@ -82,7 +87,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class PhasePolicy:
-    """Hands out phases, one after another."""
+    """A policy that assigns phases, one after another."""
 
     phases: tuple[CalibrationPhase, ...]
     name: ClassVar[str] = "phases"
@@ -92,7 +97,7 @@ class PhasePolicy:
     triggers: ClassVar[frozenset[type[Event]]] = frozenset({JobArrived, RoundsDone, Woken})
 
     def initial(self, view: View) -> _Memory:
-        """No phase has begun."""
+        """Return a memory in which no phase has begun."""
         return _Memory()
 
     def decide(self, view: View, memory: _Memory) -> tuple[Decision, _Memory]:
@@ -100,21 +105,24 @@ class PhasePolicy:
         if any(isinstance(event, Woken) for event in view.changes):
             return self._begin(view, memory.at + 1)
         if self._over(view, memory):
+            # Not at once: the watcher of the run lets everything come to rest before the wake-up.
             return Decision(wake_ns=view.now_ns + 1), memory
         if memory.at >= 0 and self.phases[memory.at].decided:
             return Decision(assign=tuple(self._next_round(view, memory))), memory
         return NOTHING, memory
 
     def explain(self, view: View, memory: _Memory, job: int) -> str:
-        """Which phase runs."""
+        """Tell which phase runs."""
         return f"phase {memory.at + 1} of {len(self.phases)} runs"
 
     def _over(self, view: View, memory: _Memory) -> bool:
+        """Tell whether all jobs are there and those of the phase have run their rounds."""
         return bool(view.arrived_J.all()) and all(
             int(view.round_J[job]) >= rounds for job, rounds in memory.until.items()
         )
 
     def _begin(self, view: View, at: int) -> tuple[Decision, _Memory]:
+        """Assign a phase, all of it or its first round; nothing after the last one."""
         if at >= len(self.phases):
             return NOTHING, _Memory(at=at)
         phase = self.phases[at]
@@ -122,6 +130,7 @@ class PhasePolicy:
         memory = _Memory(at=at, until=until)
         if phase.decided:
             return Decision(assign=tuple(self._next_round(view, memory))), memory
+        # Turn after turn; in each, every job in order; of each, ``together`` rounds.
         assign = [
             one
             for turn in range(0, phase.rounds, phase.together)
@@ -132,6 +141,7 @@ class PhasePolicy:
         return Decision(assign=tuple(assign)), memory
 
     def _next_round(self, view: View, memory: _Memory) -> Sequence[Assignment]:
+        """Return the next round of each job of the phase that is at a barrier."""
         phase = self.phases[memory.at]
         return [
             one
@@ -142,6 +152,7 @@ class PhasePolicy:
 
 
 def _round(view: View, phase: CalibrationPhase, place: int, round_no: int) -> Sequence[Assignment]:
+    """Return the tasks of one round of the phase's job at ``place``, on devices in turn."""
     job = phase.jobs[place]
     scale = int(view.scale_J[job])
     first = place * scale + (round_no if phase.turning else 0)
@@ -152,7 +163,7 @@ def _round(view: View, phase: CalibrationPhase, place: int, round_no: int) -> Se
 
 
 class PhaseFailed(EngineError):
-    """The job of this index failed, or lost work, for this reason."""
+    """The error that the job of this index failed, or lost work, for this reason."""
 
     def __init__(self, job: int, reason: str) -> None:
         super().__init__(f"calibrating failed: {reason}")
@@ -196,7 +207,7 @@ class _Watch:
             self._rest()
 
     def _rest(self) -> None:
-        """Between two phases: wait until all is quiet, then note the processor times."""
+        """Wait between two phases until all is quiet, then note the processor times."""
         self.rounds = 0
         time.sleep(_REST_S)
         now = processor_times(self.port)
@@ -209,7 +220,7 @@ class _Watch:
 
 
 class PhaseResults(NamedTuple):
-    """What phases gave, the numerics class of the run's processes, and what these took before.
+    """The samples of phases, the numerics class of the run's processes, and what these took before.
 
     ``built_ns``: by job, the mean processor time of its trainers before the first phase.
     """
@@ -259,6 +270,7 @@ def run_phases(
             core.execute()
         folder.keep()
         assert watch.first is not None, "it rests before the first phase"
+        # A job has a trainer on each device; the mean stands for one of them.
         of_jobs: dict[int, list[int]] = {}
         for job, took_ns in watch.first.of_trainers_ns:
             of_jobs.setdefault(job, []).append(took_ns)

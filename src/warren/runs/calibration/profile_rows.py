@@ -23,14 +23,15 @@ from warren.runs.measure_profiles import failed_while_measured
 PASSES_MIN: Final = 3
 PASSES_MAX: Final = 9
 TASKS_A_PASS: Final = 15
-"""Short passes: a machine whose speed drifts has the same speed in all of one."""
+"""Passes are short, so that a machine whose speed drifts has the same speed in all of one."""
 TOGETHER: Final = 3
 """Rounds that a job's turn has: one task after another job's, and some after its own."""
 SCALE_MAX: Final = 4
+"""Tasks that a round has at most while it is measured."""
 
 
 def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple[ProfileRow, ...]:
-    """A row for each of these jobs, measured over ``tasks`` tasks or a few more.
+    """Measure a row for each of these jobs, over ``tasks`` tasks or a few more.
 
     Every job trains alone on one device of the real engine, under the core and with a journal, in
     rounds of its own scale but at most ``SCALE_MAX``. There are some passes over all jobs: a pass
@@ -46,6 +47,8 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
     SpecError
         If a job fails while it is measured.
     """
+    # In a pass job ``at`` runs ``rounds[at]`` rounds alone and ``turns`` rounds in turn with the
+    # others. It also runs one round before the first pass and one after the last.
     scales = [min(job.scale, SCALE_MAX) for job in jobs]
     passes = min(max(tasks // TASKS_A_PASS, PASSES_MIN), PASSES_MAX)
     turns = TOGETHER * max(1, tasks // (PASSES_MAX * TOGETHER))
@@ -76,6 +79,7 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
         except PhaseFailed as error:
             raise SpecError(failed_while_measured(run, jobs[error.job], error.reason)) from None
         sizes = [model_bytes(f"{above}/run", copy) for copy in copies]
+    # Without the single rounds at both ends.
     kept = samples[len(jobs) : -len(jobs)]
     how = f"alone on one device, {tasks} tasks or a few more; {machine}"
     switch_ns = switch_time_ns([one.tasks for one in kept if one.phase == in_turn])
@@ -88,12 +92,14 @@ def fresh_rows(run: Run, jobs: Sequence[Job], tasks: int, machine: str) -> tuple
 
 
 def _phase(job: int, rounds: int) -> CalibrationPhase:
+    """Make a phase of one job alone on one device."""
     return CalibrationPhase(name=str(job), jobs=(job,), devices=1, rounds=rounds)
 
 
 def _row(
     run: Run, job: Job, scale: int, size_bytes: int, samples: Sequence[Sample], how: str
 ) -> ProfileRow:
+    """Return the row of a job: medians, over passes, of means over the tasks of a pass."""
     unit_ns = _second_ns(run)
     comp_ns = median(fmean(task.busy_ns for task in one.tasks) for one in samples)
     sync_ns = median(fmean(barriers_ns(one.tasks, scale)) for one in samples)
@@ -113,26 +119,30 @@ def _row(
 
 
 def with_build(run: Run, row: ProfileRow, build_ns: float | None) -> ProfileRow:
-    """The row with what was measured; None: for want of memory no trainer was there to look at."""
+    """Return the row with the measured time to build the job's app.
+
+    None: for want of memory no trainer was there to look at; the row stays as it is.
+    """
     if build_ns is None:
         return row
     return replace(row, build_s=dict.fromkeys(row.comp_s, build_ns / _second_ns(run)))
 
 
 def _with_switch(run: Run, row: ProfileRow, switch_ns: float | None) -> ProfileRow:
+    """Return the row with the measured time of a switch; None: none was measured."""
     if switch_ns is None:
         return row
     return replace(row, switch_s=dict.fromkeys(row.comp_s, switch_ns / _second_ns(run)))
 
 
 def _second_ns(run: Run) -> float:
-    """Real nanoseconds of a second of the cluster."""
+    """Return the real nanoseconds of a second of the cluster."""
     emulate = run.cluster.emulate
     return NS_PER_S * (emulate.time_scale if emulate is not None else 1.0)
 
 
 def switch_time_ns(samples: Sequence[Sequence[TasksDone]]) -> float | None:
-    """What a task on one device takes longer after one of another job; None: there was none.
+    """Return what a task on one device takes longer after one of another job; None: there was none.
 
     The first task's time less the mean of the others', over all turns the mean of the middle half,
     at least 0. Both are of one second, so a machine that becomes slower meanwhile does not count.
@@ -141,21 +151,24 @@ def switch_time_ns(samples: Sequence[Sequence[TasksDone]]) -> float | None:
     for tasks in samples:
         ordered = sorted(tasks, key=lambda task: task.start_ns)
         turns = [list(turn) for _, turn in groupby(ordered, key=lambda task: task.job)]
-        for first, *others in turns[1:]:  # none before the very first
+        # The very first turn has no task of another job before it.
+        for first, *others in turns[1:]:
             if others:
                 longer.append(first.busy_ns - fmean(task.busy_ns for task in others))
+    # The middle half leaves out turns in which the machine was disturbed.
     quarter = len(longer) // 4
     middle = sorted(longer)[quarter : len(longer) - quarter]
     return max(0.0, fmean(middle)) if middle else None
 
 
 def _variation(values: Sequence[int]) -> float:
-    """The coefficient of variation."""
+    """Return the coefficient of variation: standard deviation by mean."""
     return pstdev(values) / fmean(values)
 
 
 def barriers_ns(tasks: Sequence[TasksDone], scale: int) -> list[int]:
-    """From each round's last COMP end to the next one's first start, on one device."""
+    """Return the times from each round's last COMP end to the next one's start, on one device."""
     ordered = sorted(tasks, key=lambda task: task.start_ns)
     pairs = list(pairwise(ordered))
+    # A round has ``scale`` tasks, so every ``scale``-th pair of neighbours spans a barrier.
     return [after.start_ns - before.comp_end_ns for before, after in pairs[scale - 1 :: scale]]

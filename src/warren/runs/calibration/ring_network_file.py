@@ -18,7 +18,11 @@ from warren.runs.calibration.ring_rounds import RingRow, inner_of, points_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingCalibration:
-    """Rows as measured, the points between hosts among them, and both fits, the better first."""
+    """A measured network of rings: the rows, the points to fit, and both fits, the better first.
+
+    ``points`` are the rows between hosts; ``inner_bytes_per_s`` is the rate within one, 0 where no
+    row tells it.
+    """
 
     rows: tuple[RingRow, ...]
     points: RingPoints
@@ -48,7 +52,8 @@ def calibrated(rows: Sequence[RingRow]) -> RingCalibration:
 
 
 def network_yaml(found: RingCalibration, machine: Mapping[str, str | float]) -> str:
-    """The file, with what it was fitted to and how well, for people."""
+    """Return the file's text, with what it was fitted to and how well, for people."""
+    # 8e-6: from bytes a second to Mbit/s.
     best = found.best.network
     lines = [
         "# Made by `warren calibrate --rings`; `network:` of a cluster file names it.",
@@ -73,6 +78,7 @@ def network_yaml(found: RingCalibration, machine: Mapping[str, str | float]) -> 
 
 
 def _told(fit: ReadingFit) -> dict[str, Any]:
+    """Return what the file tells of a fit: its constants and its relative errors."""
     network = fit.network
     return {
         "xi1": round(network.xi1, 4),
@@ -85,7 +91,7 @@ def _told(fit: ReadingFit) -> dict[str, Any]:
 
 
 def shares(error_N: Any) -> dict[str, float]:
-    """Mean and largest of relative errors, those that are known."""
+    """Return mean and largest of the absolute relative errors that are known."""
     off_N = np.abs(error_N[np.isfinite(error_N)])
     if not len(off_N):
         return {}
@@ -93,7 +99,8 @@ def shares(error_N: Any) -> dict[str, float]:
 
 
 def _rows(found: RingCalibration) -> list[dict[str, Any]]:
-    """As measured, with the error of the fit that is stored (fitted / measured - 1)."""
+    """Return the rows as measured, with the stored fit's error (fitted / measured - 1)."""
+    # Rows within a host (no contenders) were not fitted, so they have no error.
     errors = iter(found.best.error_N.tolist())
     return [
         asdict(row) | ({"error": round(next(errors), 4)} if row.contenders else {})

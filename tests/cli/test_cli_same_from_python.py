@@ -1,0 +1,108 @@
+"""The command and the library prepare and refuse a run by the same function, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from cli_runs import CLUSTER, JOBS, RUN, Warren, write_run
+
+import warren as from_python
+from warren.model.errors import SpecError
+from warren.profile import cost_table as tables
+from warren.report.record import LIVE
+from warren.runs import compose
+from warren.runs.compose import SIMULATED, PreparedRun
+from warren.runs.inputs import run_of
+
+WRONG = {
+    "an app that is not there": {"jobs": JOBS.replace("drawn_apps.py:Line", "drawn_apps.py:Lines")},
+    "a job without an app": {"jobs": "jobs: [{name: a, model: vgg19, scale: 1, rounds: 2}]"},
+    "a type that is not here": {"cluster": CLUSTER.replace("emulate: {time_scale: 0.001}\n", "")},
+    "jitter without a file": {
+        "cluster": CLUSTER.replace("0.001}", "0.001, jitter: absent.npy}"),
+    },
+    "an unknown policy": {"run": RUN.replace("srtf", "best")},
+    "a job without a profile row": {"jobs": JOBS.replace("model: fastgcn", "model: mine")},
+}
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a live run would begin."""
+    monkeypatch.setattr(compose, "run_live", Mock(side_effect=AssertionError("was started")))
+
+
+@pytest.mark.usefixtures("never")
+@pytest.mark.parametrize("what", WRONG)
+def test_a_live_run_that_the_command_refuses_the_library_refuses_with_the_same_text(
+    warren: Warren, tmp_path: Path, what: str
+) -> None:
+    path, out = write_run(tmp_path / "in", **WRONG[what]), tmp_path / "out"
+    told = warren("run", path, "--out", out)
+    with pytest.raises(SpecError) as refused:
+        from_python.run(path, out=out)
+    assert told.code == 2
+    assert told.err == [f"warren: {one}" for one in refused.value.problems]
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("what", ["an unknown policy", "a job without a profile row"])
+def test_a_simulation_that_the_command_refuses_the_library_refuses_with_the_same_text(
+    warren: Warren, tmp_path: Path, what: str
+) -> None:
+    path = write_run(tmp_path / "in", **WRONG[what])
+    told = warren("simulate", path)
+    with pytest.raises(SpecError) as refused:
+        from_python.simulate(path)
+    assert told.code == 2
+    assert told.err == [f"warren: {one}" for one in refused.value.problems]
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Counts the tables of costs that are built, of a run's jobs and of its history's."""
+    counted = Mock(wraps=tables._table)
+    monkeypatch.setattr(tables, "_table", counted)
+    return counted
+
+
+MANY = (
+    "jobs: [{name: a, cost: minute, scale: 1000, rounds: 3900}]",
+    "profiles: {minute: {model: 0, comp: {V100: 60 s, K80: 60 s}, sync: {V100: 0, K80: 0}}}\n",
+)
+"""A run of so many tasks that their number is told, which asks for costs before anything runs."""
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+def test_the_costs_of_a_simulation_are_built_once(
+    warren: Warren, tmp_path: Path, built: Mock, command: str
+) -> None:
+    jobs, profiles = MANY
+    path = write_run(tmp_path / "in", run=f"{RUN}{profiles}", jobs=jobs)
+    told = warren(command, path, "--set", "grain=4000 rounds", "--place", "hare")
+    assert told.code == 0
+    assert built.call_count == 1
+
+
+def test_the_costs_and_the_policy_of_a_checked_live_run_are_resolved_once(
+    tiny: str, built: Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = Mock(wraps=compose.choose)
+    monkeypatch.setattr(compose, "choose", chosen)
+    begun = PreparedRun(run=run_of(tiny, None, []), world=LIVE)
+    begun.check()
+    checked = begun.trainable()
+    assert checked.run.sources
+    assert checked.check() == begun.check()
+    assert checked.costs is begun.stated_costs
+    assert (built.call_count, chosen.call_count) == (1, 1)
+
+
+def test_the_plain_engine_decides_by_its_own_policy_and_in_a_simulation_by_the_runs(
+    tiny: str,
+) -> None:
+    run = run_of(tiny, None, ["cluster.engine=plain"])
+    assert PreparedRun(run=run, world=LIVE).policy.name == "plain"
+    assert PreparedRun(run=run, world=SIMULATED).policy.name == "srtf"
