@@ -125,8 +125,8 @@ def test_a_token_that_never_becomes_whole_lets_nothing_in_and_its_end_is_noticed
         end.sendall(TOKEN[:20])
         assert net.heard() == []
     assert net.heard() == []
-    assert net.hub._gate is not None
-    assert not net.hub._gate._strangers
+    assert net.hub._tcp_listener is not None
+    assert not net.hub._tcp_listener._unproven
 
 
 def test_a_token_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> None:

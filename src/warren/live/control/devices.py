@@ -33,7 +33,7 @@ class DeviceManager:
 
     def __init__(self, context: RunContext, pads: Pads, ledger: Ledger) -> None:
         self._context, self._pads, self._ledger = context, pads, ledger
-        self._lives = [0] * len(context.devices)
+        self._incarnations = [0] * len(context.devices)
         self._peers: dict[int, bytes] = {}
         self._trainers: dict[tuple[int, int], int] = {}
         self._released: set[tuple[int, int]] = set()
@@ -41,26 +41,28 @@ class DeviceManager:
         self._lost: Counter[tuple[int, int]] = Counter()
         self._verifiers: dict[int, tuple[int, int]] = {}
         self._lost_verifiers: Counter[int] = Counter()
-        self._stays: Counter[int] = Counter()
-        self._early: dict[int, int] = {}  # of jobs to come, where a second trainer is wanted
+        self._verifier_stays: Counter[int] = Counter()
+        self._verifiers_at_arrival: dict[
+            int, int
+        ] = {}  # of jobs to come, where a second trainer is wanted
         devices = range(len(context.devices))
         self._cores = [core_of(device) if context.local.pin else None for device in devices]
 
     def start(self) -> None:
         """An executor for each device."""
-        for device in range(len(self._lives)):
+        for device in range(len(self._incarnations)):
             self._fork(device)
 
     def ready(self, device: int, incarnation: int, peer: bytes) -> bool:
         """A device's executor is up; False if that is old news of one that was lost."""
-        if incarnation != self._lives[device]:
+        if incarnation != self._incarnations[device]:
             return False
         self._peers[device] = peer
         return True
 
     def incarnation(self, device: int) -> int:
         """How many executors the device had before this one."""
-        return self._lives[device]
+        return self._incarnations[device]
 
     def core(self, device: int) -> int | None:
         """The core that the device runs on; None: any."""
@@ -101,25 +103,25 @@ class DeviceManager:
             return
         # Who arrives at time zero has it with his first tasks, which may be assigned before.
         if job.arrival_ns and not self._ledger.arrived(job.index):
-            self._early.setdefault(job.index, device)
+            self._verifiers_at_arrival.setdefault(job.index, device)
             return
         if job.index not in self._verifiers:
             if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
                 ticket = self._context.pool.fork(self._role(device, job, verifies=True))
                 self._verifiers[job.index] = device, ticket
                 self.tell(device, Verify(job.index))
-                self._stays[job.index] = _STAY
+                self._verifier_stays[job.index] = _STAY
             return
         at, ticket = self._verifiers[job.index]
-        self._stays[job.index] -= 1
-        if at != device and self._stays[job.index] < 0 and not self._wanted(at, job.index):
-            self._stays[job.index] = _STAY
+        self._verifier_stays[job.index] -= 1
+        if at != device and self._verifier_stays[job.index] < 0 and not self._wanted(at, job.index):
+            self._verifier_stays[job.index] = _STAY
             self._lost_verifiers[job.index] -= 1
             self._context.pool.kill(ticket)
 
     def arrived(self, job: int) -> None:
         """Start what waits for the arrival of its job."""
-        device = self._early.pop(job, None)
+        device = self._verifiers_at_arrival.pop(job, None)
         if device is not None and not self._ledger.ended(job):
             self.need_verifier(device, self._context.jobs[job])
 
@@ -186,7 +188,7 @@ class DeviceManager:
         if self._losses[device] > _LOSSES + 3 * len(self._context.jobs):
             name = self._context.devices[device].name
             raise EngineError(f"executors of device {name} keep ending: {how}")
-        self._lives[device] += 1
+        self._incarnations[device] += 1
         self._fork(device)
 
     def all_ended(self, how: str) -> None:
@@ -194,7 +196,7 @@ class DeviceManager:
         self._trainers.clear()
         self._released.clear()
         self._verifiers.clear()
-        for device in range(len(self._lives)):
+        for device in range(len(self._incarnations)):
             self.executor_ended(device, how)
 
     def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
@@ -205,7 +207,7 @@ class DeviceManager:
             base=context.run.base,
             job=job,
             log=context.outputs.log(job.index),
-            incarnation=self._lives[device],
+            incarnation=self._incarnations[device],
             tmp=context.tmp(job.index),
             rehearse=context.rehearse,
             verifies=verifies,
@@ -217,7 +219,7 @@ class DeviceManager:
         context = self._context
         role = ExecutorRole(
             device=device,
-            incarnation=self._lives[device],
+            incarnation=self._incarnations[device],
             folder=str(context.folder),
             log=str(context.outputs.run_log),
             pads=self._pads.table(context.run.cluster.type_of_device[device]),

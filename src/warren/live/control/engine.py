@@ -52,7 +52,7 @@ class LiveEngine(ABC):
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
-        self._fleet_or_none: ProcessPool | None = None
+        self._pool_or_none: ProcessPool | None = None
         self._guard: CleanupGuard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
@@ -102,18 +102,18 @@ class LiveEngine(ABC):
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
         save_pins(self._folder / APPS, self._sources)
-        self._start_fleet()
+        self._start_pool()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
-    def _start_fleet(self) -> None:
+    def _start_pool(self) -> None:
         assert self._folder is not None
         wanted = libraries(self._sources)
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes
         with NoInterrupt():
-            self._fleet_or_none = ProcessPool(
+            self._pool_or_none = ProcessPool(
                 self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
             )
         self.numerics = self._pool.await_zygote().numerics
@@ -123,9 +123,9 @@ class LiveEngine(ABC):
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
         with NoInterrupt():
-            if self._fleet_or_none is not None:
-                self._fleet_or_none.close(last=True)
-                self._fleet_or_none = None
+            if self._pool_or_none is not None:
+                self._pool_or_none.close(last=True)
+                self._pool_or_none = None
             if self._hub_or_none is not None:
                 if self._poller_or_none is not None:
                     self._poller_or_none.close()
@@ -156,17 +156,17 @@ class LiveEngine(ABC):
         EngineError
             If a process of Warren's own is lost.
         """
-        self._journalled()
+        self._events_journalled()
         clock = self._clock if self._clock is not None else self._begin()
         while True:
-            self._hear(0)
+            self._receive(0)
             self._advance()
             if events := self._pending.pop():
-                self._hand_out(events)
+                self._deliver(events)
                 return events
             if self._stuck():
                 return ()
-            self._hear(self._timeout_ms(clock))
+            self._receive(self._timeout_ms(clock))
 
     @property
     def session(self) -> int:
@@ -193,8 +193,8 @@ class LiveEngine(ABC):
 
     @property
     def _pool(self) -> ProcessPool:
-        assert self._fleet_or_none is not None
-        return self._fleet_or_none
+        assert self._pool_or_none is not None
+        return self._pool_or_none
 
     def _begin(self) -> ClusterClock:
         """Time goes on where the agenda stands: at zero, or where a run was cut off."""
@@ -203,10 +203,10 @@ class LiveEngine(ABC):
         self._clock = ClusterClock(zero_ns, self._scale)
         return self._clock
 
-    def _journalled(self) -> None:  # noqa: B027
+    def _events_journalled(self) -> None:  # noqa: B027
         """What was handed out before has been journalled."""
 
-    def _all_lost(self, error: ZygoteLost) -> None:
+    def _zygote_lost(self, error: ZygoteLost) -> None:
         """A zygote is gone, and everything that it forked."""
         raise error
 
@@ -214,7 +214,7 @@ class LiveEngine(ABC):
         """The hosts that processes are to be on, which may be others than they were."""
         return placement_of(self._run.cluster)
 
-    def _end_fleet(self) -> None:
+    def _end_pool(self) -> None:
         """End what is left of it; another will begin on the hosts that there are now."""
         for pipe in self._pool.pipes:
             self._poller.unregister(pipe.fileno())
@@ -225,21 +225,21 @@ class LiveEngine(ABC):
         assert self._clock is not None
         return self._clock.cluster_ns(time.monotonic_ns())
 
-    def _hear(self, timeout_ms: int | None) -> None:
+    def _receive(self, timeout_ms: int | None) -> None:
         """Take what is here, after waiting for something if there is time."""
         ready = self._poller.poll(timeout_ms)
         if self._hub in ready:
             for peer, message, _ in self._hub.drain():
                 self._advance()
-                self._understand(peer, message)
+                self._handle(peer, message)
         for host, pipe in enumerate(self._pool.pipes):
             if pipe.fileno() in ready:
                 self._advance()
                 try:
                     for ticket, role, exited in self._pool.hear(host):
-                        self._ended(ticket, role, exited)
+                        self._process_ended(ticket, role, exited)
                 except ZygoteLost as error:
-                    self._all_lost(error)
+                    self._zygote_lost(error)
                     return
 
     def _advance(self) -> None:
@@ -253,7 +253,7 @@ class LiveEngine(ABC):
             return None
         return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // _MS))
 
-    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
+    def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
         """The core gets these events; metrics go to their files."""
         for event in events:
             if isinstance(event, RoundsDone) and event.loss is not None:
@@ -262,11 +262,11 @@ class LiveEngine(ABC):
                 self._outputs.add_metrics(event.job, last, event.barrier_ns, event.loss, metrics)
 
     @abstractmethod
-    def _understand(self, peer: bytes, message: object) -> None:
+    def _handle(self, peer: bytes, message: object) -> None:
         """Take one message."""
 
     @abstractmethod
-    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+    def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
         """Take note of a process that ended without being told to."""
 
     @abstractmethod

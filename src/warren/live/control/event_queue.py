@@ -33,14 +33,14 @@ class PendingEvents:
         self._wakes: list[int] = []
         self._heap: list[tuple[int, int, int, AnyEvent]] = []
         self._pushed = 0
-        self._told: dict[tuple[str, int], tuple[int, int]] = {}
+        self._latest: dict[tuple[str, int], tuple[int, int]] = {}
         self.last_ns = 0
         """The time of what was handed out last."""
 
     def resume(self, now_ns: int, arrived: Collection[int], wakes_ns: Iterable[int]) -> None:
         """Before the beginning: time goes on from here, and these jobs have arrived already."""
         self.last_ns = now_ns
-        self._take_away(arrived)
+        self._cancel_arrivals(arrived)
         for wake_ns in wakes_ns:
             self.wake_at(wake_ns)
 
@@ -68,13 +68,13 @@ class PendingEvents:
         and rank, before what was pushed earlier of the same job or of the same device.
         """
         rank = RANK[type(event)]
-        after, at = _places(event)
+        after, at = _order_keys(event)
         time_ns = max(event.time_ns, self.last_ns)
         for key in after:
-            before_ns, before_rank = self._told.get(key, (0, 0))
+            before_ns, before_rank = self._latest.get(key, (0, 0))
             time_ns = max(time_ns, before_ns if rank >= before_rank else before_ns + 1)
         for key in at:
-            self._told[key] = max(self._told.get(key, (0, 0)), (time_ns, rank))
+            self._latest[key] = max(self._latest.get(key, (0, 0)), (time_ns, rank))
         if time_ns != event.time_ns:
             event = msgspec.structs.replace(event, time_ns=time_ns)
         self._pushed += 1
@@ -112,9 +112,9 @@ class PendingEvents:
 
     def cancel_arrival(self, job: int) -> None:
         """A job that failed before it arrived does not arrive."""
-        self._take_away({job})
+        self._cancel_arrivals({job})
 
-    def _take_away(self, jobs: Collection[int]) -> None:
+    def _cancel_arrivals(self, jobs: Collection[int]) -> None:
         self._to_arrive.difference_update(jobs)
         self._arrivals = deque(one for one in self._arrivals if one.index in self._to_arrive)
 
@@ -140,7 +140,7 @@ _Key = tuple[str, int]
 _QUEUES: Final[_Key] = ("queues", 0)
 
 
-def _places(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
+def _order_keys(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
     """Where an event has an order: what it comes after, and what comes after it.
 
     That is its job and, for COMP, the queue of its device. An event that ends a job or takes it

@@ -55,7 +55,7 @@ class Ledger:
         self._numerics = ""
         self._held: list[Report] = []
         self._finished: list[int] = []
-        self._beaten: list[tuple[int, int]] = []
+        self._lost_races: list[tuple[int, int]] = []
 
     def over(self, job: int) -> None:
         """Before the beginning: a job of a run that goes on has ended already."""
@@ -94,15 +94,15 @@ class Ledger:
         for seq, entry in self._entries.items():
             one = entry.assignment
             first, end = max(one.round, self._progress[one.job].passed), entry.end_round
-            if one.device == device and first < end and not entry.beaten:
+            if one.device == device and first < end and not entry.lost_race:
                 yield seq, Assignment(device, one.job, first, end - first, one.shards)
 
-    def under_way(self, device: int) -> Iterator[Assignment]:
+    def in_progress(self, device: int) -> Iterator[Assignment]:
         """Tasks that have run, or may just be running, and whose barrier has not passed."""
         for seq, entry in self._entries.items():
             one, passed = entry.assignment, self._progress[entry.assignment.job].passed
             head = self._queues[device][0] if self._queues[device] else None
-            shards = entry.under_way(passed, at_head=seq == head)
+            shards = entry.in_progress(passed, at_head=seq == head)
             if one.device == device and shards:
                 yield Assignment(device, one.job, passed, 1, shards)
 
@@ -120,9 +120,9 @@ class Ledger:
         """Whether it was started when its task was under way elsewhere."""
         return self._entries[seq].copy
 
-    def beaten_on(self, device: int) -> list[int]:
+    def lost_races_on(self, device: int) -> list[int]:
         """What the device still has of tasks that were done elsewhere."""
-        return [seq for seq in self._queues[device] if self._entries[seq].beaten]
+        return [seq for seq in self._queues[device] if self._entries[seq].lost_race]
 
     def begin(self, clock: ClusterClock, numerics: str) -> None:
         """Time zero has come."""
@@ -148,14 +148,14 @@ class Ledger:
     def not_on_comp(self, seq: int, host_ns: int) -> list[int]:
         """A beaten task is not on COMP. Gives the jobs that end by it."""
         entry = self._entries.get(seq)
-        if entry is not None and entry.beaten:
-            self._drop_beaten(seq, self.cluster_ns(host_ns), 0)
+        if entry is not None and entry.lost_race:
+            self._drop_loser(seq, self.cluster_ns(host_ns), 0)
         return self._try_all()
 
-    def pop_beaten(self) -> list[tuple[int, int]]:
+    def pop_lost_races(self) -> list[tuple[int, int]]:
         """Device and number of tasks that have been done elsewhere since this was asked last."""
-        beaten, self._beaten = self._beaten, []
-        return beaten
+        losers, self._lost_races = self._lost_races, []
+        return losers
 
     def report(self, report: Report) -> list[int]:
         """A process reports; it may have to wait for others. Gives the jobs that end by it."""
@@ -168,7 +168,7 @@ class Ledger:
         self._pending.cancel_arrival(job)
         self._progress[job].ended = True
         self._forget(job)
-        self._forget_beaten(job)
+        self._forget_losers(job)
         self._pending.push(JobFailed(at_ns, job, reason))
         self._leave_queues()
         return self._try_all()
@@ -193,7 +193,7 @@ class Ledger:
         at_ns = self._pending.after_known(job, now_ns)
         kept = tuple(past.row(at_ns) for past in progress.cut_at(round_no))
         self._forget(job)
-        self._forget_beaten(job)
+        self._forget_losers(job)
         progress.begin_again(round_no, at_ns)
         self._pending.push(RolledBack(at_ns, job, round_no, reason, kept))
         self._leave_queues()
@@ -223,11 +223,11 @@ class Ledger:
         match report:
             case CompEnded(seq=seq, round=round_no, shard=shard):
                 entry = self._entries.get(seq)
-                if entry is not None and entry.beaten:
+                if entry is not None and entry.lost_race:
                     self._held.remove(report)
                     end_ns = self._clock.cluster_ns(report.end_ns)
                     busy_ns = max(0, end_ns - self._clock.cluster_ns(report.start_ns))
-                    self._drop_beaten(seq, end_ns, busy_ns)
+                    self._drop_loser(seq, end_ns, busy_ns)
                     return True
                 progress = None if entry is None else self._progress[entry.assignment.job]
                 if entry is None or progress is None or progress.passed > round_no:
@@ -253,10 +253,10 @@ class Ledger:
     def _complete(self, report: RoundReport) -> bool:
         """Take what the report says of its tasks; whether their devices are through with them."""
         stamps = {stamp.shard: stamp for stamp in report.stamps}
-        concerned, beaten = self._runs(report.job, report.round, stamps)
+        concerned, losers = self._runs(report.job, report.round, stamps)
         if sum(len(entry.assignment.shards) for entry in concerned) < len(stamps):
             return False
-        self._set_aside(report.job, beaten)
+        self._set_aside(report.job, losers)
         for entry in concerned:
             for shard in entry.assignment.shards:
                 self._left_comp(entry, report.round, stamps[shard])
@@ -283,7 +283,7 @@ class Ledger:
         progress = self._progress[report.job]
         synced_ns = 0
         stamps = {stamp.shard: stamp for stamp in report.stamps}
-        winners, beaten = self._runs(report.job, report.round, stamps)
+        winners, losers = self._runs(report.job, report.round, stamps)
         for entry in winners:
             ends = [self._clock.cluster_ns(stamps[s].end_ns) for s in entry.assignment.shards]
             entry.synced(report.round, max(ends))
@@ -297,13 +297,13 @@ class Ledger:
         # A checkpoint of the beginning of a round is whole before that round's barrier passes.
         saved = progress.cut_at(report.round) if report.saved == report.round else ()
         cut = tuple(past.row(at_ns) for past in saved)
-        for seq in beaten:
+        for seq in losers:
             self._seqs_of[report.job].remove(seq)
         self._push_done(report.job, finished=report.finished)
         what = (report.job, report.round, 1, report.finished, report.loss, metrics)
         at_ns = self._pending.push(RoundsDone(at_ns, *what, at_ns, cut))
-        for seq in beaten:
-            self._drop_beaten(seq, at_ns, self._entries[seq].busy_ns)
+        for seq in losers:
+            self._drop_loser(seq, at_ns, self._entries[seq].busy_ns)
         if report.finished:
             progress.ended = True
             self._forget(report.job)
@@ -311,19 +311,19 @@ class Ledger:
             self._pending.push(ParamsSaved(at_ns, report.job, report.sha256, self._numerics))
             self._leave_queues()
 
-    def _set_aside(self, job: int, beaten: list[int]) -> None:
+    def _set_aside(self, job: int, losers: list[int]) -> None:
         """These runs were beaten; of those that have not left COMP their devices will tell more.
 
         What ran behind them may have to wait for that: they may not have begun at all.
         """
-        for seq in beaten:
+        for seq in losers:
             entry = self._entries[seq]
             if entry.queued:
-                entry.beaten = True
+                entry.lost_race = True
                 self._seqs_of[job].remove(seq)
-                self._beaten.append((entry.assignment.device, seq))
+                self._lost_races.append((entry.assignment.device, seq))
 
-    def _drop_beaten(self, seq: int, at_ns: int, busy_ns: int) -> None:
+    def _drop_loser(self, seq: int, at_ns: int, busy_ns: int) -> None:
         entry = self._entries.pop(seq)
         one = entry.assignment
         self._pending.push(TaskDropped(at_ns, *place_of(one), busy_ns))
@@ -331,9 +331,9 @@ class Ledger:
             self._queues[one.device].remove(seq)
             self._leave_queue(one.device)
 
-    def _forget_beaten(self, job: int) -> None:
+    def _forget_losers(self, job: int) -> None:
         for queue in self._queues:
-            for seq in [s for s in queue if self._entries[s].beaten]:
+            for seq in [s for s in queue if self._entries[s].lost_race]:
                 if self._entries[seq].assignment.job == job:
                     del self._entries[seq]
                     queue.remove(seq)
@@ -368,13 +368,13 @@ class Ledger:
         if isinstance(report, RoundReport):
             return report.job
         entry = self._entries.get(report.seq)
-        return None if entry is None or entry.beaten else entry.assignment.job
+        return None if entry is None or entry.lost_race else entry.assignment.job
 
     def _runs(
         self, job: int, round_no: int, stamps: Mapping[int, TaskStamp]
     ) -> tuple[list[OpenAssignment], list[int]]:
         """The entries of a round that count, and the numbers of those that were beaten."""
-        winners, beaten = [], []
+        winners, losers = [], []
         for seq in self._seqs_of[job]:
             entry = self._entries[seq]
             one = entry.assignment
@@ -384,8 +384,8 @@ class Ledger:
             if stamp is None or stamp.device in (-1, one.device):
                 winners.append(entry)
             else:
-                beaten.append(seq)
-        return winners, beaten
+                losers.append(seq)
+        return winners, losers
 
     def _left_comp(self, entry: OpenAssignment, round_no: int, stamp: TaskStamp) -> None:
         """A task has left COMP, if that is news."""

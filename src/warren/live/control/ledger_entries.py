@@ -53,7 +53,7 @@ class OpenAssignment:
     sync_end_ns: int = 0
     known: set[tuple[int, int]] = field(default_factory=set)
     copy: bool = False
-    beaten: bool = False
+    lost_race: bool = False
     held_ns: int = 0
 
     @staticmethod
@@ -88,7 +88,7 @@ class OpenAssignment:
         self.comp_end_ns = max(self.comp_end_ns, end_ns)
         self.busy_ns += end_ns - start_ns
 
-    def under_way(self, passed: int, *, at_head: bool) -> tuple[int, ...]:
+    def in_progress(self, passed: int, *, at_head: bool) -> tuple[int, ...]:
         """Shards of the round in progress that have run; ``at_head``, the one that may run too."""
         shards = tuple(shard for at, shard in sorted(self.known) if at == passed)
         if at_head and passed == self.round:

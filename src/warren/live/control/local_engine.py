@@ -63,7 +63,7 @@ class LivePort(LiveEngine):
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._pending)
         self._rehearse = rehearse or run.cluster.emulate is not None
-        self._warm = len(self._jobs) * len(self._devices) <= warm_limit
+        self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
         self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
         self.verified_ns: list[int] = []  # how long each task took that was computed again
 
@@ -94,12 +94,12 @@ class LivePort(LiveEngine):
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
         self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
         if self._restart is not None:
-            self._go_on(self._restart)
-        self._warming = StartupBarrier(context, self._ledger, self._manager, self._servers)
+            self._restore(self._restart)
+        self._startup = StartupBarrier(context, self._ledger, self._manager, self._servers)
         self._manager.start()
         self._wait_for_all()
-        if self._warm:
-            self._warming.begin()
+        if self._build_early:
+            self._startup.begin()
             self._wait_for_all()
 
     def measured(self) -> dict[str, float]:
@@ -125,7 +125,7 @@ class LivePort(LiveEngine):
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
 
-    def _go_on(self, restart: Restart) -> None:
+    def _restore(self, restart: Restart) -> None:
         arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}
         over = {job for job, yes in enumerate(restart.ended_J) if yes}
         self._pending.resume(restart.now_ns, arrived | over, restart.wakes_ns)
@@ -144,22 +144,22 @@ class LivePort(LiveEngine):
         return clock
 
     def _wait_for_all(self) -> None:
-        while not self._warming.over:
-            self._hear(None)
+        while not self._startup.over:
+            self._receive(None)
 
     # What others say.
 
-    def _hear(self, timeout_ms: int | None) -> None:
-        super()._hear(timeout_ms)
+    def _receive(self, timeout_ms: int | None) -> None:
+        super()._receive(timeout_ms)
         self._advance()
         self._gangs.go_on()
 
-    def _understand(self, peer: bytes, message: object) -> None:
+    def _handle(self, peer: bytes, message: object) -> None:
         match message:
             case CompEnded() | RoundReport():
                 self._report(message)
             case LeftComp(seq=seq):
-                self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
+                self._release_jobs(self._ledger.not_on_comp(seq, self._host_ns()))
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
             case TaskStuck(device=device, job=job, reason=reason):
@@ -171,16 +171,16 @@ class LivePort(LiveEngine):
                 raise OSError(errno, strerror, path)
             case ExecutorReady(device=device, incarnation=incarnation):
                 if self._manager.ready(device, incarnation, peer):
-                    self._warming.here(device)
-                    self._tell_again(device)
+                    self._startup.mark_ready(device)
+                    self._resend_work(device)
             case ServerReady(job=job):
                 if self._servers.ready(peer, message):
-                    self._warming.here(("servers", job))
+                    self._startup.mark_ready(("servers", job))
                     self._servers.open(self._jobs[job])
             case Verified(took_ns=took_ns):
                 self.verified_ns.append(took_ns)
             case TaskRehearsed():
-                self._warming.here(message)
+                self._startup.mark_ready(message)
             case GangReady():
                 self._gangs.ready(peer, message)
             case HandedOver():
@@ -196,18 +196,18 @@ class LivePort(LiveEngine):
             self.overruns[report.job] += report.overruns
         elif report.overrun and (job := self._ledger.job_of(report.seq)) is not None:
             self.overruns[job] += 1
-        self._all_over(self._ledger.report(report))
+        self._release_jobs(self._ledger.report(report))
         if isinstance(report, RoundReport):
             self._recovery.saved(report)
 
-    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+    def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
         self._recovery.ended(role, exited, self._host_ns())
         self._end_jobs()
-        self._warming.forget_ended()
+        self._startup.forget_ended()
         self._need_all()
 
-    def _all_lost(self, error: ZygoteLost) -> None:
-        self._end_fleet()
+    def _zygote_lost(self, error: ZygoteLost) -> None:
+        self._end_pool()
         self._start_another(error)
         self._recovery.all_lost(self._pool, self._host_ns(), str(error))
         self._end_jobs()
@@ -217,23 +217,23 @@ class LivePort(LiveEngine):
         """A zygote for the one that was lost; it may be lost too while it starts."""
         self._recovery.check_zygotes(error)
         try:
-            self._start_fleet()
+            self._start_pool()
         except ZygoteLost as again:
             self._pool.close(last=False)
             self._start_another(again)
 
     def _end_jobs(self) -> None:
-        self._all_over(self._recovery.pop_over())
+        self._release_jobs(self._recovery.pop_ended())
 
     def _fail(self, job: int, reason: str) -> None:
         self._recovery.fail(job, reason, self._host_ns())
 
-    def _all_over(self, jobs: list[int]) -> None:
+    def _release_jobs(self, jobs: list[int]) -> None:
         """Free what these jobs hold, places in queues and servers, but for beaten tasks on COMP."""
-        for device, seq in self._ledger.pop_beaten():
+        for device, seq in self._ledger.pop_lost_races():
             self._manager.tell(device, LostRace(seq))
         for job in jobs:
-            self._warming.here(("servers", job))
+            self._startup.mark_ready(("servers", job))
             self._manager.drop(job, ended=True)
             self._owners.end(job)
 
@@ -244,30 +244,30 @@ class LivePort(LiveEngine):
             if known and not self._ledger.ended(job.index):
                 self._servers.need(job, self._ledger.generation(job.index))
 
-    def _tell_again(self, device: int) -> None:
+    def _resend_work(self, device: int) -> None:
         """An executor is up: it gets what the device has to do, if there was one before it."""
-        self._warming.again(device)
+        self._startup.again(device)
         decided_ns = self._host_ns()
         for seq, one in list(self._ledger.unfinished(device)):
             self._assign(seq, one, decided_ns)
-        for seq in self._ledger.beaten_on(device):
+        for seq in self._ledger.lost_races_on(device):
             self._manager.tell(device, LostRace(seq))
 
     def _stuck(self) -> bool:
         return self._ledger.stuck()
 
-    def _journalled(self) -> None:
+    def _events_journalled(self) -> None:
         self._recovery.journalled()
 
-    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
-        super()._hand_out(events)
+    def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
+        super()._deliver(events)
         for event in events:
             if isinstance(event, JobArrived):
                 self._manager.arrived(event.job)
             elif isinstance(event, RolledBack):
                 self._outputs.drop_metrics(event.job, event.round)
             elif isinstance(event, RoundsDone):
-                self._recovery.handed_out(event)
+                self._recovery.delivered(event)
 
     # What others are told.
 

@@ -52,8 +52,8 @@ class PlainPort(LiveEngine):
                 raise EngineError("the plain engine takes whole jobs only")
             self._queue.append(one)
 
-    def _hear(self, timeout_ms: int | None) -> None:
-        super()._hear(timeout_ms)
+    def _receive(self, timeout_ms: int | None) -> None:
+        super()._receive(timeout_ms)
         if self._running is None and self._queue and self._clock is not None:
             arrival_ns = self._jobs[self._queue[0].job].arrival_ns
             if self._now_ns() >= arrival_ns:
@@ -72,7 +72,7 @@ class PlainPort(LiveEngine):
         )
         self._ticket = self._pool.fork(role)
 
-    def _understand(self, peer: bytes, message: object) -> None:
+    def _handle(self, peer: bytes, message: object) -> None:
         match message:
             case PlainDone():
                 self._done(message)
@@ -109,7 +109,7 @@ class PlainPort(LiveEngine):
         self._running = None
         self._pool.end(self._ticket)
 
-    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+    def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
         if ticket == self._ticket and isinstance(role, PlainRole):
             how = over_log(exited.how) if exited.how.startswith(OVER_LOG) else ""
             said = f"its process {how}" if how else f"its process ended: {exited.how or 'left'}"

@@ -49,8 +49,8 @@ class LossCounter:
 
     def __init__(self, passed: Callable[[int], int]) -> None:
         self._passed = passed
-        self._own: Counter[int] = Counter()
-        self._here: dict[int, Counter[tuple[int, ...]]] = {}
+        self._by_itself: Counter[int] = Counter()
+        self._by_activity: dict[int, Counter[tuple[int, ...]]] = {}
         self._furthest: dict[int, int] = {}
 
     def out(self, job: int, what: tuple[int, ...], how: str) -> bool:
@@ -58,11 +58,11 @@ class LossCounter:
         passed = self._passed(job)
         if passed > self._furthest.get(job, -1):
             self._furthest[job] = passed
-            self._here[job] = Counter()
-        self._here[job][what] += 1
+            self._by_activity[job] = Counter()
+        self._by_activity[job][what] += 1
         if how not in FROM_OUTSIDE:
-            self._own[job] += 1
-        return max(self._own[job], self._here[job][what]) >= LIMIT
+            self._by_itself[job] += 1
+        return max(self._by_itself[job], self._by_activity[job][what]) >= LIMIT
 
 
 class StateOwners:
@@ -87,9 +87,9 @@ class StateOwners:
         """Of what is there."""
         return self.of(job).generation(job)
 
-    def kept(self, job: int, round_no: int) -> None:
+    def checkpoint_committed(self, job: int, round_no: int) -> None:
         """The journal has reached a checkpoint of the job."""
-        self.of(job).kept(job, round_no)
+        self.of(job).checkpoint_committed(job, round_no)
 
 
 _TRAINERS: Final = 20
@@ -107,11 +107,11 @@ class Recovery:
         self._context, self._ledger = context, ledger
         self._manager, self._owners = manager, owners
         self._losses = LossCounter(ledger.passed)
-        self._over: list[int] = []
+        self._ended_jobs: list[int] = []
         self._zygotes = 0
         self._saved: dict[int, int] = {}
-        self._kept: dict[int, int] = {}
-        self._told: list[RoundsDone] = []
+        self._committed: dict[int, int] = {}
+        self._delivered: list[RoundsDone] = []
 
     def ended(self, role: Role, exited: Exited, host_ns: int) -> None:
         """A process has ended without being told to.
@@ -131,13 +131,13 @@ class Recovery:
                     self._manager.need_trainer(device, job)
             case ServerRole(job=job, generation=generation):
                 if self._owners.generation(job.index) == generation:
-                    self._keeper_lost(job.index, "its server", how, host_ns)
+                    self._owner_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
                 self._manager.tell(
                     device, RankGone(job.index, incarnation, self._ledger.passed(job.index))
                 )
                 if self._owners.gangs.incarnation(job.index) == incarnation:
-                    self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
+                    self._owner_lost(job.index, f"rank {rank} of its ring", how, host_ns)
             case ExecutorRole(device=device):
                 self._device_lost(device, how, host_ns)
                 self._manager.executor_ended(device, how)
@@ -148,7 +148,7 @@ class Recovery:
         """A rank has lost the others, and none of them has ended."""
         if self._owners.gangs.incarnation(said.job) == said.incarnation:
             what = f"its ring ({said.how})"
-            self._keeper_lost(said.job, what, RING_BROKE, host_ns)
+            self._owner_lost(said.job, what, RING_BROKE, host_ns)
 
     def task_lost(self, lost: TaskLost, host_ns: int) -> None:
         """A trainer went down with a task, or while it built a job's app."""
@@ -194,11 +194,11 @@ class Recovery:
     def fail(self, job: int, reason: str, host_ns: int) -> None:
         """The job cannot go on."""
         if not self._ledger.ended(job):
-            self._over += [job, *self._ledger.fail(job, reason, host_ns)]
+            self._ended_jobs += [job, *self._ledger.fail(job, reason, host_ns)]
 
-    def pop_over(self) -> list[int]:
+    def pop_ended(self) -> list[int]:
         """Jobs that have ended since this was asked last."""
-        over, self._over = self._over, []
+        over, self._ended_jobs = self._ended_jobs, []
         return over
 
     # Checkpoints that are not needed any more.
@@ -208,21 +208,21 @@ class Recovery:
         if self._ledger.passed(report.job) > report.saved > self._saved.get(report.job, 0):
             self._saved[report.job] = report.saved
 
-    def handed_out(self, event: RoundsDone) -> None:
+    def delivered(self, event: RoundsDone) -> None:
         """The core has been told, and will have journalled it when it asks for more."""
-        self._told.append(event)
+        self._delivered.append(event)
 
     def journalled(self) -> None:
         """What was handed out is in the journal: checkpoints before it are not needed."""
-        told, self._told = self._told, []
+        told, self._delivered = self._delivered, []
         for event in told:
             job, saved = event.job, self._saved.get(event.job, 0)
             if event.finished:
                 self._context.outputs.drop_checkpoints(job)
             # A run goes back behind its last barrier if that is inside a stretch (core.resume).
-            elif event.round >= saved > self._kept.get(job, 0):
-                self._kept[job] = saved
-                self._owners.kept(job, saved)
+            elif event.round >= saved > self._committed.get(job, 0):
+                self._committed[job] = saved
+                self._owners.checkpoint_committed(job, saved)
 
     # Inside.
 
@@ -230,10 +230,10 @@ class Recovery:
         reason = f"the executor of its device ended: {how}"
         for job in self._owners.gangs.on(device):
             self._go_back(job, reason, host_ns)
-        for one in list(self._ledger.under_way(device)):
+        for one in list(self._ledger.in_progress(device)):
             self._ledger.tasks_lost(one, reason, host_ns)
 
-    def _keeper_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
+    def _owner_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
         if self._ledger.ended(job):
             return
         if how in (OUT_OF_TIME, UNHEARD):
@@ -258,8 +258,8 @@ class Recovery:
         if arrived:
             self._manager.drop(job, ended=False)
         round_no = self._owners.go_back(job, self._ledger.passed(job))
-        self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
+        self._ended_jobs += self._ledger.roll_back(job, round_no, reason, now_ns)
         if not arrived and self._context.jobs[job].sync == "ps":
             self._manager.move(job, self._ledger.generation(job))
         self._saved.pop(job, None)
-        self._kept.pop(job, None)
+        self._committed.pop(job, None)

@@ -52,11 +52,11 @@ class _Stretch:
     round: int
     rounds: int
     devices: tuple[int, ...]
-    mustered: bool = False
+    ranks_assigned: bool = False
 
 
 @dataclass(slots=True)
-class _RingLog:
+class _RingState:
     """What is known of one job. ``coming``: by first round, the devices of ranks so far."""
 
     gang: LiveGang | None = None
@@ -82,59 +82,59 @@ class GangManager:
     ) -> None:
         self._context, self._pads, self._manager, self._ledger = context, pads, manager, ledger
         self._opens_ns = opens_ns
-        self._logs = [_RingLog() for _ in context.jobs]
+        self._rings = [_RingState() for _ in context.jobs]
         self._waiting: set[int] = set()  # jobs with stretches that are not mustered
 
     # What the controller tells.
 
     def assigned(self, one: Assignment) -> None:
         """A rank has a device for some rounds."""
-        log, scale = self._logs[one.job], self._context.jobs[one.job].scale
-        devices = log.coming.setdefault(one.round, {})
+        ring, scale = self._rings[one.job], self._context.jobs[one.job].scale
+        devices = ring.coming.setdefault(one.round, {})
         devices[one.shards[0]] = one.device
         if len(devices) < scale:
             return
         whole = tuple(devices[rank] for rank in range(scale))
-        known = [stretch for stretch in log.stretches if stretch.round == one.round]
+        known = [stretch for stretch in ring.stretches if stretch.round == one.round]
         for stretch in known:  # a new executor has to hear of it again
-            stretch.mustered = False
+            stretch.ranks_assigned = False
         if not known:
-            log.stretches.append(_Stretch(one.round, one.rounds, whole))
+            ring.stretches.append(_Stretch(one.round, one.rounds, whole))
         self._waiting.add(one.job)
 
     def ready(self, peer: bytes, said: GangReady) -> None:
         """All ranks of a gang have found each other."""
-        gang = self._logs[said.job].gang
+        gang = self._rings[said.job].gang
         if gang is not None and gang.incarnation == said.incarnation:
             gang.peer = peer
 
     def handed_over(self, said: HandedOver) -> None:
         """The state of a gang that has to leave is on disk."""
-        log = self._logs[said.job]
-        if log.gang is not None and log.gang.incarnation == said.incarnation:
+        ring = self._rings[said.job]
+        if ring.gang is not None and ring.gang.incarnation == said.incarnation:
             self._end_gang(said.job)
-            log.begin = said.round
+            ring.begin = said.round
 
     def go_on(self) -> None:
         """Muster what can be by now. To be called after whatever was heard or assigned."""
-        for job in sorted(self._waiting, key=self._turn):
+        for job in sorted(self._waiting, key=self._priority):
             self._go_on(job)
 
     def incarnation(self, job: int) -> int | None:
         """Of the gang that is there."""
-        gang = self._logs[job].gang
+        gang = self._rings[job].gang
         return None if gang is None else gang.incarnation
 
     def on(self, device: int) -> list[int]:
         """Jobs that have a rank on a device."""
-        gangs = [(job, log.gang) for job, log in enumerate(self._logs)]
+        gangs = [(job, ring.gang) for job, ring in enumerate(self._rings)]
         return [job for job, gang in gangs if gang is not None and device in gang.devices]
 
     # As ``Servers`` does.
 
-    def kept(self, job: int, round_no: int) -> None:
+    def checkpoint_committed(self, job: int, round_no: int) -> None:
         """The journal has reached a checkpoint of the job."""
-        gang = self._logs[job].gang
+        gang = self._rings[job].gang
         if gang is not None and gang.peer:
             self._context.hub.send(gang.peer, CheckpointCommitted(round_no))
 
@@ -144,43 +144,43 @@ class GangManager:
 
     def go_back(self, job: int, passed: int) -> int:
         """End the job's gang; gives the round at which another will begin."""
-        log = self._logs[job]
+        ring = self._rings[job]
         self.end(job)
         if self._ledger.arrived(job):
-            log.coming.clear()
-            log.stretches.clear()
-        for stretch in log.stretches:
-            stretch.mustered = False
+            ring.coming.clear()
+            ring.stretches.clear()
+        for stretch in ring.stretches:
+            stretch.ranks_assigned = False
             self._waiting.add(job)
-        log.begin = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
-        return log.begin
+        ring.begin = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
+        return ring.begin
 
     def generation(self, job: int) -> int | None:
         """Of the gang that is there."""
-        gang = self._logs[job].gang
+        gang = self._rings[job].gang
         return None if gang is None else gang.generation
 
     # Inside.
 
     def _go_on(self, job: int) -> None:
-        log, passed = self._logs[job], self._ledger.passed(job)
+        ring, passed = self._rings[job], self._ledger.passed(job)
         if self._ledger.ended(job):
-            log.stretches.clear()
-        over = [one for one in log.stretches if one.round + one.rounds <= passed]
+            ring.stretches.clear()
+        over = [one for one in ring.stretches if one.round + one.rounds <= passed]
         for one in over:
-            log.stretches.remove(one)
-            log.coming.pop(one.round, None)
-        for stretch in log.stretches:
-            if not stretch.mustered and not self._muster(job, log, stretch, passed):
+            ring.stretches.remove(one)
+            ring.coming.pop(one.round, None)
+        for stretch in ring.stretches:
+            if not stretch.ranks_assigned and not self._assign_ranks(job, ring, stretch, passed):
                 return
         self._waiting.remove(job)
 
-    def _turn(self, job: int) -> tuple[bool, int, int]:
+    def _priority(self, job: int) -> tuple[bool, int, int]:
         return not self._begins(job), self._context.jobs[job].arrival_ns, job
 
     def _begins(self, job: int) -> bool:
         """Whether the next stretch of a job would begin at once: nothing is before it."""
-        stretch = next((one for one in self._logs[job].stretches if not one.mustered), None)
+        stretch = next((one for one in self._rings[job].stretches if not one.ranks_assigned), None)
         heads = [] if stretch is None else [self._ledger.head(one) for one in stretch.devices]
         if not all(one is not None and one.job == job for one in heads):
             return False
@@ -188,28 +188,28 @@ class GangManager:
 
     def _forming(self) -> bool:
         """Whether the ranks of a gang are on their way."""
-        return any(log.gang is not None and not log.gang.peer for log in self._logs)
+        return any(ring.gang is not None and not ring.gang.peer for ring in self._rings)
 
-    def _muster(self, job: int, log: _RingLog, stretch: _Stretch, passed: int) -> bool:
+    def _assign_ranks(self, job: int, ring: _RingState, stretch: _Stretch, passed: int) -> bool:
         """Let executors begin a stretch; False: it has to wait."""
-        gang, spec = log.gang, self._context.jobs[job]
+        gang, spec = ring.gang, self._context.jobs[job]
         opens_ns = self._opens_ns(spec)
         if opens_ns is None:
             return False
         if gang is not None and gang.devices != stretch.devices:
-            if passed < stretch.round or not self._let_go(job, gang, stretch.round):
+            if passed < stretch.round or not self._release_gang(job, gang, stretch.round):
                 return False
             gang = None
         if gang is None:
             if self._forming() and not self._begins(job):
                 return False
-            gang = self._form(spec, log, stretch.devices)
+            gang = self._form(spec, ring, stretch.devices)
         for device in dict.fromkeys(stretch.devices):
             self._manager.tell(device, AssignRank(job, stretch.round, gang.incarnation, opens_ns))
-        stretch.mustered = True
+        stretch.ranks_assigned = True
         return True
 
-    def _let_go(self, job: int, gang: LiveGang, round_no: int) -> bool:
+    def _release_gang(self, job: int, gang: LiveGang, round_no: int) -> bool:
         """Whether a gang is gone that has to be elsewhere; one that has made rounds saves first."""
         if gang.begin == round_no:
             self._end_gang(job)
@@ -219,18 +219,18 @@ class GangManager:
             self._context.hub.send(gang.peer, HandOver(round_no))
         return False
 
-    def _form(self, job: Job, log: _RingLog, devices: Sequence[int]) -> LiveGang:
-        log.incarnation += 1
+    def _form(self, job: Job, ring: _RingState, devices: Sequence[int]) -> LiveGang:
+        ring.incarnation += 1
         generation = self._ledger.generation(job.index)
-        gang = log.gang = LiveGang(log.incarnation, generation, log.begin, tuple(devices))
+        gang = ring.gang = LiveGang(ring.incarnation, generation, ring.begin, tuple(devices))
         for rank, device in enumerate(devices):
             gang.tickets.append(self._context.pool.fork(self._role(job, gang, rank, device)))
         return gang
 
     def _end_gang(self, job: int) -> None:
         """Kill its processes; each device is free when the end of its rank is reported."""
-        log, folder = self._logs[job], str(self._context.folder)
-        gang, log.gang = log.gang, None
+        ring, folder = self._rings[job], str(self._context.folder)
+        gang, ring.gang = ring.gang, None
         if gang is None:
             return
         for ticket in gang.tickets:

@@ -71,7 +71,7 @@ class Servers:
             if job.index in self._groups:
                 self.open(job)
 
-    def kept(self, job: int, round_no: int) -> None:
+    def checkpoint_committed(self, job: int, round_no: int) -> None:
         """The journal has reached a checkpoint of the job."""
         if self.complete(job):
             self._context.hub.send(self._groups[job].peers[0], CheckpointCommitted(round_no))

@@ -30,7 +30,7 @@ class StartupBarrier:
         self._context, self._ledger = context, ledger
         self._manager, self._servers = manager, servers
         self._waiting: set[object] = set(range(len(context.devices)))
-        self._to_warm: deque[TaskRehearsed] = deque()
+        self._to_build: deque[TaskRehearsed] = deque()
 
     @property
     def over(self) -> bool:
@@ -39,47 +39,49 @@ class StartupBarrier:
 
     def begin(self) -> None:
         """Start servers, and trainers that build the apps of all jobs."""
-        jobs = [job for job in self._served() if not self._ledger.ended(job.index)]
+        jobs = [job for job in self._server_jobs() if not self._ledger.ended(job.index)]
         for job in jobs:
             self._servers.need(job, self._ledger.generation(job.index))
             if not self._servers.complete(job.index):
                 self._waiting.add(("servers", job.index))
         devices = range(len(self._context.devices))
-        self._to_warm.extend(TaskRehearsed(device, job.index) for job in jobs for device in devices)
-        self._warm_next()
+        self._to_build.extend(
+            TaskRehearsed(device, job.index) for job in jobs for device in devices
+        )
+        self._build_next()
 
     def again(self, device: int) -> None:
         """A new executor has to be told what the one before it was."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and one.device == device:
-                self._warm(one)
+                self._build(one)
 
     def forget_ended(self) -> None:
         """Nobody waits for trainers of jobs that have ended."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and self._ledger.ended(one.job):
                 self._waiting.discard(one)
-        self._warm_next()
+        self._build_next()
 
-    def here(self, who: object) -> None:
+    def mark_ready(self, who: object) -> None:
         """A device's executor, ``TaskRehearsed``, or ("servers", job)."""
         self._waiting.discard(who)
-        self._warm_next()
+        self._build_next()
 
-    def _warm_next(self) -> None:
-        under_way = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
-        while self._to_warm and under_way < _AT_ONCE:
-            one = self._to_warm.popleft()
+    def _build_next(self) -> None:
+        in_progress = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
+        while self._to_build and in_progress < _AT_ONCE:
+            one = self._to_build.popleft()
             if self._manager.scarce():
-                self._to_warm.clear()
+                self._to_build.clear()
             elif not self._ledger.ended(one.job):
                 self._waiting.add(one)
-                self._warm(one)
-                under_way += 1
+                self._build(one)
+                in_progress += 1
 
-    def _warm(self, one: TaskRehearsed) -> None:
+    def _build(self, one: TaskRehearsed) -> None:
         self._manager.need_trainer(one.device, self._context.jobs[one.job])
         self._manager.tell(one.device, RehearseTask(one.job))
 
-    def _served(self) -> list[Job]:
+    def _server_jobs(self) -> list[Job]:
         return [job for job in self._context.jobs if job.sync == "ps"]

@@ -37,7 +37,7 @@ class HostPlacement:
             return home_of_server(role.job.index, role.part, len(self.places_H))
         return 0
 
-    def seated(self, role: AnyRole) -> AnyRole:
+    def with_identity(self, role: AnyRole) -> AnyRole:
         """The role as its process gets it: if it has a ``identity``, it is told where that is."""
         if len(self.places_H) == 1 or not hasattr(role, "identity"):
             return role

@@ -133,7 +133,7 @@ class ProcessPool:
         self._tickets += 1
         pipe = self.pipes[self._placement.of(role)]
         self._roles[self._tickets], self._at[self._tickets] = role, pipe
-        pipe.send(Fork(self._tickets, self._placement.seated(role)))
+        pipe.send(Fork(self._tickets, self._placement.with_identity(role)))
         return self._tickets
 
     def kill(self, ticket: int) -> None:

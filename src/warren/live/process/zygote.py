@@ -82,7 +82,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     numerics, first = _warm_up(preload), os.getpid()
     _take_apps(Path(folder, APPS))
-    fd, place = _spread(hosts)
+    fd, place = _fork_host_zygotes(hosts)
     above = parent if os.getpid() == first else first
     zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard, log_bytes)
     # From now on a parent's death must leave time to end the children of children too. The signal
@@ -104,7 +104,7 @@ def main() -> None:
             remove_folder(Path(folder))
 
 
-def _spread(hosts: Hosts) -> tuple[int, HostNamespace]:
+def _fork_host_zygotes(hosts: Hosts) -> tuple[int, HostNamespace]:
     """Fork a zygote for each host but the first; gives each of them, and this one, its own host."""
     at = 0
     for other in range(1, len(hosts)):

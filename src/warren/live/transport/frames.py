@@ -27,7 +27,7 @@ _PARTS_MAX: Final = 1 << 16
 _FRAME_BYTES_MAX: Final = 1 << 40
 _AT_ONCE: Final = 512
 """Buffers of one system call; the kernel's own limit is 1024."""
-_PEER_GONE: Final = frozenset(
+_PEER_GONE_ERRNOS: Final = frozenset(
     {
         errno.EPIPE,
         errno.ECONNRESET,
@@ -55,8 +55,8 @@ class Stream:
         end.setblocking(False)
         self._end = end
         self._left: deque[memoryview] = deque([memoryview(first)] if first else [])
-        self._deaf = False
-        self._seen = bytearray()
+        self._peer_gone = False
+        self._received = bytearray()
         self._large: bytearray | None = None
         self._filled = 0
         self._epoll: select.epoll | None = None
@@ -87,19 +87,19 @@ class Stream:
         OSError
             If this end itself does not work; a peer that is gone is no error.
         """
-        if self.closed or self._deaf:
+        if self.closed or self._peer_gone:
             return
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         lengths = [len(header), *(view.nbytes for view in views)]
         head = struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + header
         parts = [memoryview(head), *(view for view in views if view.nbytes)]
         if self._left:
-            self._left += map(_kept, parts)
+            self._left += map(_until_sent, parts)
             return
         self._left += parts
         self.flush()
         if self._left:
-            self._left = deque(map(_kept, self._left))
+            self._left = deque(map(_until_sent, self._left))
 
     def flush(self) -> None:
         """Send what waits, as far as there is room."""
@@ -110,9 +110,9 @@ class Stream:
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno not in _PEER_GONE:
+                if error.errno not in _PEER_GONE_ERRNOS:
                     raise
-                self._deaf = True
+                self._peer_gone = True
                 self._left.clear()
                 break
             while sent:
@@ -162,7 +162,7 @@ class Stream:
         try:
             if self._large is None:
                 data = self._end.recv(READ_BYTES)
-                self._seen += data
+                self._received += data
                 return len(data)
             with memoryview(self._large) as view:
                 count = self._end.recv_into(view[self._filled :])
@@ -171,7 +171,7 @@ class Stream:
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno not in _PEER_GONE:
+            if error.errno not in _PEER_GONE_ERRNOS:
                 raise
             return 0
 
@@ -184,46 +184,46 @@ class Stream:
             return
         at = 0
         try:
-            while (size := _frame_bytes(self._seen, at)) is not None:
-                if at + size > len(self._seen):
+            while (size := _frame_bytes(self._received, at)) is not None:
+                if at + size > len(self._received):
                     self._expect(at, size)
                     return
                 at += size
-                yield _split(self._seen[at - size : at])
+                yield _split(self._received[at - size : at])
         finally:
-            del self._seen[:at]
+            del self._received[:at]
 
     def _expect(self, at: int, size: int) -> None:
         """The frame that begins at ``at`` is not all here; a large one gets its own memory."""
         if size > READ_BYTES:
-            self._large, self._filled = bytearray(size), len(self._seen) - at
-            self._large[: self._filled] = self._seen[at:]
-            del self._seen[at:]
+            self._large, self._filled = bytearray(size), len(self._received) - at
+            self._large[: self._filled] = self._received[at:]
+            del self._received[at:]
 
 
-def _kept(view: memoryview) -> memoryview:
+def _until_sent(view: memoryview) -> memoryview:
     """A buffer that has to wait; a small one may be written meanwhile."""
     return memoryview(bytes(view)) if view.nbytes < COPY_BELOW_BYTES else view
 
 
-def _head(seen: bytearray, at: int = 0) -> tuple[int, ...] | None:
+def _head(received: bytearray, at: int = 0) -> tuple[int, ...] | None:
     """The lengths of the parts of the frame at ``at``; None: they have not come yet."""
-    if len(seen) - at < _COUNT.size:
+    if len(received) - at < _COUNT.size:
         return None
-    (parts,) = _COUNT.unpack_from(seen, at)
+    (parts,) = _COUNT.unpack_from(received, at)
     if not 0 < parts <= _PARTS_MAX:
         raise BadFrame(f"a frame of {parts} parts")
-    if len(seen) - at < _COUNT.size + parts * _LENGTH_BYTES:
+    if len(received) - at < _COUNT.size + parts * _LENGTH_BYTES:
         return None
-    lengths = struct.unpack_from(f"<{parts}Q", seen, at + _COUNT.size)
+    lengths = struct.unpack_from(f"<{parts}Q", received, at + _COUNT.size)
     if sum(lengths) > _FRAME_BYTES_MAX:
         raise BadFrame(f"a frame of {sum(lengths)} bytes")
     return lengths
 
 
-def _frame_bytes(seen: bytearray, at: int) -> int | None:
+def _frame_bytes(received: bytearray, at: int) -> int | None:
     """How long the frame at ``at`` is, its head included; None: that has not come yet."""
-    lengths = _head(seen, at)
+    lengths = _head(received, at)
     if lengths is None:
         return None
     return _COUNT.size + len(lengths) * _LENGTH_BYTES + sum(lengths)

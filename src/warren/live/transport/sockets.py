@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from warren.live.transport import tcp_listener as gate
+from warren.live.transport import tcp_listener as tcp_listener
 from warren.live.transport.frames import BadFrame, Buffer, Stream
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.messages import DECODER, ENCODER, AnyMessage
@@ -60,7 +60,7 @@ def link_to_server(
 ) -> Link:
     """From a process at ``identity`` to a server of a job."""
     address = server_address(folder, job, generation, part)
-    return Link(address if identity.near(job, part) else gate.FAR + address, identity.token)
+    return Link(address if identity.near(job, part) else tcp_listener.FAR + address, identity.token)
 
 
 class Link:
@@ -73,7 +73,7 @@ class Link:
 
     def __init__(self, address: str, token: bytes = b"") -> None:
         self._address, self._token = address, token
-        self.far = address.startswith(gate.FAR)
+        self.far = address.startswith(tcp_listener.FAR)
         self._stream: Stream | None = None
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
         self._closed = False
@@ -84,7 +84,11 @@ class Link:
         if self._stream is not None or self._closed:
             return True
         far = self.far
-        end = gate.dial(self._address.removeprefix(gate.FAR)) if far else _connected(self._address)
+        end = (
+            tcp_listener.dial(self._address.removeprefix(tcp_listener.FAR))
+            if far
+            else _connected(self._address)
+        )
         if end is None:
             return False
         self._stream = Stream(end, self._token if far else b"")
@@ -153,7 +157,9 @@ class Hub:
         self._ids = count(1)
         self._streams: dict[bytes, Stream] = {}
         self._id_of: dict[int, bytes] = {}
-        self._gate = TcpListener(address, identity, self._epoll) if identity.address else None
+        self._tcp_listener = (
+            TcpListener(address, identity, self._epoll) if identity.address else None
+        )
         self._far: dict[bytes, None] = {}
 
     def fileno(self) -> int:
@@ -180,7 +186,9 @@ class Hub:
                     yield from self._hear(new)
             elif fd in self._id_of:
                 yield from self._hear(fd)
-            elif self._gate is not None and (end := self._gate.hear(fd)) is not None:
+            elif (
+                self._tcp_listener is not None and (end := self._tcp_listener.hear(fd)) is not None
+            ):
                 new = self._let_in(end)
                 self._far[self._id_of[new]] = None
                 yield from self._hear(new)
@@ -189,8 +197,8 @@ class Hub:
         """Close; what was not sent is dropped."""
         for stream in self._streams.values():
             stream.close()
-        if self._gate is not None:
-            self._gate.close()
+        if self._tcp_listener is not None:
+            self._tcp_listener.close()
         self._epoll.close()
         self._listener.close()
 
@@ -232,12 +240,12 @@ class Poller:
         self._epoll = select.epoll()
         self._fd_of: dict[Pollable, int] = {}
         self._source_of: dict[int, Pollable] = {}
-        self._apart: list[Link] = []
+        self._unconnected: list[Link] = []
 
     def register(self, source: Pollable) -> None:
         """Wait for this one too."""
         if isinstance(source, Link):
-            self._apart.append(source)
+            self._unconnected.append(source)
             self._connect()
             return
         fd = source if isinstance(source, int) else source.fileno()
@@ -246,8 +254,8 @@ class Poller:
 
     def unregister(self, source: Pollable) -> None:
         """Do not wait for this one any more; before it is closed."""
-        if isinstance(source, Link) and source in self._apart:
-            self._apart.remove(source)
+        if isinstance(source, Link) and source in self._unconnected:
+            self._unconnected.remove(source)
             return
         fd = self._fd_of.pop(source)
         if self._source_of.get(fd) != source:
@@ -263,11 +271,11 @@ class Poller:
         until_ns = None if timeout_ms is None else time.monotonic_ns() + round(timeout_ms * 1e6)
         while True:
             left_s = None if until_ns is None else max(0, until_ns - time.monotonic_ns()) / 1e9
-            if self._apart:
+            if self._unconnected:
                 self._connect()
                 left_s = _RETRY_S if left_s is None else min(left_s, _RETRY_S)
             found = self._epoll.poll(left_s)
-            if found or not (self._apart and (until_ns is None or left_s)):
+            if found or not (self._unconnected and (until_ns is None or left_s)):
                 return {self._source_of[fd] for fd, _ in found if fd in self._source_of}
 
     def close(self) -> None:
@@ -275,8 +283,8 @@ class Poller:
         self._epoll.close()
 
     def _connect(self) -> None:
-        for link in [link for link in self._apart if link.connect()]:
-            self._apart.remove(link)
+        for link in [link for link in self._unconnected if link.connect()]:
+            self._unconnected.remove(link)
             self._know(link, link.watch(self._epoll))
 
     def _know(self, source: Pollable, fd: int) -> None:

@@ -20,7 +20,7 @@ from warren.live.transport.host_identity import TOKEN_BYTES, HostIdentity
 FAR: Final = "tcp:"
 """Before the path of a Unix socket: its hub is on another host."""
 _SUFFIX: Final = ".tcp"
-_STRANGERS: Final = 256
+_UNPROVEN_MAX: Final = 256
 """Connections that have not shown the token; of more, the oldest are closed."""
 
 
@@ -60,10 +60,10 @@ class TcpListener:
         if len(identity.token) != TOKEN_BYTES:
             raise ValueError(f"a token has {TOKEN_BYTES} bytes, not {len(identity.token)}")
         self._token, self._epoll = identity.token, epoll
-        self._strangers: dict[int, tuple[socket.socket, bytearray]] = {}
+        self._unproven: dict[int, tuple[socket.socket, bytearray]] = {}
         self._listener = _socket()
         self._listener.bind((identity.address, 0))
-        self._listener.listen(_STRANGERS)
+        self._listener.listen(_UNPROVEN_MAX)
         epoll.register(self._listener.fileno(), select.EPOLLIN)
         self._publish(path)
 
@@ -81,14 +81,14 @@ class TcpListener:
         """
         if fd == self._listener.fileno():
             self._accept()
-        elif fd in self._strangers:
-            return self._ask(fd)
+        elif fd in self._unproven:
+            return self._read_token(fd)
         return None
 
     def close(self) -> None:
         """Nobody comes in any more."""
-        for fd in list(self._strangers):
-            self._dismiss(fd).close()
+        for fd in list(self._unproven):
+            self._forget(fd).close()
         self._listener.close()
 
     def _accept(self) -> None:
@@ -97,14 +97,14 @@ class TcpListener:
                 end, _ = self._listener.accept()
                 end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._strangers[end.fileno()] = end, bytearray()
+                self._unproven[end.fileno()] = end, bytearray()
                 self._epoll.register(end.fileno(), select.EPOLLIN)
-                if len(self._strangers) > _STRANGERS:
-                    self._dismiss(next(iter(self._strangers))).close()
+                if len(self._unproven) > _UNPROVEN_MAX:
+                    self._forget(next(iter(self._unproven))).close()
 
-    def _ask(self, fd: int) -> socket.socket | None:
+    def _read_token(self, fd: int) -> socket.socket | None:
         """Read on, and never beyond the token: what follows is for those who know it."""
-        end, shown = self._strangers[fd]
+        end, shown = self._unproven[fd]
         try:
             data = end.recv(TOKEN_BYTES - len(shown))
         except BlockingIOError:
@@ -114,13 +114,13 @@ class TcpListener:
         shown += data
         if data and len(shown) < TOKEN_BYTES:
             return None
-        self._dismiss(fd)
+        self._forget(fd)
         if hmac.compare_digest(shown, self._token):
             return end
         end.close()
         return None
 
-    def _dismiss(self, fd: int) -> socket.socket:
-        end, _ = self._strangers.pop(fd)
+    def _forget(self, fd: int) -> socket.socket:
+        end, _ = self._unproven.pop(fd)
         self._epoll.unregister(fd)
         return end
