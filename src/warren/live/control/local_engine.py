@@ -1,8 +1,8 @@
-"""The live world behind the core's port: processes, sockets and the clock of a run.
+"""``engine: local`` behind the core's port: processes, sockets and the clock of a live run.
 
-Synchronous on purpose: the core's one loop asks for events, and only then is anything read. Stamps
-are taken where things happen, so a slow decision delays nothing but the decision. What happens when
-a process is lost is in ``recovery``.
+The port is synchronous on purpose: the core's one loop asks for events, and only then is anything
+read. Time stamps are taken where things happen, so a slow decision delays nothing but the decision.
+What happens when a process is lost is in ``recovery``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,22 @@ from warren.model.run import Run
 
 
 class LivePort(LiveEngine):
-    """Trains the jobs of a run with the ``local`` engine. Use as a context manager."""
+    """Trains the jobs of a run with the ``local`` engine. Use as a context manager.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    costs : CostTable
+        Its profile times, from which emulated tasks get their pads.
+    out_dir : Path or str
+        The run's folder.
+    warm_limit : int
+        So many apps (jobs times devices) at most are built before time zero; of more, none.
+    rehearse : bool
+        Whether each process computes once before time zero; where times are emulated it always
+        does.
+    """
 
     def __init__(
         self,
@@ -64,8 +79,10 @@ class LivePort(LiveEngine):
         self._ledger = Ledger(self._jobs, len(self._devices), self._pending)
         self._rehearse = rehearse or run.cluster.emulate is not None
         self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
-        self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
-        self.verified_ns: list[int] = []  # how long each task took that was computed again
+        self.overruns: Counter[int] = Counter()
+        """Tasks that took longer than their pad, by job index."""
+        self.verified_ns: list[int] = []
+        """How long each task took that was computed again, in real nanoseconds."""
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -93,6 +110,7 @@ class LivePort(LiveEngine):
         self._gangs = GangManager(context, self._pads, self._manager, self._ledger, self._opens_ns)
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
         self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
+        # Generations and checkpoints are known before a process is told where to begin.
         if self._restart is not None:
             self._restore(self._restart)
         self._startup = StartupBarrier(context, self._ledger, self._manager, self._servers)
@@ -103,7 +121,7 @@ class LivePort(LiveEngine):
             self._wait_for_all()
 
     def measured(self) -> dict[str, float]:
-        """Give what the summary says beside the journal: overruns, and tasks computed again."""
+        """Return what the summary says beside the journal: overruns, and tasks computed again."""
         return {
             "overruns": float(self.overruns.total()),
             "verified_tasks": float(len(self.verified_ns)),
@@ -111,26 +129,29 @@ class LivePort(LiveEngine):
         }
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """Append to the queues of executors; what belongs to an ended job is dropped.
+        """Append assignments to the queues of executors, but for those of an ended job.
 
-        So is what was decided before the core hears that a job goes back: then it assigns again.
+        What was decided before the core hears that a job is rolled back is dropped too: the core
+        assigns it again after that.
         """
         for one in assignments:
             if not self._ledger.ended(one.job) and not self._pending.returning(one.job):
                 self._assign(self._ledger.assigned(one), one, self._decided_ns())
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Start tasks once more, each before what its executor has not begun."""
+        """Start copies of tasks, each ahead of what its executor has not begun."""
         for one in copies:
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
 
     def _restore(self, restart: Restart) -> None:
+        """Take over the state of a run that was cut off: each job that had begun rolls back."""
         arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}
         over = {job for job, yes in enumerate(restart.ended_J) if yes}
         self._pending.resume(restart.now_ns, arrived | over, restart.wakes_ns)
         for job in over:
             self._ledger.over(job)
+            # A job with parameters has finished; one without has failed, and keeps its checkpoints.
             if Path(self._outputs.params(job)).exists():
                 self._outputs.drop_checkpoints(job)
         for job in sorted(arrived - over):
@@ -138,6 +159,7 @@ class LivePort(LiveEngine):
             self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
 
     def _begin(self) -> ClusterClock:
+        """Start the clock, and let the servers of jobs know when they may begin."""
         clock = super()._begin()
         self._ledger.begin(clock, self.numerics)
         self._servers.open_all()
@@ -147,10 +169,11 @@ class LivePort(LiveEngine):
         while not self._startup.over:
             self._receive(None)
 
-    # What others say.
+    # What processes tell the controller.
 
     def _receive(self, timeout_ms: int | None) -> None:
         super()._receive(timeout_ms)
+        # A gang may be waiting for an arrival, which no message tells.
         self._advance()
         self._gangs.go_on()
 
@@ -163,6 +186,7 @@ class LivePort(LiveEngine):
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
             case TaskStuck(device=device, job=job, reason=reason):
+                # The job fails first: then no other trainer replaces the one that is killed.
                 self._fail(job, reason)
                 self._manager.end_trainer(device, job)
             case JobBroke(job=job, reason=reason):
@@ -192,6 +216,7 @@ class LivePort(LiveEngine):
         self._end_jobs()
 
     def _report(self, report: CompEnded | RoundReport) -> None:
+        """Enter a report into the ledger, and count tasks that overran their pads."""
         if isinstance(report, RoundReport):
             self.overruns[report.job] += report.overruns
         elif report.overrun and (job := self._ledger.job_of(report.seq)) is not None:
@@ -201,12 +226,14 @@ class LivePort(LiveEngine):
             self._recovery.saved(report)
 
     def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        """Recover from the end of a process that was not told to end."""
         self._recovery.ended(role, exited, self._host_ns())
         self._end_jobs()
         self._startup.forget_ended()
         self._need_all()
 
     def _zygote_lost(self, error: ZygoteLost) -> None:
+        """Start all processes again from a new zygote."""
         self._end_pool()
         self._start_another(error)
         self._recovery.all_lost(self._pool, self._host_ns(), str(error))
@@ -214,7 +241,7 @@ class LivePort(LiveEngine):
         self._need_all()
 
     def _start_another(self, error: ZygoteLost) -> None:
-        """A zygote for the one that was lost; it may be lost too while it starts."""
+        """Start a zygote for the one that was lost; it may be lost too while it starts."""
         self._recovery.check_zygotes(error)
         try:
             self._start_pool()
@@ -229,25 +256,30 @@ class LivePort(LiveEngine):
         self._recovery.fail(job, reason, self._host_ns())
 
     def _release_jobs(self, jobs: list[int]) -> None:
-        """Free what these jobs hold, places in queues and servers, but for beaten tasks on COMP."""
+        """Free the places in queues and the servers of ended jobs.
+
+        A task that lost its race and is on COMP keeps its device to its end.
+        """
         for device, seq in self._ledger.pop_lost_races():
             self._manager.tell(device, LostRace(seq))
         for job in jobs:
+            # Time zero must not wait for servers that are to end.
             self._startup.mark_ready(("servers", job))
             self._manager.drop(job, ended=True)
             self._owners.end(job)
 
     def _need_all(self) -> None:
-        """Whatever was lost and is still needed comes back."""
+        """Start the servers of every job that lost them and has not ended."""
         for job in self._jobs:
             known = self._servers.known(job.index)
             if known and not self._ledger.ended(job.index):
                 self._servers.need(job, self._ledger.generation(job.index))
 
     def _resend_work(self, device: int) -> None:
-        """An executor is up: it gets what the device has to do, if there was one before it."""
+        """Tell a new executor what the device has to do, if there was an executor before it."""
         self._startup.again(device)
         decided_ns = self._host_ns()
+
         for seq, one in list(self._ledger.unfinished(device)):
             self._assign(seq, one, decided_ns)
         for seq in self._ledger.lost_races_on(device):
@@ -269,9 +301,10 @@ class LivePort(LiveEngine):
             elif isinstance(event, RoundsDone):
                 self._recovery.delivered(event)
 
-    # What others are told.
+    # What the controller tells processes.
 
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
+        """Send an assignment to its executor, and start the processes that it needs."""
         job, generation = self._jobs[one.job], self._ledger.generation(one.job)
         if job.sync == "ring":
             self._gangs.assigned(one)
@@ -295,10 +328,13 @@ class LivePort(LiveEngine):
         self._manager.tell(one.device, assign)
 
     def _decided_ns(self) -> int:
+        """Return the host time of the events that the policy has answered; 0 before time zero."""
         return 0 if self._clock is None else self._clock.host_ns(self._pending.last_ns)
 
     def _opens_ns(self, job: Job) -> int | None:
+        """Return when a job may begin, in host time; None before time zero."""
         return None if self._clock is None else self._clock.host_ns(job.arrival_ns)
 
     def _host_ns(self) -> int:
+        """Return the host time of now; 0 before time zero, which ``Ledger.cluster_ns`` knows."""
         return 0 if self._clock is None else time.monotonic_ns()

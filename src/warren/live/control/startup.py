@@ -1,4 +1,4 @@
-"""What a run waits for before time zero: executors, servers, and trainers that build their apps."""
+"""The barrier before time zero: executors, servers, and trainers that build their apps."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ from warren.live.transport.messages import RehearseTask, TaskRehearsed
 from warren.model.job import Job
 
 WARM_LIMIT: Final = 512
-"""Apps (jobs times devices) that are built before time zero; beyond, when first needed."""
+"""So many apps (jobs times devices) are built before time zero; of more, each when first needed."""
 _AT_ONCE: Final = 16
 """So many trainers build their apps at a time: what each takes of memory shows before the next."""
 
 
 class StartupBarrier:
-    """Who is awaited. Ranks of rings are not: where they will be is not known yet.
+    """The processes that time zero waits for.
 
-    Nor are trainers for which there is no memory: they come when they are first needed.
+    Ranks of rings are not among them: which devices they will be on is not known yet. Nor are
+    trainers for which there is no memory: they are started when they are first needed.
     """
 
     def __init__(
         self, context: RunContext, ledger: Ledger, manager: DeviceManager, servers: Servers
     ) -> None:
-        self._context, self._ledger = context, ledger
-        self._manager, self._servers = manager, servers
+        self._context = context
+        self._ledger = ledger
+        self._manager = manager
+        self._servers = servers
+        # A device's number stands for its executor, ("servers", job) for all servers of a job, and
+        # a ``TaskRehearsed`` for the trainer that will send it.
         self._waiting: set[object] = set(range(len(context.devices)))
         self._to_build: deque[TaskRehearsed] = deque()
 
     @property
     def over(self) -> bool:
-        """Whether nobody is awaited."""
+        """Tell whether no process is awaited any more."""
         return not self._waiting
 
     def begin(self) -> None:
@@ -51,27 +56,29 @@ class StartupBarrier:
         self._build_next()
 
     def again(self, device: int) -> None:
-        """A new executor has to be told what the one before it was."""
+        """Tell a device's new executor what the one before it had been told."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and one.device == device:
                 self._build(one)
 
     def forget_ended(self) -> None:
-        """Nobody waits for trainers of jobs that have ended."""
+        """Stop waiting for trainers of jobs that have ended."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and self._ledger.ended(one.job):
                 self._waiting.discard(one)
         self._build_next()
 
     def mark_ready(self, who: object) -> None:
-        """A device's executor, ``TaskRehearsed``, or ("servers", job)."""
+        """Stop waiting for one: a device's executor, a ``TaskRehearsed``, or ("servers", job)."""
         self._waiting.discard(who)
         self._build_next()
 
     def _build_next(self) -> None:
+        """Let more trainers build their apps, up to ``_AT_ONCE`` at a time."""
         in_progress = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
         while self._to_build and in_progress < _AT_ONCE:
             one = self._to_build.popleft()
+            # What is left over is built when it is first needed.
             if self._manager.scarce():
                 self._to_build.clear()
             elif not self._ledger.ended(one.job):
@@ -80,8 +87,10 @@ class StartupBarrier:
                 in_progress += 1
 
     def _build(self, one: TaskRehearsed) -> None:
+        """Start a trainer, and ask its executor to say when it has built its app."""
         self._manager.need_trainer(one.device, self._context.jobs[one.job])
         self._manager.tell(one.device, RehearseTask(one.job))
 
     def _server_jobs(self) -> list[Job]:
+        """Return the jobs that synchronise through servers, not in a ring."""
         return [job for job in self._context.jobs if job.sync == "ps"]
