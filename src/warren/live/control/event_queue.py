@@ -149,7 +149,7 @@ class PendingEvents:
 
     @property
     def settled(self) -> bool:
-        """Tell whether every known event was handed out, and every job has arrived."""
+        """Tell whether every known event was handed out, and no job is still to arrive."""
         return not (self._heap or self._arrivals)
 
     @property
@@ -165,7 +165,7 @@ _QUEUES: Final[_Key] = ("queues", 0)
 
 
 def _order_keys(event: AnyEvent) -> tuple[list[_Key], list[_Key]]:
-    """Return the keys whose earlier events come before this one, and those of which it is one.
+    """Return the keys that an event comes after, and those whose later events come after it.
 
     The keys are its job and, for COMP, the queue of its device. An event that ends a job or rolls
     it back empties places in all queues, so a COMP that is told later ended later.
