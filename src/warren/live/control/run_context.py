@@ -41,6 +41,7 @@ class RunContext:
     folder: Path
     hub: Hub
     outputs: RunFiles
+    # The one field that changes: who keeps the context sees the new pool at once.
     pool: ProcessPool
     memory: MemoryLimit | None
     rehearse: bool

@@ -58,6 +58,7 @@ class Servers:
         group = self._groups.get(said.job)
         if group is None or group.generation != said.generation:
             return False
+        # A server of a generation that has ended may still have said so: it is not counted.
         group.peers[said.part] = peer
         return self.complete(said.job)
 

@@ -22,7 +22,7 @@ _PR_SET_NAME: Final = 15
 _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SPIN_BELOW_NS: Final = 60_000
-"""A wait is spent awake from here on: a timer of the kernel may be 50 microseconds late."""
+"""The last part of a wait, spent awake: a timer is usually up to 50 microseconds late."""
 _LATER: Final = 10
 """How much nicer a process is that ends: a tenth of the weight of one that computes."""
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -165,7 +165,7 @@ def fork_below() -> None:
     # Whoever waits for this process sees the child's exit code or signal.
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        # The child may have dumped its memory; this process has nothing to tell.
+        # If a core dump is wanted, it is the child's, not one of this process too.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         # The default of SIGKILL cannot be set, nor need be.
         with contextlib.suppress(OSError):
@@ -220,6 +220,6 @@ class NoInterrupt:
 
 
 def core_of(device: int) -> int:
-    """Return the core of a device: device i has core i, modulo their number, that we may use."""
+    """Return the core of a device: the i-th of this process's cores for device i, cyclically."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[device % len(cores)]

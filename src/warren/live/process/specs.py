@@ -13,6 +13,10 @@ from warren.live.transport.message import Message
 from warren.model.job import Job
 
 
+# Roles: what a child is to be, with all that it needs to know. ``tmp`` is the folder for temporary
+# files of user code, ``base`` the folder that paths of the run file start from.
+
+
 class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
     """Fork the executor of ``device``.
 
@@ -136,6 +140,9 @@ class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
 
 
 Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole
+
+
+# The protocol of zygotes. A ticket names a process from before it exists.
 
 
 class Fork(Message, frozen=True, tag="Fork", array_like=True):
