@@ -227,6 +227,7 @@ class DeviceManager:
             self.executor_ended(device, how)
 
     def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
+        """Return what a trainer of a job on a device has to know."""
         context = self._context
         return TrainerRole(
             device=device,

@@ -166,6 +166,7 @@ class LivePort(LiveEngine):
         return clock
 
     def _wait_for_all(self) -> None:
+        """Handle messages until no process is awaited before time zero any more."""
         while not self._startup.over:
             self._receive(None)
 
@@ -178,6 +179,7 @@ class LivePort(LiveEngine):
         self._gangs.go_on()
 
     def _handle(self, peer: bytes, message: object) -> None:
+        """Pass one message to the part of the controller that it concerns."""
         match message:
             case CompEnded() | RoundReport():
                 self._report(message)
@@ -250,6 +252,7 @@ class LivePort(LiveEngine):
             self._start_another(again)
 
     def _end_jobs(self) -> None:
+        """Free what jobs held that recovery has failed, or let end, meanwhile."""
         self._release_jobs(self._recovery.pop_ended())
 
     def _fail(self, job: int, reason: str) -> None:
@@ -289,14 +292,17 @@ class LivePort(LiveEngine):
         return self._ledger.stuck()
 
     def _events_journalled(self) -> None:
+        """Release checkpoints that the journal has made superfluous."""
         self._recovery.journalled()
 
     def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
+        """Write metrics, and let parts of the controller know of arrivals, roll-backs, barriers."""
         super()._deliver(events)
         for event in events:
             if isinstance(event, JobArrived):
                 self._manager.arrived(event.job)
             elif isinstance(event, RolledBack):
+                # Its rounds run again, and write their rows again.
                 self._outputs.drop_metrics(event.job, event.round)
             elif isinstance(event, RoundsDone):
                 self._recovery.delivered(event)
@@ -307,6 +313,7 @@ class LivePort(LiveEngine):
         """Send an assignment to its executor, and start the processes that it needs."""
         job, generation = self._jobs[one.job], self._ledger.generation(one.job)
         if job.sync == "ring":
+            # The processes of a gang are forked when all its ranks are assigned, not here.
             self._gangs.assigned(one)
         else:
             self._servers.need(job, generation)

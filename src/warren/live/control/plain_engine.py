@@ -83,6 +83,7 @@ class PlainPort(LiveEngine):
         self._ticket = self._pool.fork(role)
 
     def _handle(self, peer: bytes, message: object) -> None:
+        """Take the outcome of a job from its process."""
         match message:
             case PlainDone():
                 self._done(message)
@@ -125,6 +126,7 @@ class PlainPort(LiveEngine):
         self._pool.end(self._ticket)
 
     def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        """Fail the running job if its process has ended before it told the outcome."""
         if ticket == self._ticket and isinstance(role, PlainRole):
             how = over_log(exited.how) if exited.how.startswith(OVER_LOG) else ""
             said = f"its process {how}" if how else f"its process ended: {exited.how or 'left'}"

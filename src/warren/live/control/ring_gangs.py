@@ -297,6 +297,7 @@ class GangManager:
             Path(path).unlink(missing_ok=True)
 
     def _role(self, job: Job, gang: LiveGang, rank: int, device: int) -> RankRole:
+        """Return what a rank of a gang has to know."""
         context = self._context
         return RankRole(
             folder=str(context.folder),
@@ -313,6 +314,7 @@ class GangManager:
             generation=gang.generation,
             round=gang.begin,
             meeting=_meeting(str(context.folder), job.index, gang.incarnation),
+            # Ranks on one machine talk over the loopback; hosts of a testbed each have a link.
             interface=LOOPBACK if context.local.testbed is None else NIC,
             secret=gang.secret,
             pads=self._pads.table(context.run.cluster.type_of_device[device]),

@@ -121,6 +121,7 @@ class RunFiles:
         _write_all(self._files[job], text.getvalue().encode())
 
     def _metrics(self, job: int) -> Path:
+        """Return a job's metrics file."""
         return self._folder / "metrics" / f"{self._jobs[job].name}.csv"
 
     def _open(self, job: int, *, rewrite: bool) -> None:

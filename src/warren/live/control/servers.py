@@ -56,9 +56,10 @@ class Servers:
     def ready(self, peer: bytes, said: ServerReady) -> bool:
         """Note that a server listens; tell whether all servers of its job do now."""
         group = self._groups.get(said.job)
+        # A server of a generation that is over may still have sent this: it does not count.
         if group is None or group.generation != said.generation:
             return False
-        # A server of a generation that has ended may still have said so: it is not counted.
+
         group.peers[said.part] = peer
         return self.complete(said.job)
 
@@ -122,6 +123,7 @@ class Servers:
         return None if group is None else group.generation
 
     def _role(self, job: Job, generation: int, part: int) -> ServerRole:
+        """Return what a server of a job has to know."""
         context = self._context
         return ServerRole(
             folder=str(context.folder),
@@ -135,6 +137,7 @@ class Servers:
             parts=self._parts,
             generation=generation,
             round=self._rounds.get(job.index, 0),
+            # A server that replaces another starts while the job waits: it loses no time.
             rehearse=context.rehearse and generation == 0,
             memory=context.memory,
         )

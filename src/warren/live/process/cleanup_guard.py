@@ -22,7 +22,9 @@ _ROUNDS = 400
 
 def main() -> None:
     """Wait for the end of the pipe, then clean up."""
-    fd, mark, folder = int(sys.argv[1]), sys.argv[2].encode(), sys.argv[3]
+    fd = int(sys.argv[1])
+    mark = sys.argv[2].encode()
+    folder = sys.argv[3]
     # What ends the run must not end its guard.
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)

@@ -38,8 +38,7 @@ class HostPlacement:
         """Return the host of a role: its device's, if it has one; servers go round all hosts."""
         if len(self.places_H) == 1:
             return 0
-        # What is on a device's host shares its links; what has neither device nor servers is alone
-        # on the first host.
+        # Executors, trainers and ranks have a device; what has none and is no server is on host 0.
         device: int | None = getattr(role, "device", None)
         if device is not None:
             return self._host_of_device[device]

@@ -44,10 +44,9 @@ class Pipe:
         """Close this end; the peer reads the end of the stream."""
         self._end.close()
 
-    # The controller waits here for a message that has begun to come; zygotes write them whole.
-
     def _exactly(self, size: int) -> bytes | None:
         """Read so many bytes; None if the stream ends before that."""
+        # A stream knows no messages: one read may bring less than one.
         parts = bytearray()
         while len(parts) < size:
             try:

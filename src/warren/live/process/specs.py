@@ -12,7 +12,6 @@ from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.message import Message
 from warren.model.job import Job
 
-
 # Roles: what a child is to be, with all that it needs to know. ``tmp`` is the folder for temporary
 # files of user code, ``base`` the folder that paths of the run file start from.
 

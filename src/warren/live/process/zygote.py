@@ -74,7 +74,9 @@ Hosts: TypeAlias = list[tuple[int, HostNamespace]]
 def main() -> None:
     """Serve until the controller's end of the socket closes, then leave nothing behind."""
     hosts = msgspec.json.decode(sys.argv[1], type=Hosts)
-    guard, folder, parent = int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    guard = int(sys.argv[2])
+    folder = sys.argv[3]
+    parent = int(sys.argv[4])
     log_bytes = int(sys.argv[5])
     # Known libraries only: an import runs code.
     preload = [name for name in sys.argv[6:] if name in {*ALWAYS, *MENTIONED.values()}]

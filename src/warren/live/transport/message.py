@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-
 # Fields are sent by position, so their order is part of the protocol: a new one goes last and has
 # a default. Each class states its tag, which stays the same whatever the class is called.
 

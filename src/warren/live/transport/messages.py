@@ -337,6 +337,6 @@ AnyMessage: TypeAlias = (
 )
 
 
-# Both are made once: to build the decoder of so large a union takes longer than to use it.
+# One of each, for all sockets of a process.
 ENCODER: Final = msgspec.msgpack.Encoder()
 DECODER: Final = msgspec.msgpack.Decoder(AnyMessage)

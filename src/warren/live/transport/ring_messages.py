@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from warren.live.transport.message import Message
 
-
 # Ranks that have started.
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from warren.live.transport.message import Message, SharedSlot, TaskStamp
 
-
 # How a job's servers come up and begin.
 
 
