@@ -169,7 +169,7 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
         if len(seen) < 3:
             raise ZygoteLost(f"lost again {len(seen)}")
 
-    monkeypatch.setattr(port, "_start_fleet", start)
+    monkeypatch.setattr(port, "_start_pool", start)
     port._pool_or_none, port._poller_or_none = pool, SimpleNamespace(unregister=lambda fd: None)
     port._servers = SimpleNamespace(known=lambda job: False)
     errors: list[str] = []
