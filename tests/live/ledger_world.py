@@ -184,7 +184,7 @@ class World:
         return True
 
     def _tell_beaten(self) -> None:
-        for device, seq in self.ledger.pop_beaten():
+        for device, seq in self.ledger.pop_lost_races():
             self.beaten[device].append(seq)
 
     def commit(self, device: int) -> bool:
@@ -218,7 +218,7 @@ class World:
         self._cut(self.ways.get(f"device {device}"))
         self._cut(self.commits.get(device))
         self.comp[device] = None
-        for one in list(self.ledger.under_way(device)):
+        for one in list(self.ledger.in_progress(device)):
             self.ledger.tasks_lost(one, "killed", self.now)
         self.queues[device] = deque(
             (seq, one.job, self.ledger.generation(one.job), round_no, shard)
@@ -230,7 +230,7 @@ class World:
         for task in again:
             self.queues[device].remove(task)
             self.queues[device].appendleft(task)
-        self.beaten[device] = deque(self.ledger.beaten_on(device))
+        self.beaten[device] = deque(self.ledger.lost_races_on(device))
         self.free[device] = self.now
 
     def lose_server(self, job: int) -> None:

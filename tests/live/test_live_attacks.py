@@ -70,7 +70,7 @@ class Books:
 def test_a_device_lost_before_a_job_of_its_queue_arrives_has_lost_no_task_of_it() -> None:
     books = Books(job(0, arrival_ns=100, scale=1))
     books.assign(Assignment(0, 0, 0, 1, (0,)))
-    for one in list(books.ledger.under_way(0)):
+    for one in list(books.ledger.in_progress(0)):
         books.ledger.tasks_lost(one, "killed", 50)
     assert [type(event).__name__ for event in books.events(100)] == ["JobArrived"]
 
@@ -138,7 +138,7 @@ def test_a_checkpoint_inside_a_stretch_is_needed_until_its_round_is_in_the_journ
     books.events(0)
     books.assign(Assignment(0, 0, 0, 9, (0,)))
     told: list[tuple[int, int]] = []
-    servers: Any = SimpleNamespace(kept=lambda *what: told.append(what))
+    servers: Any = SimpleNamespace(checkpoint_committed=lambda *what: told.append(what))
     none: Any = None
     recovery = Recovery(none, books.ledger, none, servers)
     for number in range(5):
@@ -150,7 +150,7 @@ def test_a_checkpoint_inside_a_stretch_is_needed_until_its_round_is_in_the_journ
         recovery.saved(report)
     kept = []
     for event in of(books.events(60), RoundsDone):
-        recovery.handed_out(event)
+        recovery.delivered(event)
         recovery.journalled()
         kept.append(list(told))
     # With the barrier of round 2 as its last, a run would go back to round 2 or earlier.
@@ -169,16 +169,16 @@ def test_a_zygote_that_is_lost_while_it_starts_is_replaced_too(
         if len(seen) < 3:
             raise ZygoteLost(f"lost again {len(seen)}")
 
-    monkeypatch.setattr(port, "_start_fleet", start)
-    port._fleet_or_none, port._poller_or_none = pool, SimpleNamespace(unregister=lambda fd: None)
+    monkeypatch.setattr(port, "_start_pool", start)
+    port._pool_or_none, port._poller_or_none = pool, SimpleNamespace(unregister=lambda fd: None)
     port._servers = SimpleNamespace(known=lambda job: False)
     errors: list[str] = []
     port._recovery = SimpleNamespace(
         check_zygotes=lambda error: errors.append(str(error)),
         all_lost=lambda pool, at, reason: seen.append(f"all lost: {reason}"),
-        pop_over=list,
+        pop_ended=list,
     )
-    port._all_lost(ZygoteLost("lost"))
+    port._zygote_lost(ZygoteLost("lost"))
     assert seen == ["start", "start", "start", "all lost: lost"]
     assert errors == ["lost", "lost again 1", "lost again 2"]
 

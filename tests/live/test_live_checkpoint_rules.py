@@ -69,7 +69,7 @@ def test_no_checkpoint_goes_before_the_journal_has_passed_a_newer_one(tmp_path: 
 
 def test_servers_hear_of_a_checkpoint_when_its_barrier_is_in_the_journal_and_not_before() -> None:
     told: list[object] = []
-    owners: Any = SimpleNamespace(kept=lambda *what: told.append(what))
+    owners: Any = SimpleNamespace(checkpoint_committed=lambda *what: told.append(what))
     ledger: Any = SimpleNamespace(passed=lambda job: 9)
     outputs = SimpleNamespace(drop_checkpoints=lambda job: told.append("dropped"))
     context: Any = SimpleNamespace(outputs=outputs)
@@ -77,18 +77,18 @@ def test_servers_hear_of_a_checkpoint_when_its_barrier_is_in_the_journal_and_not
     recovery = Recovery(context, ledger, manager, owners)
     recovery.saved(RoundReport(0, 0, 4, 1.0, None, False, 7, (), 3))
 
-    def handed_out(round_no: int, *, finished: bool = False) -> None:
-        recovery.handed_out(RoundsDone(7, 0, round_no, 1, finished))
+    def delivered(round_no: int, *, finished: bool = False) -> None:
+        recovery.delivered(RoundsDone(7, 0, round_no, 1, finished))
 
     for before in (1, 2):
-        handed_out(before)
+        delivered(before)
         recovery.journalled()
     assert not told  # the journal has not come to the checkpoint
-    handed_out(3)
+    delivered(3)
     assert not told  # it is with the core
     recovery.journalled()
     assert told == [(0, 3)]
-    handed_out(8, finished=True)
+    delivered(8, finished=True)
     assert told == [(0, 3)]
     recovery.journalled()
     assert told == [(0, 3), "dropped"]

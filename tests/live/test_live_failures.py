@@ -100,7 +100,7 @@ def test_a_run_that_goes_on_drops_the_checkpoints_of_finished_jobs_alone(tmp_pat
     Path(port._outputs.params(0)).touch()
     port._servers = SimpleNamespace()
     over = (True, True)
-    port._go_on(Restart(now_ns=9, rounds_J=(3, 2), arrived_J=over, ended_J=over))
+    port._restore(Restart(now_ns=9, rounds_J=(3, 2), arrived_J=over, ended_J=over))
     assert [path.name for path in (tmp_path / "out/checkpoints").iterdir()] == ["job-1"]
 
 

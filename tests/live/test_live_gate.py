@@ -125,8 +125,8 @@ def test_a_token_that_never_becomes_whole_lets_nothing_in_and_its_end_is_noticed
         end.sendall(TOKEN[:20])
         assert net.heard() == []
     assert net.heard() == []
-    assert net.hub._gate is not None
-    assert not net.hub._gate._strangers
+    assert net.hub._tcp_listener is not None
+    assert not net.hub._tcp_listener._unproven
 
 
 def test_a_token_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> None:
@@ -140,7 +140,7 @@ def test_a_token_may_come_in_pieces_and_the_frame_with_the_last(net: Net) -> Non
 def test_of_many_who_say_nothing_the_oldest_are_closed(
     net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "_STRANGERS", 2)
+    monkeypatch.setattr(gate, "_UNPROVEN_MAX", 2)
     ends = [net.stranger() for _ in range(4)]
     net.heard()
     assert [is_closed(end) for end in ends[:2]] == [True, True]

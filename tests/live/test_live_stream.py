@@ -79,13 +79,13 @@ def test_a_small_buffer_that_has_to_wait_may_be_written_and_a_large_one_is_not_c
 
 
 def test_what_waits_is_copied_once_however_much_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    copied, keep = [0], stream_module._kept
+    copied, keep = [0], stream_module._until_sent
 
     def count(view: memoryview) -> memoryview:
         copied[0] += 1
         return keep(view)
 
-    monkeypatch.setattr(stream_module, "_kept", count)
+    monkeypatch.setattr(stream_module, "_until_sent", count)
     with pair() as (one, _):
         fill(one)
         before = copied[0]

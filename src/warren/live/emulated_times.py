@@ -1,9 +1,9 @@
-"""How long an emulated task lasts: its profile times, and what only the live side knows of.
+"""How long an emulated task lasts: its profile times, and two things that no policy sees.
 
-Hidden are ``emulate.slower``, which multiplies both times on a device type, and ``emulate.jitter``,
-from whose measured times, as factors around their median, each task draws a factor of its COMP.
-What a task draws follows from (run seed, job, round, shard), so it is the same on every device and
-in every order; a task that runs again takes as long again.
+``emulate.slower`` multiplies both times on a device type. ``emulate.jitter`` names a file of
+measured times: as factors around their median, each task draws one for its COMP. What a task draws
+follows from (run seed, job, round, shard), so it is the same on every device and in every order; a
+task that runs again takes as long again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from warren.model.run import Run
 from warren.model.units import NEVER_NS
 
 PPM: Final = 1_000_000
+"""Parts per million of a factor of one."""
 MAX_VALUES: Final = 100_000
 MAX_FACTOR: Final = 1000
 _MAX_BYTES: Final = 16 * MAX_VALUES + 4096
+"""Room for the widest numbers, of 16 bytes, and for the header of the file."""
 _MAGIC: Final = b"\x93NUMPY"
 _START: Final = 2.0
 """Values at the beginning above this multiple of the median contain what was started."""
@@ -39,14 +41,24 @@ _ALLOWED: Final = (
 
 
 def read_jitter(path: str) -> tuple[int, ...]:
-    """Factors in parts per million: the values of a NumPy file divided by their median.
+    """Read the factors of ``emulate.jitter``: the values of a NumPy file over their median.
 
     Values at its beginning that are more than twice the median of all are left out.
+
+    Parameters
+    ----------
+    path : str
+        A ``.npy`` file of one dimension.
+
+    Returns
+    -------
+    tuple of int
+        The factors in parts per million, in the order of the file.
 
     Raises
     ------
     SpecError
-        If it cannot be read, or holds anything else.
+        If the file cannot be read, or holds anything else.
     """
     try:
         return _factors(_array(Path(path)))
@@ -56,15 +68,19 @@ def read_jitter(path: str) -> tuple[int, ...]:
 
 
 def _array(path: Path) -> npt.NDArray[np.float64]:
+    """Read the values of a ``.npy`` file; a ValueError says what is wrong with it."""
+    # To open a named pipe would wait for somebody who writes to it.
     if path.exists() and not path.is_file():
         raise ValueError("is not a file")
+    # One byte more than allowed shows that a file is too large, however large it is.
     with path.open("rb") as file:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES or not content.startswith(_MAGIC):
         raise ValueError(f"is not such a file; {_ALLOWED}")
     try:
         found = np.load(io.BytesIO(content), allow_pickle=False)
-    except Exception:  # a damaged header raises what its tokens lead to
+    # A damaged header raises what its tokens lead to.
+    except Exception:
         raise ValueError(f"is damaged, or holds no numbers; {_ALLOWED}") from None
     if found.dtype.kind not in "iuf":
         raise ValueError(f"holds values of type {found.dtype}; {_ALLOWED}")
@@ -74,9 +90,12 @@ def _array(path: Path) -> npt.NDArray[np.float64]:
 
 
 def _factors(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
+    """Turn measured times into factors of their median, in parts per million."""
+    # Negated, so that a NaN, which compares as false, is wrong too.
     wrong = np.flatnonzero(~((values >= _SMALL) & (values <= _LARGE)))
     if wrong.size:
         raise ValueError(f"value {wrong[0]} is {values[wrong[0]]}; {_ALLOWED}")
+    # The first value that is no start-up; at least half of all values are at most the median.
     started = int(np.argmax(values <= _START * np.median(values)))
     kept = values[started:]
     factors = kept / np.median(kept)
@@ -101,14 +120,15 @@ class PadTable(msgspec.Struct, frozen=True, array_like=True):
     jitter_ppm: tuple[int, ...] = ()
 
     def constant(self, job: int) -> Pair:
-        """The pads of a task of this job before it draws."""
+        """Return the pads of a task of this job before it draws."""
         return self.pads_J[job]
 
     def pads(self, job: int, round_no: int, shard: int) -> Pair:
-        """The pads of one task."""
+        """Return the pads of one task."""
         comp_ns, sync_ns = self.pads_J[job]
         if not self.jitter_ppm or not comp_ns:
             return comp_ns, sync_ns
+        # The bits are a function of the task's name alone: no state, so no order of draws.
         drawn = draw_bits(stream_key(self.seed, JITTER, job), round_no, shard)
         factor_ppm = self.jitter_ppm[drawn % len(self.jitter_ppm)]
         return max(1, comp_ns * factor_ppm // PPM), sync_ns
@@ -116,6 +136,13 @@ class PadTable(msgspec.Struct, frozen=True, array_like=True):
 
 class Pads:
     """The pads of a run. Device types are positions on the type axis.
+
+    Parameters
+    ----------
+    run : Run
+        The run; without ``emulate`` in its cluster nothing is padded.
+    costs : CostTable
+        The profile times, in cluster nanoseconds.
 
     Raises
     ------
@@ -133,18 +160,19 @@ class Pads:
         )
 
     def table(self, device_type: int) -> PadTable:
-        """What an executor of a device of this type needs."""
+        """Return the pads that an executor of a device of this type needs."""
         return self._tables[device_type]
 
     def constant(self, job: int, device_type: int) -> Pair:
-        """The pads of a task of this job before it draws."""
+        """Return the pads of a task of this job before it draws."""
         return self._tables[device_type].constant(job)
 
     def of(self, job: int, device_type: int, round_no: int, shard: int) -> Pair:
-        """The pads of one task."""
+        """Return the pads of one task."""
         return self._tables[device_type].pads(job, round_no, shard)
 
     def _pads_J(self, kind: int) -> tuple[Pair, ...]:
+        """Compute the pads of each job on one device type, before tasks draw."""
         emulate = self._run.cluster.emulate
         jobs = range(len(self._run.workload.jobs))
         if emulate is None:
@@ -153,16 +181,18 @@ class Pads:
         clock = ClusterClock(0, emulate.time_scale)
 
         def real(cluster_ns: int) -> int:
+            # A time that never ends stays below what an integer of a message can hold.
             pad_ns = clock.pad_ns(cluster_ns)
             return min(NEVER_NS, pad_ns if slower == 1.0 else round(pad_ns * slower))
 
         comp_ns_J = self._costs.comp_ns_JT[:, kind].tolist()
         sync_ns_J = self._costs.sync_ns_JT[:, kind].tolist()
+        # COMP is padded to at least 1 ns: 0 would mean that it is not padded.
         return tuple((max(1, real(comp_ns_J[job])), real(sync_ns_J[job])) for job in jobs)
 
 
 def check_jitter(run: Run) -> tuple[int, ...]:
-    """The factors that the run's tasks draw from; none where it states none or pads nothing.
+    """Return the factors that the run's tasks draw from; none where it states or pads nothing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The controller's side of devices: an executor each, and trainers, one a device and job."""
+"""The controller's side of devices: one executor each, and one trainer for each device and job."""
 
 from __future__ import annotations
 
@@ -16,120 +16,145 @@ from warren.model.errors import EngineError
 from warren.model.job import Job
 
 _LOSSES: Final = 20
-"""Executors of one device that may end, beside three a job."""
+"""So many executors of one device may end, and three more for each job, before the run fails."""
 _VERIFIERS: Final = 3
-"""Of one job, that may be lost; then none of its tasks is computed again."""
+"""So many verifying trainers of a job may be lost; then none of its tasks is computed again."""
 _STAY: Final = 100
+"""Assignments of a job during which its verifying trainer stays on its device."""
 _RELEASED_AT_ONCE: Final = 2
-"""Trainers that go where memory is scarce and another is to come: more than come."""
+"""Trainers released where memory is scarce and another is to come: more go than come."""
 
 
 class DeviceManager:
     """Starts, replaces and talks to executors and trainers.
 
-    A trainer stays when its job has no task on its device: the next task there begins at once.
-    Where memory is ``scarce``, the one that was used longest ago goes.
+    A trainer stays when its job has no task on its device, so that the next task there begins at
+    once. Where memory is ``scarce``, the trainers that were used longest ago are released.
     """
 
     def __init__(self, context: RunContext, pads: Pads, ledger: Ledger) -> None:
-        self._context, self._pads, self._ledger = context, pads, ledger
-        self._lives = [0] * len(context.devices)
+        self._context = context
+        self._pads = pads
+        self._ledger = ledger
+        self._incarnations = [0] * len(context.devices)
         self._peers: dict[int, bytes] = {}
+        # Tickets by (device, job), in the order of their last use: the first was used longest ago.
         self._trainers: dict[tuple[int, int], int] = {}
         self._released: set[tuple[int, int]] = set()
         self._losses: Counter[int] = Counter()
         self._lost: Counter[tuple[int, int]] = Counter()
+        # Of each job that has one: the device of its verifying trainer, and its ticket.
         self._verifiers: dict[int, tuple[int, int]] = {}
         self._lost_verifiers: Counter[int] = Counter()
-        self._stays: Counter[int] = Counter()
-        self._early: dict[int, int] = {}  # of jobs to come, where a second trainer is wanted
+        self._verifier_stays: Counter[int] = Counter()
+        # Of each job that is still to arrive: the device that its verifying trainer will be on.
+        self._verifiers_at_arrival: dict[int, int] = {}
         devices = range(len(context.devices))
         self._cores = [core_of(device) if context.local.pin else None for device in devices]
 
     def start(self) -> None:
-        """An executor for each device."""
-        for device in range(len(self._lives)):
+        """Start an executor for each device."""
+        for device in range(len(self._incarnations)):
             self._fork(device)
 
     def ready(self, device: int, incarnation: int, peer: bytes) -> bool:
-        """A device's executor is up; False if that is old news of one that was lost."""
-        if incarnation != self._lives[device]:
+        """Note that a device's executor listens; False if that executor was lost meanwhile."""
+        if incarnation != self._incarnations[device]:
             return False
         self._peers[device] = peer
         return True
 
     def incarnation(self, device: int) -> int:
-        """How many executors the device had before this one."""
-        return self._lives[device]
+        """Return how many executors the device had before this one."""
+        return self._incarnations[device]
 
     def core(self, device: int) -> int | None:
-        """The core that the device runs on; None: any."""
+        """Return the processor core that the device runs on; None: any."""
         return self._cores[device]
 
     def tell(self, device: int, message: AnyMessage) -> None:
-        """To a device's executor; one that is not up will be told all that counts when it is."""
+        """Send a message to a device's executor.
+
+        Nothing is sent to one that is not up: it is told all that still counts when it is.
+        """
         if device in self._peers:
             self._context.hub.send(self._peers[device], message)
 
     def drop(self, job: int, *, ended: bool) -> None:
-        """Free what a job holds on all devices."""
+        """Tell all executors to free what a job holds."""
         for device in self._peers:
             self.tell(device, Drop(job, ended))
 
     def move(self, job: int, generation: int) -> None:
-        """A job that has not arrived keeps its places in queues, and has servers of this era."""
+        """Tell executors that a job which has not arrived has new servers, of this generation.
+
+        Its places in their queues stay.
+        """
         for device in self._peers:
             self.tell(device, Moved(job, generation, self._context.run.scheduler.servers))
 
     def need_trainer(self, device: int, job: Job) -> None:
-        """Start the trainer of a job on a device unless it is there."""
+        """Start the trainer of a job on a device unless it runs already."""
         key, context = (device, job.index), self._context
         ticket = self._trainers.pop(key, None)
         if ticket is not None:
-            self._trainers[key] = ticket  # the last one used is the last in order
+            # Taken out and put back: the one used last becomes the last in order.
+            self._trainers[key] = ticket
             return
         self._make_room()
         self._trainers[key] = context.pool.fork(self._role(device, job))
 
     def need_verifier(self, device: int, job: Job) -> None:
-        """Start what computes some of a job's tasks again, where it has tasks, unless it is there.
+        """Start the trainer that computes some of a job's tasks again, unless it runs already.
 
-        It stays where it is as long as the job has tasks there, and for ``_STAY`` assignments. It
-        comes when the job has arrived: before, it would take the cores from those that have.
+        Parameters
+        ----------
+        device : int
+            A device on which the job has tasks.
+        job : Job
+            The job.
+
+        Notes
+        -----
+        The trainer stays where it is as long as the job has tasks there, and for ``_STAY``
+        assignments. It is started when the job has arrived: before, it would take the cores from
+        jobs that have.
         """
         if not self._context.run.verify:
             return
         # Who arrives at time zero has it with his first tasks, which may be assigned before.
         if job.arrival_ns and not self._ledger.arrived(job.index):
-            self._early.setdefault(job.index, device)
+            self._verifiers_at_arrival.setdefault(job.index, device)
             return
         if job.index not in self._verifiers:
             if self._lost_verifiers[job.index] < _VERIFIERS and not self.scarce():
                 ticket = self._context.pool.fork(self._role(device, job, verifies=True))
                 self._verifiers[job.index] = device, ticket
                 self.tell(device, Verify(job.index))
-                self._stays[job.index] = _STAY
+                self._verifier_stays[job.index] = _STAY
             return
+        # One that is idle on another device is killed; the next assignment starts it on its own.
         at, ticket = self._verifiers[job.index]
-        self._stays[job.index] -= 1
-        if at != device and self._stays[job.index] < 0 and not self._wanted(at, job.index):
-            self._stays[job.index] = _STAY
+        self._verifier_stays[job.index] -= 1
+        if at != device and self._verifier_stays[job.index] < 0 and not self._wanted(at, job.index):
+            self._verifier_stays[job.index] = _STAY
+            # Its end will be counted as a loss (``trainer_ended``), and is none.
             self._lost_verifiers[job.index] -= 1
             self._context.pool.kill(ticket)
 
     def arrived(self, job: int) -> None:
-        """Start what waits for the arrival of its job."""
-        device = self._early.pop(job, None)
+        """Start the verifying trainer that has waited for the arrival of its job."""
+        device = self._verifiers_at_arrival.pop(job, None)
         if device is not None and not self._ledger.ended(job):
             self.need_verifier(device, self._context.jobs[job])
 
     def end_trainer(self, device: int, job: int) -> None:
-        """Kill one that does not end by itself; that it has ended will be told as always."""
+        """Kill a trainer that does not end by itself; its end is reported like any other."""
         if (device, job) in self._trainers:
             self._context.pool.kill(self._trainers[device, job])
 
     def trainer_ended(self, role: TrainerRole, pid: int, how: str) -> bool:
-        """Note that a trainer is gone; tells whether its job needs another here."""
+        """Note that a trainer is gone; tell whether its job needs another on this device."""
         device, job = role.device, role.job.index
         if role.verifies:
             self.tell(device, TrainerGone(job, pid, how, True))
@@ -146,7 +171,7 @@ class DeviceManager:
         return True
 
     def losses(self, device: int, job: int) -> int:
-        """Count trainers of a job that have ended on a device without being told to."""
+        """Return how many trainers of a job have ended on a device without being told to."""
         return self._lost[device, job]
 
     @staticmethod
@@ -155,7 +180,7 @@ class DeviceManager:
         return free_memory.scarce()
 
     def _make_room(self) -> None:
-        """Where memory is scarce, let trainers go that have no task: the least recently used."""
+        """Where memory is scarce, release trainers that have no task: the least recently used."""
         if not self.scarce():
             return
         idle = [key for key in self._trainers if key not in self._released]
@@ -164,10 +189,11 @@ class DeviceManager:
             self.tell(device, Release(job))
 
     def _wanted(self, device: int, job: int) -> bool:
+        """Tell whether the job has an unfinished assignment on the device."""
         return any(one.job == job for _, one in self._ledger.unfinished(device))
 
     def executor_ended(self, device: int, how: str) -> None:
-        """An executor is gone: its trainers go too, and a new one comes.
+        """End the trainers of an executor that is gone, and start another executor.
 
         Raises
         ------
@@ -175,9 +201,11 @@ class DeviceManager:
             If executors of this device keep ending.
         """
         self._peers.pop(device, None)
+        # Trainers talk to their own executor only: they cannot serve the next one.
         for key in [key for key in self._trainers if key[0] == device]:
             self._context.pool.end(self._trainers.pop(key))
             self._released.discard(key)
+
         for job, (at, ticket) in list(self._verifiers.items()):
             if at == device:
                 self._context.pool.end(ticket)
@@ -186,18 +214,20 @@ class DeviceManager:
         if self._losses[device] > _LOSSES + 3 * len(self._context.jobs):
             name = self._context.devices[device].name
             raise EngineError(f"executors of device {name} keep ending: {how}")
-        self._lives[device] += 1
+        self._incarnations[device] += 1
         self._fork(device)
 
     def all_ended(self, how: str) -> None:
-        """All processes are gone, their zygote first."""
+        """Start all executors again, after all processes have gone with their zygote."""
+        # Tickets are those of the old pool: the new one must not be asked to end them.
         self._trainers.clear()
         self._released.clear()
         self._verifiers.clear()
-        for device in range(len(self._lives)):
+        for device in range(len(self._incarnations)):
             self.executor_ended(device, how)
 
     def _role(self, device: int, job: Job, *, verifies: bool = False) -> TrainerRole:
+        """Return what a trainer of a job on a device has to know."""
         context = self._context
         return TrainerRole(
             device=device,
@@ -205,7 +235,7 @@ class DeviceManager:
             base=context.run.base,
             job=job,
             log=context.outputs.log(job.index),
-            incarnation=self._lives[device],
+            incarnation=self._incarnations[device],
             tmp=context.tmp(job.index),
             rehearse=context.rehearse,
             verifies=verifies,
@@ -214,10 +244,11 @@ class DeviceManager:
         )
 
     def _fork(self, device: int) -> None:
+        """Ask for the executor of a device."""
         context = self._context
         role = ExecutorRole(
             device=device,
-            incarnation=self._lives[device],
+            incarnation=self._incarnations[device],
             folder=str(context.folder),
             log=str(context.outputs.run_log),
             pads=self._pads.table(context.run.cluster.type_of_device[device]),

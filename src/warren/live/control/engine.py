@@ -1,4 +1,4 @@
-"""What both live engines share: a private folder, a socket, a zygote, the clock, and their end."""
+"""The base of both live engines: a private folder, a socket, zygotes, the clock, and their end."""
 
 from __future__ import annotations
 
@@ -32,16 +32,31 @@ from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
 
 _MS: Final = 1_000_000
+"""Nanoseconds of a millisecond."""
 
 
 class LiveEngine(ABC):
-    """A port of the core with real processes behind it. Use as a context manager."""
+    """A port of the core with real processes behind it. Use as a context manager.
+
+    Parameters
+    ----------
+    run : Run
+        The run: its jobs, its cluster and its scheduler.
+    out_dir : Path or str
+        The run's folder, where journal, logs, parameters and checkpoints go.
+
+    Raises
+    ------
+    SpecError
+        If the cluster's testbed is not up, or a job's name cannot name a file.
+    """
 
     def __init__(self, run: Run, out_dir: Path | str) -> None:
-        self._run, self._jobs, self._devices = run, run.workload.jobs, run.cluster.devices
-        self._placement = (
-            self._placement_now()
-        )  # what is wrong here is told before anything is planned
+        self._run = run
+        self._jobs = run.workload.jobs
+        self._devices = run.cluster.devices
+        # Asked for here too, so that a testbed that is not up is reported before planning begins.
+        self._placement = self._placement_now()
         self._outputs = RunFiles(Path(out_dir), self._jobs)
         self._journal = Path(out_dir) / "journal"
         self._restart: Restart | None = None
@@ -52,7 +67,7 @@ class LiveEngine(ABC):
         self._scale = 1.0 if emulate is None else emulate.time_scale
         self._clock: ClusterClock | None = None
         self._folder: Path | None = None
-        self._fleet_or_none: ProcessPool | None = None
+        self._pool_or_none: ProcessPool | None = None
         self._guard: CleanupGuard | None = None
         self._memory: MemoryLimit | None = None
         self._hub_or_none: Hub | None = None
@@ -63,6 +78,7 @@ class LiveEngine(ABC):
     def __enter__(self) -> Self:
         try:
             self.start()
+        # ``__exit__`` is not called when ``__enter__`` raises: processes must be ended here.
         except BaseException:
             self.close()
             raise
@@ -77,11 +93,11 @@ class LiveEngine(ABC):
         self.close()
 
     def resume(self, restart: Restart) -> None:
-        """Before ``start``: go on with a run that was cut off."""
+        """Continue a run that was cut off. To be called before ``start``."""
         self._restart = restart
 
     def start(self) -> None:
-        """Bring up the zygote; time zero comes with the first ``next_events``.
+        """Bring up the zygotes; time zero comes with the first ``next_events``.
 
         Raises
         ------
@@ -90,30 +106,34 @@ class LiveEngine(ABC):
         SpecError
             If the run that is to go on computes in another numerics class, or its hosts are not up.
         """
+        # A testbed may have been set up anew since ``__init__``.
         self._placement = self._placement_now()
-        with NoInterrupt():  # what is made must be known before a signal can end the run
+        # Whatever is made must be known to ``close`` before a signal can end the run.
+        with NoInterrupt():
             self._folder = free_path(short=True)
             limit_bytes = self._run.cluster.local.memory_bytes
             cgroups = cgroups_of(limit_bytes, self._folder.name, self._placement.quotas)
-            self._guard = CleanupGuard(self._folder, cgroups)  # before there is anything to be left
+            # The guard is there before anything that a kill could leave behind.
+            self._guard = CleanupGuard(self._folder, cgroups)
             self._folder.mkdir(mode=0o700)
             self._hub_or_none = Hub(controller_address(str(self._folder)))
             self._memory = memory_limit(limit_bytes, cgroups, self._outputs.run_log)
             self._poller_or_none = Poller()
             self._poller.register(self._hub)
         save_pins(self._folder / APPS, self._sources)
-        self._start_fleet()
+        self._start_pool()
         if self._restart is not None:
             refuse_another_class(self._journal, self._jobs, self._restart, self.numerics)
 
-    def _start_fleet(self) -> None:
+    def _start_pool(self) -> None:
+        """Start the zygotes, wait until they are warm, and poll their pipes."""
         assert self._folder is not None
         wanted = libraries(self._sources)
         log, guard = self._outputs.run_log, self._guard
         cgroups = "" if self._memory is None else self._memory.cgroups
         limit_bytes = self._run.cluster.local.log_bytes
         with NoInterrupt():
-            self._fleet_or_none = ProcessPool(
+            self._pool_or_none = ProcessPool(
                 self._folder, log, wanted, guard, cgroups, self._placement, limit_bytes
             )
         self.numerics = self._pool.await_zygote().numerics
@@ -123,9 +143,10 @@ class LiveEngine(ABC):
     def close(self) -> None:
         """End every process, wait for it and remove the sockets; may be called twice."""
         with NoInterrupt():
-            if self._fleet_or_none is not None:
-                self._fleet_or_none.close(last=True)
-                self._fleet_or_none = None
+            # Processes first: they write to the hub's sockets and to the folder to their end.
+            if self._pool_or_none is not None:
+                self._pool_or_none.close(last=True)
+                self._pool_or_none = None
             if self._hub_or_none is not None:
                 if self._poller_or_none is not None:
                     self._poller_or_none.close()
@@ -135,47 +156,56 @@ class LiveEngine(ABC):
             if self._folder is not None:
                 remove_folder(self._folder)
                 self._folder = None
+            # The guard last: should this method be killed, the guard removes the rest.
             if self._guard is not None:
                 self._guard.close()
                 self._guard = None
             self._outputs.close()
 
     def wake_at(self, time_ns: int) -> None:
-        """Ask for a ``Woken`` event."""
+        """Ask for a ``Woken`` event at a cluster time."""
         self._pending.wake_at(time_ns)
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
-        """Live plans go through events."""
+        """Return None: a live run plays a plan event by event, never as a whole."""
         return None
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """Wait for the next instant at which something happens; the first call is time zero.
+
+        Returns
+        -------
+        tuple of AnyEvent
+            All events of that instant; empty when nothing can happen without a new assignment.
 
         Raises
         ------
         EngineError
             If a process of Warren's own is lost.
         """
-        self._journalled()
+        # The core asks for more only after it has journalled what it got last.
+        self._events_journalled()
         clock = self._clock if self._clock is not None else self._begin()
         while True:
-            self._hear(0)
+            # Messages that are here come before time advances; only then is anything waited for.
+            self._receive(0)
             self._advance()
             if events := self._pending.pop():
-                self._hand_out(events)
+                self._deliver(events)
                 return events
             if self._stuck():
                 return ()
-            self._hear(self._timeout_ms(clock))
+            self._receive(self._timeout_ms(clock))
 
     @property
     def session(self) -> int:
-        """The process session of everything that was started."""
+        """The process session id of everything that was started."""
         return self._pool.session
 
     def processes(self) -> Mapping[int, Role]:
-        """Living processes forked for this run, by process id: who does the work of each role."""
+        """Return the living processes of this run, by process id: those that do a role's work."""
         forked, parent_of = self._pool.pids(), parents()
+        # A process with user code is the child of the one that the zygote forked (``fork_below``).
         below = {parent: pid for pid, parent in parent_of.items() if parent in forked}
         others = {pid: role for pid, role in forked.items() if not isinstance(role, USERS)}
         users = {below[pid]: role for pid, role in forked.items() if pid in below}
@@ -193,68 +223,78 @@ class LiveEngine(ABC):
 
     @property
     def _pool(self) -> ProcessPool:
-        assert self._fleet_or_none is not None
-        return self._fleet_or_none
+        assert self._pool_or_none is not None
+        return self._pool_or_none
 
     def _begin(self) -> ClusterClock:
-        """Time goes on where the agenda stands: at zero, or where a run was cut off."""
+        """Start the clock at time zero, or at the time at which a run was cut off."""
         clock = ClusterClock(0, self._scale)
+        # Zero is so long ago that the cluster time of now is that of the last event handed out.
         zero_ns = time.monotonic_ns() - clock.pad_ns(self._pending.last_ns)
         self._clock = ClusterClock(zero_ns, self._scale)
         return self._clock
 
-    def _journalled(self) -> None:  # noqa: B027
-        """What was handed out before has been journalled."""
+    def _events_journalled(self) -> None:  # noqa: B027
+        """Note that the events handed out before are in the journal."""
 
-    def _all_lost(self, error: ZygoteLost) -> None:
-        """A zygote is gone, and everything that it forked."""
+    def _zygote_lost(self, error: ZygoteLost) -> None:
+        """Handle the end of a zygote, and of everything that it forked."""
         raise error
 
     def _placement_now(self) -> HostPlacement:
-        """The hosts that processes are to be on, which may be others than they were."""
+        """Look up the hosts that processes are to be on; they may have changed meanwhile."""
         return placement_of(self._run.cluster)
 
-    def _end_fleet(self) -> None:
-        """End what is left of it; another will begin on the hosts that there are now."""
+    def _end_pool(self) -> None:
+        """End what is left of the pool; another will begin on the hosts that there are now."""
+        # While the pipes are open: an epoll forgets closed files, the poller's tables do not.
         for pipe in self._pool.pipes:
             self._poller.unregister(pipe.fileno())
         self._pool.close(last=False)
         self._placement = self._placement_now()
 
     def _now_ns(self) -> int:
+        """Return the cluster time of now."""
         assert self._clock is not None
         return self._clock.cluster_ns(time.monotonic_ns())
 
-    def _hear(self, timeout_ms: int | None) -> None:
-        """Take what is here, after waiting for something if there is time."""
+    def _receive(self, timeout_ms: int | None) -> None:
+        """Handle the messages that are here, after waiting for one at most so long.
+
+        Arrivals and wake-ups that are due become events before each message is handled, so that
+        a message about a job never finds it still to arrive.
+        """
         ready = self._poller.poll(timeout_ms)
         if self._hub in ready:
             for peer, message, _ in self._hub.drain():
                 self._advance()
-                self._understand(peer, message)
+                self._handle(peer, message)
         for host, pipe in enumerate(self._pool.pipes):
             if pipe.fileno() in ready:
                 self._advance()
                 try:
                     for ticket, role, exited in self._pool.hear(host):
-                        self._ended(ticket, role, exited)
+                        self._process_ended(ticket, role, exited)
                 except ZygoteLost as error:
-                    self._all_lost(error)
+                    # The pipes of ``ready`` are those of a pool that is gone.
+                    self._zygote_lost(error)
                     return
 
     def _advance(self) -> None:
-        """Who is to arrive by now has arrived, whatever is said of them next."""
+        """Turn arrivals and wake-ups that are due by now into events."""
         if self._clock is not None:
             self._pending.advance(self._now_ns())
 
     def _timeout_ms(self, clock: ClusterClock) -> int | None:
+        """Return how long to wait for the next arrival or wake-up; None: for messages only."""
         due_ns = self._pending.next_due_ns()
         if due_ns is None:
             return None
+        # Rounded up: who wakes too early would poll again and again for the rest of it.
         return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // _MS))
 
-    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
-        """The core gets these events; metrics go to their files."""
+    def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
+        """Note that the core gets these events, and write their metrics to the jobs' files."""
         for event in events:
             if isinstance(event, RoundsDone) and event.loss is not None:
                 last = event.round + event.rounds - 1
@@ -262,27 +302,40 @@ class LiveEngine(ABC):
                 self._outputs.add_metrics(event.job, last, event.barrier_ns, event.loss, metrics)
 
     @abstractmethod
-    def _understand(self, peer: bytes, message: object) -> None:
-        """Take one message."""
+    def _handle(self, peer: bytes, message: object) -> None:
+        """Handle one message that a process has sent to the controller."""
 
     @abstractmethod
-    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
-        """Take note of a process that ended without being told to."""
+    def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        """Handle the end of a process that was not told to end."""
 
     @abstractmethod
     def _stuck(self) -> bool:
-        """Whether nothing can happen any more without a further assignment."""
+        """Tell whether nothing can happen any more without a further assignment."""
 
 
 def refuse_another_class(
     journal: Path, jobs: Sequence[Job], restart: Restart, numerics: str
 ) -> None:
-    """A run goes on in its own numerics class, unless all that is left of it gave that up.
+    """Refuse to continue a run in another numerics class than it began in.
+
+    Jobs that do not ask for ``numerics: strict`` may go on in any class.
+
+    Parameters
+    ----------
+    journal : Path
+        The journal of the run, which the error names.
+    jobs : sequence of Job
+        All jobs of the run.
+    restart : Restart
+        Where the run stood, and its numerics class.
+    numerics : str
+        The class that the processes compute in now.
 
     Raises
     ------
     SpecError
-        Naming both classes and a job.
+        If a strict job has not ended; names both classes and the first such job.
     """
     if restart.numerics in ("", numerics):
         return

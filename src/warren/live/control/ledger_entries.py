@@ -1,4 +1,4 @@
-"""The ledger's pages: one assignment under way, and one job's progress."""
+"""The entries of the ledger: one assignment in progress, and one job's barriers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PassedAssignment:
     sync_end_ns: int
 
     def row(self, time_ns: int) -> TasksDone:
-        """What ran until then, told at ``time_ns``."""
+        """Return the event that reports what ran until then, at ``time_ns`` or later."""
         one = self.assignment
         return TasksDone(
             max(time_ns, self.sync_end_ns),
@@ -38,10 +38,30 @@ class PassedAssignment:
 
 @dataclass(slots=True)
 class OpenAssignment:
-    """An assignment under way. ``known``: tasks that have left COMP, their barrier not passed.
+    """An assignment in progress, as far as reports have told. Times are cluster nanoseconds.
 
-    ``copy``: its task was under way elsewhere. ``beaten``: it was done elsewhere first.
-    ``held_ns``: a ring holds its device so long, whatever computes there.
+    Attributes
+    ----------
+    assignment : Assignment
+        What was assigned.
+    comp_left : int
+        How many of its tasks have not left COMP.
+    queued : bool
+        Whether it is still in its device's queue.
+    start_ns, comp_end_ns : int
+        When its first task began, -1 before that, and when the last one so far left COMP.
+    busy_ns : int
+        How long its tasks have been on COMP together.
+    sync_end_ns : int
+        When its last synchronisation so far ended.
+    known : set of (int, int)
+        Round and shard of tasks that have left COMP, and whose barrier has not passed.
+    copy : bool
+        Whether its task was in progress elsewhere when it was started.
+    lost_race : bool
+        Whether its task was done elsewhere first.
+    held_ns : int
+        Until when a ring holds its device, whatever computes there.
     """
 
     assignment: Assignment
@@ -53,24 +73,25 @@ class OpenAssignment:
     sync_end_ns: int = 0
     known: set[tuple[int, int]] = field(default_factory=set)
     copy: bool = False
-    beaten: bool = False
+    lost_race: bool = False
     held_ns: int = 0
 
     @staticmethod
     def of(assignment: Assignment) -> OpenAssignment:
-        """Nothing has run yet."""
+        """Return the entry of an assignment of which nothing has run."""
         return OpenAssignment(assignment, assignment.rounds * len(assignment.shards))
 
     @property
     def round(self) -> int:
-        """Round of its next task on COMP."""
+        """The round of its next task on COMP."""
         one = self.assignment
+        # Tasks run round by round, all shards of one before those of the next.
         done = one.rounds * len(one.shards) - self.comp_left
         return one.round + done // len(one.shards)
 
     @property
     def left_ns(self) -> int:
-        """When it has left its device."""
+        """When it has left its device, or its ring has."""
         return max(self.comp_end_ns, self.held_ns)
 
     @property
@@ -79,7 +100,7 @@ class OpenAssignment:
         return self.assignment.round + self.assignment.rounds
 
     def left_comp(self, round_no: int, shard: int, start_ns: int, end_ns: int) -> None:
-        """A task has run, if that is news."""
+        """Enter that a task has run, unless that is known already."""
         if (round_no, shard) in self.known:
             return
         self.known.add((round_no, shard))
@@ -88,8 +109,11 @@ class OpenAssignment:
         self.comp_end_ns = max(self.comp_end_ns, end_ns)
         self.busy_ns += end_ns - start_ns
 
-    def under_way(self, passed: int, *, at_head: bool) -> tuple[int, ...]:
-        """Shards of the round in progress that have run; ``at_head``, the one that may run too."""
+    def in_progress(self, passed: int, *, at_head: bool) -> tuple[int, ...]:
+        """Return the shards that have run, or may be running, of the round after ``passed`` ones.
+
+        ``at_head``: the assignment is at the head of its queue, so its next task may be running.
+        """
         shards = tuple(shard for at, shard in sorted(self.known) if at == passed)
         if at_head and passed == self.round:
             left = (s for s in self.assignment.shards if (passed, s) not in self.known)
@@ -97,12 +121,12 @@ class OpenAssignment:
         return shards
 
     def synced(self, round_no: int, end_ns: int) -> None:
-        """All its tasks of a round have left COMM and the barrier has passed."""
+        """Enter that all its tasks of a round have left COMM and the barrier has passed."""
         self.known = {task for task in self.known if task[0] > round_no}
         self.sync_end_ns = max(self.sync_end_ns, end_ns, self.comp_end_ns)
 
     def past(self, last: int) -> PassedAssignment:
-        """As it stands now, at the barrier of round ``last``."""
+        """Return the assignment as it stands now, at the barrier of round ``last``."""
         return PassedAssignment(
             assignment=self.assignment,
             last=last,
@@ -115,10 +139,23 @@ class OpenAssignment:
 
 @dataclass(slots=True)
 class JobBarriers:
-    """One job: barriers passed and when the last was; ``generation`` counts its returns.
+    """The progress of one job.
 
-    ``pasts``: its stretches of several rounds, barrier by barrier, since the checkpoint before
-    the last one; should the job go back to one inside a stretch, they say what is left of it.
+    Attributes
+    ----------
+    passed : int
+        Barriers that it has passed.
+    barrier_ns : int
+        When it passed the last one; its arrival, before the first.
+    generation : int
+        How often it was rolled back.
+    ended : bool
+        Whether it has finished or failed.
+    pasts : list of PassedAssignment
+        Its stretches of several rounds, barrier by barrier, since the checkpoint before the last
+        one. Should the job go back to a checkpoint inside a stretch, they say what ran before it.
+    saves : (int, int)
+        The rounds that its last checkpoint but one and its last begin with.
     """
 
     passed: int = 0
@@ -129,13 +166,14 @@ class JobBarriers:
     saves: tuple[int, int] = (0, 0)
 
     def saved(self, round_no: int) -> None:
-        """The job's newest checkpoint is of the beginning of this round."""
+        """Note the newest checkpoint of the job, which is of the beginning of this round."""
+        # Two are remembered: when the last one is damaged on disk, the one before it is used.
         if round_no > self.saves[1]:
             self.saves = (self.saves[1], round_no)
             self.pasts = [past for past in self.pasts if past.last >= self.saves[0] - 1]
 
     def cut_at(self, round_no: int) -> list[PassedAssignment]:
-        """Stretches that run across the beginning of this round, as they stood then."""
+        """Return the stretches that run across the beginning of this round, as they stood then."""
         return [
             past
             for past in self.pasts
@@ -144,6 +182,8 @@ class JobBarriers:
         ]
 
     def begin_again(self, round_no: int, at_ns: int) -> None:
-        """The job goes on at this round, in a new era."""
-        self.passed, self.barrier_ns, self.generation = round_no, at_ns, self.generation + 1
+        """Let the job go on at this round, in a new generation."""
+        self.passed = round_no
+        self.barrier_ns = at_ns
+        self.generation = self.generation + 1
         self.pasts = [past for past in self.pasts if past.last < round_no]

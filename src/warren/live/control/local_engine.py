@@ -1,8 +1,8 @@
-"""The live world behind the core's port: processes, sockets and the clock of a run.
+"""``engine: local`` behind the core's port: processes, sockets and the clock of a live run.
 
-Synchronous on purpose: the core's one loop asks for events, and only then is anything read. Stamps
-are taken where things happen, so a slow decision delays nothing but the decision. What happens when
-a process is lost is in ``recovery``.
+The port is synchronous on purpose: the core's one loop asks for events, and only then is anything
+read. Time stamps are taken where things happen, so a slow decision delays nothing but the decision.
+What happens when a process is lost is in ``recovery``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,22 @@ from warren.model.run import Run
 
 
 class LivePort(LiveEngine):
-    """Trains the jobs of a run with the ``local`` engine. Use as a context manager."""
+    """Trains the jobs of a run with the ``local`` engine. Use as a context manager.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    costs : CostTable
+        Its profile times, from which emulated tasks get their pads.
+    out_dir : Path or str
+        The run's folder.
+    warm_limit : int
+        So many apps (jobs times devices) at most are built before time zero; of more, none.
+    rehearse : bool
+        Whether each process computes once before time zero; where times are emulated it always
+        does.
+    """
 
     def __init__(
         self,
@@ -63,9 +78,11 @@ class LivePort(LiveEngine):
         self._pads = Pads(run, costs)
         self._ledger = Ledger(self._jobs, len(self._devices), self._pending)
         self._rehearse = rehearse or run.cluster.emulate is not None
-        self._warm = len(self._jobs) * len(self._devices) <= warm_limit
-        self.overruns: Counter[int] = Counter()  # tasks longer than their pad, by job index
-        self.verified_ns: list[int] = []  # how long each task took that was computed again
+        self._build_early = len(self._jobs) * len(self._devices) <= warm_limit
+        self.overruns: Counter[int] = Counter()
+        """Tasks that took longer than their pad, by job index."""
+        self.verified_ns: list[int] = []
+        """How long each task took that was computed again, in real nanoseconds."""
 
     def start(self) -> None:
         """Bring up all processes and let trainers build their apps; time zero comes later.
@@ -93,17 +110,18 @@ class LivePort(LiveEngine):
         self._gangs = GangManager(context, self._pads, self._manager, self._ledger, self._opens_ns)
         self._owners = StateOwners(self._jobs, self._servers, self._gangs)
         self._recovery = Recovery(context, self._ledger, self._manager, self._owners)
+        # Generations and checkpoints are known before a process is told where to begin.
         if self._restart is not None:
-            self._go_on(self._restart)
-        self._warming = StartupBarrier(context, self._ledger, self._manager, self._servers)
+            self._restore(self._restart)
+        self._startup = StartupBarrier(context, self._ledger, self._manager, self._servers)
         self._manager.start()
         self._wait_for_all()
-        if self._warm:
-            self._warming.begin()
+        if self._build_early:
+            self._startup.begin()
             self._wait_for_all()
 
     def measured(self) -> dict[str, float]:
-        """Give what the summary says beside the journal: overruns, and tasks computed again."""
+        """Return what the summary says beside the journal: overruns, and tasks computed again."""
         return {
             "overruns": float(self.overruns.total()),
             "verified_tasks": float(len(self.verified_ns)),
@@ -111,26 +129,29 @@ class LivePort(LiveEngine):
         }
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """Append to the queues of executors; what belongs to an ended job is dropped.
+        """Append assignments to the queues of executors, but for those of an ended job.
 
-        So is what was decided before the core hears that a job goes back: then it assigns again.
+        What was decided before the core hears that a job is rolled back is dropped too: the core
+        assigns it again after that.
         """
         for one in assignments:
             if not self._ledger.ended(one.job) and not self._pending.returning(one.job):
                 self._assign(self._ledger.assigned(one), one, self._decided_ns())
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Start tasks once more, each before what its executor has not begun."""
+        """Start copies of tasks, each ahead of what its executor has not begun."""
         for one in copies:
             if (seq := self._ledger.copied(one)) is not None:
                 self._assign(seq, one, self._decided_ns())
 
-    def _go_on(self, restart: Restart) -> None:
+    def _restore(self, restart: Restart) -> None:
+        """Take over the state of a run that was cut off: each job that had begun rolls back."""
         arrived = {job for job, yes in enumerate(restart.arrived_J) if yes}
         over = {job for job, yes in enumerate(restart.ended_J) if yes}
         self._pending.resume(restart.now_ns, arrived | over, restart.wakes_ns)
         for job in over:
             self._ledger.over(job)
+            # A job with parameters has finished; one without has failed, and keeps its checkpoints.
             if Path(self._outputs.params(job)).exists():
                 self._outputs.drop_checkpoints(job)
         for job in sorted(arrived - over):
@@ -138,31 +159,36 @@ class LivePort(LiveEngine):
             self._ledger.roll_back(job, round_no, "the run was cut off", restart.now_ns)
 
     def _begin(self) -> ClusterClock:
+        """Start the clock, and let the servers of jobs know when they may begin."""
         clock = super()._begin()
         self._ledger.begin(clock, self.numerics)
         self._servers.open_all()
         return clock
 
     def _wait_for_all(self) -> None:
-        while not self._warming.over:
-            self._hear(None)
+        """Handle messages until no process is awaited before time zero any more."""
+        while not self._startup.over:
+            self._receive(None)
 
-    # What others say.
+    # What processes tell the controller.
 
-    def _hear(self, timeout_ms: int | None) -> None:
-        super()._hear(timeout_ms)
+    def _receive(self, timeout_ms: int | None) -> None:
+        super()._receive(timeout_ms)
+        # A gang may be waiting for an arrival, which no message tells.
         self._advance()
         self._gangs.go_on()
 
-    def _understand(self, peer: bytes, message: object) -> None:
+    def _handle(self, peer: bytes, message: object) -> None:
+        """Pass one message to the part of the controller that it concerns."""
         match message:
             case CompEnded() | RoundReport():
                 self._report(message)
             case LeftComp(seq=seq):
-                self._all_over(self._ledger.not_on_comp(seq, self._host_ns()))
+                self._release_jobs(self._ledger.not_on_comp(seq, self._host_ns()))
             case TaskLost():
                 self._recovery.task_lost(message, self._host_ns())
             case TaskStuck(device=device, job=job, reason=reason):
+                # The job fails first: then no other trainer replaces the one that is killed.
                 self._fail(job, reason)
                 self._manager.end_trainer(device, job)
             case JobBroke(job=job, reason=reason):
@@ -171,16 +197,16 @@ class LivePort(LiveEngine):
                 raise OSError(errno, strerror, path)
             case ExecutorReady(device=device, incarnation=incarnation):
                 if self._manager.ready(device, incarnation, peer):
-                    self._warming.here(device)
-                    self._tell_again(device)
+                    self._startup.mark_ready(device)
+                    self._resend_work(device)
             case ServerReady(job=job):
                 if self._servers.ready(peer, message):
-                    self._warming.here(("servers", job))
+                    self._startup.mark_ready(("servers", job))
                     self._servers.open(self._jobs[job])
             case Verified(took_ns=took_ns):
                 self.verified_ns.append(took_ns)
             case TaskRehearsed():
-                self._warming.here(message)
+                self._startup.mark_ready(message)
             case GangReady():
                 self._gangs.ready(peer, message)
             case HandedOver():
@@ -192,88 +218,102 @@ class LivePort(LiveEngine):
         self._end_jobs()
 
     def _report(self, report: CompEnded | RoundReport) -> None:
+        """Enter a report into the ledger, and count tasks that overran their pads."""
         if isinstance(report, RoundReport):
             self.overruns[report.job] += report.overruns
         elif report.overrun and (job := self._ledger.job_of(report.seq)) is not None:
             self.overruns[job] += 1
-        self._all_over(self._ledger.report(report))
+        self._release_jobs(self._ledger.report(report))
         if isinstance(report, RoundReport):
             self._recovery.saved(report)
 
-    def _ended(self, ticket: int, role: Role, exited: Exited) -> None:
+    def _process_ended(self, ticket: int, role: Role, exited: Exited) -> None:
+        """Recover from the end of a process that was not told to end."""
         self._recovery.ended(role, exited, self._host_ns())
         self._end_jobs()
-        self._warming.forget_ended()
+        self._startup.forget_ended()
         self._need_all()
 
-    def _all_lost(self, error: ZygoteLost) -> None:
-        self._end_fleet()
+    def _zygote_lost(self, error: ZygoteLost) -> None:
+        """Start all processes again from a new zygote."""
+        self._end_pool()
         self._start_another(error)
         self._recovery.all_lost(self._pool, self._host_ns(), str(error))
         self._end_jobs()
         self._need_all()
 
     def _start_another(self, error: ZygoteLost) -> None:
-        """A zygote for the one that was lost; it may be lost too while it starts."""
+        """Start a zygote for the one that was lost; it may be lost too while it starts."""
         self._recovery.check_zygotes(error)
         try:
-            self._start_fleet()
+            self._start_pool()
         except ZygoteLost as again:
             self._pool.close(last=False)
             self._start_another(again)
 
     def _end_jobs(self) -> None:
-        self._all_over(self._recovery.pop_over())
+        """Free what jobs held that recovery has failed, or let end, meanwhile."""
+        self._release_jobs(self._recovery.pop_ended())
 
     def _fail(self, job: int, reason: str) -> None:
         self._recovery.fail(job, reason, self._host_ns())
 
-    def _all_over(self, jobs: list[int]) -> None:
-        """Free what these jobs hold, places in queues and servers, but for beaten tasks on COMP."""
-        for device, seq in self._ledger.pop_beaten():
+    def _release_jobs(self, jobs: list[int]) -> None:
+        """Free the places in queues and the servers of ended jobs.
+
+        A task that lost its race and is on COMP keeps its device to its end.
+        """
+        for device, seq in self._ledger.pop_lost_races():
             self._manager.tell(device, LostRace(seq))
         for job in jobs:
-            self._warming.here(("servers", job))
+            # Time zero must not wait for servers that are to end.
+            self._startup.mark_ready(("servers", job))
             self._manager.drop(job, ended=True)
             self._owners.end(job)
 
     def _need_all(self) -> None:
-        """Whatever was lost and is still needed comes back."""
+        """Start the servers of every job that lost them and has not ended."""
         for job in self._jobs:
             known = self._servers.known(job.index)
             if known and not self._ledger.ended(job.index):
                 self._servers.need(job, self._ledger.generation(job.index))
 
-    def _tell_again(self, device: int) -> None:
-        """An executor is up: it gets what the device has to do, if there was one before it."""
-        self._warming.again(device)
+    def _resend_work(self, device: int) -> None:
+        """Tell a new executor what the device has to do, if there was an executor before it."""
+        self._startup.again(device)
         decided_ns = self._host_ns()
+
         for seq, one in list(self._ledger.unfinished(device)):
             self._assign(seq, one, decided_ns)
-        for seq in self._ledger.beaten_on(device):
+        for seq in self._ledger.lost_races_on(device):
             self._manager.tell(device, LostRace(seq))
 
     def _stuck(self) -> bool:
         return self._ledger.stuck()
 
-    def _journalled(self) -> None:
+    def _events_journalled(self) -> None:
+        """Release checkpoints that the journal has made superfluous."""
         self._recovery.journalled()
 
-    def _hand_out(self, events: tuple[AnyEvent, ...]) -> None:
-        super()._hand_out(events)
+    def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
+        """Write metrics, and let parts of the controller know of arrivals, roll-backs, barriers."""
+        super()._deliver(events)
         for event in events:
             if isinstance(event, JobArrived):
                 self._manager.arrived(event.job)
             elif isinstance(event, RolledBack):
+                # Its rounds run again, and write their rows again.
                 self._outputs.drop_metrics(event.job, event.round)
             elif isinstance(event, RoundsDone):
-                self._recovery.handed_out(event)
+                self._recovery.delivered(event)
 
-    # What others are told.
+    # What the controller tells processes.
 
     def _assign(self, seq: int, one: Assignment, decided_ns: int) -> None:
+        """Send an assignment to its executor, and start the processes that it needs."""
         job, generation = self._jobs[one.job], self._ledger.generation(one.job)
         if job.sync == "ring":
+            # The processes of a gang are forked when all its ranks are assigned, not here.
             self._gangs.assigned(one)
         else:
             self._servers.need(job, generation)
@@ -295,10 +335,13 @@ class LivePort(LiveEngine):
         self._manager.tell(one.device, assign)
 
     def _decided_ns(self) -> int:
+        """Return the host time of the events that the policy has answered; 0 before time zero."""
         return 0 if self._clock is None else self._clock.host_ns(self._pending.last_ns)
 
     def _opens_ns(self, job: Job) -> int | None:
+        """Return when a job may begin, in host time; None before time zero."""
         return None if self._clock is None else self._clock.host_ns(job.arrival_ns)
 
     def _host_ns(self) -> int:
+        """Return the host time of now; 0 before time zero, which ``Ledger.cluster_ns`` knows."""
         return 0 if self._clock is None else time.monotonic_ns()

@@ -1,7 +1,8 @@
 """What the controller does when a process is lost, or a job cannot go on.
 
-How often a job may lose its process before it counts as the cause is counted here, too; and what
-a job's servers and the ranks of its ring have in common, since either keeps the job's state.
+``LossCounter`` counts how often a job may lose a process before it is taken for the cause.
+``StateOwners`` is what a job's servers and the ranks of its ring have in common: either of them
+keeps the job's state, so when one is lost the job is rolled back.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from warren.model.events import RoundsDone
 from warren.model.job import Job
 
 LIMIT: Final = 3
+"""So many losses fail a job: by itself in all, or from outside at one thing it was doing."""
 RING_BROKE: Final = "it broke"
 """What a rank says that has lost the others, of whom none is known to have ended."""
 FROM_OUTSIDE: Final = ("killed by SIGKILL", "killed by SIGTERM", RING_BROKE)
+"""Ends of a process that are not its own doing."""
 
 
 class LossCounter:
@@ -45,57 +48,79 @@ class LossCounter:
     A process that ends by itself (an exit, SIGSEGV, SIGABRT) counts against its job for good. One
     that was killed may have had bad luck, and many may be killed at once: that counts against what
     it was doing (a task, a barrier), until the job passes a barrier that it has not passed before.
+
+    Parameters
+    ----------
+    passed : callable
+        Gives how many barriers a job has passed; after a roll-back fewer than before.
     """
 
     def __init__(self, passed: Callable[[int], int]) -> None:
         self._passed = passed
-        self._own: Counter[int] = Counter()
-        self._here: dict[int, Counter[tuple[int, ...]]] = {}
+        self._by_itself: Counter[int] = Counter()
+        self._by_activity: dict[int, Counter[tuple[int, ...]]] = {}
         self._furthest: dict[int, int] = {}
 
     def out(self, job: int, what: tuple[int, ...], how: str) -> bool:
-        """Note one loss; True if it is one too many. ``what`` tells apart what processes do."""
+        """Note one loss, and tell whether it is one too many.
+
+        Parameters
+        ----------
+        job : int
+            The job that lost a process.
+        what : tuple of int
+            What the process was doing, by any numbers that tell one activity from another.
+        how : str
+            How it ended.
+        """
         passed = self._passed(job)
+        # Progress clears the losses from outside, but only a barrier never passed before is
+        # progress: a job that rolls back after each loss would else run for ever.
         if passed > self._furthest.get(job, -1):
             self._furthest[job] = passed
-            self._here[job] = Counter()
-        self._here[job][what] += 1
+            self._by_activity[job] = Counter()
+        self._by_activity[job][what] += 1
         if how not in FROM_OUTSIDE:
-            self._own[job] += 1
-        return max(self._own[job], self._here[job][what]) >= LIMIT
+            self._by_itself[job] += 1
+        return max(self._by_itself[job], self._by_activity[job][what]) >= LIMIT
 
 
 class StateOwners:
-    """Servers and gangs of a run, by job."""
+    """What keeps the state of each job of a run: its servers, or the gang of its ring."""
 
     def __init__(self, jobs: Sequence[Job], servers: Servers, gangs: GangManager) -> None:
-        self._jobs, self._servers, self.gangs = jobs, servers, gangs
+        self._jobs = jobs
+        self._servers = servers
+        self.gangs = gangs
 
     def of(self, job: int) -> Servers | GangManager:
-        """Where to ask about a job."""
+        """Return the manager that has the job's servers or its gang."""
         return self.gangs if self._jobs[job].sync == "ring" else self._servers
 
     def end(self, job: int) -> None:
-        """The job has ended, or begins a new era."""
+        """End the servers or the gang of a job that has ended or begins a new generation."""
         self.of(job).end(job)
 
     def go_back(self, job: int, passed: int) -> int:
-        """End what keeps the job; gives the round at which it will begin again."""
+        """End the job's servers or gang, and find the round at which it will begin again.
+
+        ``passed``: barriers that the core knows of; a checkpoint beyond them does not count.
+        """
         return self.of(job).go_back(job, passed)
 
     def generation(self, job: int) -> int | None:
-        """Of what is there."""
+        """Return the generation of the job's running servers or ring; None if none runs."""
         return self.of(job).generation(job)
 
-    def kept(self, job: int, round_no: int) -> None:
-        """The journal has reached a checkpoint of the job."""
-        self.of(job).kept(job, round_no)
+    def checkpoint_committed(self, job: int, round_no: int) -> None:
+        """Tell the owner of a job's state that the journal has reached one of its checkpoints."""
+        self.of(job).checkpoint_committed(job, round_no)
 
 
 _TRAINERS: Final = 20
-"""Trainers of one job on one device that may be lost, whatever they were doing."""
+"""So many trainers of one job on one device may be lost, whatever they were doing."""
 _ZYGOTES: Final = 5
-"""Zygotes of one run that may be lost."""
+"""So many zygotes of one run may be lost."""
 
 
 class Recovery:
@@ -104,17 +129,22 @@ class Recovery:
     def __init__(
         self, context: RunContext, ledger: Ledger, manager: DeviceManager, owners: StateOwners
     ) -> None:
-        self._context, self._ledger = context, ledger
-        self._manager, self._owners = manager, owners
+        self._context = context
+        self._ledger = ledger
+        self._manager = manager
+        self._owners = owners
         self._losses = LossCounter(ledger.passed)
-        self._over: list[int] = []
+        self._ended_jobs: list[int] = []
         self._zygotes = 0
+        # Of each job, by the round it begins with: the newest checkpoint that its state's owner
+        # has reported, and the newest of which it was told that the journal has reached it.
         self._saved: dict[int, int] = {}
-        self._kept: dict[int, int] = {}
-        self._told: list[RoundsDone] = []
+        self._committed: dict[int, int] = {}
+        # What the core has been handed, and may not have journalled yet.
+        self._delivered: list[RoundsDone] = []
 
     def ended(self, role: Role, exited: Exited, host_ns: int) -> None:
-        """A process has ended without being told to.
+        """Replace a process that has ended without being told to, and count the loss.
 
         Raises
         ------
@@ -131,13 +161,14 @@ class Recovery:
                     self._manager.need_trainer(device, job)
             case ServerRole(job=job, generation=generation):
                 if self._owners.generation(job.index) == generation:
-                    self._keeper_lost(job.index, "its server", how, host_ns)
+                    self._owner_lost(job.index, "its server", how, host_ns)
             case RankRole(job=job, incarnation=incarnation, rank=rank, device=device):
+                # The executor waits for the end of a rank before the device is free.
                 self._manager.tell(
                     device, RankGone(job.index, incarnation, self._ledger.passed(job.index))
                 )
                 if self._owners.gangs.incarnation(job.index) == incarnation:
-                    self._keeper_lost(job.index, f"rank {rank} of its ring", how, host_ns)
+                    self._owner_lost(job.index, f"rank {rank} of its ring", how, host_ns)
             case ExecutorRole(device=device):
                 self._device_lost(device, how, host_ns)
                 self._manager.executor_ended(device, how)
@@ -145,19 +176,24 @@ class Recovery:
                 pass
 
     def gang_broke(self, said: GangBroke, host_ns: int) -> None:
-        """A rank has lost the others, and none of them has ended."""
+        """Roll back a job one of whose ranks has lost the others, while none of them has ended."""
         if self._owners.gangs.incarnation(said.job) == said.incarnation:
             what = f"its ring ({said.how})"
-            self._keeper_lost(said.job, what, RING_BROKE, host_ns)
+            self._owner_lost(said.job, what, RING_BROKE, host_ns)
 
     def task_lost(self, lost: TaskLost, host_ns: int) -> None:
-        """A trainer went down with a task, or while it built a job's app."""
+        """Handle a task that went down with its trainer: it runs again, or its job fails.
+
+        So too where the trainer was building the job's app, or did nothing.
+        """
         if self._ledger.ended(lost.job):
             return
         what, where = (lost.round, lost.shard), f"task {lost.shard} of round {lost.round}"
+        # ``BUILDING`` and ``IDLE`` are negative: there is no task then, but there is a device.
         if lost.round < 0:
             what = lost.round, lost.device
             where = "building its app" if lost.round == BUILDING else "between its tasks"
+        # A limit fails the job at once: the same task would meet the same limit again.
         if lost.how in (OUT_OF_TIME, UNHEARD):
             limit_ns = self._context.jobs[lost.job].task_limit_ns
             self.fail(lost.job, f"{where} {out_of_time(lost.how, limit_ns)}", host_ns)
@@ -166,7 +202,8 @@ class Recovery:
         elif lost.how.startswith(OVER_LOG):
             self.fail(lost.job, f"{where}: its process {over_log(lost.how)}", host_ns)
         elif lost.round == IDLE and lost.how in FROM_OUTSIDE:
-            return  # it cost nothing, and was not the job's doing
+            # It cost nothing, and was not the job's doing.
+            return
         elif self._losses.out(lost.job, what, lost.how):
             self.fail(
                 lost.job, f"its process ended again and again, last: {where}, {lost.how}", host_ns
@@ -176,8 +213,9 @@ class Recovery:
             self._ledger.tasks_lost(one, f"its trainer ended: {lost.how}", host_ns)
 
     def all_lost(self, pool: ProcessPool, host_ns: int, reason: str) -> None:
-        """The zygote took everything with it; ``pool`` has a new one."""
-        for job in self._context.jobs:  # first: tickets of its servers are those of the old fleet
+        """Recover from the end of a zygote and of everything it forked; ``pool`` has a new one."""
+        # Jobs go back before the pool changes: tickets of their servers are those of the old pool.
+        for job in self._context.jobs:
             if self._owners.generation(job.index) is not None:
                 self._go_back(job.index, reason, host_ns)
         self._context.pool = pool
@@ -186,54 +224,66 @@ class Recovery:
         self._manager.all_ended(reason)
 
     def check_zygotes(self, error: ZygoteLost) -> None:
-        """Give up when zygotes keep ending."""
+        """Count a lost zygote, and give up when zygotes keep ending.
+
+        Raises
+        ------
+        ZygoteLost
+            ``error`` itself, when one more than ``_ZYGOTES`` have been lost.
+        """
         self._zygotes += 1
         if self._zygotes > _ZYGOTES:
             raise error
 
     def fail(self, job: int, reason: str, host_ns: int) -> None:
-        """The job cannot go on."""
+        """Fail a job that cannot go on, unless it has ended already."""
         if not self._ledger.ended(job):
-            self._over += [job, *self._ledger.fail(job, reason, host_ns)]
+            self._ended_jobs += [job, *self._ledger.fail(job, reason, host_ns)]
 
-    def pop_over(self) -> list[int]:
-        """Jobs that have ended since this was asked last."""
-        over, self._over = self._over, []
+    def pop_ended(self) -> list[int]:
+        """Return the jobs that have ended since this was asked last."""
+        over, self._ended_jobs = self._ended_jobs, []
         return over
 
     # Checkpoints that are not needed any more.
 
     def saved(self, report: RoundReport) -> None:
-        """A server says which checkpoint is its newest."""
+        """Note the newest checkpoint of a job, which its first server or rank 0 has reported."""
+        # A checkpoint of a barrier that the ledger does not know of yet does not count.
         if self._ledger.passed(report.job) > report.saved > self._saved.get(report.job, 0):
             self._saved[report.job] = report.saved
 
-    def handed_out(self, event: RoundsDone) -> None:
-        """The core has been told, and will have journalled it when it asks for more."""
-        self._told.append(event)
+    def delivered(self, event: RoundsDone) -> None:
+        """Note an event that the core gets now, and has journalled when it asks for more."""
+        self._delivered.append(event)
 
     def journalled(self) -> None:
-        """What was handed out is in the journal: checkpoints before it are not needed."""
-        told, self._told = self._told, []
+        """Release checkpoints: events that were handed out before are in the journal now."""
+        told, self._delivered = self._delivered, []
         for event in told:
             job, saved = event.job, self._saved.get(event.job, 0)
             if event.finished:
                 self._context.outputs.drop_checkpoints(job)
             # A run goes back behind its last barrier if that is inside a stretch (core.resume).
-            elif event.round >= saved > self._kept.get(job, 0):
-                self._kept[job] = saved
-                self._owners.kept(job, saved)
+            elif event.round >= saved > self._committed.get(job, 0):
+                self._committed[job] = saved
+                self._owners.checkpoint_committed(job, saved)
 
-    # Inside.
+    # What happens to devices and jobs.
 
     def _device_lost(self, device: int, how: str, host_ns: int) -> None:
+        """Roll back gangs with a rank on a device, and let its tasks in progress run again."""
         reason = f"the executor of its device ended: {how}"
         for job in self._owners.gangs.on(device):
             self._go_back(job, reason, host_ns)
-        for one in list(self._ledger.under_way(device)):
+        for one in list(self._ledger.in_progress(device)):
             self._ledger.tasks_lost(one, reason, host_ns)
 
-    def _keeper_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
+    def _owner_lost(self, job: int, who: str, how: str, host_ns: int) -> None:
+        """Roll back or fail a job that has lost a process which kept its state.
+
+        ``who`` names the process in the reason; ``how`` says how it ended.
+        """
         if self._ledger.ended(job):
             return
         if how in (OUT_OF_TIME, UNHEARD):
@@ -246,20 +296,23 @@ class Recovery:
             self.fail(job, f"{who} {over_memory(how)}", host_ns)
         elif how.startswith(OVER_LOG):
             self.fail(job, f"{who} {over_log(how)}", host_ns)
+        # (): all losses of state count as one activity, whatever round they happened in.
         elif self._losses.out(job, (), how):
             self.fail(job, f"{who} ended again and again, last: {how}", host_ns)
         else:
             self._go_back(job, f"{who} ended: {how}", host_ns)
 
     def _go_back(self, job: int, reason: str, host_ns: int) -> None:
+        """Roll a job back to its newest checkpoint, or its first round, in a new generation."""
         if self._ledger.ended(job):
             return
+        # The core need not know when a job has not arrived: its assignments stay in their queues.
         arrived, now_ns = self._ledger.arrived(job), self._ledger.cluster_ns(host_ns)
         if arrived:
             self._manager.drop(job, ended=False)
         round_no = self._owners.go_back(job, self._ledger.passed(job))
-        self._over += self._ledger.roll_back(job, round_no, reason, now_ns)
+        self._ended_jobs += self._ledger.roll_back(job, round_no, reason, now_ns)
         if not arrived and self._context.jobs[job].sync == "ps":
             self._manager.move(job, self._ledger.generation(job))
         self._saved.pop(job, None)
-        self._kept.pop(job, None)
+        self._committed.pop(job, None)

@@ -1,10 +1,10 @@
 """The controller's side of rings: of each job at most one gang, on the devices it was assigned.
 
-A gang is formed when all ranks of a stretch have a device: at once where these wait for nothing
-else, or else in order of arrival when no other gang is being formed, since its processes would
-take the cores from those. While stretches follow each other on the same devices it stays; one on
-other devices waits for the barrier before it, the state goes to disk, and another gang takes it up
-from there.
+A gang is formed when all ranks of a stretch have a device. Where its devices wait for nothing else,
+that is at once. Otherwise gangs are formed in order of arrival, one at a time, since the processes
+of one that is starting would take the cores from another. While stretches follow each other on the
+same devices the gang stays. A stretch on other devices waits for the barrier before it; then the
+state goes to disk, and another gang takes it up from there.
 """
 
 from __future__ import annotations
@@ -30,9 +30,26 @@ from warren.model.job import Job
 
 @dataclass(slots=True)
 class LiveGang:
-    """Processes, by rank. ``begin`` is the round it began with; ``peer`` is rank 0, once ready.
+    """The processes of one ring.
 
-    ``secret`` is told to its ranks when they are forked, and to nobody else.
+    Attributes
+    ----------
+    incarnation : int
+        Its number among the gangs of its job.
+    generation : int
+        The job's generation in which it was formed.
+    begin : int
+        The round that it began with.
+    devices : tuple of int
+        The device of each rank.
+    tickets : list of int
+        The process of each rank.
+    peer : bytes
+        Rank 0, once all ranks have found each other; empty before that.
+    leaving : bool
+        Whether it was asked to save its state, to make way for a gang elsewhere.
+    secret : bytes
+        What its ranks are told when they are forked, and nobody else.
     """
 
     incarnation: int
@@ -47,17 +64,25 @@ class LiveGang:
 
 @dataclass(slots=True)
 class _Stretch:
-    """Rounds of a ring whose ranks all have a device; ``mustered``: executors know their gang."""
+    """Rounds of a ring whose ranks all have a device.
+
+    ``ranks_assigned``: the executors have been told which gang they are for.
+    """
 
     round: int
     rounds: int
     devices: tuple[int, ...]
-    mustered: bool = False
+    ranks_assigned: bool = False
 
 
 @dataclass(slots=True)
-class _RingLog:
-    """What is known of one job. ``coming``: by first round, the devices of ranks so far."""
+class _RingState:
+    """What is known of the ring of one job.
+
+    ``begin`` is the round at which its next gang takes up the state. ``coming`` has, by the first
+    round of a stretch, the device of each rank that was assigned so far. ``stretches`` are those
+    whose ranks are all assigned, and whose last barrier has not passed.
+    """
 
     gang: LiveGang | None = None
     incarnation: int = 0
@@ -69,7 +94,18 @@ class _RingLog:
 class GangManager:
     """Forms, moves, replaces and ends the gangs of jobs. It can stand in for ``Servers``.
 
-    ``opens_ns`` says when a job may begin, in host time; None: time has not begun.
+    Parameters
+    ----------
+    context : RunContext
+        What starts the processes and talks to them.
+    pads : Pads
+        How long emulated tasks last.
+    manager : DeviceManager
+        Talks to executors.
+    ledger : Ledger
+        Knows barriers and queues.
+    opens_ns : callable
+        Gives when a job may begin, in host time; None before time zero.
     """
 
     def __init__(
@@ -80,137 +116,154 @@ class GangManager:
         ledger: Ledger,
         opens_ns: Callable[[Job], int | None],
     ) -> None:
-        self._context, self._pads, self._manager, self._ledger = context, pads, manager, ledger
+        self._context = context
+        self._pads = pads
+        self._manager = manager
+        self._ledger = ledger
         self._opens_ns = opens_ns
-        self._logs = [_RingLog() for _ in context.jobs]
-        self._waiting: set[int] = set()  # jobs with stretches that are not mustered
+        self._rings = [_RingState() for _ in context.jobs]
+        # Jobs with stretches whose executors have not been told of their gang.
+        self._waiting: set[int] = set()
 
-    # What the controller tells.
+    # What the controller tells the manager of gangs.
 
     def assigned(self, one: Assignment) -> None:
-        """A rank has a device for some rounds."""
-        log, scale = self._logs[one.job], self._context.jobs[one.job].scale
-        devices = log.coming.setdefault(one.round, {})
+        """Note that a rank has a device for some rounds; the last rank completes the stretch."""
+        ring, scale = self._rings[one.job], self._context.jobs[one.job].scale
+        devices = ring.coming.setdefault(one.round, {})
         devices[one.shards[0]] = one.device
         if len(devices) < scale:
             return
         whole = tuple(devices[rank] for rank in range(scale))
-        known = [stretch for stretch in log.stretches if stretch.round == one.round]
-        for stretch in known:  # a new executor has to hear of it again
-            stretch.mustered = False
+        known = [stretch for stretch in ring.stretches if stretch.round == one.round]
+        # A device's new executor gets its assignments again, and has to be told of the gang again.
+        for stretch in known:
+            stretch.ranks_assigned = False
         if not known:
-            log.stretches.append(_Stretch(one.round, one.rounds, whole))
+            ring.stretches.append(_Stretch(one.round, one.rounds, whole))
         self._waiting.add(one.job)
 
     def ready(self, peer: bytes, said: GangReady) -> None:
-        """All ranks of a gang have found each other."""
-        gang = self._logs[said.job].gang
+        """Note that all ranks of a gang have found each other; ``peer`` is rank 0."""
+        gang = self._rings[said.job].gang
         if gang is not None and gang.incarnation == said.incarnation:
             gang.peer = peer
 
     def handed_over(self, said: HandedOver) -> None:
-        """The state of a gang that has to leave is on disk."""
-        log = self._logs[said.job]
-        if log.gang is not None and log.gang.incarnation == said.incarnation:
+        """End a gang that has to leave, since its state is on disk."""
+        ring = self._rings[said.job]
+        if ring.gang is not None and ring.gang.incarnation == said.incarnation:
             self._end_gang(said.job)
-            log.begin = said.round
+            ring.begin = said.round
 
     def go_on(self) -> None:
-        """Muster what can be by now. To be called after whatever was heard or assigned."""
-        for job in sorted(self._waiting, key=self._turn):
+        """Assign ranks to gangs wherever that is possible by now.
+
+        To be called after every message and every assignment.
+        """
+        for job in sorted(self._waiting, key=self._priority):
             self._go_on(job)
 
     def incarnation(self, job: int) -> int | None:
-        """Of the gang that is there."""
-        gang = self._logs[job].gang
+        """Return the number of the job's running gang; None if none runs."""
+        gang = self._rings[job].gang
         return None if gang is None else gang.incarnation
 
     def on(self, device: int) -> list[int]:
-        """Jobs that have a rank on a device."""
-        gangs = [(job, log.gang) for job, log in enumerate(self._logs)]
+        """Return the jobs that have a rank on a device."""
+        gangs = [(job, ring.gang) for job, ring in enumerate(self._rings)]
         return [job for job, gang in gangs if gang is not None and device in gang.devices]
 
-    # As ``Servers`` does.
+    # The same methods as those of ``Servers``.
 
-    def kept(self, job: int, round_no: int) -> None:
-        """The journal has reached a checkpoint of the job."""
-        gang = self._logs[job].gang
+    def checkpoint_committed(self, job: int, round_no: int) -> None:
+        """Tell rank 0 of a job's gang that the journal has reached this round's end."""
+        gang = self._rings[job].gang
         if gang is not None and gang.peer:
             self._context.hub.send(gang.peer, CheckpointCommitted(round_no))
 
     def end(self, job: int) -> None:
-        """The job has ended, or begins a new era."""
+        """End the gang of a job that has ended or begins a new generation."""
         self._end_gang(job)
 
     def go_back(self, job: int, passed: int) -> int:
-        """End the job's gang; gives the round at which another will begin."""
-        log = self._logs[job]
+        """End the job's gang, and find the round at which another will begin.
+
+        ``passed``: barriers that the core knows of; a checkpoint beyond them does not count.
+        """
+        ring = self._rings[job]
         self.end(job)
+        # The core assigns the rounds of a job anew once it has arrived; before, stretches stay.
         if self._ledger.arrived(job):
-            log.coming.clear()
-            log.stretches.clear()
-        for stretch in log.stretches:
-            stretch.mustered = False
+            ring.coming.clear()
+            ring.stretches.clear()
+        for stretch in ring.stretches:
+            stretch.ranks_assigned = False
             self._waiting.add(job)
-        log.begin = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
-        return log.begin
+        ring.begin = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
+        return ring.begin
 
     def generation(self, job: int) -> int | None:
-        """Of the gang that is there."""
-        gang = self._logs[job].gang
+        """Return the generation of the job's running gang; None if none runs."""
+        gang = self._rings[job].gang
         return None if gang is None else gang.generation
 
-    # Inside.
+    # How gangs are formed and ended.
 
     def _go_on(self, job: int) -> None:
-        log, passed = self._logs[job], self._ledger.passed(job)
+        """Forget a job's stretches that are over, and assign ranks to those that come next."""
+        ring, passed = self._rings[job], self._ledger.passed(job)
         if self._ledger.ended(job):
-            log.stretches.clear()
-        over = [one for one in log.stretches if one.round + one.rounds <= passed]
+            ring.stretches.clear()
+        over = [one for one in ring.stretches if one.round + one.rounds <= passed]
         for one in over:
-            log.stretches.remove(one)
-            log.coming.pop(one.round, None)
-        for stretch in log.stretches:
-            if not stretch.mustered and not self._muster(job, log, stretch, passed):
+            ring.stretches.remove(one)
+            ring.coming.pop(one.round, None)
+        for stretch in ring.stretches:
+            if not stretch.ranks_assigned and not self._assign_ranks(job, ring, stretch, passed):
                 return
         self._waiting.remove(job)
 
-    def _turn(self, job: int) -> tuple[bool, int, int]:
+    def _priority(self, job: int) -> tuple[bool, int, int]:
+        """Return the sort key of jobs: who would begin at once is first, then by arrival."""
         return not self._begins(job), self._context.jobs[job].arrival_ns, job
 
     def _begins(self, job: int) -> bool:
-        """Whether the next stretch of a job would begin at once: nothing is before it."""
-        stretch = next((one for one in self._logs[job].stretches if not one.mustered), None)
+        """Tell whether the next stretch of a job would begin at once: nothing is before it."""
+        stretch = next((one for one in self._rings[job].stretches if not one.ranks_assigned), None)
         heads = [] if stretch is None else [self._ledger.head(one) for one in stretch.devices]
         if not all(one is not None and one.job == job for one in heads):
             return False
         return self._ledger.arrived(job)
 
     def _forming(self) -> bool:
-        """Whether the ranks of a gang are on their way."""
-        return any(log.gang is not None and not log.gang.peer for log in self._logs)
+        """Tell whether a gang has been forked whose ranks have not found each other yet."""
+        return any(ring.gang is not None and not ring.gang.peer for ring in self._rings)
 
-    def _muster(self, job: int, log: _RingLog, stretch: _Stretch, passed: int) -> bool:
-        """Let executors begin a stretch; False: it has to wait."""
-        gang, spec = log.gang, self._context.jobs[job]
+    def _assign_ranks(self, job: int, ring: _RingState, stretch: _Stretch, passed: int) -> bool:
+        """Tell executors which gang a stretch is for, and form that gang; False: it has to wait."""
+        gang, spec = ring.gang, self._context.jobs[job]
         opens_ns = self._opens_ns(spec)
         if opens_ns is None:
             return False
+        # On other devices than before: all earlier rounds must have passed and the state be saved.
         if gang is not None and gang.devices != stretch.devices:
-            if passed < stretch.round or not self._let_go(job, gang, stretch.round):
+            if passed < stretch.round or not self._release_gang(job, gang, stretch.round):
                 return False
             gang = None
         if gang is None:
             if self._forming() and not self._begins(job):
                 return False
-            gang = self._form(spec, log, stretch.devices)
+            gang = self._form(spec, ring, stretch.devices)
+        # Each device once, in rank order.
         for device in dict.fromkeys(stretch.devices):
             self._manager.tell(device, AssignRank(job, stretch.round, gang.incarnation, opens_ns))
-        stretch.mustered = True
+        stretch.ranks_assigned = True
         return True
 
-    def _let_go(self, job: int, gang: LiveGang, round_no: int) -> bool:
-        """Whether a gang is gone that has to be elsewhere; one that has made rounds saves first."""
+    def _release_gang(self, job: int, gang: LiveGang, round_no: int) -> bool:
+        """End a gang that has to be elsewhere; False: it has made rounds, and saves them first."""
+        # It has made no round: what it began with is the state still, and on disk already.
         if gang.begin == round_no:
             self._end_gang(job)
             return True
@@ -219,22 +272,24 @@ class GangManager:
             self._context.hub.send(gang.peer, HandOver(round_no))
         return False
 
-    def _form(self, job: Job, log: _RingLog, devices: Sequence[int]) -> LiveGang:
-        log.incarnation += 1
+    def _form(self, job: Job, ring: _RingState, devices: Sequence[int]) -> LiveGang:
+        """Fork the ranks of a new gang."""
+        ring.incarnation += 1
         generation = self._ledger.generation(job.index)
-        gang = log.gang = LiveGang(log.incarnation, generation, log.begin, tuple(devices))
+        gang = ring.gang = LiveGang(ring.incarnation, generation, ring.begin, tuple(devices))
         for rank, device in enumerate(devices):
             gang.tickets.append(self._context.pool.fork(self._role(job, gang, rank, device)))
         return gang
 
     def _end_gang(self, job: int) -> None:
-        """Kill its processes; each device is free when the end of its rank is reported."""
-        log, folder = self._logs[job], str(self._context.folder)
-        gang, log.gang = log.gang, None
+        """Kill a gang's processes; each device is free when the end of its rank is reported."""
+        ring, folder = self._rings[job], str(self._context.folder)
+        gang, ring.gang = ring.gang, None
         if gang is None:
             return
         for ticket in gang.tickets:
             self._context.pool.kill(ticket)
+        # Where its ranks met and rank 0 listened: no other gang will use these paths.
         for path in (
             _meeting(folder, job, gang.incarnation),
             gang_address(folder, job, gang.incarnation),
@@ -242,6 +297,7 @@ class GangManager:
             Path(path).unlink(missing_ok=True)
 
     def _role(self, job: Job, gang: LiveGang, rank: int, device: int) -> RankRole:
+        """Return what a rank of a gang has to know."""
         context = self._context
         return RankRole(
             folder=str(context.folder),
@@ -258,6 +314,7 @@ class GangManager:
             generation=gang.generation,
             round=gang.begin,
             meeting=_meeting(str(context.folder), job.index, gang.incarnation),
+            # Ranks on one machine talk over the loopback; hosts of a testbed each have a link.
             interface=LOOPBACK if context.local.testbed is None else NIC,
             secret=gang.secret,
             pads=self._pads.table(context.run.cluster.type_of_device[device]),
@@ -269,5 +326,5 @@ class GangManager:
 
 
 def _meeting(folder: str, job: int, incarnation: int) -> str:
-    """The file through which the ranks of a gang find each other."""
+    """Return the file through which the ranks of a gang find each other."""
     return f"{folder}/meeting-{job}.{incarnation}"

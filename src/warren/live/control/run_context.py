@@ -1,4 +1,4 @@
-"""What it takes to start the processes of a run and to talk to them."""
+"""The context object of a live run: what its parts need to start processes and to talk to them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,32 @@ from warren.model.run import Run
 
 @dataclass(slots=True, kw_only=True)
 class RunContext:
-    """Of one run. ``folder`` is its private one; ``pool`` is another after the zygote was lost.
+    """Everything of one run that the controller's parts share.
 
-    ``memory``: what holds for each trainer and server. ``rehearse``: processes do everything once
-    before time zero, so that no pad pays for it; where times are emulated they always do.
+    Attributes
+    ----------
+    run : Run
+        The run itself.
+    folder : Path
+        Its private temporary folder, with sockets and shared memory.
+    hub : Hub
+        The controller's listening socket.
+    outputs : RunFiles
+        Where its results lie.
+    pool : ProcessPool
+        Its processes; another pool takes its place after a zygote was lost.
+    memory : MemoryLimit or None
+        The limit of each trainer, server and rank.
+    rehearse : bool
+        Whether processes do everything once before time zero, so that no pad pays for the first
+        time; where times are emulated they always do.
     """
 
     run: Run
     folder: Path
     hub: Hub
     outputs: RunFiles
+    # The one field that changes: who keeps the context sees the new pool at once.
     pool: ProcessPool
     memory: MemoryLimit | None
     rehearse: bool
@@ -42,9 +58,9 @@ class RunContext:
 
     @property
     def local(self) -> Local:
-        """How the engine works on this machine."""
+        """The cluster file's settings of the ``local`` engine."""
         return self.run.cluster.local
 
     def tmp(self, job: int) -> str:
-        """The temporary folder of a job's processes; it goes with the run's own."""
+        """Return the temporary folder of a job's processes; it is removed with the run's own."""
         return str(self.folder / f"tmp-{job}")

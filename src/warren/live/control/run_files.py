@@ -1,4 +1,4 @@
-"""Where a live run's files lie, and the metrics file of each job."""
+"""The paths of a live run's files, and the writer of each job's metrics file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,24 @@ _OPEN_FILES: Final = 64
 
 
 class RunFiles:
-    """Paths in the run's folder. ``metrics/JOB.csv`` is written here; the rest by its owners."""
+    """Paths in the run's folder. ``metrics/JOB.csv`` is written here; the rest by its owners.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder; ``params``, ``logs`` and ``metrics`` are made in it.
+    jobs : tuple of Job
+        The jobs of the run, whose names become file names.
+
+    Raises
+    ------
+    SpecError
+        If a job's name cannot name a file.
+    """
 
     def __init__(self, folder: Path, jobs: tuple[Job, ...]) -> None:
         self._folder = folder.resolve()
+        # A name with a separator would lead out of the folder; one with a dot may be hidden or up.
         self._jobs = jobs
         bad = [job for job in jobs if Path(job.name).name != job.name or job.name.startswith(".")]
         if bad:
@@ -41,30 +55,31 @@ class RunFiles:
 
     @property
     def run_log(self) -> Path:
-        """What Warren's own processes print."""
+        """The file that Warren's own processes print to."""
         return self._folder / "run.log"
 
     def log(self, job: int) -> str:
-        """What the user code of a job prints."""
+        """Return the file that the user code of a job prints to."""
         return str(self._folder / "logs" / f"{self._jobs[job].name}.log")
 
     def params(self, job: int) -> str:
-        """The trained parameters of a job."""
+        """Return the file of a job's trained parameters."""
         return str(self._folder / "params" / f"{self._jobs[job].name}.safetensors")
 
     def checkpoints(self, job: int) -> Path:
-        """The folder of a job's checkpoints, while it is not finished; for good if it fails."""
+        """Return the folder of a job's checkpoints; it stays if the job fails."""
         return self._folder / "checkpoints" / self._jobs[job].name
 
     def drop_checkpoints(self, job: int) -> None:
-        """They are not needed any more."""
+        """Remove a job's checkpoints, which are not needed any more."""
         folder = self.checkpoints(job)
         shutil.rmtree(folder, ignore_errors=True)
+        # The folder of all checkpoints goes with the last job's; with others in it, it stays.
         with contextlib.suppress(OSError):
             folder.parent.rmdir()
 
     def drop_metrics(self, job: int, round_no: int) -> None:
-        """Rounds from this one on run again: forget what was written of them."""
+        """Remove the rows of rounds from this one on, which run again."""
         path = self._metrics(job)
         if not path.exists():
             return
@@ -78,9 +93,24 @@ class RunFiles:
     def add_metrics(
         self, job: int, round_no: int, time_ns: int, loss: float, metrics: Mapping[str, float]
     ) -> None:
-        """Append one row: round, cluster seconds, mean loss of its tasks, what was evaluated."""
+        """Append one row to a job's metrics file.
+
+        Parameters
+        ----------
+        job : int
+            The job's index.
+        round_no : int
+            The round that the row is about.
+        time_ns : int
+            Its barrier in cluster time; the file has seconds.
+        loss : float
+            The mean loss of its tasks.
+        metrics : mapping of str to float
+            What was evaluated after it, by name; empty where nothing was.
+        """
         columns = self._columns.setdefault(job, [])
         values = {metric_column(name): value for name, value in metrics.items()}
+        # A metric seen for the first time is a new column: the whole file gets a longer header.
         new = [name for name in values if name not in columns]
         if new or job not in self._files:
             columns.extend(new)
@@ -91,14 +121,16 @@ class RunFiles:
         _write_all(self._files[job], text.getvalue().encode())
 
     def _metrics(self, job: int) -> Path:
+        """Return a job's metrics file."""
         return self._folder / "metrics" / f"{self._jobs[job].name}.csv"
 
     def _open(self, job: int, *, rewrite: bool) -> None:
-        """Have the file ready for a row, under a header of all columns there are."""
+        """Open a job's file for its next row; ``rewrite``: put a header of all columns on it."""
         self._close(job)
         path = self._metrics(job)
         if rewrite or not path.exists():
             _rewrite(path, [*ROUND_COLUMNS, *self._columns[job]])
+        # The files that were opened longest ago make room for this one.
         for other in list(self._files)[: max(0, len(self._files) + 1 - _OPEN_FILES)]:
             self._close(other)
         self._files[job] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -109,6 +141,7 @@ class RunFiles:
 
 
 def _write_all(file: int, data: bytes) -> None:
+    """Write all of ``data``: one call may take only a part of it."""
     while data:
         data = data[os.write(file, data) :]
 
@@ -120,6 +153,7 @@ def _rewrite(path: Path, header: list[str]) -> None:
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:
+    """Replace a file at once: a reader or a kill never meets half of it."""
     part = path.with_suffix(".part")
     with part.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)

@@ -1,4 +1,4 @@
-"""The controller's side of parameter servers: of each job one or several, of one era."""
+"""The controller's side of parameter servers: of each job one or several, of one generation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warren.model.job import Job
 
 @dataclass(slots=True)
 class ServerGroup:
-    """The servers of one job: tickets and, once they are ready, peers, by part."""
+    """The servers of one job: their tickets by part and, once they are ready, their peers."""
 
     generation: int
     tickets: dict[int, int] = field(default_factory=dict)
@@ -25,19 +25,28 @@ class ServerGroup:
 class Servers:
     """Starts, opens, replaces and ends the servers of jobs.
 
-    ``context`` do it. ``opens_ns`` says when a job that stands at a round may go on, in host time;
-    None: time has not begun.
+    Parameters
+    ----------
+    context : RunContext
+        What starts the processes and talks to them.
+    parts : int
+        How many servers each job has.
+    opens_ns : callable
+        Gives when a job may begin, in host time; None before time zero.
     """
 
     def __init__(
         self, context: RunContext, parts: int, opens_ns: Callable[[Job], int | None]
     ) -> None:
-        self._context, self._parts, self._opens_ns = context, parts, opens_ns
+        self._context = context
+        self._parts = parts
+        self._opens_ns = opens_ns
         self._groups: dict[int, ServerGroup] = {}
+        # Of each job that was rolled back: the round of the checkpoint that its servers begin at.
         self._rounds: dict[int, int] = {}
 
     def need(self, job: Job, generation: int) -> None:
-        """Start a job's servers unless they are there."""
+        """Start a job's servers unless they run already."""
         if job.index in self._groups:
             return
         group = self._groups[job.index] = ServerGroup(generation)
@@ -45,62 +54,76 @@ class Servers:
             group.tickets[part] = self._context.pool.fork(self._role(job, generation, part))
 
     def ready(self, peer: bytes, said: ServerReady) -> bool:
-        """One is up; whether that makes its job's servers complete."""
+        """Note that a server listens; tell whether all servers of its job do now."""
         group = self._groups.get(said.job)
+        # A server of a generation that is over may still have sent this: it does not count.
         if group is None or group.generation != said.generation:
             return False
+
         group.peers[said.part] = peer
         return self.complete(said.job)
 
     def complete(self, job: int) -> bool:
-        """Whether all servers of a job are up."""
+        """Tell whether all servers of a job are up."""
         group = self._groups.get(job)
         return group is not None and len(group.peers) == self._parts
 
     def open(self, job: Job) -> None:
-        """Let a job begin when it arrives, or go on now."""
+        """Tell a job's first server when to begin: at its arrival, or now after a roll-back."""
         at_ns = self._opens_ns(job)
         if at_ns is not None and self.complete(job.index):
             if job.index in self._rounds:
                 at_ns = max(at_ns, time.monotonic_ns())
+            # Part 0 is the first server: it holds the barrier and tells the other parts.
             self._context.hub.send(self._groups[job.index].peers[0], Open(at_ns))
 
     def open_all(self) -> None:
-        """Time has begun."""
+        """Open all servers that are up, at time zero."""
         for job in self._context.jobs:
             if job.index in self._groups:
                 self.open(job)
 
-    def kept(self, job: int, round_no: int) -> None:
-        """The journal has reached a checkpoint of the job."""
+    def checkpoint_committed(self, job: int, round_no: int) -> None:
+        """Tell a job's first server that the journal has reached this round's end."""
         if self.complete(job):
             self._context.hub.send(self._groups[job].peers[0], CheckpointCommitted(round_no))
 
     def end(self, job: int) -> None:
-        """The job has ended, or begins a new era."""
+        """End the servers of a job that has ended or begins a new generation."""
         if (group := self._groups.pop(job, None)) is not None:
             for ticket in group.tickets.values():
                 self._context.pool.end(ticket)
 
     def go_back(self, job: int, passed: int) -> int:
-        """End the job's servers; gives the round at which new ones will begin.
+        """End the job's servers, and find the round at which new ones will begin.
 
-        ``passed``: barriers that the core knows of; a checkpoint beyond does not count.
+        Parameters
+        ----------
+        job : int
+            The job's index.
+        passed : int
+            Barriers that the core knows of; a checkpoint beyond them does not count.
+
+        Returns
+        -------
+        int
+            The round of the newest checkpoint that counts; 0 if there is none.
         """
         self.end(job)
         self._rounds[job] = latest_round(self._context.outputs.checkpoints(job), at_most=passed)
         return self._rounds[job]
 
     def known(self, job: int) -> bool:
-        """Whether it has servers, or had some and begins a new era."""
+        """Tell whether the job has servers, or had some and begins a new generation."""
         return job in self._groups or job in self._rounds
 
     def generation(self, job: int) -> int | None:
-        """Of the servers that are there."""
+        """Return the generation of the job's running servers; None if none run."""
         group = self._groups.get(job)
         return None if group is None else group.generation
 
     def _role(self, job: Job, generation: int, part: int) -> ServerRole:
+        """Return what a server of a job has to know."""
         context = self._context
         return ServerRole(
             folder=str(context.folder),
@@ -114,6 +137,7 @@ class Servers:
             parts=self._parts,
             generation=generation,
             round=self._rounds.get(job.index, 0),
+            # A server that replaces another starts while the job waits: it loses no time.
             rehearse=context.rehearse and generation == 0,
             memory=context.memory,
         )

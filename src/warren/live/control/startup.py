@@ -1,4 +1,4 @@
-"""What a run waits for before time zero: executors, servers, and trainers that build their apps."""
+"""The barrier before time zero: executors, servers, and trainers that build their apps."""
 
 from __future__ import annotations
 
@@ -13,73 +13,84 @@ from warren.live.transport.messages import RehearseTask, TaskRehearsed
 from warren.model.job import Job
 
 WARM_LIMIT: Final = 512
-"""Apps (jobs times devices) that are built before time zero; beyond, when first needed."""
+"""So many apps (jobs times devices) are built before time zero; of more, each when first needed."""
 _AT_ONCE: Final = 16
 """So many trainers build their apps at a time: what each takes of memory shows before the next."""
 
 
 class StartupBarrier:
-    """Who is awaited. Ranks of rings are not: where they will be is not known yet.
+    """The processes that time zero waits for.
 
-    Nor are trainers for which there is no memory: they come when they are first needed.
+    Ranks of rings are not among them: which devices they will be on is not known yet. Nor are
+    trainers for which there is no memory: they are started when they are first needed.
     """
 
     def __init__(
         self, context: RunContext, ledger: Ledger, manager: DeviceManager, servers: Servers
     ) -> None:
-        self._context, self._ledger = context, ledger
-        self._manager, self._servers = manager, servers
+        self._context = context
+        self._ledger = ledger
+        self._manager = manager
+        self._servers = servers
+        # A device's number stands for its executor, ("servers", job) for all servers of a job, and
+        # a ``TaskRehearsed`` for the trainer that will send it.
         self._waiting: set[object] = set(range(len(context.devices)))
-        self._to_warm: deque[TaskRehearsed] = deque()
+        self._to_build: deque[TaskRehearsed] = deque()
 
     @property
     def over(self) -> bool:
-        """Whether nobody is awaited."""
+        """Tell whether no process is awaited any more."""
         return not self._waiting
 
     def begin(self) -> None:
         """Start servers, and trainers that build the apps of all jobs."""
-        jobs = [job for job in self._served() if not self._ledger.ended(job.index)]
+        jobs = [job for job in self._server_jobs() if not self._ledger.ended(job.index)]
         for job in jobs:
             self._servers.need(job, self._ledger.generation(job.index))
             if not self._servers.complete(job.index):
                 self._waiting.add(("servers", job.index))
         devices = range(len(self._context.devices))
-        self._to_warm.extend(TaskRehearsed(device, job.index) for job in jobs for device in devices)
-        self._warm_next()
+        self._to_build.extend(
+            TaskRehearsed(device, job.index) for job in jobs for device in devices
+        )
+        self._build_next()
 
     def again(self, device: int) -> None:
-        """A new executor has to be told what the one before it was."""
+        """Tell a device's new executor what the one before it had been told."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and one.device == device:
-                self._warm(one)
+                self._build(one)
 
     def forget_ended(self) -> None:
-        """Nobody waits for trainers of jobs that have ended."""
+        """Stop waiting for trainers of jobs that have ended."""
         for one in list(self._waiting):
             if isinstance(one, TaskRehearsed) and self._ledger.ended(one.job):
                 self._waiting.discard(one)
-        self._warm_next()
+        self._build_next()
 
-    def here(self, who: object) -> None:
-        """A device's executor, ``TaskRehearsed``, or ("servers", job)."""
+    def mark_ready(self, who: object) -> None:
+        """Stop waiting for one: a device's executor, a ``TaskRehearsed``, or ("servers", job)."""
         self._waiting.discard(who)
-        self._warm_next()
+        self._build_next()
 
-    def _warm_next(self) -> None:
-        under_way = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
-        while self._to_warm and under_way < _AT_ONCE:
-            one = self._to_warm.popleft()
+    def _build_next(self) -> None:
+        """Let more trainers build their apps, up to ``_AT_ONCE`` at a time."""
+        in_progress = sum(isinstance(one, TaskRehearsed) for one in self._waiting)
+        while self._to_build and in_progress < _AT_ONCE:
+            one = self._to_build.popleft()
+            # What is left over is built when it is first needed.
             if self._manager.scarce():
-                self._to_warm.clear()
+                self._to_build.clear()
             elif not self._ledger.ended(one.job):
                 self._waiting.add(one)
-                self._warm(one)
-                under_way += 1
+                self._build(one)
+                in_progress += 1
 
-    def _warm(self, one: TaskRehearsed) -> None:
+    def _build(self, one: TaskRehearsed) -> None:
+        """Start a trainer, and ask its executor to say when it has built its app."""
         self._manager.need_trainer(one.device, self._context.jobs[one.job])
         self._manager.tell(one.device, RehearseTask(one.job))
 
-    def _served(self) -> list[Job]:
+    def _server_jobs(self) -> list[Job]:
+        """Return the jobs that synchronise through servers, not in a ring."""
         return [job for job in self._context.jobs if job.sync == "ps"]

@@ -1,4 +1,4 @@
-"""A zygote's side of what user code may take: time, memory, and bytes of its log."""
+"""The zygote's side of the limits of user code: time, memory, and bytes of its log."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from warren.live.process.specs import PlainRole, RankRole, Role, ServerRole, Tra
 from warren.live.process.time_limit import OVER_LOG, UNHEARD, Deadline, size_text
 
 LIMITED: Final = TrainerRole | ServerRole | RankRole
-"""Who may take so much time and memory."""
+"""Roles with a limit of time and memory."""
 USERS: Final = TrainerRole | ServerRole | RankRole | PlainRole
-"""Who runs user code of a run: each has a parent of its own, and a log of limited size."""
+"""Roles that run user code of a run: each has a parent of its own, and a log of limited size."""
 LOOK_MS: Final = 1000
-"""How often deadlines and logs of children are looked at."""
+"""How often deadlines and logs of children are checked."""
 
 
 class ChildLimits:
@@ -32,10 +32,10 @@ class ChildLimits:
         self._ended_by: dict[int, str] = {}
         self._look_ns = 0
         self.cgroups = ""
-        """Of children with a memory limit; see ``MemoryLimit``."""
+        """The cgroups of children with a memory limit; see ``MemoryLimit``."""
 
     def begun(self, pid: int, role: Role, deadline: Deadline | None) -> None:
-        """Note a child."""
+        """Note a child that has been forked, and the limits of its role."""
         if deadline is not None:
             self._deadline_of[pid] = deadline
         if isinstance(role, USERS):
@@ -45,7 +45,8 @@ class ChildLimits:
             self.cgroups = role.memory.cgroups
 
     def ended(self, pid: int) -> str:
-        """Forget a child that has ended; gives the limit that ended it, in words, if one did."""
+        """Forget a child that has ended, and say which limit ended it; empty if none did."""
+        # Asked of every child with a memory limit: its cgroup is removed by that.
         memory = self._memory_of.pop(pid, None)
         over = "" if memory is None else over_limit(memory, pid)
         self._deadline_of.pop(pid, None)
@@ -54,6 +55,7 @@ class ChildLimits:
 
     def end_those_beyond(self, now_ns: int) -> None:
         """End children that have not heard the alarm of their time limit, or printed too much."""
+        # The zygote calls this after every wait, which may be much shorter than ``LOOK_MS``.
         if now_ns < self._look_ns:
             return
         self._look_ns = now_ns + LOOK_MS * 1_000_000
@@ -65,12 +67,14 @@ class ChildLimits:
                 self._end(pid, f"{OVER_LOG} of {size_text(self._log_bytes)}")
 
     def _end(self, pid: int, why: str) -> None:
+        """Kill a child and its group; the first reason is the one that is told."""
         self._ended_by.setdefault(pid, why)
         kill(pid, group=True)
         kill(pid)
 
 
 def _size(path: str) -> int:
+    """Return the size of a file; 0 if it is not there."""
     try:
         return os.stat(path).st_size
     except OSError:

@@ -1,9 +1,10 @@
-"""The last one out: ends what a run has left when its controller and its zygote are both gone.
+"""The guard of a run: ends what is left when its controller and its zygote are both gone.
 
-Started as ``python guard.py FD MARK FOLDER CGROUPS...`` and nothing else, so that it is small.
-Controller and zygote hold the other end of FD; when the last of them is gone, every process that
-has MARK in its environment is killed, and FOLDER removed; so are cgroups whose path is one of
-CGROUPS and a process id. After an ordinary end there is nothing left to do.
+It is started as ``python cleanup_guard.py FD MARK FOLDER CGROUPS...`` and imports the standard
+library alone, so that it is small. Controller and zygote hold the other end of FD; when the last of
+them is gone, every process that has MARK in its environment is killed, and FOLDER removed; so are
+cgroups whose path is one of CGROUPS and a process id. After an ordinary end there is nothing left
+to do.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ import sys
 import time
 
 _ROUNDS = 400
+"""Tries, 5 ms apart, until what was killed is gone: two seconds."""
 
 
 def main() -> None:
     """Wait for the end of the pipe, then clean up."""
-    fd, mark, folder = int(sys.argv[1]), sys.argv[2].encode(), sys.argv[3]
+    fd = int(sys.argv[1])
+    mark = sys.argv[2].encode()
+    folder = sys.argv[3]
+    # What ends the run must not end its guard.
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
+    # Nobody writes: the read returns when no process holds the other end any more.
     while os.read(fd, 1):
         pass
+    # Again and again, since a process may fork while others are killed.
     for _ in range(_ROUNDS):
         found = marked(mark)
         for pid in found:
@@ -39,7 +46,7 @@ def main() -> None:
 
 
 def marked(mark: bytes) -> list[int]:
-    """Processes whose environment, as they were started, has the entry ``mark``."""
+    """Return the processes whose environment, as they were started, has the entry ``mark``."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
@@ -50,7 +57,7 @@ def marked(mark: bytes) -> list[int]:
 
 
 def end_cgroups(cgroups: str) -> None:
-    """Remove all of a run, with what is still in there; ``cgroups`` is their path but for .PID."""
+    """Remove a run's cgroups, and kill what is in them; ``cgroups``: their path but for .PID."""
     home, name = os.path.split(cgroups)
     if not name:
         return
@@ -61,7 +68,7 @@ def end_cgroups(cgroups: str) -> None:
 
 
 def end_cgroup(cgroup: str) -> None:
-    """Kill what is in one and remove it; it is busy until the last process has let go."""
+    """Kill what is in a cgroup and remove it; it is busy until its last process has gone."""
     for _ in range(_ROUNDS):
         with contextlib.suppress(OSError), open(f"{cgroup}/cgroup.procs") as file:
             for line in file:

@@ -1,4 +1,4 @@
-"""Whether this machine, or the container that Warren runs in, has memory to spare."""
+"""A check whether this machine, or the container that Warren runs in, has memory to spare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 _LEFT: Final = 8
 """Memory is scarce when less than a part in so many is left."""
 _CGROUP: Final = Path("/sys/fs/cgroup")
-"""Of the container, where there is one: its own limit shows at the top."""
+"""The cgroup of the container, where there is one: its own limit shows at the top."""
 
 
 def scarce(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = _CGROUP) -> bool:
@@ -17,16 +17,19 @@ def scarce(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = _CGROUP) -> boo
     total, left = (int(rows.get(name, "0").split()[0]) for name in ("MemTotal", "MemAvailable"))
     if left * _LEFT < total:
         return True
+    # A limit that is not set reads "max", which is no number.
     limit, used = (_number(cgroup / name) for name in ("memory.max", "memory.current"))
     return limit is not None and used is not None and (limit - used) * _LEFT < limit
 
 
 def _number(path: Path) -> int | None:
+    """Read a file that holds one number; None if it holds another word, or is not there."""
     lines = _lines(path)
     return int(lines[0]) if lines and lines[0].isdecimal() else None
 
 
 def _lines(path: Path) -> list[str]:
+    """Read the lines of a file of the kernel; none if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:

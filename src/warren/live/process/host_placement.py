@@ -1,4 +1,4 @@
-"""Which host each process of a run is on: all on this machine, or spread over a testbed's hosts."""
+"""The host of each process of a run: this machine for all, or the hosts of a testbed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ AnyRole = TypeVar("AnyRole", bound=Role)
 
 
 class HostPlacement:
-    """Places of the hosts of a cluster, in its order, and on which of them a role is at home."""
+    """The hosts of a cluster, in its order, and which of them each role is on.
+
+    Parameters
+    ----------
+    places_H : sequence of HostNamespace
+        The namespaces of each host.
+    host_of_device : sequence of int
+        The host of each device; empty where there is one host.
+    """
 
     def __init__(
         self, places_H: Sequence[HostNamespace], host_of_device: Sequence[int] = ()
@@ -27,9 +35,10 @@ class HostPlacement:
         self._token = secrets.token_bytes(TOKEN_BYTES)
 
     def of(self, role: Role) -> int:
-        """A role with a device lives on the device's host; servers go round all hosts."""
+        """Return the host of a role: its device's, if it has one; servers go round all hosts."""
         if len(self.places_H) == 1:
             return 0
+        # Executors, trainers and ranks have a device; what has none and is no server is on host 0.
         device: int | None = getattr(role, "device", None)
         if device is not None:
             return self._host_of_device[device]
@@ -37,8 +46,11 @@ class HostPlacement:
             return home_of_server(role.job.index, role.part, len(self.places_H))
         return 0
 
-    def seated(self, role: AnyRole) -> AnyRole:
-        """The role as its process gets it: if it has a ``identity``, it is told where that is."""
+    def with_identity(self, role: AnyRole) -> AnyRole:
+        """Return the role as its process gets it: with the identity of its host, if it takes one.
+
+        Where there is one host the role stays as it is.
+        """
         if len(self.places_H) == 1 or not hasattr(role, "identity"):
             return role
         host = self.of(role)
@@ -56,7 +68,7 @@ ALONE: Final = HostPlacement((HERE,))
 
 
 def placement_of(cluster: Cluster) -> HostPlacement:
-    """Of a cluster whose file may name a testbed.
+    """Return the placement of processes on a cluster, whose file may name a testbed.
 
     Raises
     ------

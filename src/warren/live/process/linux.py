@@ -1,4 +1,4 @@
-"""What Linux offers: no process outlives the run that started it, and each device has its core."""
+"""Calls of Linux by which no process outlives its run, and each device has its core."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from typing import Final, NoReturn
 
 from warren.live.process.cleanup_guard import marked
 
+# Options of ``prctl``, as in <linux/prctl.h>.
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SPIN_BELOW_NS: Final = 60_000
+"""The last part of a wait, spent awake: a timer is usually up to 50 microseconds late."""
 _LATER: Final = 10
 """How much nicer a process is that ends: a tenth of the weight of one that computes."""
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which a user ends a run."""
 _known_as = 0
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def _prctl(option: int, value: int | bytes) -> None:
+    """Call ``prctl`` for this process."""
     if _LIBC.prctl(option, value, 0, 0, 0):
         raise OSError(ctypes.get_errno(), f"prctl {option}")
 
@@ -36,17 +40,18 @@ def _prctl(option: int, value: int | bytes) -> None:
 def die_with_parent(parent: int, signum: int = signal.SIGKILL) -> None:
     """Let the kernel send ``signum`` when the parent ends; leave at once if it has already."""
     _prctl(_PR_SET_PDEATHSIG, signum)
+    # A parent that ended before the call sends nothing any more.
     if os.getppid() != parent:
         os._exit(1)
 
 
 def adopt_orphans() -> None:
-    """Whatever descends from this process and loses its parent becomes its child."""
+    """Become the parent of every descendant that loses its own."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def wake_precisely() -> None:
-    """Timers of this process fire within microseconds instead of the usual 50."""
+    """Let timers of this process fire within microseconds instead of the usual 50."""
     _prctl(_PR_SET_TIMERSLACK, 1)
 
 
@@ -57,24 +62,25 @@ def pin_to_core(core: int | None) -> None:
 
 
 def own_temporary_folder(path: str) -> None:
-    """What user code calls temporary goes here from now on; only this user may look."""
+    """Make this folder the one for temporary files from now on; only this user may enter it."""
     Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ["TMPDIR"] = path
+    # Python remembers the folder that it found first; None lets it look again.
     tempfile.tempdir = None
 
 
 def wait_for_end(lifeline: int) -> None:
-    """Stay, so that what was sent is delivered, until the controller ends this process."""
+    """Wait, so that what was sent is delivered, until the controller ends this process."""
     select.select([lifeline], [], [])
 
 
 def set_name(name: str) -> None:
-    """The name ``ps`` and ``top`` show; 15 bytes of it."""
+    """Set the name that ``ps`` and ``top`` show; 15 bytes of it."""
     _prctl(_PR_SET_NAME, name.encode()[:15])
 
 
 def sleep_until(at_ns: int) -> None:
-    """Sleep to a time of the monotonic clock, the last microseconds awake."""
+    """Sleep until a time of the monotonic clock, and spend the last microseconds awake."""
     while (left := at_ns - time.monotonic_ns()) > 0:
         if left > _SPIN_BELOW_NS:
             time.sleep((left - _SPIN_BELOW_NS) / 1e9)
@@ -82,6 +88,7 @@ def sleep_until(at_ns: int) -> None:
 
 def direct_output(path: str) -> None:
     """Append standard output and error of this process to a file from now on."""
+    # What is buffered belongs to where it was printed.
     sys.stdout.flush()
     sys.stderr.flush()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -91,24 +98,29 @@ def direct_output(path: str) -> None:
 
 
 def children() -> list[int]:
-    """Children of this process, adopted ones included."""
+    """Return the children of this process, adopted ones included."""
     me = os.getpid()
     return [pid for pid, parent in parents().items() if parent == me]
 
 
 def parents() -> dict[int, int]:
-    """The parent of every process of this machine."""
+    """Return the parent of every process of this machine, by process id."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
+                # The name, in parentheses, may hold spaces and parentheses itself; after the last
+                # one come the state and the parent.
                 stat = (entry / "stat").read_text()
                 found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     return found
 
 
 def end_all_marked(mark: bytes, timeout_s: float = 3.0) -> None:
-    """Kill every process with this entry; children of others cannot be waited for, so look."""
+    """Kill every process whose environment has this entry, and look until none is left.
+
+    They may be children of others, which cannot be waited for.
+    """
     deadline = time.monotonic() + timeout_s
     while (found := marked(mark)) and time.monotonic() < deadline:
         for pid in found:
@@ -117,13 +129,13 @@ def end_all_marked(mark: bytes, timeout_s: float = 3.0) -> None:
 
 
 def kill(pid: int, *, group: bool = False) -> None:
-    """SIGKILL to a process, or to a whole group; nothing if it has gone."""
+    """Send SIGKILL to a process, or to a whole process group; do nothing if it has gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         (os.killpg if group else os.kill)(pid, signal.SIGKILL)
 
 
 def end_all_children(timeout_s: float = 5.0) -> None:
-    """Kill and reap every descendant; those that a dying child leaves come to us and follow."""
+    """Kill and reap every descendant; orphans of a killed child become ours and are next."""
     deadline = time.monotonic() + timeout_s
     while (found := children()) and time.monotonic() < deadline:
         for pid in found:
@@ -136,9 +148,9 @@ def end_all_children(timeout_s: float = 5.0) -> None:
 
 
 def fork_below() -> None:
-    """Go on in a child, of which this process is the parent and ends as it does.
+    """Go on in a child, while this process waits for it and then ends as it did.
 
-    User code may kill its parent: then it has killed nobody's but its own.
+    User code may kill its parent. Then it has killed a process that is there for it alone.
     """
     me = os.getpid()
     child = os.fork()
@@ -150,17 +162,20 @@ def fork_below() -> None:
     set_name("warren-parent")
     _, status = os.waitpid(child, 0)
     os.nice(_LATER)
+    # Whoever waits for this process sees the child's exit code or signal.
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
+        # If a core dump is wanted, it is the child's, not one of this process too.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError):  # the default of SIGKILL cannot be set, nor need be
+        # The default of SIGKILL cannot be set, nor need be.
+        with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(me, -code)
     os._exit(code)
 
 
 def leave(code: int) -> NoReturn:
-    """End without a word, behind those that compute.
+    """End this process at once, with a lower priority than processes that compute.
 
     To give back the memory of a fork takes milliseconds of a core, and all processes of a job end
     together: at the moment at which the job that waited for its devices begins.
@@ -170,17 +185,20 @@ def leave(code: int) -> NoReturn:
 
 
 def known_as() -> int:
-    """What the zygote calls this process: the id of the parent it was given, if it has one."""
+    """Return the id by which the zygote knows this process: that of its parent by ``fork_below``.
+
+    Its own id if the zygote has forked it directly.
+    """
     return _known_as or os.getpid()
 
 
 def how_it_ended(status: int) -> str:
-    """A wait status in words; empty for a clean end."""
+    """Say a wait status in words; empty for a clean end."""
     return in_words(os.waitstatus_to_exitcode(status))
 
 
 def in_words(code: int) -> str:
-    """An exit code, negative for a signal; empty for a clean end."""
+    """Say an exit code, negative for a signal, in words; empty for a clean end."""
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
@@ -189,9 +207,9 @@ def in_words(code: int) -> str:
 
 
 class NoInterrupt:
-    """Signals that end a run wait until the block is over: nothing is left half done.
+    """A context in which signals that end a run wait until it is over: nothing is left half done.
 
-    A process that is started in the block begins without hearing them, and has to listen itself.
+    A process that is started in it begins with these signals blocked, and has to unblock them.
     """
 
     def __enter__(self) -> None:
@@ -202,6 +220,6 @@ class NoInterrupt:
 
 
 def core_of(device: int) -> int:
-    """The core of device ``device``: device i has the i-th of this process's cores, around."""
+    """Return the core of a device: the i-th of this process's cores for device i, cyclically."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[device % len(cores)]

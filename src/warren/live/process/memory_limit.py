@@ -21,29 +21,42 @@ import msgspec
 from warren.live.process.cleanup_guard import end_cgroup, end_cgroups
 from warren.live.process.time_limit import OVER_MEMORY, size_text
 
+# Files of a cgroup of version 1: its limits, without and with swap, and the most it has used.
 _FIRST: Final = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
 _PEAK: Final = "memory.max_usage_in_bytes"
 _NEAR_BYTES: Final = 2**22
 """A limit is met this much before it: what is asked for at once may be a huge page."""
 FALLBACK: Final = "local.memory: no cgroup may be made here; RLIMIT_DATA limits each process"
 _ENTER: Final = 'echo 0 > "$0"'
+"""A shell that moves itself into the cgroup whose ``cgroup.procs`` is its first argument."""
 
 
 class MemoryLimit(msgspec.Struct, frozen=True, array_like=True):
-    """Of each process of a run. ``cgroups``: their path but for ``.PID``; empty: RLIMIT_DATA."""
+    """The memory limit of each process of a run that runs user code.
+
+    ``cgroups`` is the path of their cgroups but for ``.PID``; empty: RLIMIT_DATA limits them.
+    """
 
     limit_bytes: int
     cgroups: str
 
     def cgroup(self, pid: int) -> Path:
-        """Of one process."""
+        """Return the path of the cgroup of one process."""
         return Path(f"{self.cgroups}.{pid}")
 
 
 def cgroups_of(limit_bytes: int | None, name: str, quotas: Sequence[str] = ()) -> tuple[str, ...]:
-    """Paths, but for ``.PID``, that cgroups of a run may have; ``name`` is its own.
+    """Return the paths, but for ``.PID``, that cgroups of a run may have, the best first.
 
-    None is in a tree of ``quotas``, cgroups that its processes are in: they would leave those.
+    Parameters
+    ----------
+    limit_bytes : int or None
+        The limit of each process; None: there is none, so no path either.
+    name : str
+        The run's own name.
+    quotas : sequence of str
+        Cgroups that processes of the run are in already. No path is in the tree of one of these:
+        a process is in one cgroup of a tree, so it would leave that one.
     """
     if limit_bytes is None:
         return ()
@@ -52,7 +65,7 @@ def cgroups_of(limit_bytes: int | None, name: str, quotas: Sequence[str] = ()) -
 
 
 def _tree(cgroup: Path) -> int:
-    """What tells the tree that a cgroup is in from others; -1: it is in none."""
+    """Return a number that tells the tree of a cgroup from others; -1: there is no such cgroup."""
     try:
         return cgroup.stat().st_dev
     except OSError:
@@ -62,9 +75,18 @@ def _tree(cgroup: Path) -> int:
 def memory_limit(
     limit_bytes: int | None, cgroups: tuple[str, ...], log: Path
 ) -> MemoryLimit | None:
-    """What holds for all processes of a run: cgroups at the first path where they are allowed.
+    """Return the limit of all processes of a run: by cgroups at the first path that allows them.
 
-    Where no cgroup can be made, ``log`` gets a line that says so.
+    Where no cgroup can be made, RLIMIT_DATA is the limit, and ``log`` gets a line that says so.
+
+    Parameters
+    ----------
+    limit_bytes : int or None
+        The limit of each process; None: there is none.
+    cgroups : tuple of str
+        Paths to try, but for ``.PID``.
+    log : Path
+        The file that Warren's own processes print to.
     """
     if limit_bytes is None:
         return None
@@ -78,12 +100,13 @@ def memory_limit(
 
 
 def enter(limit: MemoryLimit | None) -> None:
-    """From now on this process and its children are limited."""
+    """Limit this process and its children from now on."""
     if limit is None:
         return
     if limit.cgroups:
         cgroup = limit.cgroup(os.getpid())
         _make(cgroup, limit.limit_bytes)
+        # 0 stands for the process that writes it.
         (cgroup / "cgroup.procs").write_text("0")
         return
     # What the zygote has loaded is not the app's.
@@ -94,9 +117,9 @@ def enter(limit: MemoryLimit | None) -> None:
 
 
 def over_limit(limit: MemoryLimit, pid: int) -> str:
-    """How a process that has ended was killed by its limit, in words; empty if it was not.
+    """Say how a process that has ended was killed by its limit; empty if it was not.
 
-    Its cgroup goes, and what the process had left in there.
+    Its cgroup is removed, and what the process had left in there is killed.
     """
     if not limit.cgroups:
         return ""
@@ -107,8 +130,10 @@ def over_limit(limit: MemoryLimit, pid: int) -> str:
 
 
 def cgroup_folders(proc: Path = Path("/proc/self")) -> Iterator[Path]:
-    """Where cgroups with a limit on memory might be made, the best first."""
+    """Yield the folders in which cgroups with a limit on memory might be made, the best first."""
+    # Lines are ID:CONTROLLERS:PATH; those of version 2 name no controller.
     at = dict(line.split(":", 2)[1:] for line in _lines(proc / "cgroup"))
+    # Version 2 is sorted first.
     for line in sorted(_lines(proc / "mountinfo"), key=lambda line: " - cgroup2 " not in line):
         mount, _, kind = line.partition(" - ")
         root, point = mount.split()[3:5]
@@ -122,7 +147,7 @@ def cgroup_folders(proc: Path = Path("/proc/self")) -> Iterator[Path]:
 
 
 def _delegating(own: Path | None, top: Path) -> Iterator[Path]:
-    """Cgroups of version 2 that let their children limit memory: our own, or the one above.
+    """Yield the cgroups of version 2 that let their children limit memory: ours, or that above.
 
     Ours has processes in it and then, but for the root, has no such children. A child of the one
     above escapes our own limits, so there must be none.
@@ -135,11 +160,15 @@ def _delegating(own: Path | None, top: Path) -> Iterator[Path]:
 
 
 def _unlimited(cgroup: Path) -> bool:
+    """Tell whether a cgroup of version 2 sets no limit on memory itself."""
     return all(_lines(cgroup / name) in (["max"], []) for name in ("memory.max", "memory.high"))
 
 
 def _inside(point: str, root: str, cgroup: str) -> Path | None:
-    """Where a cgroup is seen whose file system is mounted from ``root`` on."""
+    """Return the path of a cgroup in a file system that is mounted at ``point`` from ``root`` on.
+
+    None if the mount does not show it.
+    """
     try:
         return Path(point) / Path(cgroup).relative_to(root)
     except ValueError:
@@ -147,7 +176,7 @@ def _inside(point: str, root: str, cgroup: str) -> Path | None:
 
 
 def _allowed(limit: MemoryLimit) -> bool:
-    """Whether a process can be limited so: one that does nothing tries it."""
+    """Try with a process that does nothing whether a process can be limited so."""
     cgroup = Path(f"{limit.cgroups}.probe")
     try:
         _make(cgroup, limit.limit_bytes)
@@ -160,8 +189,9 @@ def _allowed(limit: MemoryLimit) -> bool:
 
 
 def _make(cgroup: Path, limit_bytes: int) -> None:
-    """A cgroup of either version; swap does not add to the limit, where swap is counted."""
+    """Make a cgroup of either version; swap does not add to the limit, where swap is counted."""
     cgroup.mkdir()
+    # Version 2 limits swap by itself, version 1 the sum of memory and swap.
     second = (cgroup / "memory.max").exists()
     names = ("memory.max", "memory.swap.max") if second else _FIRST
     (cgroup / names[0]).write_text(str(limit_bytes))
@@ -170,24 +200,27 @@ def _make(cgroup: Path, limit_bytes: int) -> None:
 
 
 def _has_killed(cgroup: Path) -> bool:
-    """Whether the limit itself was met, and the kernel killed something in there."""
+    """Tell whether the limit itself was met, and the kernel killed something in the cgroup."""
     second = (cgroup / "memory.events").exists()
     events = _lines(cgroup / ("memory.events" if second else "memory.oom_control"))
     counts = {name: int(count) for name, count in (line.split() for line in events)}
     if second:
         met = counts.get("oom", 0) > 0
-    else:  # not memory.failcnt, which stays 0 on some kernels
+    else:
+        # The peak, not memory.failcnt, which stays 0 on some kernels.
         most, limit = ("".join(_lines(cgroup / name)) or "0" for name in (_PEAK, _FIRST[0]))
         met = int(most) + _NEAR_BYTES >= int(limit)
     return met and counts.get("oom_kill", 0) > 0
 
 
 def _data_bytes() -> int:
+    """Return what RLIMIT_DATA counts of this process now."""
     status = dict(line.split(":", 1) for line in _lines(Path("/proc/self/status")))
     return int(status["VmData"].split()[0]) * 1024
 
 
 def _lines(path: Path) -> list[str]:
+    """Read the lines of a file of the kernel; none if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:

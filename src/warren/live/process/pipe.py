@@ -1,4 +1,7 @@
-"""Messages over a stream socket between controller and zygote: length, then msgpack."""
+"""The connection between controller and zygote: messages over a stream socket.
+
+Each message is its length, in four bytes, and its msgpack.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 class Pipe:
-    """One end. A peer that ends, however it does, is read as the end of the stream."""
+    """One end of the connection. A peer that ends, however it does, ends the stream of messages."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
 
     def fileno(self) -> int:
-        """For polling."""
+        """Return the file descriptor to poll."""
         return self._end.fileno()
 
     def send(self, message: ZygoteMessage) -> bool:
-        """Send; False if the peer is gone."""
+        """Send a message, waiting for room; False if the peer is gone."""
         payload = ENCODER.encode(message)
         try:
             self._end.sendall(_LENGTH.pack(len(payload)) + payload)
@@ -38,10 +41,12 @@ class Pipe:
         return None if payload is None else ZYGOTE_DECODER.decode(payload)
 
     def close(self) -> None:
-        """Close; the peer reads the end of the stream."""
+        """Close this end; the peer reads the end of the stream."""
         self._end.close()
 
     def _exactly(self, size: int) -> bytes | None:
+        """Read so many bytes; None if the stream ends before that."""
+        # A stream knows no messages: one read may bring less than one.
         parts = bytearray()
         while len(parts) < size:
             try:

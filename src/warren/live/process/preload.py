@@ -1,4 +1,4 @@
-"""Which libraries a zygote loads before its first fork: those that the run's apps mention."""
+"""The choice of libraries that a zygote loads before its first fork: those that apps mention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MENTIONED: Final[Mapping[str, str]] = {
 
 
 def libraries(sources: Sources) -> tuple[str, ...]:
-    """The libraries worth loading for these apps."""
+    """Return the libraries that are worth loading for these apps."""
+    # A word anywhere in a text counts: a library too many costs time only, as does one too few.
     texts = [text for source in sources.values() for text in source.texts.values()]
     wanted = [MENTIONED[word] for word in MENTIONED if any(word.encode() in text for text in texts)]
     return (*ALWAYS, *wanted)

@@ -1,4 +1,4 @@
-"""The controller's hand on processes: one zygote a host, and everything forked from them."""
+"""The controller's handle on processes: one zygote for each host, and everything they fork."""
 
 from __future__ import annotations
 
@@ -41,16 +41,33 @@ class ZygoteLost(EngineError):
 _LEAVE_S: Final = 6.0
 """How long the zygote may take to end everything before it is killed itself."""
 _LINES: Final = 3
-"""Of what a lost zygote printed: of a traceback, where it was and what it was."""
+"""So many last lines of what a lost zygote printed are told: of a traceback, place and error."""
 _CHARS: Final = 500
+"""So many last characters of them."""
 
 
 class ProcessPool:
-    """Processes of a run, by ticket, on the hosts of ``placement``. Closing the pipes ends all of
-    them.
+    """The processes of a run, by ticket, on the hosts of a placement. Closing the pipes ends them.
 
-    ``pipes`` lead to the zygotes of the hosts, in their order. The first is the parent of the
-    others.
+    ``pipes`` lead to the zygotes of the hosts, in their order. The first zygote is the parent of
+    the others.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's private folder.
+    log : Path
+        The file that the zygotes print to.
+    preload : sequence of str
+        The libraries that they load.
+    watch : CleanupGuard, optional
+        The guard that cleans up after this process and the zygotes.
+    cgroups : str
+        The path, but for ``.PID``, of the cgroups of limited processes; empty: there are none.
+    placement : HostPlacement
+        Which host each process is on.
+    log_bytes : int
+        What the processes of one job may print to its log.
     """
 
     def __init__(
@@ -63,7 +80,11 @@ class ProcessPool:
         placement: HostPlacement = ALONE,
         log_bytes: int = LOG_BYTES,
     ) -> None:
-        self._placement, self._log, self._cgroups = placement, log, cgroups
+        self._placement = placement
+        self._log = log
+        self._cgroups = cgroups
+        # By ticket: the role of a process that was not told to end, the pipe to its zygote, and its
+        # process id once it has been forked.
         self._roles: dict[int, Role] = {}
         self._at: dict[int, Pipe] = {}
         self._pids: dict[int, int] = {}
@@ -76,6 +97,7 @@ class ProcessPool:
         with ExitStack() as ends:
             output = ends.enter_context(log.open("ab"))
             self._log_from = output.tell()
+            # The zygotes' ends are closed here when they are started: only so is their end seen.
             pairs = [socket.socketpair() for _ in placement.places_H]
             self.pipes = tuple(Pipe(mine) for mine, _ in pairs)
             theirs = [ends.enter_context(end).fileno() for _, end in pairs]
@@ -96,11 +118,11 @@ class ProcessPool:
 
     @property
     def session(self) -> int:
-        """The process session all processes of the run are in (unless they leave it)."""
+        """The id of the process session that all processes of the run are in, unless they leave."""
         return self._zygote.pid
 
     def pids(self) -> dict[int, Role]:
-        """Living children and what they are; not those that were told to end."""
+        """Return the living processes and their roles; not those that were told to end."""
         pids = self._pids.items()
         return {pid: self._roles[ticket] for ticket, pid in pids if ticket in self._roles}
 
@@ -109,8 +131,10 @@ class ProcessPool:
 
         Raises
         ------
+        ZygoteLost
+            If one ended instead.
         EngineError
-            If one ended instead, or if it is not single-threaded and must not fork.
+            If one is not single-threaded and must not fork.
         """
         said = [self._receive(pipe) for pipe in self.pipes]
         for message in said:
@@ -126,14 +150,14 @@ class ProcessPool:
         return said[0]
 
     def fork(self, role: Role) -> int:
-        """Ask for a process on its host; gives its ticket.
+        """Ask the zygote of a role's host for a process, and return the ticket of the process.
 
-        That the zygote is lost, ``hear`` will tell.
+        A zygote that is lost is noticed by ``hear``, not here.
         """
         self._tickets += 1
         pipe = self.pipes[self._placement.of(role)]
         self._roles[self._tickets], self._at[self._tickets] = role, pipe
-        pipe.send(Fork(self._tickets, self._placement.seated(role)))
+        pipe.send(Fork(self._tickets, self._placement.with_identity(role)))
         return self._tickets
 
     def kill(self, ticket: int) -> None:
@@ -147,7 +171,7 @@ class ProcessPool:
             self.kill(ticket)
 
     def hear(self, host: int = 0) -> Iterator[tuple[int, Role, Exited]]:
-        """Read one message that is here; yields a process that ended without being told to.
+        """Read one message of a host's zygote; yield a process that ended without being told to.
 
         Raises
         ------
@@ -172,8 +196,9 @@ class ProcessPool:
         for pipe in self.pipes:
             pipe.send(Close(last))
             pipe.close()
+        # Before it is warm it has no children yet, and loads libraries for seconds.
         if not self._warm:
-            self._zygote.kill()  # it has no children yet, and loads libraries for seconds
+            self._zygote.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._zygote.wait(_LEAVE_S)
         if self._zygote.poll() is None:
@@ -184,14 +209,19 @@ class ProcessPool:
         guard.end_cgroups(self._cgroups)
 
     def _receive(self, pipe: Pipe) -> ZygoteMessage:
+        """Wait for the next message of a zygote; raises ``ZygoteLost`` if it has ended."""
         message = pipe.receive()
         if message is None:
             raise self._lost(pipe)
         return message
 
     def _lost(self, pipe: Pipe) -> ZygoteLost:
-        """What happened, whole: the log may be in a folder that goes with what was started."""
-        with contextlib.suppress(subprocess.TimeoutExpired):  # another host's ends by itself
+        """Return the error that says how a zygote ended and what it printed last.
+
+        It quotes the log, which may be in a folder that is removed with what was started.
+        """
+        # The zygote of another host is no child of this process: how it ended is not known here.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._zygote.wait(1.0 if pipe is self.pipes[0] else 0.1)
         code = self._zygote.returncode
         how = "that of one host" if code is None else in_words(code) or "exit status 0"
@@ -201,7 +231,7 @@ class ProcessPool:
         return ZygoteLost(f"the zygote {when} ({how}); it printed last: {last[-_CHARS:]}")
 
     def _printed(self) -> str:
-        """The end of what has been printed since the zygote was started."""
+        """Return the end of what has been printed since the zygote was started."""
         with contextlib.suppress(OSError), self._log.open("rb") as file:
             file.seek(max(self._log_from, file.seek(0, os.SEEK_END) - _CHARS * _LINES))
             return file.read().decode(errors="replace")
@@ -211,7 +241,7 @@ class ProcessPool:
 def _start_zygote(
     arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes], fds: Sequence[int]
 ) -> subprocess.Popen[bytes]:
-    """Start the process, in a session of its own, that ``live.zygote`` describes."""
+    """Start the process that ``live.process.zygote`` describes, in a session of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "warren.live.process.zygote", *arguments],
         stdin=subprocess.DEVNULL,
@@ -224,11 +254,21 @@ def _start_zygote(
 
 
 class CleanupGuard:
-    """Handle of ``cleanup_guard``, which cleans up when controller and zygote are both killed."""
+    """The handle of a ``cleanup_guard``, which cleans up when controller and zygote are killed.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder that it removes; its name marks the processes that it kills.
+    cgroups : sequence of str
+        Paths, but for ``.PID``, of the cgroups that it removes.
+    """
 
     def __init__(self, folder: Path, cgroups: Sequence[str] = ()) -> None:
         theirs, self.fd = os.pipe()
         try:
+            # Isolated and without site packages, with an empty environment: it starts fast, and
+            # does not have the mark of the processes that it kills.
             self._process = subprocess.Popen(
                 [
                     sys.executable,
@@ -251,7 +291,7 @@ class CleanupGuard:
             os.close(theirs)
 
     def close(self) -> None:
-        """Everything has ended well; it finds nothing and goes."""
+        """Let the guard end: everything has ended well, so it finds nothing to clean up."""
         os.close(self.fd)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_LEAVE_S)
@@ -261,9 +301,10 @@ class CleanupGuard:
 
 
 def mark_of(folder: Path) -> dict[str, str]:
-    """The entry of the environment that all processes of a run have."""
+    """Return the entry of the environment by which all processes of a run are known."""
     return {"WARREN_RUN": folder.name}
 
 
 def _text(entry: dict[str, str]) -> str:
+    """Return an entry of an environment as the kernel shows it."""
     return "".join(f"{key}={value}" for key, value in entry.items())

@@ -1,6 +1,6 @@
-"""Temporary folders that go with the process that made them, however it ends.
+"""Temporary folders that are removed with the process that made them, however it ends.
 
-A kill may come at any moment, so who removes a folder is there before the folder: a guard is
+A kill may come at any moment, so what removes a folder is there before the folder: a guard is
 started with a name that nobody has, and then the folder is made.
 """
 
@@ -21,9 +21,14 @@ _PATH_MAX: Final = 60
 
 
 def free_path(prefix: str = "warren-", *, short: bool = False) -> Path:
-    """Where a temporary folder can be made, by a name that cannot be guessed.
+    """Return a path at which a temporary folder can be made, by a name that cannot be guessed.
 
-    ``short``: sockets are to be in it.
+    Parameters
+    ----------
+    prefix : str
+        How the name begins.
+    short : bool
+        Whether sockets are to be in the folder, whose paths have a limited length.
     """
     name = prefix + secrets.token_hex(6)
     folder = Path(tempfile.gettempdir()) / name
@@ -39,6 +44,7 @@ class ScratchFolder:
         self.path = free_path(prefix)
 
     def __enter__(self) -> Path:
+        # Between guard and folder no signal may end the process: ``__exit__`` would not be called.
         with NoInterrupt():
             self._guard = CleanupGuard(self.path)
             try:
@@ -56,4 +62,5 @@ class ScratchFolder:
     ) -> None:
         with NoInterrupt():
             shutil.rmtree(self.path, ignore_errors=True)
-            self._guard.close()  # it removes what was still being written
+            # The guard removes what was still being written.
+            self._guard.close()

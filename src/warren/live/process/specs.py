@@ -1,4 +1,4 @@
-"""What a zygote can fork, and what it and its controller say to each other."""
+"""The roles that a zygote can fork, and the messages between it and its controller."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.message import Message
 from warren.model.job import Job
 
+# Roles: what a child is to be, with all that it needs to know. ``tmp`` is the folder for temporary
+# files of user code, ``base`` the folder that paths of the run file start from.
+
 
 class ExecutorRole(Message, frozen=True, tag="ExecutorRole", array_like=True):
-    """Fork an executor; ``incarnation`` counts those before it. ``core``: the one to pin to."""
+    """Fork the executor of ``device``.
+
+    ``incarnation`` counts those before it. ``pads`` has the times of emulated tasks. ``look_ahead``
+    is how many tasks have their state fetched before their turn. ``verify``: so large a share of
+    the tasks is computed again. ``core`` is the processor core to pin to; None: any.
+    """
 
     device: int
     incarnation: int
@@ -49,9 +57,10 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
 
 
 class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
-    """Fork server ``part`` of the ``parts`` of a job. ``rehearse``: it evaluates before time zero.
+    """Fork server ``part`` of the ``parts`` of a job.
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
+    ``rehearse``: it evaluates before time zero.
     """
 
     folder: str
@@ -71,14 +80,13 @@ class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
 
 
 class RankRole(Message, frozen=True, tag="RankRole", array_like=True):
-    """Fork rank ``rank`` of the ring of a job, for ``device``; see
-    ``warren.live.transport.ring_messages``.
+    """Fork rank ``rank`` of the ring of a job, for ``device``; see ``transport.ring_messages``.
 
     ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
-    ``incarnation`` counts the job's gangs, ``executor`` is the life of the device's one. Ranks find
-    each other through ``meeting``, talk over ``interface`` and prove by ``secret`` that they are of
-    this gang. ``verify``: so large a share of the rounds has its tasks computed again, by other
-    ranks.
+    ``incarnation`` counts the job's gangs, ``executor`` is the incarnation of the device's
+    executor. Ranks find each other through ``meeting``, talk over ``interface`` and prove by
+    ``secret`` that they are of this gang. ``verify``: so large a share of the rounds has its tasks
+    computed again, by other ranks.
     """
 
     folder: str
@@ -116,9 +124,10 @@ class PlainRole(Message, frozen=True, tag="PlainRole", array_like=True):
 
 
 class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
-    """Fork a child that computes the first tasks of a job and writes what came to ``result``.
+    """Fork a child that computes the first tasks of a job and writes the outcome to ``result``.
 
-    ``disturbed``: in another order, after other tasks, and with a server that is lost on the way.
+    ``disturbed``: it computes them in another order, after other tasks, and with a server that is
+    lost on the way.
     """
 
     base: str
@@ -132,8 +141,11 @@ class ProbeRole(Message, frozen=True, tag="ProbeRole", array_like=True):
 Role: TypeAlias = ExecutorRole | TrainerRole | ServerRole | RankRole | PlainRole | ProbeRole
 
 
+# The protocol of zygotes. A ticket names a process from before it exists.
+
+
 class Fork(Message, frozen=True, tag="Fork", array_like=True):
-    """Controller to zygote: a child, please; ``ticket`` names it in the answer."""
+    """Controller to zygote: fork a child; ``ticket`` names it in all that is said of it."""
 
     ticket: int
     role: Role
@@ -146,20 +158,20 @@ class End(Message, frozen=True, tag="End", array_like=True):
 
 
 class Close(Message, frozen=True, tag="Close", array_like=True):
-    """Controller to zygote: end. ``last``: the run ends too, and its folder goes; else it stays."""
+    """Controller to zygote: end. ``last``: the run ends too, so its folder is removed."""
 
     last: bool
 
 
 class ZygoteReady(Message, frozen=True, tag="ZygoteReady", array_like=True):
-    """Zygote to controller: warm, with threads of these names, in this numerics class."""
+    """Zygote to controller: it is warm, has threads of these names, computes in this class."""
 
     threads: tuple[str, ...]
     numerics: str
 
 
 class Forked(Message, frozen=True, tag="Forked", array_like=True):
-    """Zygote to controller."""
+    """Zygote to controller: the child of this ticket has been forked, as process ``pid``."""
 
     ticket: int
     pid: int

@@ -1,4 +1,7 @@
-"""What user code may take: real time for one task or barrier, and memory."""
+"""The time limit of user code, and how a process that met a limit is spoken of.
+
+A limit of time holds for one task or one barrier, in real time.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from contextlib import contextmanager
 from typing import ClassVar, Final
 
 OUT_OF_TIME: Final = "killed by SIGALRM"
-"""How a process ends that ran into its limit (``processes.how_it_ended``)."""
+"""How a process ends that ran into its limit (``linux.how_it_ended``)."""
 
 UNHEARD: Final = "killed: past its time limit"
 """How a process ends whose code does not hear its alarm."""
 
 _LEAST_NS: Final = 500_000_000
+"""The shortest time that a process has for ending by its alarm, in real nanoseconds."""
 _MOST_NS: Final = 5_000_000_000
+"""The longest such time."""
 
 OVER_MEMORY: Final = "killed: over its memory limit"
 """How a process ends that took more than it may; its limit follows (``memory_limit``)."""
@@ -28,27 +33,32 @@ OVER_LOG: Final = "killed: over its log limit"
 
 
 class Deadline:
-    """When a process must have ended by its alarm, if it hears it; its parent sees that too."""
+    """When a process must have ended by its alarm, in memory that its parent reads too.
+
+    Times are readings of the monotonic clock; 0: no block is running.
+    """
 
     def __init__(self) -> None:
+        # Shared and anonymous, so that a fork has the same memory, not a copy of it.
         self._at_ns = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
 
     def begin(self, limit_ns: int) -> None:
-        """A block has so long; some more is for saying where the process was."""
+        """Begin a block that may take ``limit_ns``, and some more for saying where it was."""
+        # As long again as the limit, within bounds; the sum stays within 64 bits.
         grace_ns = min(max(limit_ns, _LEAST_NS), _MOST_NS)
         self._at_ns[0] = min(time.monotonic_ns() + limit_ns + grace_ns, 2**62)
 
     def end(self) -> None:
-        """The block is over."""
+        """End the block."""
         self._at_ns[0] = 0
 
     def missed(self, now_ns: int) -> bool:
-        """Whether the process does not hear its alarm."""
+        """Tell whether the process is past its deadline, so that it does not hear its alarm."""
         return 0 < self._at_ns[0] < now_ns
 
 
 class Alarm:
-    """Ends this process when a block takes longer than it may; its log then has where it was.
+    """Ends this process when a block takes longer than it may; its log then says where it was.
 
     The kernel's timer and the default action of SIGALRM do it, so that code which never returns
     to the interpreter is ended too. ``deadline`` tells the parent, which ends a process that
@@ -58,6 +68,7 @@ class Alarm:
     deadline: ClassVar[Deadline | None] = None
 
     def __init__(self) -> None:
+        # A dump of all stacks goes to the log first; then the default action ends the process.
         faulthandler.enable()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
@@ -78,23 +89,23 @@ class Alarm:
 
 
 def size_text(size_bytes: int) -> str:
-    """As a user writes it: 300 MB, 2 GB."""
+    """Write a size as a user does: 300 MB, 2 GB."""
     unit, name = (10**9, "GB") if size_bytes >= 10**9 else (10**6, "MB")
     return f"{size_bytes / unit:g} {name}"
 
 
 def over_memory(how: str) -> str:
-    """What to say of a job whose process was ``OVER_MEMORY``."""
+    """Say what happened to a job whose process was ``OVER_MEMORY``."""
     return f"was {how} (cluster file, local.memory)"
 
 
 def over_log(how: str) -> str:
-    """What to say of a job whose process was ``OVER_LOG``."""
+    """Say what happened to a job whose process was ``OVER_LOG``."""
     return f"was {how} (cluster file, local.log_limit)"
 
 
 def out_of_time(how: str, limit_ns: int) -> str:
-    """What to say of a job whose process ended by its alarm, or was ended after it."""
+    """Say what happened to a job whose process ended by its alarm, or was ended after it."""
     unheard = "nobody knows where: it did not hear SIGALRM"
     where = "its log has where" if how == OUT_OF_TIME else unheard
     return f"did not end within its limit of {limit_ns / 1e9:g} s (task_limit); {where}"

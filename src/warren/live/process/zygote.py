@@ -1,11 +1,12 @@
-"""The warm zygote of a host: loads the libraries once, then forks every other process.
+"""The warm zygote of a host: a process that loads the libraries once, then forks every other one.
 
-Started as ``python -m warren.live.process.zygote HOSTS GUARD FOLDER PARENT LOG LIBRARY...``. HOSTS
-is a JSON list of pairs: a socket to the controller, and the ``HostNamespace`` of the host; once
-warm, it serves the first of them and forks a zygote for each other. GUARD is its end of the guard's
-pipe, LOG the most bytes that a job may print. It stays single-threaded (a fork copies one thread
-only), never opens a CUDA device and never runs user code. It adopts the orphans of its children, so
-when its controller goes, it can end all of them.
+It is started as ``python -m warren.live.process.zygote HOSTS GUARD FOLDER PARENT LOG LIBRARY...``.
+HOSTS is a JSON list of pairs: a socket to the controller, and the ``HostNamespace`` of the host;
+once warm, it serves the first of them and forks a zygote for each other. GUARD is its end of the
+guard's pipe, FOLDER the run's private folder, PARENT the controller's process id, LOG the most
+bytes that a job may print. The zygote stays single-threaded (a fork copies one thread only), never
+opens a CUDA device and never runs user code. It adopts the orphans of its children, so when its
+controller goes, it can end all of them.
 """
 
 from __future__ import annotations
@@ -67,22 +68,27 @@ ROLES: Final = {
 }
 """Tag of a role to the module whose ``main(role, lifeline)`` a child runs."""
 Hosts: TypeAlias = list[tuple[int, HostNamespace]]
-"""Each with the socket that leads from its zygote to the controller."""
+"""Hosts, each with the socket that leads from its zygote to the controller."""
 
 
 def main() -> None:
     """Serve until the controller's end of the socket closes, then leave nothing behind."""
     hosts = msgspec.json.decode(sys.argv[1], type=Hosts)
-    guard, folder, parent = int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    guard = int(sys.argv[2])
+    folder = sys.argv[3]
+    parent = int(sys.argv[4])
     log_bytes = int(sys.argv[5])
+    # Known libraries only: an import runs code.
     preload = [name for name in sys.argv[6:] if name in {*ALWAYS, *MENTIONED.values()}]
     die_with_parent(parent)
+    # The controller starts the zygote with signals blocked (``NoInterrupt``), which is inherited.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     set_name("warren-zygote")
+    # An interrupt is for the controller, which ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     numerics, first = _warm_up(preload), os.getpid()
     _take_apps(Path(folder, APPS))
-    fd, place = _spread(hosts)
+    fd, place = _fork_host_zygotes(hosts)
     above = parent if os.getpid() == first else first
     zygote = Zygote(Pipe(socket.socket(fileno=fd)), guard, log_bytes)
     # From now on a parent's death must leave time to end the children of children too. The signal
@@ -104,13 +110,14 @@ def main() -> None:
             remove_folder(Path(folder))
 
 
-def _spread(hosts: Hosts) -> tuple[int, HostNamespace]:
-    """Fork a zygote for each host but the first; gives each of them, and this one, its own host."""
+def _fork_host_zygotes(hosts: Hosts) -> tuple[int, HostNamespace]:
+    """Fork a zygote for each host but the first; return the host of the process that returns."""
     at = 0
     for other in range(1, len(hosts)):
         if not os.fork():
             at = other
             break
+    # A socket held open elsewhere would hide its zygote's end from the controller.
     for number, (fd, _) in enumerate(hosts):
         if number != at:
             os.close(fd)
@@ -118,37 +125,54 @@ def _spread(hosts: Hosts) -> tuple[int, HostNamespace]:
 
 
 def _enter(place: HostNamespace) -> None:
+    """Move this process into the network and the cgroup of its host; children inherit them."""
     enter_network(place)
     if place.cgroup:
         enter(Path(place.cgroup))
 
 
 class Zygote:
-    """Forks on request and tells how children end."""
+    """The loop of a zygote: forks on request, and tells how children end.
+
+    Parameters
+    ----------
+    pipe : Pipe
+        Its connection to the controller.
+    guard : int
+        Its end of the guard's pipe; -1: there is no guard.
+    log_bytes : int
+        What the processes of one job may print to its log.
+    """
 
     def __init__(self, pipe: Pipe, guard: int, log_bytes: int) -> None:
         self._pipe, self._guard = pipe, guard
         self._ticket_of: dict[int, int] = {}
-        self.left = False  # by the controller, without a word
+        self.left = False
+        """Whether the controller has gone without saying so."""
         self.closed: Close | None = None
+        """What the controller said when it ended this zygote."""
         self._terminated = False
         self._limits = ChildLimits(log_bytes)
+        # Nothing is ever written to the lifeline: children see its end when the zygote ends.
         self._life_read, self._life_write = os.pipe()
+        # Python's signal handling writes to this one, so that a signal ends a wait in ``poll``.
         self._wake_read, self._wake_write = os.pipe()
 
     def terminate(self, *_: Any) -> None:
-        """Return from ``serve`` soon; a handler of signals."""
+        """Let ``serve`` return soon. A handler of signals."""
         self._terminated = True
 
     def end_cgroups(self) -> None:
-        """Remove what children with a memory limit have left."""
+        """Remove the cgroups that children with a memory limit have left."""
         end_cgroups(self._limits.cgroups)
 
     def serve(self, numerics: str) -> None:
-        """Answer until the controller is gone."""
+        """Tell the controller that this zygote is warm, and answer until it is gone."""
+        # Not blocking: a pipe full of signals must stop neither the handler nor ``_reap``.
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self._wake_read, False)
         signal.set_wakeup_fd(self._wake_write)
+        # A handler that does nothing: without any, the signal would not reach the wake-up pipe.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._pipe.send(ZygoteReady(threads=_threads(), numerics=numerics))
         poller = select.poll()
@@ -164,6 +188,7 @@ class Zygote:
                 return
 
     def _answer(self) -> bool:
+        """Do what the next message asks for; False: the controller is gone."""
         match self._pipe.receive():
             case Fork(ticket=ticket, role=role):
                 pid = self._fork(role)
@@ -180,6 +205,7 @@ class Zygote:
         return True
 
     def _reap(self) -> None:
+        """Reap all children that have ended, and tell the controller of those that it knows."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wake_read, 4096):
                 pass
@@ -188,24 +214,30 @@ class Zygote:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                kill(pid, group=True)  # what it forked and did not take along
+                # Whatever it forked and left in its process group ends too.
+                kill(pid, group=True)
+                # A limit that ended it says more than the signal by which it did.
                 how = self._limits.ended(pid) or how_it_ended(status)
                 if pid in self._ticket_of:
                     self._pipe.send(Exited(self._ticket_of.pop(pid), pid, how))
 
     def _fork(self, role: Role) -> int:
+        """Fork the child for a role, and return its process id."""
         zygote = os.getpid()
+        # Made before the fork: parent and child share its memory.
         deadline = Deadline() if isinstance(role, LIMITED) else None
         pid = os.fork()
         if not pid:
             Alarm.deadline = deadline
             self._run_child(role, zygote)
         self._limits.begun(pid, role, deadline)
+        # The child does so too: whichever is first, the group is there before either goes on.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         return pid
 
     def _run_child(self, role: Role, zygote: int) -> NoReturn:
+        """Be the child: let go of what is the zygote's, enter the limits, and run the role."""
         code = 1
         try:
             set_name("warren-child")
@@ -215,11 +247,13 @@ class Zygote:
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
             die_with_parent(zygote)
+            # The ends of the zygote's pipes must close when it ends, not when its children do.
             self._pipe.close()
             for fd in (self._life_write, self._wake_read, self._wake_write):
                 os.close(fd)
             if self._guard >= 0:
                 os.close(self._guard)
+            # The limit first: the process with user code is forked below it and inherits it.
             if isinstance(role, LIMITED):
                 memory_limit.enter(role.memory)
             if isinstance(role, USERS):
@@ -238,16 +272,21 @@ class Zygote:
 
 
 def _threads() -> tuple[str, ...]:
-    """The names of this process's threads, in the order in which they started."""
+    """Return the names of this process's threads, in the order of their ids."""
     tasks = Path("/proc/self/task")
     return tuple((tasks / task / "comm").read_text().strip() for task in sorted(os.listdir(tasks)))
 
 
 def _warm_up(preload: Sequence[str]) -> str:
-    """Load the libraries and run one step, so that children find everything in memory."""
+    """Load the libraries and run one step, so that children find everything in memory.
+
+    Returns the numerics class that this process and all its children compute in.
+    """
     from warren.live.training import numerics
 
-    gc.disable()  # all that is loaded stays: looking for garbage among it takes time
+    # All that is loaded stays: looking for garbage among it takes time.
+    gc.disable()
+    # One thread before anything computes: a process that has threads cannot be forked safely.
     numerics.pin()
     for name in preload:
         with contextlib.suppress(ImportError):
@@ -255,6 +294,8 @@ def _warm_up(preload: Sequence[str]) -> str:
     for name in ROLES.values():
         importlib.import_module(name)
     _one_step()
+    # What is frozen is not looked at again, so collections in children do not write to its pages,
+    # which stay shared with the zygote.
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -262,12 +303,13 @@ def _warm_up(preload: Sequence[str]) -> str:
 
 
 def _take_apps(folder: Path) -> None:
-    """The texts of the run's apps, for all children; where there are none, they read files."""
+    """Load the texts of the run's apps for all children; where there are none, they read files."""
     if folder.is_dir():
         use_pinned(load_pins(folder)[-1])
 
 
 def _one_step() -> None:
+    """Train a tiny network for one step: first calls set up kernels and caches."""
     import torch
     from torch import nn
 

@@ -1,7 +1,8 @@
 """Frames over one connected stream socket: a header and raw buffers, in order, whole or not at all.
 
-A frame begins with the number of its parts and their lengths; the first part is the header. Nothing
-waits here: what the kernel does not take at once is kept until it does.
+A frame begins with the number of its parts (4 bytes) and their lengths (8 bytes each), little
+endian; the first part is the header. Nothing waits here: what the kernel does not take at once is
+kept until it does.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ Frame: TypeAlias = tuple[memoryview, list[memoryview]]
 COPY_BELOW_BYTES: Final = 65536
 """Buffers that have to wait are copied if they are smaller: nobody tracks who still needs them."""
 READ_BYTES: Final = 65536
+"""So much is read at a time; the rest of a larger frame is read into memory of its own."""
 _COUNT: Final = struct.Struct("<I")
 _LENGTH_BYTES: Final = 8
+# Beyond these no frame is believed: its memory would be reserved before it has come.
 _PARTS_MAX: Final = 1 << 16
 _FRAME_BYTES_MAX: Final = 1 << 40
 _AT_ONCE: Final = 512
 """Buffers of one system call; the kernel's own limit is 1024."""
-_PEER_GONE: Final = frozenset(
+# Errors that tell of the peer or the way to it, not of this end.
+_PEER_GONE_ERRNOS: Final = frozenset(
     {
         errno.EPIPE,
         errno.ECONNRESET,
@@ -42,39 +46,49 @@ _PEER_GONE: Final = frozenset(
 
 
 class BadFrame(ValueError):
-    """What came is no frame: the peer is not one of Warren's processes, or out of its mind."""
+    """What came is no frame: the peer is not one of Warren's processes, or is damaged."""
 
 
 class Stream:
-    """One end. After the peer's end, however it came, ``closed`` is true and sends are lost.
+    """One end of a connection. Once the peer has ended, ``closed`` is true and sends are lost.
 
-    ``first`` goes before all frames. The connection may be in the making: what is sent waits.
+    Parameters
+    ----------
+    end : socket.socket
+        A connection, which may be still in the making: what is sent waits for it.
+    first : bytes
+        What is sent before all frames.
     """
 
     def __init__(self, end: socket.socket, first: bytes = b"") -> None:
         end.setblocking(False)
         self._end = end
+        # What was not sent yet, in order.
         self._left: deque[memoryview] = deque([memoryview(first)] if first else [])
-        self._deaf = False
-        self._seen = bytearray()
+        # The peer reads nothing any more, but what it sent before may still be here to be read.
+        self._peer_gone = False
+        # Bytes that have come and belong to no whole frame yet. A frame larger than one read gets
+        # memory of its own instead, of which ``_filled`` bytes have come.
+        self._received = bytearray()
         self._large: bytearray | None = None
         self._filled = 0
+        # What watches this end, and whether it wakes up for room too.
         self._epoll: select.epoll | None = None
         self._armed = False
         self.closed = False
 
     def fileno(self) -> int:
-        """For polling."""
+        """Return the file descriptor to poll."""
         return self._end.fileno()
 
     def watch(self, epoll: select.epoll) -> None:
-        """This epoll is to wake up for what comes, and for room when something has to wait."""
+        """Let an epoll wake up for what comes, and for room when something has to wait."""
         self._epoll = epoll
         epoll.register(self.fileno(), select.EPOLLIN)
         self._arm()
 
     def unwatch(self) -> None:
-        """Wake nobody up any more."""
+        """Take this end out of the epoll that watches it, if one does."""
         if self._epoll is not None:
             self._epoll.unregister(self.fileno())
         self._epoll, self._armed = None, False
@@ -87,19 +101,21 @@ class Stream:
         OSError
             If this end itself does not work; a peer that is gone is no error.
         """
-        if self.closed or self._deaf:
+        if self.closed or self._peer_gone:
             return
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         lengths = [len(header), *(view.nbytes for view in views)]
+        # Numbers and header are small and go in one buffer; empty buffers are not sent.
         head = struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + header
         parts = [memoryview(head), *(view for view in views if view.nbytes)]
+        # Behind what waits already, frames stay in order.
         if self._left:
-            self._left += map(_kept, parts)
+            self._left += map(_until_sent, parts)
             return
         self._left += parts
         self.flush()
         if self._left:
-            self._left = deque(map(_kept, self._left))
+            self._left = deque(map(_until_sent, self._left))
 
     def flush(self) -> None:
         """Send what waits, as far as there is room."""
@@ -110,11 +126,12 @@ class Stream:
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno not in _PEER_GONE:
+                if error.errno not in _PEER_GONE_ERRNOS:
                     raise
-                self._deaf = True
+                self._peer_gone = True
                 self._left.clear()
                 break
+            # The kernel may have taken some buffers, and a part of the next.
             while sent:
                 first = self._left.popleft()
                 if first.nbytes > sent:
@@ -123,7 +140,7 @@ class Stream:
         self._arm()
 
     def drain(self) -> Iterator[Frame]:
-        """Every frame that is here, each in memory of its own.
+        """Yield every frame that is here, each in memory of its own.
 
         Raises
         ------
@@ -139,11 +156,12 @@ class Stream:
                 self.close()
                 return
             yield from self._frames()
+            # Less than was asked for: should there be more after all, the next poll will say so.
             if count < READ_BYTES and self._large is None:
-                return  # should there be more after all, the next poll will say so
+                return
 
     def close(self) -> None:
-        """Close; what was not sent is dropped."""
+        """Close this end; what was not sent is dropped."""
         if not self.closed:
             self.unwatch()
             self.closed = True
@@ -151,18 +169,21 @@ class Stream:
             self._end.close()
 
     def _arm(self) -> None:
-        """Be woken up for room exactly while something waits."""
+        """Let the epoll wake up for room exactly while something waits.
+
+        At other times there always is room, so the epoll would never sleep.
+        """
         if self._epoll is not None and self._armed != bool(self._left):
             self._armed = bool(self._left)
             room = select.EPOLLOUT if self._armed else 0
             self._epoll.modify(self.fileno(), select.EPOLLIN | room)
 
     def _read(self) -> int | None:
-        """Bytes that have come; 0: the peer is gone; None: nothing for now."""
+        """Read, and return how many bytes have come; 0: the peer is gone; None: none for now."""
         try:
             if self._large is None:
                 data = self._end.recv(READ_BYTES)
-                self._seen += data
+                self._received += data
                 return len(data)
             with memoryview(self._large) as view:
                 count = self._end.recv_into(view[self._filled :])
@@ -171,12 +192,12 @@ class Stream:
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno not in _PEER_GONE:
+            if error.errno not in _PEER_GONE_ERRNOS:
                 raise
             return 0
 
     def _frames(self) -> Iterator[Frame]:
-        """Take whole frames off what has been read; a large one is read into its own memory."""
+        """Yield the whole frames of what has been read; a large one is read into its own memory."""
         if self._large is not None:
             if self._filled == len(self._large):
                 frame, self._large = self._large, None
@@ -184,53 +205,60 @@ class Stream:
             return
         at = 0
         try:
-            while (size := _frame_bytes(self._seen, at)) is not None:
-                if at + size > len(self._seen):
+            while (size := _frame_bytes(self._received, at)) is not None:
+                if at + size > len(self._received):
                     self._expect(at, size)
                     return
                 at += size
-                yield _split(self._seen[at - size : at])
+                yield _split(self._received[at - size : at])
+        # However this ends: what has been yielded is gone, also when the caller stops early.
         finally:
-            del self._seen[:at]
+            del self._received[:at]
 
     def _expect(self, at: int, size: int) -> None:
-        """The frame that begins at ``at`` is not all here; a large one gets its own memory."""
+        """Prepare for the rest of the frame at ``at``; a large one gets its own memory."""
         if size > READ_BYTES:
-            self._large, self._filled = bytearray(size), len(self._seen) - at
-            self._large[: self._filled] = self._seen[at:]
-            del self._seen[at:]
+            self._large, self._filled = bytearray(size), len(self._received) - at
+            self._large[: self._filled] = self._received[at:]
+            del self._received[at:]
 
 
-def _kept(view: memoryview) -> memoryview:
-    """A buffer that has to wait; a small one may be written meanwhile."""
+def _until_sent(view: memoryview) -> memoryview:
+    """Return what is kept of a buffer that has to wait: a copy of a small one, else itself."""
     return memoryview(bytes(view)) if view.nbytes < COPY_BELOW_BYTES else view
 
 
-def _head(seen: bytearray, at: int = 0) -> tuple[int, ...] | None:
-    """The lengths of the parts of the frame at ``at``; None: they have not come yet."""
-    if len(seen) - at < _COUNT.size:
+def _head(received: bytearray, at: int = 0) -> tuple[int, ...] | None:
+    """Return the lengths of the parts of the frame at ``at``; None: they have not come yet.
+
+    Raises
+    ------
+    BadFrame
+        If they cannot be those of a frame.
+    """
+    if len(received) - at < _COUNT.size:
         return None
-    (parts,) = _COUNT.unpack_from(seen, at)
+    (parts,) = _COUNT.unpack_from(received, at)
     if not 0 < parts <= _PARTS_MAX:
         raise BadFrame(f"a frame of {parts} parts")
-    if len(seen) - at < _COUNT.size + parts * _LENGTH_BYTES:
+    if len(received) - at < _COUNT.size + parts * _LENGTH_BYTES:
         return None
-    lengths = struct.unpack_from(f"<{parts}Q", seen, at + _COUNT.size)
+    lengths = struct.unpack_from(f"<{parts}Q", received, at + _COUNT.size)
     if sum(lengths) > _FRAME_BYTES_MAX:
         raise BadFrame(f"a frame of {sum(lengths)} bytes")
     return lengths
 
 
-def _frame_bytes(seen: bytearray, at: int) -> int | None:
-    """How long the frame at ``at`` is, its head included; None: that has not come yet."""
-    lengths = _head(seen, at)
+def _frame_bytes(received: bytearray, at: int) -> int | None:
+    """Return how many bytes the frame at ``at`` has, lengths included; None: they have not come."""
+    lengths = _head(received, at)
     if lengths is None:
         return None
     return _COUNT.size + len(lengths) * _LENGTH_BYTES + sum(lengths)
 
 
 def _split(frame: bytearray) -> Frame:
-    """The parts of a whole frame, where they lie."""
+    """Return the parts of a whole frame, as views of it."""
     lengths = _head(frame)
     assert lengths is not None
     begin = _COUNT.size + len(lengths) * _LENGTH_BYTES

@@ -1,4 +1,4 @@
-"""Where one process of a run sits among the run's hosts, and how it shows that it belongs there."""
+"""The network identity of a process: its host among the run's hosts, and how it proves itself."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Final
 from warren.live.transport.message import Message
 
 TOKEN_BYTES: Final = 32
-"""Length of what all processes of a run know, and nobody else."""
+"""Length of the secret that all processes of a run know, and nobody else."""
 
 
 class HostIdentity(Message, frozen=True, tag="Seat", array_like=True):
-    """On host ``host`` of ``hosts``, which the others reach at ``address``; empty: there are none.
+    """The host of a process, and what it needs to talk to processes of other hosts.
 
-    ``token`` is the run's secret of ``TOKEN_BYTES`` random bytes.
+    Attributes
+    ----------
+    host, hosts : int
+        The number of its host, and how many hosts there are.
+    address : str
+        Where the others reach its host; empty: there are none.
+    token : bytes
+        The run's secret of ``TOKEN_BYTES`` random bytes.
     """
 
     host: int = 0
@@ -22,14 +29,15 @@ class HostIdentity(Message, frozen=True, tag="Seat", array_like=True):
     token: bytes = b""
 
     def near(self, job: int, part: int) -> bool:
-        """Whether a server of a job is on the same host."""
+        """Tell whether a server of a job is on the same host."""
         return home_of_server(job, part, self.hosts) == self.host
 
 
 NOWHERE: Final = HostIdentity()
-"""Of a process whose run has one host."""
+"""The identity of a process whose run has one host."""
 
 
 def home_of_server(job: int, part: int, hosts: int) -> int:
-    """The host of a server: part p of job j is on host (j + p) mod hosts."""
+    """Return the host of a server: part p of job j is on host (j + p) mod ``hosts``."""
+    # A formula, not a table: every process finds a server without asking for it.
     return (job + part) % hosts

@@ -1,8 +1,11 @@
-"""What every message is, and what several of them carry."""
+"""The base of all messages, and the records that several of them carry."""
 
 from __future__ import annotations
 
 import msgspec
+
+# Fields are sent by position, so their order is part of the protocol: a new one goes last and has
+# a default. Each class states its tag, which stays the same whatever the class is called.
 
 
 class Message(msgspec.Struct, frozen=True, tag="Message", array_like=True):
@@ -10,11 +13,11 @@ class Message(msgspec.Struct, frozen=True, tag="Message", array_like=True):
 
 
 class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
-    """A slot of memory that processes of one host share:
-    ``warren.live.training.memory.shared_arena``.
+    """One slot of memory that processes of a host share; see ``training.memory.shared_arena``.
 
-    ``path`` leads to the memory, which has ``slots`` slots of ``slot_bytes``. ``serial`` tells it
-    from other memory that the same path may lead to later.
+    ``path`` leads to the memory, which has ``slots`` slots of ``slot_bytes`` each; ``slot`` is the
+    number of this one. ``serial`` tells the memory from other memory that the same path may lead to
+    later.
     """
 
     path: str
@@ -25,7 +28,10 @@ class SharedSlot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskStamp(msgspec.Struct, frozen=True, array_like=True):
-    """When a task was on COMP, and when its synchronisation ended; -1: its only device."""
+    """When the task of a shard was on COMP, and when its synchronisation ended.
+
+    ``device`` is the one that ran it; -1: the only one that it was assigned to.
+    """
 
     shard: int
     start_ns: int

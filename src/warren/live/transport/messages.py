@@ -1,7 +1,8 @@
-"""What the processes of a run say to each other: small typed headers, buffers beside them.
+"""The messages between the processes of a run: small typed headers, with buffers beside them.
 
 Times ``*_ns`` are readings of the host's monotonic clock, which all processes of a host share;
-pads are real nanoseconds. One union for all sockets, so that every message is known by its tag.
+pads are real nanoseconds. There is one union for all sockets, so that every message is known by its
+tag.
 """
 
 from __future__ import annotations
@@ -43,15 +44,19 @@ from warren.live.transport.server_messages import (
     StateSent,
 )
 
+# Stand in for the round of a task where a lost trainer had none (``TaskLost``).
 BUILDING: Final = -1
 IDLE: Final = -2
 
 
 class ExecutorReady(Message, frozen=True, tag="ExecutorReady", array_like=True):
-    """An executor listens; ``incarnation`` is its role's."""
+    """Executor to controller: it listens; ``incarnation`` is its role's."""
 
     device: int
     incarnation: int
+
+
+# Before time zero: trainers build their apps.
 
 
 class RehearseTask(Message, frozen=True, tag="Warm", array_like=True):
@@ -67,14 +72,17 @@ class TaskRehearsed(Message, frozen=True, tag="Warmed", array_like=True):
     job: int
 
 
-class Assign(Message, frozen=True, tag="Assign", array_like=True):
-    """Controller to executor: tasks for the end of the queue.
+# Controller and executor: what a device has to do, and what became of it.
 
-    ``decided_ns`` is the time of the event that the policy answered. The job's servers are
-    ``parts`` many, and of this ``generation`` (a job that is rolled back begins a new one).
-    ``limit_ns``: how long a task may really take. ``copy``: the task is under way elsewhere; it
-    goes before what has not begun here. ``ring``: it is for a rank of the job's gang, which has no
-    servers, and begins when that is mustered.
+
+class Assign(Message, frozen=True, tag="Assign", array_like=True):
+    """Controller to executor: put tasks at the end of the queue.
+
+    ``seq`` is the assignment's number in the ledger. ``decided_ns`` is the time of the event that
+    the policy answered. The job has ``parts`` servers, of this ``generation`` (a job that is rolled
+    back begins a new one). ``limit_ns``: how long a task may really take. ``copy``: the task is in
+    progress elsewhere; it goes before what has not begun here. ``ring``: it is for a rank of the
+    job's gang, which has no servers, and begins when ``AssignRank`` names that gang.
     """
 
     seq: int
@@ -91,7 +99,7 @@ class Assign(Message, frozen=True, tag="Assign", array_like=True):
 
 
 class Drop(Message, frozen=True, tag="Drop", array_like=True):
-    """Controller to executor: forget all work of a job; ``ended``: it will not come again."""
+    """Controller to executor: forget all work of a job; ``ended``: no more of it will come."""
 
     job: int
     ended: bool
@@ -107,7 +115,7 @@ class LostRace(Message, frozen=True, tag="Beaten", array_like=True):
 
 
 class LeftComp(Message, frozen=True, tag="NotOnComp", array_like=True):
-    """Executor to controller: a beaten task had not begun, or has left COMP."""
+    """Executor to controller: a task that lost its race had not begun, or has left COMP."""
 
     seq: int
 
@@ -121,7 +129,10 @@ class Moved(Message, frozen=True, tag="Moved", array_like=True):
 
 
 class TrainerGone(Message, frozen=True, tag="TrainerGone", array_like=True):
-    """Controller to executor: a trainer of the job has ended, ``how`` says how."""
+    """Controller to executor: a trainer of the job has ended, ``how`` says how.
+
+    ``verifies``: it is the one that computed tasks again.
+    """
 
     job: int
     pid: int
@@ -154,7 +165,7 @@ class TaskLost(Message, frozen=True, tag="TaskLost", array_like=True):
 
 
 class TaskStuck(Message, frozen=True, tag="TaskStuck", array_like=True):
-    """Executor to controller: the job's trainer has gone past the limit; please end it."""
+    """Executor to controller: the job's trainer has gone past its limit and is to be killed."""
 
     device: int
     job: int
@@ -162,7 +173,7 @@ class TaskStuck(Message, frozen=True, tag="TaskStuck", array_like=True):
 
 
 class JobBroke(Message, frozen=True, tag="JobBroke", array_like=True):
-    """The job cannot go on; ``reason`` is one line."""
+    """Any process of a job to controller: the job cannot go on; ``reason`` is one line."""
 
     job: int
     reason: str
@@ -176,8 +187,14 @@ class CannotWrite(Message, frozen=True, tag="CannotWrite", array_like=True):
     path: str
 
 
+# Executor and trainer: one task at a time, its state and update in shared memory.
+
+
 class TrainerReady(Message, frozen=True, tag="TrainerReady", array_like=True):
-    """A trainer is here and begins to build its app; ``pid`` is what the zygote calls it."""
+    """Trainer to executor: it runs and begins to build its app.
+
+    ``pid`` is the id by which the zygote knows it.
+    """
 
     job: int
     pid: int
@@ -201,10 +218,11 @@ class Release(Message, frozen=True, tag="Release", array_like=True):
 
 
 class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
-    """Executor to trainer: the state is at one spot, the update goes to the other.
+    """Executor to trainer: compute a task from the state in one slot, its update into another.
 
-    ``update`` None: it is not wanted. ``then``: round and shard of the job's task that follows on
-    this device, if that is known. ``expected``: the marks that it gave in another process.
+    ``update`` None: the update is not wanted. ``then``: round and shard of the job's task that
+    follows on this device, if that is known. ``expected``: the hashes that the task gave in another
+    process.
     """
 
     job: int
@@ -217,7 +235,7 @@ class RunTask(Message, frozen=True, tag="RunTask", array_like=True):
 
 
 class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
-    """Trainer to executor: the update lies in its slot. See ``training.result.TaskResult``."""
+    """Trainer to executor: the update lies in its slot. See ``training.task_hashes``."""
 
     job: int
     round: int
@@ -227,14 +245,20 @@ class TaskComputed(Message, frozen=True, tag="TaskComputed", array_like=True):
     marks: bytes
 
 
+# Tasks that are computed again, to see whether they give the same bits.
+
+
 class Verify(Message, frozen=True, tag="Verify", array_like=True):
-    """Controller to executor: a trainer comes that computes some of the job's tasks again."""
+    """Controller to executor: a trainer is started that computes some of the job's tasks again."""
 
     job: int
 
 
 class Verified(Message, frozen=True, tag="Verified", array_like=True):
-    """Executor to controller: a task was computed again with the same result; it took so long."""
+    """Executor to controller: a task was computed again, with the same result.
+
+    ``took_ns``: how long that took.
+    """
 
     took_ns: int
 
@@ -247,7 +271,7 @@ class TaskRaised(Message, frozen=True, tag="TaskRaised", array_like=True):
 
 
 class PlainDone(Message, frozen=True, tag="PlainDone", array_like=True):
-    """A job trained by the plain engine to its end; metrics as (rounds done, values)."""
+    """Plain process to controller: the job is trained to its end; metrics as (rounds, values)."""
 
     job: int
     rounds: int
@@ -313,5 +337,6 @@ AnyMessage: TypeAlias = (
 )
 
 
+# One of each, for all sockets of a process.
 ENCODER: Final = msgspec.msgpack.Encoder()
 DECODER: Final = msgspec.msgpack.Decoder(AnyMessage)

@@ -1,4 +1,4 @@
-"""What the ranks of a ring say, and what is said to them: by executors, the controller, each other.
+"""The messages between the ranks of a ring, their executors and the controller.
 
 A *gang* is the processes of a ring, one a rank; rank k computes task k of each round.
 ``incarnation`` counts a job's gangs: one that is lost, or has to be elsewhere, is followed by
@@ -8,6 +8,8 @@ another. Times ``*_ns`` are readings of the host's monotonic clock.
 from __future__ import annotations
 
 from warren.live.transport.message import Message
+
+# Ranks that have started.
 
 
 class RankReady(Message, frozen=True, tag="RankReady", array_like=True):
@@ -24,10 +26,14 @@ class GangReady(Message, frozen=True, tag="GangReady", array_like=True):
     incarnation: int
 
 
-class AssignRank(Message, frozen=True, tag="Muster", array_like=True):
-    """Controller to executor: the assignment of ``round`` is for the rank of this ``incarnation``.
+# The rounds of a stretch: an executor is told its gang, lets its rank begin when the device is
+# free, and rank 0 begins the rounds when all ranks have said so.
 
-    It may begin at ``opens_ns``, when its job arrives.
+
+class AssignRank(Message, frozen=True, tag="Muster", array_like=True):
+    """Controller to executor: the assignment of ``round`` is for a rank of this gang.
+
+    The rank may begin at ``opens_ns``, when its job arrives.
     """
 
     job: int
@@ -37,7 +43,7 @@ class AssignRank(Message, frozen=True, tag="Muster", array_like=True):
 
 
 class BeginRing(Message, frozen=True, tag="Begin", array_like=True):
-    """Executor to rank: the device is yours from ``at_ns`` on, for these rounds."""
+    """Executor to rank: the device is free for it from ``at_ns`` on, for these rounds."""
 
     round: int
     rounds: int
@@ -54,7 +60,7 @@ class RankPresent(Message, frozen=True, tag="Here", array_like=True):
 
 
 class BeginRounds(Message, frozen=True, tag="Go", array_like=True):
-    """Rank 0 to the others: all are here, these rounds begin at ``at_ns``."""
+    """Rank 0 to the others: all devices are free, these rounds begin at ``at_ns``."""
 
     round: int
     rounds: int
@@ -70,9 +76,10 @@ class RankDone(Message, frozen=True, tag="RankDone", array_like=True):
 
 
 class RankGone(Message, frozen=True, tag="RankGone", array_like=True):
-    """Controller to executor: the process of this rank has ended; ``passed``: the job's rounds.
+    """Controller to executor: the process of this rank has ended.
 
-    One whose rounds have all passed may have been ended before it said that it is done.
+    ``passed`` is how many barriers the job has passed. A rank whose rounds have all passed may have
+    been ended before it said that it is done.
     """
 
     job: int
@@ -80,8 +87,11 @@ class RankGone(Message, frozen=True, tag="RankGone", array_like=True):
     passed: int
 
 
+# The end of a gang that has to be elsewhere, or has lost a rank.
+
+
 class HandOver(Message, frozen=True, tag="HandOver", array_like=True):
-    """Controller to rank 0: the gang is to be elsewhere; please save the state of this round."""
+    """Controller to rank 0: the gang is to be elsewhere; save the state of this round."""
 
     round: int
 

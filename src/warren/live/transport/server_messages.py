@@ -1,4 +1,4 @@
-"""What servers say, and what is said to them: by executors, the controller, and each other.
+"""The messages between servers, executors and the controller.
 
 Times ``*_ns`` are readings of the host's monotonic clock, which all processes of a host share.
 """
@@ -7,31 +7,36 @@ from __future__ import annotations
 
 from warren.live.transport.message import Message, SharedSlot, TaskStamp
 
+# How a job's servers come up and begin.
+
 
 class ServerReady(Message, frozen=True, tag="ServerReady", array_like=True):
-    """A server has built its job's model, or gone back to a checkpoint of it, and listens."""
+    """Server to controller: it has its job's model, new or of a checkpoint, and listens."""
 
     job: int
     generation: int
     part: int
 
 
+# A task's synchronisation: an executor pulls the state of a round, and pushes the task's update.
+
+
 class Pull(Message, frozen=True, tag="Pull", array_like=True):
-    """Executor of ``device`` to server: the state of this round, when there is one."""
+    """Executor of ``device`` to server: send the state of this round, when there is one."""
 
     round: int
     device: int
 
 
 class StateSent(Message, frozen=True, tag="State", array_like=True):
-    """Server to executor; beside it the bytes. They come ahead of the barrier when they can.
+    """Server to executor: its part of a state, sent ahead of the barrier when possible.
 
-    The buffers lie one after another in the places ``ranges`` (begin, end) of a state of
-    ``total_bytes``: what this server owns. Large ones are not sent: the whole state is at ``spot``,
-    where it stays as it is until ``StateReleased`` comes back. ``passed_ns`` is when the barrier
-    passed (or the job arrived); None: wait for ``BarrierPassed``, which comes from the first
-    server. ``done`` comes from there too: tasks of the round that need not run again, if every
-    other server of the job has their update, as ``have`` says of its own.
+    The buffers beside the message lie one after another in the places ``ranges`` (begin, end) of a
+    state of ``total_bytes``. Large ones are not sent: the whole state is at ``spot``, where it
+    stays as it is until ``StateReleased`` comes back. ``passed_ns`` is when the barrier passed (or
+    the job arrived); None: wait for ``BarrierPassed``, which comes from the first server. ``done``
+    comes from there too: tasks of the round that need not run again, if every other server of the
+    job has their update, as ``have`` says of its own.
     """
 
     round: int
@@ -44,13 +49,13 @@ class StateSent(Message, frozen=True, tag="State", array_like=True):
 
 
 class StateReleased(Message, frozen=True, tag="Taken", array_like=True):
-    """Executor to server: a state of this round that lay at a spot is not needed there now."""
+    """Executor to server: a state of this round that lay at a spot is not needed there any more."""
 
     round: int
 
 
 class BarrierPassed(Message, frozen=True, tag="Passed", array_like=True):
-    """Server to executor: tasks of this round may start, since ``at_ns``."""
+    """Server to executor: tasks of this round may start; the barrier passed at ``at_ns``."""
 
     round: int
     at_ns: int
@@ -63,10 +68,10 @@ class JobOver(Message, frozen=True, tag="Over", array_like=True):
 
 
 class Push(Message, frozen=True, tag="Push", array_like=True):
-    """Executor to server; beside it the update, in the server's ranges.
+    """Executor to server: the update of a task; the bytes of the server's ranges are beside it.
 
-    A large one is not sent: the whole update is at ``spot``, and stays until ``Pushed`` comes back.
-    ``committed``: no Commit follows; ``stamp`` is then what it would have said.
+    A large update is not sent: the whole of it is at ``spot``, and stays until ``Pushed`` comes
+    back. ``committed``: no ``Commit`` follows; ``stamp`` is then what that would have said.
     """
 
     round: int
@@ -80,23 +85,26 @@ class Push(Message, frozen=True, tag="Push", array_like=True):
 
 
 class Pushed(Message, frozen=True, tag="Pushed", array_like=True):
-    """Server to executor: the update is here."""
+    """Server to executor: the update has been taken."""
 
     round: int
     shard: int
 
 
 class Commit(Message, frozen=True, tag="Commit", array_like=True):
-    """Executor to the first server: the synchronisation ended on the device's COMM lane."""
+    """Executor to the first server: a task's synchronisation has ended on the COMM lane."""
 
     round: int
     stamp: TaskStamp
 
 
+# A step among the servers of a job. The first server holds the barrier; each owns some blocks.
+
+
 class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
     """Server to the first server: its blocks have made the step of ``round``.
 
-    Beside it the blocks, when the whole model is wanted (to evaluate or to save it).
+    The blocks are beside it when the whole model is wanted (to evaluate or to save it).
     """
 
     part: int
@@ -106,7 +114,7 @@ class PartDone(Message, frozen=True, tag="PartDone", array_like=True):
 class Squares(Message, frozen=True, tag="Squares", array_like=True):
     """Squares of the norms of gradients of ``round``, for a step that clips.
 
-    Server to the first server: of what ``part`` owns. From there to the others: of all.
+    From a server to the first server: of what ``part`` owns. From there to the others: of all.
     """
 
     part: int
@@ -128,14 +136,17 @@ class BeginRound(Message, frozen=True, tag="Turn", array_like=True):
     save: bool
 
 
+# What the controller tells the first server, and what it hears from there.
+
+
 class Open(Message, frozen=True, tag="Open", array_like=True):
-    """Controller to server: the job arrives at ``at_ns``; round 0 may start then."""
+    """Controller to the first server: the job may begin, or go on, at ``at_ns``."""
 
     at_ns: int
 
 
 class CheckpointCommitted(Message, frozen=True, tag="Kept", array_like=True):
-    """Controller to first server: the journal has reached this round's end.
+    """Controller to first server or rank 0: the journal has reached this round's end.
 
     Should the controller be lost, the run will not go back behind the checkpoint at its beginning.
     """
@@ -144,11 +155,11 @@ class CheckpointCommitted(Message, frozen=True, tag="Kept", array_like=True):
 
 
 class RoundReport(Message, frozen=True, tag="RoundReport", array_like=True):
-    """First server, or rank 0, to controller: a barrier has passed; ``stamps`` say when tasks ran.
+    """First server, or rank 0, to controller: a barrier has passed.
 
-    ``saved`` is the round that the job's newest checkpoint begins with. When ``finished``, the
-    parameters are on disk already, with this hash. ``overruns``: tasks of a ring that took longer
-    than their pads.
+    ``stamps`` say when the round's tasks ran, ``at_ns`` when the barrier passed. ``saved`` is the
+    round that the job's newest checkpoint begins with. When ``finished``, the parameters are on
+    disk already, with this hash. ``overruns``: tasks of a ring that took longer than their pads.
     """
 
     job: int

@@ -1,8 +1,8 @@
-"""Sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
+"""The sockets of a run: Unix sockets in a private folder, typed headers, raw buffers, no pickle.
 
 Between the hosts of a testbed tensors go by TCP (``tcp_listener``); all else reaches any host by
 its path. ``Hub`` listens and talks to many peers, ``Link`` connects to one hub, ``Poller`` waits
-for any of them. All are for one thread and never wait by themselves.
+for any of them. Each is for one thread, and nothing but ``Poller.poll`` waits.
 """
 
 from __future__ import annotations
@@ -19,107 +19,125 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from warren.live.transport import tcp_listener as gate
+from warren.live.transport import tcp_listener as tcp_listener
 from warren.live.transport.frames import BadFrame, Buffer, Stream
 from warren.live.transport.host_identity import NOWHERE, HostIdentity
 from warren.live.transport.messages import DECODER, ENCODER, AnyMessage
 from warren.live.transport.tcp_listener import TcpListener
 
 _RETRY_S: Final = 0.005
-"""How often a link looks whether somebody listens by now."""
+"""How often a poller checks whether somebody listens where a link is to connect, in seconds."""
 _WAITING_PEERS: Final = 4096
+"""So many connections may wait to be accepted."""
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove it; it may be gone already."""
+    """Remove a folder with all that is in it; it may be gone already."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
+# Names are short, since the path of a Unix socket is limited to 107 bytes. Where a process may be
+# replaced, a number counts that: what was meant for the one before it never reaches the next.
+
+
 def controller_address(folder: str) -> str:
-    """Where the controller listens."""
+    """Return the address at which the controller listens."""
     return f"{folder}/c"
 
 
 def executor_address(folder: str, device: int, incarnation: int) -> str:
-    """Where a device's executor listens to its trainers; ``incarnation``: its predecessors."""
+    """Return the address at which a device's executor listens to its trainers."""
     return f"{folder}/e{device}.{incarnation}"
 
 
 def server_address(folder: str, job: int, generation: int, part: int) -> str:
-    """Where a server of a job listens; what was meant for one of an earlier era never comes."""
+    """Return the address at which a server of a job listens, in this generation of the job."""
     return f"{folder}/s{job}.{generation}.{part}"
 
 
 def gang_address(folder: str, job: int, incarnation: int) -> str:
-    """Where rank 0 of a gang listens to the others."""
+    """Return the address at which rank 0 of a gang listens to the others."""
     return f"{folder}/g{job}.{incarnation}"
 
 
 def link_to_server(
     folder: str, job: int, generation: int, part: int, identity: HostIdentity
 ) -> Link:
-    """From a process at ``identity`` to a server of a job."""
+    """Return a link from a process with this identity to a server of a job, by TCP if it is far."""
     address = server_address(folder, job, generation, part)
-    return Link(address if identity.near(job, part) else gate.FAR + address, identity.token)
+    return Link(address if identity.near(job, part) else tcp_listener.FAR + address, identity.token)
 
 
 class Link:
     """The connecting side of one connection. What is sent before its hub listens waits for it.
 
-    After the hub's end nothing comes any more, and what is sent is lost: who listens at an
-    address never has a successor there. ``far``: the hub is on another host, with which no memory
-    is shared; it is told the ``token``.
+    After the hub's end nothing comes any more, and what is sent is lost: who listens at an address
+    never has a successor there. ``far`` says whether the hub is on another host, with which no
+    memory is shared.
+
+    Parameters
+    ----------
+    address : str
+        The path of the hub's Unix socket, after ``FAR`` if it is on another host.
+    token : bytes
+        The run's secret, which a hub on another host is told first.
     """
 
     def __init__(self, address: str, token: bytes = b"") -> None:
         self._address, self._token = address, token
-        self.far = address.startswith(gate.FAR)
+        self.far = address.startswith(tcp_listener.FAR)
         self._stream: Stream | None = None
         self._early: list[tuple[bytes, tuple[Buffer, ...]]] = []
         self._closed = False
         self.connect()
 
     def connect(self) -> bool:
-        """Connect, unless that is done; False: nobody listens yet."""
+        """Connect, unless that is done already; False: nobody listens yet."""
         if self._stream is not None or self._closed:
             return True
         far = self.far
-        end = gate.dial(self._address.removeprefix(gate.FAR)) if far else _connected(self._address)
+        end = (
+            tcp_listener.dial(self._address.removeprefix(tcp_listener.FAR))
+            if far
+            else _connected(self._address)
+        )
         if end is None:
             return False
         self._stream = Stream(end, self._token if far else b"")
+        # In the order in which it was sent.
         for header, buffers in self._early:
             self._stream.send(header, buffers)
         self._early.clear()
         return True
 
     def watch(self, epoll: select.epoll) -> int:
-        """Once connected: let an epoll wake up for it; its number there."""
+        """Let an epoll wake up for this link, and return its file descriptor; once connected."""
         assert self._stream is not None
         self._stream.watch(epoll)
         return self._stream.fileno()
 
     def unwatch(self) -> None:
-        """Wake nobody up any more."""
+        """Take this link out of the epoll that watches it, if one does."""
         if self._stream is not None:
             self._stream.unwatch()
 
     def send(self, message: AnyMessage, *buffers: Buffer) -> None:
-        """Send; a large buffer is not copied and must not be written before it has arrived."""
+        """Send a message; a large buffer is not copied, so it must not change until it arrives."""
         header = ENCODER.encode(message)
+        # What waits for a connection is copied: nobody knows for how long.
         if not self.connect():
             self._early.append((header, tuple(map(bytes, buffers))))
         elif self._stream is not None:
             self._stream.send(header, buffers)
 
     def drain(self) -> Iterator[tuple[AnyMessage, list[memoryview]]]:
-        """All messages that are here, each with its buffers."""
+        """Yield all messages that are here, each with its buffers."""
         if self._stream is not None:
             for header, buffers in self._stream.drain():
                 yield DECODER.decode(header), buffers
 
     def close(self) -> None:
-        """Close; what was not sent is dropped."""
+        """Close the connection; what was not sent is dropped."""
         self._closed = True
         self._early.clear()
         if self._stream is not None:
@@ -127,6 +145,7 @@ class Link:
 
 
 def _connected(address: str) -> socket.socket | None:
+    """Connect to a Unix socket; None: nobody listens there yet, or too many wait."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     end.setblocking(False)
     try:
@@ -138,9 +157,14 @@ def _connected(address: str) -> socket.socket | None:
 
 
 class Hub:
-    """The listening side: many peers, each known by the id its messages came with.
+    """The listening side of many connections: each peer is known by an id of this hub.
 
-    With a ``identity`` among several hosts it listens to the others too, at the seat's address.
+    Parameters
+    ----------
+    address : str
+        The path of its Unix socket, which must not exist.
+    identity : HostIdentity
+        Its host. Where there are several, it listens by TCP too, at the identity's address.
     """
 
     def __init__(self, address: str, identity: HostIdentity = NOWHERE) -> None:
@@ -152,20 +176,23 @@ class Hub:
         self._epoll.register(self._listener.fileno(), select.EPOLLIN)
         self._ids = count(1)
         self._streams: dict[bytes, Stream] = {}
+        # By file descriptor: the peer's id. Descriptors are used again, ids never are.
         self._id_of: dict[int, bytes] = {}
-        self._gate = TcpListener(address, identity, self._epoll) if identity.address else None
+        self._tcp_listener = (
+            TcpListener(address, identity, self._epoll) if identity.address else None
+        )
         self._far: dict[bytes, None] = {}
 
     def fileno(self) -> int:
-        """For polling."""
+        """Return the file descriptor to poll: an epoll's, readable when any connection is."""
         return self._epoll.fileno()
 
     def is_far(self, peer: bytes) -> bool:
-        """Whether a peer is on another host, with which no memory is shared."""
+        """Tell whether a peer is on another host, with which no memory is shared."""
         return peer in self._far
 
     def send(self, peer: bytes, message: AnyMessage, *buffers: Buffer) -> bool:
-        """Send to one peer, see ``Link.send``; False if it is gone."""
+        """Send a message to one peer, see ``Link.send``; False if it is gone."""
         stream = self._streams.get(peer)
         if stream is None:
             return False
@@ -173,29 +200,35 @@ class Hub:
         return True
 
     def drain(self) -> Iterator[tuple[bytes, AnyMessage, list[memoryview]]]:
-        """All messages that are here. A peer that does not keep to the protocol is let go of."""
+        """Yield all messages that are here: the peer, the message, its buffers.
+
+        The connection of a peer that does not keep to the protocol is closed.
+        """
         for fd, _ in self._epoll.poll(0):
+            # A new peer's first message may be here already: it is read at once.
             if fd == self._listener.fileno():
                 for new in self._accept():
                     yield from self._hear(new)
             elif fd in self._id_of:
                 yield from self._hear(fd)
-            elif self._gate is not None and (end := self._gate.hear(fd)) is not None:
+            elif (
+                self._tcp_listener is not None and (end := self._tcp_listener.hear(fd)) is not None
+            ):
                 new = self._let_in(end)
                 self._far[self._id_of[new]] = None
                 yield from self._hear(new)
 
     def close(self) -> None:
-        """Close; what was not sent is dropped."""
+        """Close all connections; what was not sent is dropped."""
         for stream in self._streams.values():
             stream.close()
-        if self._gate is not None:
-            self._gate.close()
+        if self._tcp_listener is not None:
+            self._tcp_listener.close()
         self._epoll.close()
         self._listener.close()
 
     def _accept(self) -> list[int]:
-        """Let in who has come."""
+        """Accept all connections that have come, and return their file descriptors."""
         new = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -203,12 +236,14 @@ class Hub:
         return new
 
     def _let_in(self, end: socket.socket) -> int:
+        """Give a new connection an id, watch it, and return its file descriptor."""
         peer, stream = next(self._ids).to_bytes(4, "little"), Stream(end)
         stream.watch(self._epoll)
         self._streams[peer], self._id_of[stream.fileno()] = stream, peer
         return stream.fileno()
 
     def _hear(self, fd: int) -> Iterator[tuple[bytes, AnyMessage, list[memoryview]]]:
+        """Yield the messages of one peer; forget it when its connection has ended."""
         peer = self._id_of[fd]
         stream = self._streams[peer]
         try:
@@ -232,12 +267,12 @@ class Poller:
         self._epoll = select.epoll()
         self._fd_of: dict[Pollable, int] = {}
         self._source_of: dict[int, Pollable] = {}
-        self._apart: list[Link] = []
+        self._unconnected: list[Link] = []
 
     def register(self, source: Pollable) -> None:
-        """Wait for this one too."""
+        """Wait for this source too."""
         if isinstance(source, Link):
-            self._apart.append(source)
+            self._unconnected.append(source)
             self._connect()
             return
         fd = source if isinstance(source, int) else source.fileno()
@@ -245,13 +280,14 @@ class Poller:
         self._know(source, fd)
 
     def unregister(self, source: Pollable) -> None:
-        """Do not wait for this one any more; before it is closed."""
-        if isinstance(source, Link) and source in self._apart:
-            self._apart.remove(source)
+        """Stop waiting for a source. To be called before the source is closed."""
+        if isinstance(source, Link) and source in self._unconnected:
+            self._unconnected.remove(source)
             return
         fd = self._fd_of.pop(source)
+        # A source that has ended by itself has closed its descriptor, which may be another's now.
         if self._source_of.get(fd) != source:
-            return  # it has ended, and its number is another's
+            return
         del self._source_of[fd]
         if isinstance(source, Link):
             source.unwatch()
@@ -259,25 +295,34 @@ class Poller:
             self._epoll.unregister(fd)
 
     def poll(self, timeout_ms: float | None = None) -> set[Pollable]:
-        """Wait until something can be read, or for so long; what can be read."""
+        """Wait until something can be read, or for so long; return the sources that can be read.
+
+        Parameters
+        ----------
+        timeout_ms : float, optional
+            How long to wait in milliseconds; 0: not at all; None: for ever.
+        """
         until_ns = None if timeout_ms is None else time.monotonic_ns() + round(timeout_ms * 1e6)
         while True:
             left_s = None if until_ns is None else max(0, until_ns - time.monotonic_ns()) / 1e9
-            if self._apart:
+            # Nothing tells that a hub has begun to listen, so ask again every few milliseconds.
+            if self._unconnected:
                 self._connect()
                 left_s = _RETRY_S if left_s is None else min(left_s, _RETRY_S)
             found = self._epoll.poll(left_s)
-            if found or not (self._apart and (until_ns is None or left_s)):
+            if found or not (self._unconnected and (until_ns is None or left_s)):
                 return {self._source_of[fd] for fd, _ in found if fd in self._source_of}
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Close the epoll; the sources stay open."""
         self._epoll.close()
 
     def _connect(self) -> None:
-        for link in [link for link in self._apart if link.connect()]:
-            self._apart.remove(link)
+        """Connect the links whose hubs listen by now, and watch them."""
+        for link in [link for link in self._unconnected if link.connect()]:
+            self._unconnected.remove(link)
             self._know(link, link.watch(self._epoll))
 
     def _know(self, source: Pollable, fd: int) -> None:
+        """Remember which file descriptor is a source's."""
         self._fd_of[source], self._source_of[fd] = fd, source
