@@ -102,6 +102,7 @@ class Executor:
         return None if self._lifeline in ready else ready
 
     def _hear_trainers(self) -> None:
+        """Take what trainers and ranks have sent."""
         pipeline = self._pipeline
         slots = pipeline.slots
         verifier = pipeline.verifier
@@ -143,6 +144,7 @@ class Executor:
                 self._pipeline.broke(job, reason)
 
     def _hear_controller(self) -> None:
+        """Take what the controller has sent, in its order."""
         pipeline = self._pipeline
         for message, _ in self._control.drain():
             match message:
@@ -172,6 +174,7 @@ class Executor:
                     raise ValueError(f"the controller does not send {message}")
 
     def _assign(self, assign: Assign) -> None:
+        """Put an assignment into the queue, and connect to its job's servers."""
         if not assign.ring:  # the ranks of a ring have no servers
             self._client.meet(assign.job, assign.generation, assign.parts)
         if assign.copy:

@@ -85,23 +85,23 @@ class LaneTask:
 
     @property
     def key(self) -> Key:
-        """The state that the task needs."""
+        """Return the state that the task needs."""
         return self.job, self.round
 
     @property
     def unpadded(self) -> bool:
-        """Whether the task is not emulated, so that its push is its commit."""
+        """Tell whether the task is not emulated, so that its push is its commit."""
         return self.comp_pad_ns == 0 and self.sync_pad_ns == 0
 
     @property
     def comp_due_ns(self) -> int | None:
-        """When the task may leave COMP; None while its trainer computes."""
+        """Return when the task may leave COMP; None while its trainer computes."""
         # A result that comes after the pad is an overrun: the task lasts as long as it lasts.
         return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
 
     @property
     def due_ns(self) -> int | None:
-        """When to look at the task: it may leave COMP then, or is late.
+        """Return when to look at the task: it may leave COMP then, or is late.
 
         None for a ring: its rank says when it is done.
         """
@@ -112,17 +112,17 @@ class LaneTask:
 
     @property
     def late_ns(self) -> int:
-        """When the task's trainer ought to have ended itself."""
+        """Return when the task's trainer ought to have ended itself."""
         return self.began_ns + self.limit_ns + _GRACE_NS
 
     @property
     def sync_end_ns(self) -> int:
-        """When the task's synchronisation ended, once it has left COMM."""
+        """Return when the task's synchronisation ended, once it has left COMM."""
         return max(self.sync_due_ns, self.acknowledged_ns) if self.unpadded else self.sync_due_ns
 
     @property
     def overrun(self) -> bool:
-        """Whether the task took longer than its pad."""
+        """Tell whether the task took longer than its pad."""
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
 
 

@@ -75,7 +75,7 @@ class StateTransfer:
 
     @property
     def placed(self) -> bool:
-        """Whether trainers can read it."""
+        """Tell whether trainers can read the state."""
         return self.slot >= 0 or self.spot is not None
 
     def done_before(self, shard: int) -> TaskStamp | None:
@@ -258,6 +258,7 @@ class ParameterClient:
             arena.close()
 
     def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
+        """Take what a server says of a state; of one that was let go of it says nothing new."""
         assert isinstance(message, StateSent | BarrierPassed | JobOver)
         transfer = self._sources[job].transfers.get(message.round)
         match message:

@@ -82,6 +82,7 @@ class Pipeline:
         return True
 
     def _tell_ended(self, work: LaneTask, end_ns: int) -> None:
+        """Report that a task has left COMP."""
         what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
         self.reports.add(CompEnded(*what))
 
@@ -140,6 +141,7 @@ class Pipeline:
         return True
 
     def _start_rank(self, head: LaneTask) -> bool:
+        """Give the device to the rank at the head of the queue; tell whether the head has left."""
         if not self.ranks.begin(head, self._comp_free_ns):
             return False
         head.began_ns = time.monotonic_ns()

@@ -58,7 +58,7 @@ class Trainer:
         self._alarm = Alarm()
 
     def serve(self) -> None:
-        """Build the app, then do what comes, until told to leave or the lifeline is closed."""
+        """Build the app, then compute tasks until told to leave or the lifeline is closed."""
         poller = Poller()
         for source in (self._link, self._lifeline):
             poller.register(source)
@@ -104,6 +104,7 @@ class Trainer:
                 self._runner.expect(round_no, shard)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
+        """Compute a task from its state in shared memory; the update goes there too."""
         state = self._states.view(task.state)
         update = None if task.update is None else self._updates.view(task.update)
         result = runner.run(state, task.round, task.shard, update)

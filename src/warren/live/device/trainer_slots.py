@@ -151,6 +151,7 @@ class TrainerSlots:
         return self._slots.setdefault(job, TrainerSlot())
 
     def _send(self, slot: TrainerSlot, message: AnyMessage) -> bool:
+        """Send a task to a trainer, which is busy then; False if the trainer is gone."""
         if not self._hub.send(slot.peer, message):
             return False
         slot.busy = True

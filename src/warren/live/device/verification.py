@@ -36,12 +36,12 @@ class Verifier:
 
     @property
     def key(self) -> Key | None:
-        """The state that has to stay since the second trainer reads it, or is about to; or None."""
+        """Return the state that the second trainer reads or is about to read; None: it does not."""
         return None if self._work is None else self._work.key
 
     @property
     def busy(self) -> bool:
-        """Whether the device computes a task again, or is about to."""
+        """Tell whether the device computes a task again, or is about to."""
         return self._work is not None
 
     def expect(self, job: int) -> None:
@@ -81,7 +81,9 @@ class Verifier:
         if not work.unpadded and not self._slots.free(work.job):
             return  # its time is fixed, and must not contain that of building an app
         if is_taken(work.job, work.round, work.shard, count, self._share):
-            self._work, self._expected, self._began_ns = work, marks, 0
+            self._work = work
+            self._expected = marks
+            self._began_ns = 0
             self._begin()
 
     def answered(self, peer: bytes, job: int, round_no: int, shard: int) -> Verified | None:
@@ -122,6 +124,7 @@ class Verifier:
         self._forget(job)
 
     def _forget(self, job: int) -> None:
+        """Forget the task that is computed again, if it is one of the job's."""
         if self._work is not None and self._work.job == job:
             self._work = None
 

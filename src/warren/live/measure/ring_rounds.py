@@ -140,7 +140,8 @@ class RingProber:
             )
 
     def _end(self) -> None:
-        self._process.kill()  # its ranks end with it
+        """End the process, and all ranks with it."""
+        self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -183,6 +184,7 @@ class RingProber:
         return _counted(stamps)
 
     def _ordered(self, at: int, ring: ProbedRing) -> OrderedRing:
+        """Return the order for one ring, with a meeting file and a secret of its own."""
         return OrderedRing(
             places=tuple(self._places[host] for host in ring.hosts),
             message_bytes=ring.message_bytes,

@@ -91,6 +91,7 @@ def _serve(out: int) -> None:
 
 
 def _tell(out: int, ring: int, begin_ns: int = 0, end_ns: int = 0) -> None:
+    """Write one stamp, in a single call."""
     os.write(out, STAMP.pack(ring, begin_ns, end_ns))
 
 
@@ -133,7 +134,7 @@ def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
     enter_network(place)  # threads that are started from now on are there too
     interface = NIC if place.namespace else LOOPBACK
     joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S, ring.secret)
-    # Zeros take as long as other numbers, and never overflow however often they are summed.
+    # Zeros stay zeros, however often they are summed.
     message = torch.zeros(max(1, ring.message_bytes // 4), dtype=torch.float32)
     while True:
         time.sleep(ring.comp_s)

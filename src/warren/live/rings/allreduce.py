@@ -91,7 +91,7 @@ class Ring:
                 dist.all_reduce(block)
 
     def gather(self, own: Tensor) -> list[Tensor]:
-        """What every rank has, in the order of ranks; all of one shape and type."""
+        """Return what every rank has, in the order of ranks; all of one shape and type."""
         found = [torch.empty_like(own) for _ in range(self.size)]
         with _told():
             dist.all_gather(found, own)

@@ -109,6 +109,7 @@ class RankProcess:
                     self._hear(message)
 
     def _hear(self, message: AnyMessage) -> None:
+        """Take a message of the executor, the controller or rank 0."""
         rank = self._role.rank
         match message:
             case BeginRing(round=round_no, rounds=rounds, at_ns=at_ns):
@@ -125,6 +126,7 @@ class RankProcess:
                 raise ValueError(f"nobody sends {message} to a rank")
 
     def _hear_others(self, hub: Hub) -> None:
+        """Take what the other ranks have sent, on rank 0."""
         for peer, message, _ in hub.drain():
             assert isinstance(message, RankPresent)
             self._peers.append(peer)

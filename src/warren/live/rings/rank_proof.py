@@ -46,7 +46,9 @@ class RankProofs:
     def __init__(self, secret: bytes, ring: str, rank: int) -> None:
         if len(secret) != _SECRET_BYTES:
             raise ValueError(f"the secret of a ring has {_SECRET_BYTES} bytes, not {len(secret)}")
-        self._secret, self._ring, self._rank = secret, ring, rank
+        self._secret = secret
+        self._ring = ring
+        self._rank = rank
 
     def to(self, other: int) -> bytes:
         """Return the proof for another rank, and for no third."""
@@ -58,6 +60,7 @@ class RankProofs:
         return hmac.compare_digest(shown, self._from_to(other, self._rank))
 
     def _from_to(self, sender: int, receiver: int) -> bytes:
+        """Return the proof of one rank for another: HMAC-SHA256 of both names, by the secret."""
         # Both names, in this order: a proof that is sent back where it came from is wrong.
         words = f"{self._ring}: rank {sender} to rank {receiver}"
         return hmac.digest(self._secret, words.encode(), "sha256")

@@ -52,7 +52,7 @@ class CheckpointSchedule:
 
     @property
     def published(self) -> bool:
-        """Whether no checkpoint is under way."""
+        """Tell whether no checkpoint is under way."""
         return not self._missing
 
     def due(self, round_no: int) -> bool:

@@ -24,12 +24,12 @@ class PeerServers:
 
     @property
     def all_here(self) -> bool:
-        """Whether every other server has said that it stands where the job goes on."""
+        """Tell whether every other server has said that it stands where the job goes on."""
         return len(self._peers) == self._parts - 1
 
     @property
     def all_done(self) -> bool:
-        """Whether every other server has made the step of the round in progress."""
+        """Tell whether every other server has made the step of the round in progress."""
         return len(self._done) == self._parts - 1
 
     def hear(self, peer: bytes, said: PartDone, blocks: list[memoryview]) -> None:

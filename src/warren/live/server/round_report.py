@@ -30,7 +30,7 @@ class DeferredReport:
 
     @property
     def due(self) -> bool:
-        """Whether trainers have had their moment to begin, so that the report may be sent."""
+        """Tell whether trainers have had their moment to begin, so that the report may be sent."""
         return time.monotonic_ns() >= self.since_ns + SETTLED_NS
 
     def report(self, control: Link, saved: int, sha256: str) -> None:

@@ -138,6 +138,7 @@ class Server:
     # What has come.
 
     def _hear_controller(self) -> None:
+        """Take what the controller has sent."""
         for message, _ in self._control.drain():
             match message:
                 case Open(at_ns=at_ns):
@@ -170,6 +171,7 @@ class Server:
                     raise ValueError(f"an executor does not send {message}")
 
     def _hear_first(self, first: Link) -> None:
+        """Take what the first server has sent, on another one."""
         for message, _ in first.drain():
             assert isinstance(message, BeginRound | Squares)
             if isinstance(message, Squares):
