@@ -83,7 +83,7 @@ class StateTransfer:
 
         Whoever ran it was lost after it was done.
         """
-        # The first server's word is not enough: every other one must have its blocks of the update.
+        # What the first server says is not enough: every other one must have its own blocks of it.
         stamps = [stamp for stamp in self.done if stamp.shard == shard]
         safe = stamps and all(shard in have for have in self.have.values())
         return stamps[0] if safe else None
@@ -137,10 +137,11 @@ class ParameterClient:
         # the old ones cannot arrive any more.
         if known is not None:
             self.drop(job, ended=False)
-        where = self._folder, job, generation
-        source = ServerLink(
-            generation, [link_to_server(*where, part, self._identity) for part in range(parts)]
-        )
+        links = [
+            link_to_server(self._folder, job, generation, part, self._identity)
+            for part in range(parts)
+        ]
+        source = ServerLink(generation, links)
         for link in source.links:
             self._poller.register(link)
         self._sources[job] = source
@@ -175,14 +176,14 @@ class ParameterClient:
 
     def ready(self, key: Key) -> StateTransfer | None:
         """Return the state of a task; None until it has its place and its barrier has passed."""
-        source = self._sources[key[0]]
-        transfer = source.transfers.get(key[1])
+        job, round_no = key
+        transfer = self._sources[job].transfers.get(round_no)
         if transfer is None or transfer.over:
             return transfer
         if transfer.missing or transfer.passed_ns is None:
             return None
         if not transfer.placed:
-            self._place(*key, transfer)
+            self._place(job, round_no, transfer)
         return transfer if transfer.placed else None
 
     def spots(self, job: int, state: StateTransfer, slot: int) -> tuple[SharedSlot, SharedSlot]:

@@ -83,8 +83,16 @@ class Pipeline:
 
     def _tell_ended(self, work: LaneTask, end_ns: int) -> None:
         """Report that a task has left COMP."""
-        what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
-        self.reports.add(CompEnded(*what))
+        self.reports.add(
+            CompEnded(
+                seq=work.seq,
+                round=work.round,
+                shard=work.shard,
+                start_ns=work.start_ns,
+                end_ns=end_ns,
+                overrun=work.overrun,
+            )
+        )
 
     def end_syncs(self) -> bool:
         """Commit the tasks whose synchronisation has ended; tell whether there was one."""
@@ -94,8 +102,13 @@ class Pipeline:
             # committed there.
             if not work.unpadded and not work.beaten:
                 assert work.comp_due_ns is not None
-                what = (work.start_ns, work.comp_due_ns, work.sync_due_ns, self._device)
-                stamp = TaskStamp(work.shard, *what)
+                stamp = TaskStamp(
+                    shard=work.shard,
+                    start_ns=work.start_ns,
+                    comp_end_ns=work.comp_due_ns,
+                    end_ns=work.sync_due_ns,
+                    device=self._device,
+                )
                 self.client.send(work.job, Commit(work.round, stamp))
         return bool(ended)
 
@@ -121,8 +134,16 @@ class Pipeline:
         if state.over or ran is not None:
             self.queue.pop()
             if ran is not None and ran.device in (-1, self._device):  # it may not have said so
-                what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
-                self.reports.add(CompEnded(*what))
+                self.reports.add(
+                    CompEnded(
+                        seq=head.seq,
+                        round=head.round,
+                        shard=head.shard,
+                        start_ns=ran.start_ns,
+                        end_ns=ran.comp_end_ns,
+                        overrun=False,
+                    )
+                )
             return True
         slot = self.client.lend(head.job)
         if slot is None or state.passed_ns is None:
@@ -199,8 +220,15 @@ class Pipeline:
             work.slot = -1
             return
         stamp = TaskStamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
-        result = done.loss, done.present, done.marks
-        push = Push(done.round, done.shard, *result, work.unpadded, stamp)
+        push = Push(
+            round=done.round,
+            shard=done.shard,
+            loss=done.loss,
+            present=done.present,
+            marks=done.marks,
+            committed=work.unpadded,
+            stamp=stamp,
+        )
         work.unacknowledged = self.client.push(work.job, push, work.slot)
         self.verifier.offer(work, self.slots.tasks(work.job) - 1, done.marks)
         ahead = [head for head in self.queue.ahead(1) if not head.ring]
@@ -238,8 +266,7 @@ class Pipeline:
             if work.beaten:
                 self._tell_ended(work, time.monotonic_ns())
             elif not work.dropped:
-                what = work.job, work.round, work.shard, gone.how
-                self.reports.add(TaskLost(self._device, *what))
+                self.reports.add(TaskLost(self._device, work.job, work.round, work.shard, gone.how))
                 self.queue.put_back(work.again())
         self.tell_warmed()
 
@@ -260,7 +287,7 @@ class Pipeline:
         if isinstance(reports, RankDone):
             self._comp_free_ns = reports.at_ns
         elif reports.passed >= work.round + work.rounds:
-            # All its rounds had passed: only its word that it is done was lost.
+            # All its rounds had passed: only its message that it is done was lost.
             self._comp_free_ns = time.monotonic_ns()
         elif not work.dropped:
             self.queue.put_back(work.again())

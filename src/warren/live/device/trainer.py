@@ -110,8 +110,10 @@ class Trainer:
         result = runner.run(state, task.round, task.shard, update)
         # Computed again (docs/decisions/0029): the hashes must be those of the other process.
         if task.expected not in (b"", result.marks):
-            what = task.round, task.shard, task.expected, result.marks
-            raise refuse(self._job, "", nondeterministic(runner.layout, *what))
+            message = nondeterministic(
+                runner.layout, task.round, task.shard, task.expected, result.marks
+            )
+            raise refuse(self._job, "", message)
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )

@@ -47,7 +47,7 @@ class TrainerSlots:
         slot = self._slot(job)
         if slot.over:
             self._hub.send(peer, Leave())
-        # The zygote's word may overtake a trainer's own: this one has ended already.
+        # What the zygote says may overtake a trainer's own message: this one has ended already.
         if pid == slot.gone:
             return
         if slot.building:
@@ -90,8 +90,8 @@ class TrainerSlots:
 
     def verify(self, work: LaneTask, state: SharedSlot, expected: bytes) -> bool:
         """Let the free trainer of its job compute a task again; False if it is gone."""
-        what = work.job, work.round, work.shard
-        return self._send(self._slot(work.job), RunTask(*what, state, None, None, expected))
+        task = RunTask(work.job, work.round, work.shard, state, None, None, expected)
+        return self._send(self._slot(work.job), task)
 
     def tasks(self, job: int) -> int:
         """Return how many tasks the job's trainer has begun."""

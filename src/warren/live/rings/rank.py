@@ -161,8 +161,8 @@ class RingRank:
             again = self._runner.run(state, round_no, other)
         numerics.pin()
         if again.marks != known:
-            what = round_no, other, known, again.marks
-            raise refuse(self._job, "", nondeterministic(self.store.layout, *what))
+            message = nondeterministic(self.store.layout, round_no, other, known, again.marks)
+            raise refuse(self._job, "", message)
         self._verified += 1
 
     def _step(self, notes: list[RoundSummary], marks: bytes) -> RoundOutcome:

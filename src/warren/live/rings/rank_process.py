@@ -89,14 +89,15 @@ class RankProcess:
 
     def serve(self) -> None:
         """Make the rounds that executors give, until the zygote closes the lifeline."""
-        what = self._role.job.index, self._role.incarnation
+        job = self._role.job.index
+        incarnation = self._role.incarnation
         poller = Poller()
         others = [one for one in (self._hub, self._first) if one is not None]
         for source in (self._executor, self._control, self._lifeline, *others):
             poller.register(source)
-        self._executor.send(RankReady(*what))
+        self._executor.send(RankReady(job, incarnation))
         if self._role.rank == 0:
-            self._control.send(GangReady(*what))
+            self._control.send(GangReady(job, incarnation))
         while self._lifeline not in poller.poll():
             for message, _ in self._executor.drain():
                 self._hear(message)
@@ -120,8 +121,8 @@ class RankProcess:
                 self._member.schedule.kept = round_no
             case HandOver(round=round_no):
                 self._member.save(round_no)
-                what = self._role.job.index, self._role.incarnation, round_no
-                self._control.send(HandedOver(*what))
+                job, incarnation = self._role.job.index, self._role.incarnation
+                self._control.send(HandedOver(job, incarnation, round_no))
             case _:
                 raise ValueError(f"nobody sends {message} to a rank")
 

@@ -33,8 +33,16 @@ class RoundSummary:
 
     def packed(self) -> bytes:
         """Return the summary as bytes, as many on every rank of a job."""
-        times = self.start_ns, self.comp_end_ns, self.end_ns, self.sync_ns
-        return _HEAD.pack(self.loss, *times, self.overran, self.saved) + self.present
+        head = _HEAD.pack(
+            self.loss,
+            self.start_ns,
+            self.comp_end_ns,
+            self.end_ns,
+            self.sync_ns,
+            self.overran,
+            self.saved,
+        )
+        return head + self.present
 
     @staticmethod
     def unpacked(data: bytes) -> RoundSummary:

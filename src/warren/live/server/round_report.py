@@ -47,6 +47,17 @@ class DeferredReport:
         """
         outcome = self.outcome
         metrics = None if outcome.metrics is None else dict(outcome.metrics)
-        what = self.job, self.generation, outcome.round, outcome.loss, metrics
-        ended = outcome.finished, self.barrier_ns, self.stamps, saved, sha256
-        control.send(RoundReport(*what, *ended))
+        control.send(
+            RoundReport(
+                job=self.job,
+                generation=self.generation,
+                round=outcome.round,
+                loss=outcome.loss,
+                metrics=metrics,
+                finished=outcome.finished,
+                at_ns=self.barrier_ns,
+                stamps=self.stamps,
+                saved=saved,
+                sha256=sha256,
+            )
+        )

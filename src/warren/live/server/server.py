@@ -58,10 +58,10 @@ class Server:
         self._control = control
         self._job = role.job
         self._alarm = Alarm()
+        part, parts = role.part, role.parts
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
             numerics.pin()
-            part, parts = role.part, role.parts
             store = ParameterStore(app, role.job, part=part, parts=parts, shared=role.folder)
             self._store = store
             self._schedule = CheckpointSchedule(
@@ -73,25 +73,32 @@ class Server:
             store.known.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
-        address = role.folder, role.job.index, role.generation
-        self._hub = Hub(server_address(*address, role.part), role.identity)
+        job = role.job.index
+        address = server_address(role.folder, job, role.generation, part)
+        self._hub = Hub(address, role.identity)
         self._sender = StateSender(self._hub, store)
         self._reader = UpdateReader(store.ranges)
-        self._peers = PeerServers(self._hub, store, role.parts, role.round)
-        self._first = link_to_server(*address, 0, role.identity) if role.part else None
+        self._peers = PeerServers(self._hub, store, parts, role.round)
+        # None on the first server, which keeps the barrier for all.
+        self._first: Link | None = None
+        if part:
+            self._first = link_to_server(role.folder, job, role.generation, 0, role.identity)
         tell = self._peers.tell if self._first is None else self._first.send
-        self._clipping = GlobalNorm(store, role.part, role.parts, tell)
+        self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = JobStart()
         # -1: the job has not arrived, no task may start. Only the first server hears when it has.
-        self._passed = role.round if role.part else -1
-        self._outcome: RoundOutcome | None = None
+        self._passed = role.round if part else -1
+        # The round in progress: whether this server has made its step, how the round came out,
+        # which tasks have been committed, and what is not acknowledged.
         self._stepped = False
-        self._sha256 = ""
+        self._outcome: RoundOutcome | None = None
         self._stamps: dict[int, TaskStamp] = {}
         self._taken: list[tuple[bytes, Pushed]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
+        # The barrier before it, until that is reported.
         self._left: DeferredReport | None = None
+        self._sha256 = ""
 
     def serve(self) -> None:
         """Take messages and make rounds until the zygote closes the lifeline."""
@@ -297,8 +304,9 @@ class Server:
         self._since_ns = self._barrier_ns
         self._stamps.clear()
         self._store.forget_previous()
-        what = self._job.index, self._role.generation
-        self._left = DeferredReport(*what, outcome, self._barrier_ns, stamps)
+        self._left = DeferredReport(
+            self._job.index, self._role.generation, outcome, self._barrier_ns, stamps
+        )
         if not outcome.finished:  # what others wait for goes first
             self._sender.release(self._passed, self._since_ns)
             # Trainers wake up on the new state now: reporting and saving wait a moment. Several

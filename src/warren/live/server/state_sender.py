@@ -89,7 +89,7 @@ class StateSender:
             return False
         else:
             self._send(peer, wanted, store.state(), now)
-            # Sent ahead: the peer waits for the word that the barrier has passed.
+            # Sent ahead: the peer waits until it hears that the barrier has passed.
             if now.first and wanted > now.passed:
                 self._ahead.append(peer)
         return True

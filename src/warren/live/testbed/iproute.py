@@ -65,9 +65,9 @@ def run_batch(batch: CommandBatch, lock: int) -> str:
     EngineError
         If a line fails for another reason; names it.
     """
-    where = ["-n", batch.where] if batch.where else []
+    inside = ["-n", batch.where] if batch.where else []
     text = "".join(f"{line}\n" for line in batch.lines)
-    done = _run([batch.tool, *where, "-batch", "-"], text, (lock,))
+    done = _run([batch.tool, *inside, "-batch", "-"], text, (lock,))
     if not done.returncode:
         return done.stdout
     said = " ".join(done.stderr.split())

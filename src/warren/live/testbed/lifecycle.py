@@ -58,7 +58,7 @@ def make(bed: Bed) -> TestbedMade:
         # Cut off or damaged: what there is goes before it is made anew.
         if known is not None:
             leftovers.remove(_all(known, remains), records.lock)
-        # The record comes first: whoever is killed from here on leaves word of all there may be.
+        # The record comes first: whoever is killed from here on leaves a list of all there may be.
         paths = tuple(str(path) for path in cgroups.values())
         record = TestbedRecord(bed=bed, namespaces=tuple(namespaces(bed)), cgroups=paths)
         records.write(record)
