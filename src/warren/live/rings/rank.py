@@ -112,21 +112,21 @@ class RingRank:
             saved=self.schedule.previous,
             present=result.present,
         )
-        notes = exchanged(self._ring, own)
+        summaries = exchanged(self._ring, own)
         # The counts are equal on all ranks, so all compute a task again in the same rounds, and
         # none waits in the ring for one that does not.
         if is_taken(role.job.index, round_no, 0, self._verified, role.verify):
             self._verify(round_no, result.marks)
-        outcome = self._step(notes, result.marks)
-        self._forget_marks(notes[0].saved)
-        at_ns = max(note.end_ns for note in notes)
+        outcome = self._step(summaries, result.marks)
+        self._forget_marks(summaries[0].saved)
+        at_ns = max(summary.end_ns for summary in summaries)
         if comp_ns:
             # The barrier: slowest COMP + longest T^s, or when the bytes have gone round.
-            padded_ns = max(n.comp_end_ns for n in notes) + max(n.sync_ns for n in notes)
+            padded_ns = max(n.comp_end_ns for n in summaries) + max(n.sync_ns for n in summaries)
             at_ns = max(at_ns, padded_ns)
         else:
             at_ns = max(at_ns, time.monotonic_ns())
-        return self._report(notes, outcome, at_ns)
+        return self._report(summaries, outcome, at_ns)
 
     def save_if_due(self) -> None:
         """Save the state between rounds, on rank 0, as often as the job says."""
@@ -152,8 +152,8 @@ class RingRank:
 
     def _verify(self, round_no: int, marks: bytes) -> None:
         """Compute the task of the rank before this one again, which has computed one less."""
-        # Rank k computes task k alone, so a task of another's is the one whose process has another
-        # history (docs/decisions/0029).
+        # It was the other process' first task of the round and is the second one here: what an app
+        # keeps between its tasks shows by that (docs/decisions/0029).
         (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
         self._check_same(xxh3_64_digest(state))
         known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
@@ -165,15 +165,15 @@ class RingRank:
             raise refuse(self._job, "", message)
         self._verified += 1
 
-    def _step(self, notes: list[RoundSummary], marks: bytes) -> RoundOutcome:
+    def _step(self, summaries: list[RoundSummary], marks: bytes) -> RoundOutcome:
         """Step by the mean, as every rank does; return how the round came out.
 
         Rank 0 also evaluates, and tells the others whether the job is finished.
         """
         store = self.store
         # A parameter has a gradient if it has one on any rank; servers take it so too.
-        loss = sum(note.loss for note in notes) / len(notes)
-        present = bytes(map(max, zip(*(note.present for note in notes), strict=True)))
+        loss = sum(summary.loss for summary in summaries) / len(summaries)
+        present = bytes(map(max, zip(*(summary.present for summary in summaries), strict=True)))
         mean = TaskResult(
             loss=loss, present=present, marks=marks, update=(self._update.numpy().data,)
         )
@@ -203,7 +203,9 @@ class RingRank:
             self._marks.forget_before(saved)
             self._forgotten = saved
 
-    def _report(self, notes: list[RoundSummary], outcome: RoundOutcome, at_ns: int) -> RoundReport:
+    def _report(
+        self, summaries: list[RoundSummary], outcome: RoundOutcome, at_ns: int
+    ) -> RoundReport:
         """Return what a round is reported as; at the job's end also save its parameters."""
         role, sha256 = self._role, ""
         if outcome.finished:
@@ -212,8 +214,8 @@ class RingRank:
             if role.rank == 0:
                 write_whole(role.params, self.store.save())
         stamps = [
-            TaskStamp(rank, note.start_ns, note.comp_end_ns, max(note.end_ns, at_ns))
-            for rank, note in enumerate(notes)
+            TaskStamp(rank, summary.start_ns, summary.comp_end_ns, max(summary.end_ns, at_ns))
+            for rank, summary in enumerate(summaries)
         ]
         return RoundReport(
             job=role.job.index,
@@ -226,7 +228,7 @@ class RingRank:
             stamps=tuple(stamps),
             saved=self.schedule.last,
             sha256=sha256,
-            overruns=sum(note.overran for note in notes),
+            overruns=sum(summary.overran for summary in summaries),
         )
 
     def _check_same(self, digest: bytes) -> None:

@@ -99,7 +99,7 @@ class StateSender:
     ) -> None:
         """Send a state: its bytes, or where they lie if the peer can read them there."""
         store = self._store
-        # Only the first server knows of barriers and done tasks, and only of the round in progress.
+        # Only the first server tells of barriers and done tasks, and only of the round in progress.
         current = now.first and round_no == now.passed
         done = now.done if current else ()
         since_ns = now.since_ns if current else None
