@@ -29,7 +29,7 @@ _PROOF_S: Final = 60.0
 
 
 class RingBroken(Exception):
-    """Another rank is lost, or does not answer."""
+    """The error of a ring that cannot go on: another rank is lost, or does not answer."""
 
 
 class Ring:

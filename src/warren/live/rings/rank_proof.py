@@ -35,7 +35,14 @@ def new_secret() -> bytes:
 class RankProofs:
     """The proofs of one rank: those it shows to the others, and the check of theirs.
 
-    ``ring`` names the ring in the same words on every rank.
+    Parameters
+    ----------
+    secret
+        The 32 bytes that the gang has been given.
+    ring
+        The name of the ring, in the same words on every rank.
+    rank
+        Which rank this is.
 
     Raises
     ------
