@@ -24,20 +24,24 @@ from warren.live.transport.message import SharedSlot
 from warren.live.transport.messages import Assign
 
 _GRACE_NS: Final = 5_000_000_000
-"""A trainer ends itself at its limit and says where it was; this much later it is ended."""
+"""How long past its limit a trainer may be before it is ended from outside.
+
+At the limit it ends itself, and says where it was.
+"""
 
 Key = tuple[int, int]
-"""(job, round): what a state belongs to."""
+"""The job and the round that a state belongs to."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LaneTask:
-    """One task on a device. Zero times mean: not yet.
+    """One task on a device. Times are monotonic ns; zero means: not yet.
 
-    ``began_ns`` is when its trainer really got it; ``unacknowledged``: servers that have not said
-    that its update is there; ``state`` and ``slot``: where in shared memory its state and its
-    update lie. ``copy``: it is under way elsewhere; ``beaten``: it was done elsewhere, and only its
-    COMP goes on to its end.
+    ``began_ns`` is when its trainer really got it, ``start_ns`` when it started as it is stamped;
+    ``unacknowledged``: servers that have not said that its update is there; ``state`` and
+    ``slot``: where in shared memory its state and its update lie. ``copy``: it is under way
+    elsewhere; ``beaten``: it was done elsewhere, and only its COMP goes on to its end.
+    ``dropped``: its job was rolled back or has ended.
     ``ring``: it stands for ``rounds`` rounds that a rank makes by itself, the one of
     ``incarnation``.
     """
@@ -67,7 +71,7 @@ class LaneTask:
     incarnation: int = 0
 
     def again(self) -> LaneTask:
-        """The same task, as if it had not been begun."""
+        """Return the same task as if it had not been begun."""
         return replace(
             self,
             trainer_pid=0,
@@ -81,22 +85,26 @@ class LaneTask:
 
     @property
     def key(self) -> Key:
-        """The state it needs."""
+        """Return the state that the task needs."""
         return self.job, self.round
 
     @property
     def unpadded(self) -> bool:
-        """Not emulated: its push is its commit."""
+        """Tell whether the task is not emulated, so that its push is its commit."""
         return self.comp_pad_ns == 0 and self.sync_pad_ns == 0
 
     @property
     def comp_due_ns(self) -> int | None:
-        """When it may leave COMP; None while its trainer computes."""
+        """Return when the task may leave COMP; None while its trainer computes."""
+        # A result that comes after the pad is an overrun: the task lasts as long as it lasts.
         return max(self.result_ns, self.start_ns + self.comp_pad_ns) if self.result_ns else None
 
     @property
     def due_ns(self) -> int | None:
-        """When to look at it: it may leave COMP then, or is late. A rank says when it is done."""
+        """Return when to look at the task: it may leave COMP then, or is late.
+
+        None for a ring: its rank says when it is done.
+        """
         if self.ring:
             return None
         due_ns = self.comp_due_ns
@@ -104,23 +112,24 @@ class LaneTask:
 
     @property
     def late_ns(self) -> int:
-        """When its trainer ought to have ended itself."""
+        """Return when the task's trainer ought to have ended itself."""
         return self.began_ns + self.limit_ns + _GRACE_NS
 
     @property
     def sync_end_ns(self) -> int:
-        """When its synchronisation ended, for a task that has left COMM."""
+        """Return when the task's synchronisation ended, once it has left COMM."""
         return max(self.sync_due_ns, self.acknowledged_ns) if self.unpadded else self.sync_due_ns
 
     @property
     def overrun(self) -> bool:
-        """Whether it took longer than its pad."""
+        """Tell whether the task took longer than its pad."""
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns
 
 
 def expand(assign: Assign, pads: PadTable) -> Iterator[LaneTask]:
-    """The tasks of an assignment in the order they run; those of a rank as one."""
+    """Generate the tasks of an assignment in the order they run; those of a rank as one."""
     if assign.ring:
+        # No pads here: a rank pads its rounds itself.
         yield LaneTask(
             seq=assign.seq,
             job=assign.job,
@@ -157,17 +166,19 @@ class CompLane:
 
     def __init__(self, pads: PadTable) -> None:
         self._pads = pads
-        self._waiting: deque[Assign] = deque()
+        # In the order of the queue: tasks that have been made, the rest of the assignment that they
+        # come from, and assignments of which no task has been made.
+        self._next: deque[LaneTask] = deque()
         self._head: Iterator[LaneTask] = iter(())
         self._head_job = -1
-        self._next: deque[LaneTask] = deque()
+        self._waiting: deque[Assign] = deque()
 
     def append(self, assign: Assign) -> None:
-        """Put it at the end."""
+        """Put an assignment at the end of the queue."""
         self._waiting.append(assign)
 
     def ahead(self, count: int) -> list[LaneTask]:
-        """The next tasks, at most ``count``, the head first; they stay in the queue."""
+        """Return the next tasks, at most ``count``, the head first; they stay in the queue."""
         while len(self._next) < count:
             work = next(self._head, None)
             if work is not None:
@@ -185,7 +196,9 @@ class CompLane:
             self._next.appendleft(work)
 
     def remove(self, seq: int) -> None:
-        """Forget an assignment of one task."""
+        """Forget an assignment of one task, by its number."""
+        # The iterator between the two holds no task of it: only an assignment of several tasks
+        # leaves a rest there.
         self._waiting = deque(one for one in self._waiting if one.seq != seq)
         self._next = deque(work for work in self._next if work.seq != seq)
 
@@ -194,7 +207,7 @@ class CompLane:
         return self._next.popleft()
 
     def put_back(self, work: LaneTask) -> None:
-        """A task that was taken runs again before all others."""
+        """Put a task that was taken before all others, to run again."""
         self._next.appendleft(work)
 
     def drop(self, job: int) -> None:
@@ -213,36 +226,41 @@ class CommLane:
         self._free_ns = 0
 
     def enter(self, work: LaneTask, comp_end_ns: int) -> None:
-        """A task leaves COMP: its pad begins when those before it on the lane have ended."""
+        """Take a task that leaves COMP.
+
+        Its pad T^s begins when those before it on the lane have ended.
+        """
         work.sync_due_ns = comp_end_ns
         if not work.beaten:
+            # The lane is serial: end of this pad = max(end of the last, end of COMP) + T^s.
             self._free_ns = max(self._free_ns, comp_end_ns) + work.sync_pad_ns
             work.sync_due_ns = self._free_ns
         self._works.append(work)
 
     def beaten(self, seq: int) -> None:
-        """A task was done elsewhere; the lane stays taken for the time its pad was given."""
+        """Note that a task was done elsewhere; the lane stays taken for the time of its pad."""
         for work in self._works:
             work.beaten = work.beaten or work.seq == seq
 
     def find(self, key: Key, shard: int) -> LaneTask | None:
-        """The task of this name, if it is here."""
+        """Return the task of this state and shard; None if it is not on the lane."""
         for work in self._works:
             if work.key == key and work.shard == shard:
                 return work
         return None
 
     def leave(self, now_ns: int) -> list[LaneTask]:
-        """The tasks whose synchronisation has ended, in lane order; they are here no more."""
+        """Remove the tasks whose synchronisation has ended, and return them in lane order."""
+        # Both are needed: the pad has passed, and every server has said that it has the update.
         ended = [w for w in self._works if w.acknowledged_ns and w.sync_due_ns <= now_ns]
         if ended:
             self._works = [work for work in self._works if work not in ended]
         return ended
 
     def due_ns(self) -> int | None:
-        """When the next one may leave, if nothing but time is missing."""
+        """Return when the next task may leave for which nothing but time is missing."""
         return min((w.sync_due_ns for w in self._works if w.acknowledged_ns), default=None)
 
     def drop(self, job: int) -> None:
-        """Forget a job; the lane stays taken for the time its pads were given."""
+        """Forget the tasks of a job; the lane stays taken for the time of their pads."""
         self._works = [work for work in self._works if work.job != job]

@@ -35,9 +35,11 @@ from warren.live.transport.sockets import Link, Poller, link_to_server
 AHEAD_BYTES: Final = 1 << 30
 """States that are fetched before their turn take at most this much, the very next one apart."""
 STATES: Final = (0, 1)
+"""The slots of an arena that hold states."""
 UPDATES: Final = (2, 3)
+"""The slots of an arena that hold updates."""
 SLOTS: Final = len(STATES) + len(UPDATES)
-"""The slots of an arena."""
+"""How many slots an arena has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class StateTransfer:
 
     ``spot``: where trainers read it in its server's memory instead, until it is let go of.
     ``missing``: servers whose blocks are not here. A server may send them twice, when they were
-    asked for, let go of, and asked for again. ``have``: of each server but the first, the
+    asked for, let go of, and asked for again. ``passed_ns``: when the barrier before the round
+    passed; None: it has not. ``over``: the round is over, its tasks are not needed. ``done``: its
+    tasks that are done, as the first server says. ``have``: of each server but the first, the
     updates it has.
     """
 
@@ -71,11 +75,15 @@ class StateTransfer:
 
     @property
     def placed(self) -> bool:
-        """Whether trainers can read it."""
+        """Tell whether trainers can read the state."""
         return self.slot >= 0 or self.spot is not None
 
     def done_before(self, shard: int) -> TaskStamp | None:
-        """When a task ran that need not run again: whoever ran it was lost, after it was done."""
+        """Return when a task ran that need not run again; None: it has to run.
+
+        Whoever ran it was lost after it was done.
+        """
+        # What the first server says is not enough: every other one must have its own blocks of it.
         stamps = [stamp for stamp in self.done if stamp.shard == shard]
         safe = stamps and all(shard in have for have in self.have.values())
         return stamps[0] if safe else None
@@ -83,7 +91,11 @@ class StateTransfer:
 
 @dataclass(slots=True)
 class ServerLink:
-    """The servers of a job in its present era, and the memory its states and updates pass."""
+    """The servers of a job in its present generation, and its states and updates under way.
+
+    ``transfers``: states by round; ``ranges``: what each server owns; ``updates``: slots of the
+    arena that are free for an update; ``windows``: memory of servers that is mapped here.
+    """
 
     generation: int
     links: list[Link]
@@ -96,41 +108,47 @@ class ServerLink:
     )
 
     def let_go(self, round_no: int, frames: Iterable[OwnedPart]) -> None:
-        """Tell servers what is not needed any more where it lies."""
+        """Tell servers that parts of a round's state are not needed any more where they lie."""
         for frame in frames:
             if frame.lent:
                 self.links[frame.part].send(StateReleased(round_no))
 
 
 class ParameterClient:
-    """Connections to servers; states that are here or asked for."""
+    """The connections of a device to the servers of its jobs, and states here or asked for."""
 
     def __init__(
         self, poller: Poller, folder: str, device: int, identity: HostIdentity = NOWHERE
     ) -> None:
-        self._poller, self._folder = poller, folder
-        self._device, self._identity = device, identity
+        self._poller = poller
+        self._folder = folder
+        self._device = device
+        self._identity = identity
         self._sources: dict[int, ServerLink] = {}
         self._arenas: dict[int, Arena] = {}
         self._outbox: list[tuple[Link, Push, list[memoryview]]] = []
 
     def meet(self, job: int, generation: int, parts: int) -> None:
-        """The job's servers, as the controller names them."""
+        """Connect to a job's servers, ``parts`` many, unless these are connected already."""
         known = self._sources.get(job)
         if known is not None and known.generation == generation:
             return
+        # A job that was rolled back has other servers, at other addresses: what was under way with
+        # the old ones cannot arrive any more.
         if known is not None:
             self.drop(job, ended=False)
-        where = self._folder, job, generation
-        source = ServerLink(
-            generation, [link_to_server(*where, part, self._identity) for part in range(parts)]
-        )
+        links = [
+            link_to_server(self._folder, job, generation, part, self._identity)
+            for part in range(parts)
+        ]
+        source = ServerLink(generation, links)
         for link in source.links:
             self._poller.register(link)
         self._sources[job] = source
 
     def move(self, job: int, generation: int, parts: int) -> None:
-        """The job's servers are others now; nothing is under way with the old ones."""
+        """Connect to a job's new servers; nothing is under way with the old ones."""
+        # Of a job that this device has not met, the first assignment will name the servers.
         if job in self._sources:
             self.meet(job, generation, parts)
 
@@ -143,6 +161,7 @@ class ParameterClient:
         wanted = set(reading)
         for job, round_no in keys:
             source = self._sources[job]
+            # The most urgent state is free of charge: without it the device could not go on.
             left_bytes -= source.total_bytes if wanted - reading else 0
             if left_bytes < 0:
                 break
@@ -156,42 +175,47 @@ class ParameterClient:
                 source.let_go(round_no, source.transfers.pop(round_no).frames)
 
     def ready(self, key: Key) -> StateTransfer | None:
-        """The state of a task, once it has its place and its barrier has passed."""
-        source = self._sources[key[0]]
-        transfer = source.transfers.get(key[1])
+        """Return the state of a task; None until it has its place and its barrier has passed."""
+        job, round_no = key
+        transfer = self._sources[job].transfers.get(round_no)
         if transfer is None or transfer.over:
             return transfer
         if transfer.missing or transfer.passed_ns is None:
             return None
         if not transfer.placed:
-            self._place(*key, transfer)
+            self._place(job, round_no, transfer)
         return transfer if transfer.placed else None
 
     def spots(self, job: int, state: StateTransfer, slot: int) -> tuple[SharedSlot, SharedSlot]:
-        """Where a trainer finds a state that is ready, and the place for its update."""
+        """Return where a trainer finds a state that is ready, and the place for its update."""
         arena = self._arenas[job]
         return state.spot or arena.spot(state.slot), arena.spot(slot)
 
     def lend(self, job: int) -> int | None:
-        """A place for an update, if one is free."""
+        """Take a place for an update of the job; None if none is free."""
         updates = self._sources[job].updates
         return updates.pop() if updates else None
 
     def take_back(self, job: int, slot: int) -> None:
-        """The update has reached its servers, or is not wanted."""
+        """Free the place of an update that has reached its servers, or is not wanted."""
+        # -1: the task never had one, or has given it back. The job may have been dropped meanwhile.
         if slot >= 0 and (source := self._sources.get(job)) is not None:
             source.updates.add(slot)
 
     def push(self, job: int, push: Push, slot: int) -> int:
         """Send an update with the next ``flush``, to each server its blocks.
 
-        Gives how many will acknowledge it.
+        Returns
+        -------
+        int
+            How many servers will acknowledge it.
         """
         source, arena = self._sources[job], self._arenas[job]
         update = arena.slot(slot)
         shared = source.total_bytes >= SHARED_FROM_BYTES
         lying = msgspec.structs.replace(push, spot=arena.spot(slot)) if shared else push
         for part, link in enumerate(source.links):
+            # A server on another host maps no memory of this one: it is sent the bytes.
             if shared and not link.far:
                 self._outbox.append((link, lying, []))
             else:
@@ -200,17 +224,20 @@ class ParameterClient:
         return len(source.links)
 
     def flush(self) -> None:
-        """Send what was pushed: after the next task has its trainer, for servers take the core."""
+        """Send what was pushed.
+
+        To be called when the next task has its trainer, since servers that wake up take the core.
+        """
         for link, push, pieces in self._outbox:
             link.send(push, *pieces)
         self._outbox.clear()
 
     def send(self, job: int, message: AnyMessage) -> None:
-        """To the job's first server."""
+        """Send a message to the job's first server."""
         self._sources[job].links[0].send(message)
 
     def hear(self, ready: Container[object]) -> Iterator[tuple[int, Pushed]]:
-        """Take what the servers sent; acknowledgements are the caller's."""
+        """Take what the servers sent; yield acknowledgements, each with its job."""
         for job, source in self._sources.items():
             for part, link in enumerate(source.links):
                 for message, buffers in link.drain() if link in ready else ():
@@ -220,7 +247,8 @@ class ParameterClient:
                         self._arrived(job, part, message, buffers)
 
     def drop(self, job: int, *, ended: bool) -> None:
-        """Let go of the job's servers and, when it will not come again, of its memory."""
+        """Let go of the job's servers and, when it has ended, of its memory."""
+        # Nothing may stay in the outbox for a link that is closed below.
         self.flush()
         if (source := self._sources.pop(job, None)) is not None:
             for link in source.links:
@@ -231,6 +259,7 @@ class ParameterClient:
             arena.close()
 
     def _arrived(self, job: int, part: int, message: AnyMessage, buffers: list[memoryview]) -> None:
+        """Take what a server says of a state; of one that was let go of it says nothing new."""
         assert isinstance(message, StateSent | BarrierPassed | JobOver)
         transfer = self._sources[job].transfers.get(message.round)
         match message:
@@ -242,7 +271,7 @@ class ParameterClient:
                 transfer.over = True
 
     def _state(self, job: int, part: int, state: StateSent, buffers: list[memoryview]) -> None:
-        """Blocks have come; those that are let go of, or here already, are not needed."""
+        """Take a part of a state; one that was let go of, or is here already, is not needed."""
         source = self._sources[job]
         transfer = source.transfers.get(state.round)
         frame = self._frame(source, part, state, buffers)
@@ -252,15 +281,18 @@ class ParameterClient:
             source.let_go(state.round, [frame])
             return
         source.ranges[part], source.total_bytes = state.ranges, state.total_bytes
+        # The first state tells how large an update is: the arena could not be made before.
         if job not in self._arenas:
             self._arenas[job] = Arena.create(source.total_bytes, SLOTS, self._folder)
         if part in transfer.missing:
             transfer.missing.discard(part)
             transfer.frames.append(frame)
+            # The whole state lies in the memory of an only server: it is read there, not copied.
             if state.spot is not None and len(source.links) == 1:
                 transfer.spot = source.windows.relayed(state.spot)
         else:
             source.let_go(state.round, [frame])
+        # Also of a part that was here already: what it says of done tasks is newer.
         if part:
             transfer.have[part] = state.have
         else:
@@ -273,6 +305,7 @@ class ParameterClient:
     def _frame(
         self, source: ServerLink, part: int, state: StateSent, buffers: list[memoryview]
     ) -> OwnedPart | None:
+        """Return a part as it came or where it lies; None: the memory it lies in is gone."""
         if state.spot is None:
             return OwnedPart(part, state.ranges, buffers, lent=False)
         whole = source.windows.look(state.spot)
@@ -283,7 +316,7 @@ class ParameterClient:
         )
 
     def _place(self, job: int, round_no: int, transfer: StateTransfer) -> None:
-        """Copy a state to where trainers can read it, if there is room."""
+        """Copy a state to where trainers can read it, if a slot is free."""
         source = self._sources[job]
         taken = {other.slot for other in source.transfers.values()}
         free = [slot for slot in STATES if slot not in taken]
@@ -294,5 +327,6 @@ class ParameterClient:
         for frame in transfer.frames:
             for (begin, end), buffer in zip(frame.ranges, frame.buffers, strict=True):
                 memory[begin:end] = buffer
+        # Copied: servers may use again what they lent.
         source.let_go(round_no, transfer.frames)
         transfer.frames.clear()

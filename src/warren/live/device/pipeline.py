@@ -1,4 +1,7 @@
-"""What moves a device's tasks along: queue -> COMP -> COMM -> reported. It hears nobody."""
+"""What moves a device's tasks along: queue -> COMP -> COMM -> reported.
+
+It reads no sockets. The executor that owns it says what has come.
+"""
 
 from __future__ import annotations
 
@@ -12,115 +15,321 @@ from warren.live.device.trainer_slots import TrainerSlots
 from warren.live.device.verification import Verifier
 from warren.live.process.specs import ExecutorRole
 from warren.live.transport.message import TaskStamp
-from warren.live.transport.messages import CompEnded, TaskStuck
-from warren.live.transport.server_messages import Commit
+from warren.live.transport.messages import (
+    CompEnded,
+    JobBroke,
+    LeftComp,
+    TaskComputed,
+    TaskLost,
+    TaskRehearsed,
+    TaskStuck,
+    TrainerGone,
+)
+from warren.live.transport.ring_messages import RankDone, RankGone
+from warren.live.transport.server_messages import Commit, Push, Pushed
 from warren.live.transport.sockets import Hub, Link, Poller
 
 
 class Pipeline:
-    """Queue and lanes of one device, and who works for it.
+    """Queue and lanes of one device, and the processes that compute for it.
 
-    ``trainers`` are those who compute here, ranks of rings included; ``control`` the controller.
+    Parameters
+    ----------
+    role
+        The device, its pads and how far it looks ahead.
+    trainers
+        Where trainers and ranks of rings connect.
+    control
+        The link to the controller, for reports.
+    poller
+        Gets the links to servers as jobs come and go.
     """
 
     def __init__(self, role: ExecutorRole, trainers: Hub, control: Link, poller: Poller) -> None:
-        self._device, self._ahead = role.device, 1 + role.look_ahead
-        self._slots, self._ranks = TrainerSlots(trainers), RankSlots(trainers)
-        self._verifier = Verifier(trainers, role.verify)
-        self._client = ParameterClient(poller, role.folder, role.device, role.identity)
-        self._queue, self._comm = CompLane(role.pads), CommLane()
+        self._device = role.device
+        # The head itself, and what is fetched before its turn.
+        self._ahead = 1 + role.look_ahead
+        self.slots = TrainerSlots(trainers)
+        self.ranks = RankSlots(trainers)
+        self.verifier = Verifier(trainers, role.verify)
+        self.client = ParameterClient(poller, role.folder, role.device, role.identity)
+        self.queue = CompLane(role.pads)
+        self.reports = ReportBuffer(control)
+        self._comm = CommLane()
         self._comp: LaneTask | None = None
         self._comp_free_ns = 0
-        self._reports = ReportBuffer(control)
 
-    def _due_ns(self) -> int | None:
-        """When there will be something to do, if nobody says anything."""
+    def due_ns(self) -> int | None:
+        """Return when there will be something to do even if no message comes; None: never."""
         dues = [self._comm.due_ns(), None if self._comp is None else self._comp.due_ns]
         return min((due for due in dues if due is not None), default=None)
 
-    # Each gives True when something moved.
+    # The turn: each of the three steps gives True when something moved.
 
-    def _end_comp(self) -> bool:
+    def end_comp(self) -> bool:
+        """Move the task on COMP to COMM if its time there is over; tell whether it moved."""
         work = self._comp
         end_ns = None if work is None else work.comp_due_ns
         if work is None or end_ns is None or time.monotonic_ns() < end_ns:
             return False
-        self._comp, self._comp_free_ns = None, end_ns
+        # The lane is free since the pad's end, not since this process woke up: else every wake-up
+        # would add its delay to all that follows (docs/decisions/0008).
+        self._comp = None
+        self._comp_free_ns = end_ns
         self._tell_ended(work, end_ns)
         if not work.beaten or work.slot >= 0:  # what was pushed will be acknowledged
             self._comm.enter(work, end_ns)
         return True
 
     def _tell_ended(self, work: LaneTask, end_ns: int) -> None:
-        what = (work.seq, work.round, work.shard, work.start_ns, end_ns, work.overrun)
-        self._reports.add(CompEnded(*what))
+        """Report that a task has left COMP."""
+        self.reports.add(
+            CompEnded(
+                seq=work.seq,
+                round=work.round,
+                shard=work.shard,
+                start_ns=work.start_ns,
+                end_ns=end_ns,
+                overrun=work.overrun,
+            )
+        )
 
-    def _end_syncs(self) -> bool:
+    def end_syncs(self) -> bool:
+        """Commit the tasks whose synchronisation has ended; tell whether there was one."""
         ended = self._comm.leave(time.monotonic_ns())
         for work in ended:
+            # The push of an unpadded task was its commit. One that was done elsewhere has been
+            # committed there.
             if not work.unpadded and not work.beaten:
                 assert work.comp_due_ns is not None
-                what = (work.start_ns, work.comp_due_ns, work.sync_due_ns, self._device)
-                stamp = TaskStamp(work.shard, *what)
-                self._client.send(work.job, Commit(work.round, stamp))
+                stamp = TaskStamp(
+                    shard=work.shard,
+                    start_ns=work.start_ns,
+                    comp_end_ns=work.comp_due_ns,
+                    end_ns=work.sync_due_ns,
+                    device=self._device,
+                )
+                self.client.send(work.job, Commit(work.round, stamp))
         return bool(ended)
 
-    def _start(self) -> bool:
-        if self._comp is not None or self._verifier.busy:
+    def start(self) -> bool:
+        """Give the head of the queue to its trainer or rank; tell whether the head has left.
+
+        The head waits until COMP is free, its trainer is here, its state is readable, its barrier
+        has passed, and there is a place for its update.
+        """
+        # A task that is computed again keeps the device as one that is computed first does.
+        if self._comp is not None or self.verifier.busy:
             return False
-        head, then, *_ = [*self._queue.ahead(2), None, None]
+        head, then, *_ = [*self.queue.ahead(2), None, None]
         if head is not None and head.ring:
             return self._start_rank(head)
-        if head is None or not self._slots.free(head.job):
+        if head is None or not self.slots.free(head.job):
             return False
-        state = self._client.ready(head.key)
+        state = self.client.ready(head.key)
         if state is None:
             return False
+        # Either its round is over, or an executor that was lost had run it: nothing to compute.
         ran = state.done_before(head.shard)
         if state.over or ran is not None:
-            self._queue.pop()
+            self.queue.pop()
             if ran is not None and ran.device in (-1, self._device):  # it may not have said so
-                what = (head.seq, head.round, head.shard, ran.start_ns, ran.comp_end_ns, False)
-                self._reports.add(CompEnded(*what))
+                self.reports.add(
+                    CompEnded(
+                        seq=head.seq,
+                        round=head.round,
+                        shard=head.shard,
+                        start_ns=ran.start_ns,
+                        end_ns=ran.comp_end_ns,
+                        overrun=False,
+                    )
+                )
             return True
-        slot = self._client.lend(head.job)
+        slot = self.client.lend(head.job)
         if slot is None or state.passed_ns is None:
             return False
         head.slot = slot
-        head.state, update = self._client.spots(head.job, state, slot)
-        if not self._slots.start(head, head.state, update, then):
-            self._client.take_back(head.job, slot)
+        head.state, update = self.client.spots(head.job, state, slot)
+        if not self.slots.start(head, head.state, update, then):
+            self.client.take_back(head.job, slot)
             return False
         head.began_ns = time.monotonic_ns()
+        # An emulated task starts when lane, barrier and decision allowed it, however late its
+        # trainer really got it; without a pad only the real time counts.
         padded_ns = max(self._comp_free_ns, state.passed_ns, head.decided_ns)
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
-        self._comp = self._queue.pop()
+        self._comp = self.queue.pop()
         return True
 
     def _start_rank(self, head: LaneTask) -> bool:
-        if not self._ranks.begin(head, self._comp_free_ns):
+        """Give the device to the rank at the head of the queue; tell whether the head has left."""
+        if not self.ranks.begin(head, self._comp_free_ns):
             return False
         head.began_ns = time.monotonic_ns()
-        self._comp = self._queue.pop()
+        self._comp = self.queue.pop()
         return True
 
-    def _prefetch(self) -> None:
+    def prefetch(self) -> None:
+        """Ask servers for the states of the next tasks, and let go of those not needed."""
         comp = None if self._comp is None or self._comp.ring else self._comp
-        ahead = [work for work in self._queue.ahead(self._ahead) if not work.ring]
+        ahead = [work for work in self.queue.ahead(self._ahead) if not work.ring]
+        # States of the same job are here already, or wait for the task that computes: to ask for
+        # them can wait until that task has the core that it needs.
         if comp is None or not all(work.job == comp.job for work in ahead) or settled(comp):
-            reading = [None if comp is None else comp.key, self._verifier.key]
-            self._client.want([work.key for work in ahead], {key for key in reading if key})
+            reading = [None if comp is None else comp.key, self.verifier.key]
+            self.client.want([work.key for work in ahead], {key for key in reading if key})
 
-    def _watch(self) -> None:
-        """A trainer that did not end at its limit has to be ended."""
+    def watch(self) -> None:
+        """Report a trainer that did not end itself at its limit, so that it is ended."""
         work = self._comp
         if work is None or work.result_ns or work.ring:
             return
         if time.monotonic_ns() >= work.late_ns:
-            work.limit_ns *= 2  # say it again should the news get lost
+            work.limit_ns *= 2  # say it again should the report get lost
             reason = f"task {work.shard} of round {work.round} does not end at its limit"
-            self._reports.add(TaskStuck(self._device, work.job, reason))
+            self.reports.add(TaskStuck(self._device, work.job, reason))
+
+    def report(self) -> None:
+        """Send the controller what may be sent now."""
+        self.reports.tell(self._comp, self.queue.ahead(1))
+
+    def tell_warmed(self) -> None:
+        """Report the jobs whose trainers have just become ready."""
+        for job in self.slots.warmed():
+            self.reports.add(TaskRehearsed(self._device, job))
 
     def _free_comp(self) -> None:
-        """The task on COMP is no more; the lane is free from now on."""
-        self._comp, self._comp_free_ns = None, time.monotonic_ns()
+        """Take the task off COMP; the lane is free from now on."""
+        self._comp = None
+        self._comp_free_ns = time.monotonic_ns()
+
+    # What has come.
+
+    def computed(self, done: TaskComputed, pid: int) -> None:
+        """Push the result of the task on COMP, which the trainer ``pid`` has computed."""
+        work = self._comp
+        if work is None or work.trainer_pid != pid:
+            return  # its trainer's end was heard of first: the task runs again
+        if work.dropped:
+            self._free_comp()
+            return
+        work.result_ns = time.monotonic_ns()
+        if work.beaten:
+            # Another device's result counts; this one's place is free for the next update.
+            self.client.take_back(work.job, work.slot)
+            work.slot = -1
+            return
+        stamp = TaskStamp(work.shard, work.start_ns, work.result_ns, 0, self._device)
+        push = Push(
+            round=done.round,
+            shard=done.shard,
+            loss=done.loss,
+            present=done.present,
+            marks=done.marks,
+            committed=work.unpadded,
+            stamp=stamp,
+        )
+        work.unacknowledged = self.client.push(work.job, push, work.slot)
+        self.verifier.offer(work, self.slots.tasks(work.job) - 1, done.marks)
+        ahead = [head for head in self.queue.ahead(1) if not head.ring]
+        if not any(self.client.ready(head.key) for head in ahead):
+            self.client.flush()  # nothing can start before it
+
+    def acknowledged(self, job: int, pushed: Pushed) -> None:
+        """Note that one server has an update; with the last one its place is free again."""
+        key = (job, pushed.round)
+        comp = self._comp
+        work = self._comm.find(key, pushed.shard)
+        # Servers are often faster than a pad: the task may still be on COMP.
+        if work is None and comp is not None and (comp.key, comp.shard) == (key, pushed.shard):
+            work = comp
+        if work is None:
+            return
+        work.unacknowledged -= 1
+        if not work.unacknowledged:
+            work.acknowledged_ns = time.monotonic_ns()
+            self.client.take_back(job, work.slot)
+
+    def trainer_gone(self, gone: TrainerGone) -> None:
+        """Put the task of a trainer that has ended back at the head of the queue, and report it."""
+        if gone.verifies:
+            self.verifier.gone(gone.job, gone.pid)
+            return
+        work = self._comp
+        doing = self.slots.gone(gone.job, gone.pid)
+        if doing is not None:
+            self.reports.add(TaskLost(self._device, gone.job, doing, -1, gone.how))
+        # A result that is here outlives its trainer: the update lies in memory that is shared.
+        if work is not None and work.trainer_pid == gone.pid and not work.result_ns:
+            self._free_comp()
+            self.client.take_back(work.job, work.slot)
+            if work.beaten:
+                self._tell_ended(work, time.monotonic_ns())
+            elif not work.dropped:
+                self.reports.add(TaskLost(self._device, work.job, work.round, work.shard, gone.how))
+                self.queue.put_back(work.again())
+        self.tell_warmed()
+
+    def left(self, reports: RankDone | RankGone) -> None:
+        """Free the device of a rank that is done or has ended.
+
+        The rounds of one that ended before they had passed go back to the head of the queue, for
+        the rank that follows it.
+        """
+        work = self._comp
+        if (
+            work is None
+            or not work.ring
+            or (work.job, work.incarnation) != (reports.job, reports.incarnation)
+        ):
+            return
+        self._free_comp()
+        if isinstance(reports, RankDone):
+            self._comp_free_ns = reports.at_ns
+        elif reports.passed >= work.round + work.rounds:
+            # All its rounds had passed: only its message that it is done was lost.
+            self._comp_free_ns = time.monotonic_ns()
+        elif not work.dropped:
+            self.queue.put_back(work.again())
+
+    def broke(self, job: int, reason: str) -> None:
+        """Report that an app raised, and drop its job; an unwanted task's error does not count."""
+        work = self._comp
+        if work is not None and work.job == job and not work.result_ns:
+            self._free_comp()
+            if work.beaten or work.dropped:  # nobody wants its result, nor its error
+                self.client.take_back(job, work.slot)
+                self._tell_ended(work, time.monotonic_ns())
+                return
+        self.reports.add(JobBroke(job, reason))
+        self.drop(job, ended=True)
+
+    def beaten(self, seq: int) -> None:
+        """Note that a task was done elsewhere: it need not begin, nor count."""
+        work = self._comp
+        if work is not None and work.seq == seq:
+            # User code cannot be stopped within a task: it keeps COMP until it has computed.
+            work.beaten = True
+            return
+        self.queue.remove(seq)
+        self._comm.beaten(seq)
+        self.reports.add(LeftComp(seq))
+
+    def drop(self, job: int, *, ended: bool) -> None:
+        """Forget all work of a job; ``ended``: it will not come again, so its trainers go too."""
+        self.queue.drop(job)
+        self.ranks.drop(job)
+        self.verifier.rolled_back(job)
+        if ended:
+            self.slots.drop(job)
+            self.verifier.drop(job)
+        self._comm.drop(job)
+        self.client.drop(job, ended=ended)
+        work = self._comp
+        if work is not None and work.job == job and work.beaten and ended:
+            work.slot = -1  # its COMP goes on to the end, as if nothing had ended
+        elif work is not None and work.job == job:
+            # Its trainer still computes: COMP is free when it answers or ends.
+            work.dropped = True
+            if work.result_ns:
+                self._free_comp()

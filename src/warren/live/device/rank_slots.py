@@ -10,47 +10,61 @@ from warren.live.transport.sockets import Hub
 
 
 @dataclass(slots=True)
-class _Seat:
-    """A job's rank here. ``mustered``: by first round, the life whose turn it is, and from when."""
+class _RankSlot:
+    """The place of a job's rank on this device; ``peer`` is empty while none has come.
+
+    ``allowed``: by first round of an assignment, the incarnation whose turn it is, and from when
+    (host's monotonic ns).
+    """
 
     peer: bytes = b""
     incarnation: int = 0
-    mustered: dict[int, tuple[int, int]] = field(default_factory=dict)
+    allowed: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class RankSlots:
-    """Ranks of one device, at most one a job."""
+    """The ranks of one device, at most one a job."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._ranks: dict[int, _Seat] = {}
+        self._ranks: dict[int, _RankSlot] = {}
 
     def sat_down(self, peer: bytes, said: RankReady) -> None:
-        """A rank is here, unless one that came after it is already."""
-        identity = self._identity(said.job)
-        if said.incarnation > identity.incarnation:
-            identity.peer, identity.incarnation = peer, said.incarnation
+        """Note that a rank has come, unless one of a later gang is here already."""
+        slot = self._slot(said.job)
+        if said.incarnation > slot.incarnation:
+            slot.peer, slot.incarnation = peer, said.incarnation
 
     def muster(self, said: AssignRank) -> None:
-        """An assignment may begin, with the rank of this life."""
-        self._identity(said.job).mustered[said.round] = said.incarnation, said.opens_ns
+        """Note that an assignment may begin, with the rank of the incarnation it names."""
+        self._slot(said.job).allowed[said.round] = said.incarnation, said.opens_ns
 
     def begin(self, work: LaneTask, free_ns: int) -> bool:
-        """Give the device to the rank of an assignment; False while it is not here."""
-        identity = self._identity(work.job)
-        incarnation, opens_ns = identity.mustered.get(work.round, (0, 0))
-        if not incarnation or incarnation != identity.incarnation:
+        """Give the device to the rank of an assignment; False while it is not here.
+
+        Parameters
+        ----------
+        work
+            The rounds of the assignment; gets the rank's incarnation and its start.
+        free_ns
+            When the device became free.
+        """
+        slot = self._slot(work.job)
+        # Incarnations count from 1: 0 is that of an assignment which may not begin yet.
+        incarnation, opens_ns = slot.allowed.get(work.round, (0, 0))
+        if not incarnation or incarnation != slot.incarnation:
             return False
+        # As with a task: it begins when device, decision and arrival allow it, not when it is told.
         at_ns = max(free_ns, work.decided_ns, opens_ns)
-        if not self._hub.send(identity.peer, BeginRing(work.round, work.rounds, at_ns)):
+        if not self._hub.send(slot.peer, BeginRing(work.round, work.rounds, at_ns)):
             return False
-        del identity.mustered[work.round]
+        del slot.allowed[work.round]
         work.incarnation, work.start_ns = incarnation, at_ns
         return True
 
     def drop(self, job: int) -> None:
-        """What was mustered of a job does not count any more."""
-        self._identity(job).mustered.clear()
+        """Take back what the job's assignments were allowed."""
+        self._slot(job).allowed.clear()
 
-    def _identity(self, job: int) -> _Seat:
-        return self._ranks.setdefault(job, _Seat())
+    def _slot(self, job: int) -> _RankSlot:
+        return self._ranks.setdefault(job, _RankSlot())

@@ -16,13 +16,14 @@ from warren.live.transport.messages import AnyMessage, CompEnded
 from warren.live.transport.sockets import Link
 
 HELD_NS: Final = 3_000_000
-"""News waits at most so long: a policy may have an answer for another device."""
+"""A report waits at most so long: a policy may have an answer for another device."""
 SETTLED_NS: Final = 1_000_000
 """This long after its beginning a task has the core that it needs."""
 
 
 def settled(work: LaneTask) -> bool:
-    """Whether others may wake up without taking a core from a task that has just begun."""
+    """Tell whether others may wake up without taking a core from a task that has just begun."""
+    # The time of an emulated task is its pad's: nothing is lost if somebody else has the core.
     return not work.unpadded or time.monotonic_ns() >= work.began_ns + SETTLED_NS
 
 
@@ -37,7 +38,7 @@ class ReportBuffer:
         """When what was held back has to go; None: nothing is."""
 
     def add(self, message: AnyMessage) -> None:
-        """To be told at the end of this turn."""
+        """Add a message that is to be told at the end of this turn."""
         self._waiting.append(message)
 
     def tell(self, comp: LaneTask | None, ahead: Sequence[LaneTask]) -> None:
@@ -54,6 +55,8 @@ class ReportBuffer:
         if self.due_ns is None:
             self._held_ns = now_ns
         due_ns = now_ns
+        # Losses and failures never wait. Nor does the end of a task that no other follows here: the
+        # policy may have one to give.
         if all(isinstance(message, CompEnded) for message in self._waiting):
             if comp is None and any(head.unpadded for head in ahead):
                 due_ns = self._held_ns + HELD_NS

@@ -44,17 +44,21 @@ def main(role: Role, lifeline: int) -> None:
 
 
 class Trainer:
-    """Builds the job's app once, and shares memory with its executor."""
+    """One job's app on one device: it computes what its executor gives it, in shared memory."""
 
     def __init__(self, role: TrainerRole, lifeline: int) -> None:
-        self._role, self._lifeline, self._job = role, lifeline, role.job
+        self._role = role
+        self._lifeline = lifeline
+        self._job = role.job
         self._link = Link(executor_address(role.folder, role.device, role.incarnation))
         self._runner: TaskRunner | None = None
-        self._states, self._updates = MappedMemories(read_only=True), MappedMemories()
+        # A state may lie in its server's own memory, which user code must not change.
+        self._states = MappedMemories(read_only=True)
+        self._updates = MappedMemories()
         self._alarm = Alarm()
 
     def serve(self) -> None:
-        """Build the app, then do what comes, until told to leave or the lifeline is closed."""
+        """Build the app, then compute tasks until told to leave or the lifeline is closed."""
         poller = Poller()
         for source in (self._link, self._lifeline):
             poller.register(source)
@@ -73,7 +77,7 @@ class Trainer:
                         raise ValueError(f"an executor does not send {message}")
 
     def _guarded(self, task: RunTask | None) -> None:
-        """Compute a task, or build the app where there is none, and say what came of it."""
+        """Compute a task, or only build the app if ``task`` is None, and send what came of it."""
         job = self._job.index
         try:
             with self._alarm.within(self._job.task_limit_ns):
@@ -85,6 +89,7 @@ class Trainer:
             print(f"device {self._role.device}{where}:", file=sys.stderr)
             traceback.print_exc()
             sys.stderr.flush()
+            # What raised may have left anything behind in the app: another task builds it anew.
             self._runner = None
             again = "" if task is None or not task.expected else ", computed again"
             self._link.send(TaskRaised(job, f"app failed{where}{again}: {one_line(error)}"))
@@ -93,23 +98,28 @@ class Trainer:
             self._expect(*task.then)
 
     def _expect(self, round_no: int, shard: int) -> None:
-        """While servers take the last result: what the next task needs beside its state."""
+        """Prepare what the next task needs beside its state, while servers take the last result."""
         if self._runner is not None:
             with suppress(Exception):  # the task itself will meet it again, and say so
                 self._runner.expect(round_no, shard)
 
     def _compute(self, runner: TaskRunner, task: RunTask) -> TaskComputed:
+        """Compute a task from its state in shared memory; the update goes there too."""
         state = self._states.view(task.state)
         update = None if task.update is None else self._updates.view(task.update)
         result = runner.run(state, task.round, task.shard, update)
+        # Computed again (docs/decisions/0029): the hashes must be those of the other process.
         if task.expected not in (b"", result.marks):
-            what = task.round, task.shard, task.expected, result.marks
-            raise refuse(self._job, "", nondeterministic(runner.layout, *what))
+            message = nondeterministic(
+                runner.layout, task.round, task.shard, task.expected, result.marks
+            )
+            raise refuse(self._job, "", message)
         return TaskComputed(
             task.job, task.round, task.shard, result.loss, result.present, result.marks
         )
 
     def _built(self) -> TaskRunner:
+        """Return the job's task runner, built if there is none."""
         if self._runner is None:
             self._runner = TaskRunner(build_app(self._job, self._role.base), self._job)
             if self._role.rehearse:

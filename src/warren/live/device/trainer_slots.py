@@ -14,9 +14,10 @@ from warren.live.transport.sockets import Hub
 class TrainerSlot:
     """The place of one job's trainer; ``peer`` is empty while none is here.
 
-    ``building``: it has not built its app. ``tasks``: so many it has begun. ``lost``: trainers that
-    were building, and whose successor came before the news of their end; ``gone``: one whose end
-    was told before it came. ``over``: the job has ended.
+    ``building``: it has not built its app. ``warming``: the controller waits for it to be ready.
+    ``busy``: it builds its app or computes. ``tasks``: so many it has begun. ``lost``: trainers
+    (process ids) that were building, and whose successor came before their end was told; ``gone``:
+    one whose end was told before it came. ``over``: the job has ended.
     """
 
     peer: bytes = b""
@@ -31,7 +32,7 @@ class TrainerSlot:
 
 
 class TrainerSlots:
-    """Trainers of one device, one a job."""
+    """The trainers of one device, one a job."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -46,17 +47,16 @@ class TrainerSlots:
         slot = self._slot(job)
         if slot.over:
             self._hub.send(peer, Leave())
+        # What the zygote says may overtake a trainer's own message: this one has ended already.
         if pid == slot.gone:
             return
         if slot.building:
             slot.lost.add(slot.pid)
-        slot.peer, slot.pid, slot.building, slot.busy, slot.tasks = (
-            peer,
-            pid,
-            True,
-            True,
-            0,
-        )
+        slot.peer = peer
+        slot.pid = pid
+        slot.building = True
+        slot.busy = True
+        slot.tasks = 0
 
     def prepared(self, job: int) -> None:
         """Note that a trainer has built its app, or failed to."""
@@ -64,7 +64,7 @@ class TrainerSlots:
         slot.building = slot.busy = False
 
     def warmed(self) -> list[int]:
-        """Give the jobs whose trainer has just become ready."""
+        """Return the jobs whose trainer was waited for and is ready now, each once."""
         done = [job for job, slot in self._slots.items() if slot.warming and _ready(slot)]
         for job in done:
             self._slots[job].warming = False
@@ -80,6 +80,7 @@ class TrainerSlots:
     ) -> bool:
         """Give a task to the free trainer of its job; False if it is gone."""
         slot = self._slot(work.job)
+        # Only of the same job: a trainer has no other job's data to prepare.
         next_task = None if then is None or then.job != work.job else (then.round, then.shard)
         task = RunTask(work.job, work.round, work.shard, state, update, next_task)
         if not self._send(slot, task):
@@ -89,15 +90,15 @@ class TrainerSlots:
 
     def verify(self, work: LaneTask, state: SharedSlot, expected: bytes) -> bool:
         """Let the free trainer of its job compute a task again; False if it is gone."""
-        what = work.job, work.round, work.shard
-        return self._send(self._slot(work.job), RunTask(*what, state, None, None, expected))
+        task = RunTask(work.job, work.round, work.shard, state, None, None, expected)
+        return self._send(self._slot(work.job), task)
 
     def tasks(self, job: int) -> int:
-        """Count the tasks that the job's trainer has begun."""
+        """Return how many tasks the job's trainer has begun."""
         return self._slot(job).tasks
 
     def answered(self, peer: bytes, job: int) -> int:
-        """Note that a trainer has finished a task; gives its process, 0 if that is gone."""
+        """Note that a trainer has finished a task; return its process id, 0 if that is gone."""
         slot = self._slot(job)
         if slot.peer != peer:
             return 0
@@ -107,7 +108,9 @@ class TrainerSlots:
     def drop(self, job: int) -> None:
         """Let the trainer of a job that has ended go, when it has done what it is doing."""
         slot = self._slot(job)
-        slot.over, slot.warming = True, False
+        # One that is still on its way is sent away when it comes: ``over`` stays.
+        slot.over = True
+        slot.warming = False
         if slot.peer:
             self._hub.send(slot.peer, Leave())
 
@@ -119,21 +122,36 @@ class TrainerSlots:
             slot.peer, slot.pid = b"", 0
 
     def gone(self, job: int, pid: int) -> int | None:
-        """Note that a trainer has ended: was it ``BUILDING`` its app, or ``IDLE``?"""
+        """Note that a trainer has ended; return what it was doing.
+
+        Returns
+        -------
+        int or None
+            ``BUILDING`` its app or ``IDLE``; None if it had a task, or is not known here.
+        """
         slot = self._slot(job)
         if slot.pid != pid:
+            # Its successor is here already, or it has not come yet.
             building = pid in slot.lost
             slot.lost.discard(pid)
             slot.gone = pid
             return BUILDING if building else None
-        doing = BUILDING if slot.building else None if slot.busy else IDLE
-        slot.peer, slot.pid, slot.building, slot.busy = b"", 0, False, False
+        doing: int | None = None
+        if slot.building:
+            doing = BUILDING
+        elif not slot.busy:
+            doing = IDLE
+        slot.peer = b""
+        slot.pid = 0
+        slot.building = False
+        slot.busy = False
         return doing
 
     def _slot(self, job: int) -> TrainerSlot:
         return self._slots.setdefault(job, TrainerSlot())
 
     def _send(self, slot: TrainerSlot, message: AnyMessage) -> bool:
+        """Send a task to a trainer, which is busy then; False if the trainer is gone."""
         if not self._hub.send(slot.peer, message):
             return False
         slot.busy = True
@@ -142,4 +160,5 @@ class TrainerSlots:
 
 
 def _ready(slot: TrainerSlot) -> bool:
+    """Tell whether the trainer has built its app, and no loss before it is still to be told."""
     return bool(slot.peer) and not slot.building and not slot.lost

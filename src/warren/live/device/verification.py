@@ -18,28 +18,34 @@ from warren.model.draws import can_tell, is_taken
 
 
 class Verifier:
-    """One device's second trainers, at most one a job, and the task that is computed again now."""
+    """One device's second trainers, at most one a job, and the task that is computed again now.
+
+    ``share`` of the tasks, 0 to 1, is computed again, beside the first that can tell.
+    """
 
     def __init__(self, hub: Hub, share: float) -> None:
-        self._slots, self._share = TrainerSlots(hub), share
+        self._slots = TrainerSlots(hub)
+        self._share = share
         self._peers: set[bytes] = set()
+        # By job, how many tasks its second trainer has computed; only of jobs that have one.
         self._counts: dict[int, int] = {}
+        # The task, its hashes, and when it began to be computed again; 0: its trainer is not free.
         self._work: LaneTask | None = None
         self._expected = b""
         self._began_ns = 0
 
     @property
     def key(self) -> Key | None:
-        """The state that is read now, and has to stay."""
+        """Return the state that the second trainer reads or is about to read; None: it does not."""
         return None if self._work is None else self._work.key
 
     @property
     def busy(self) -> bool:
-        """Whether the device computes a task again, or is about to."""
+        """Tell whether the device computes a task again, or is about to."""
         return self._work is not None
 
     def expect(self, job: int) -> None:
-        """Note that a trainer of a job is coming: tasks wait for it."""
+        """Note that a second trainer of a job is coming: tasks may wait for it."""
         self._counts[job] = 0
 
     def sat_down(self, peer: bytes, job: int, pid: int) -> None:
@@ -48,7 +54,7 @@ class Verifier:
         self._slots.sat_down(peer, job, pid)
 
     def owns(self, peer: bytes) -> bool:
-        """Tell whether a trainer is one of those."""
+        """Tell whether a trainer is one of those that compute tasks again."""
         return peer in self._peers
 
     def prepared(self, job: int) -> None:
@@ -57,9 +63,17 @@ class Verifier:
         self._begin()
 
     def offer(self, work: LaneTask, before: int, marks: bytes) -> None:
-        """Take a task that a trainer has just computed, which had computed ``before`` others.
+        """Take a task to be computed again, if the rule says so.
 
-        Not one before which both have computed as many: what either keeps may then be equal.
+        Parameters
+        ----------
+        work
+            The task, which its trainer has just computed.
+        before
+            How many tasks that trainer had computed before. If the second one has computed as many,
+            the task is not taken: what either keeps may then be equal.
+        marks
+            The hashes of the task's result.
         """
         count = self._counts.get(work.job)
         if count is None or not can_tell(before, count) or work.copy:
@@ -67,11 +81,16 @@ class Verifier:
         if not work.unpadded and not self._slots.free(work.job):
             return  # its time is fixed, and must not contain that of building an app
         if is_taken(work.job, work.round, work.shard, count, self._share):
-            self._work, self._expected, self._began_ns = work, marks, 0
+            self._work = work
+            self._expected = marks
+            self._began_ns = 0
             self._begin()
 
     def answered(self, peer: bytes, job: int, round_no: int, shard: int) -> Verified | None:
-        """Note that a task was computed again, with the same marks."""
+        """Note that a task was computed again, with the same marks; return what to report of it.
+
+        None: the task has been forgotten meanwhile, since its job was rolled back.
+        """
         self._slots.answered(peer, job)
         work = self._work
         if work is None or (work.job, work.round, work.shard) != (job, round_no, shard):
@@ -81,33 +100,36 @@ class Verifier:
         return Verified(time.monotonic_ns() - self._began_ns)
 
     def raised(self, job: int) -> bool:
-        """Note that a task raised, or the app could not be built; tells whether it counts."""
+        """Note that a task raised, or the app could not be built; tell whether it counts."""
         self._slots.prepared(job)
+        # Only a task that had begun: what cannot be built fails the job's first trainer as well.
         counts = self._work is not None and self._work.job == job and self._began_ns > 0
         self.drop(job)
         return counts
 
     def gone(self, job: int, pid: int) -> None:
-        """Note that a trainer has ended."""
+        """Note that a second trainer has ended: tasks of its job are not computed again now."""
         self._slots.gone(job, pid)
         self._counts.pop(job, None)
         self._forget(job)
 
     def drop(self, job: int) -> None:
-        """Let a job's trainer go."""
+        """Let a job's second trainer go."""
         self._counts.pop(job, None)
         self._slots.drop(job)
         self._forget(job)
 
     def rolled_back(self, job: int) -> None:
-        """What is computed again does not count: its state is not kept."""
+        """Forget the job's task that is computed again: its state is not kept."""
         self._forget(job)
 
     def _forget(self, job: int) -> None:
+        """Forget the task that is computed again, if it is one of the job's."""
         if self._work is not None and self._work.job == job:
             self._work = None
 
     def _begin(self) -> None:
+        """Give the task to the second trainer of its job if that is free."""
         work = self._work
         if work is None or self._began_ns or not self._slots.free(work.job):
             return

@@ -15,16 +15,19 @@ from warren.live.control.engine import LiveEngine
 from warren.live.process.specs import TrainerRole
 
 _STEP_BYTES: Final = 16 << 20
+"""The parameters of a measured step."""
 _STEPS: Final = 20
+"""Steps of which the median counts."""
 _LOOK_S: Final = 0.3
+"""How long the machine's cores are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTimes:
-    """Nanoseconds on a core since their start: Warren's own processes, and trainers (user code).
+    """Nanoseconds on a core since their start: of Warren's own processes and of trainers.
 
-    Its own are the controller (this process), executors and servers. ``of_trainers_ns``: of each
-    living trainer but those that verify, with its job.
+    Its own are the controller (this process), executors and servers; trainers run user code.
+    ``of_trainers_ns``: (job, ns) of each living trainer but those that verify.
     """
 
     own_ns: int
@@ -33,7 +36,7 @@ class ProcessorTimes:
 
 
 def processor_times(port: LiveEngine) -> ProcessorTimes:
-    """The processor times of the processes of a run so far."""
+    """Read the processor times of the processes of a run so far."""
     own_ns, trainers_ns = time.process_time_ns(), 0
     each: list[tuple[int, int]] = []
     for pid, role in port.processes().items():
@@ -48,17 +51,18 @@ def processor_times(port: LiveEngine) -> ProcessorTimes:
 
 
 def _on_core_ns(pid: int) -> int:
-    """Of all threads of a process; 0 once it is gone."""
+    """Return the ns on a core of all threads of a process; 0 once it is gone."""
     total = 0
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
+            # schedstat: ns on a core, ns waiting for one, time slices.
             text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
             total += int(text.split()[0])
     return total
 
 
 def busy_share() -> float:
-    """Share of this machine's cores that others keep busy just now, 0 to 1."""
+    """Measure the share of this machine's cores that others keep busy just now, 0 to 1."""
     before = _jiffies()
     time.sleep(_LOOK_S)
     after = _jiffies()
@@ -68,19 +72,24 @@ def busy_share() -> float:
 
 
 def _jiffies() -> list[int]:
+    """Read how long all cores together were in each state: user, nice, system, idle and so on."""
+    # Without guest times, which are counted in user and nice as well.
     with open("/proc/stat") as file:
         return [int(part) for part in file.readline().split()[1:9]]
 
 
 def step_bytes_per_s() -> float:
-    """Bytes of parameters a second that one core steps with plain SGD, outside the engine."""
+    """Measure how many bytes of parameters a second one core steps with plain SGD.
+
+    In this process, outside the engine.
+    """
     import torch
 
     torch.set_num_threads(1)
     values = torch.nn.Parameter(torch.zeros(_STEP_BYTES // 4))
     values.grad = torch.ones_like(values)
     optimizer = torch.optim.SGD([values], lr=0.1, fused=False)
-    optimizer.step()
+    optimizer.step()  # the first one touches memory for the first time
     times_ns = []
     for _ in range(_STEPS):
         begin_ns = time.perf_counter_ns()
@@ -90,12 +99,12 @@ def step_bytes_per_s() -> float:
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Return how many processor cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def machine_facts(numerics: str) -> Mapping[str, str]:
-    """Which machine this is, for people."""
+    """Describe this machine in words for people, by kind of fact."""
     return {
         "processor": processor(),
         "system": f"{platform.system()} {platform.release()}",
@@ -105,7 +114,7 @@ def machine_facts(numerics: str) -> Mapping[str, str]:
 
 
 def processor() -> str:
-    """The name of this machine's processor."""
+    """Return the name of this machine's processor, or of its architecture."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

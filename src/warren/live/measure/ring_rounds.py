@@ -37,15 +37,21 @@ from warren.live.testbed.records import TestbedRecord
 from warren.model.errors import EngineError
 
 WARM_ROUNDS: Final = 2
-"""Of each ring, at the least, before anything counts."""
+"""Rounds that each ring makes, at the least, before anything counts."""
 _START_S: Final = 60.0
+"""How long the process that forks ranks may take to start: it loads torch."""
 _SILENT_S: Final = 60.0
+"""How long no ring may tell of a round."""
 _END_S: Final = 15.0
+"""How long the ranks of an order may take to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedRing:
-    """One ring: the host of each rank (positions, those of one host together), and its round."""
+    """One ring: the host of each rank (positions, those of one host together), and its round.
+
+    ``message_bytes`` are summed in each round, after ``comp_s`` seconds of sleep.
+    """
 
     hosts: tuple[int, ...]
     message_bytes: int
@@ -56,7 +62,7 @@ class ProbedRing:
 class RingTimes:
     """Rounds of one ring, seconds, while all others exchanged too; ``exchange_s_R`` without sleep.
 
-    A round lasts from the end of one exchange to the end of the next.
+    A round lasts from the end of one exchange to the end of the next. Both have shape (rounds,).
     """
 
     round_s_R: npt.NDArray[np.float64]
@@ -64,17 +70,19 @@ class RingTimes:
 
 
 def bed_places(record: TestbedRecord) -> tuple[HostNamespace, ...]:
-    """The hosts of a testbed."""
+    """Return the hosts of a testbed as places for ranks."""
     return tuple(place_of(record, host) for host in range(len(record.bed.hosts)))
 
 
 def local_places(hosts: int) -> tuple[HostNamespace, ...]:
-    """This machine in the place of each host: all exchange over ``lo``."""
+    """Return this machine in the place of each host: all exchange over ``lo``."""
     return (HERE,) * hosts
 
 
 class RingProber:
-    """Runs sets of rings one after the other; nothing of it stays when its context ends.
+    """A process that runs sets of rings one after the other; it goes when its context ends.
+
+    ``places`` are the hosts, by position.
 
     Raises
     ------
@@ -87,6 +95,7 @@ class RingProber:
         self._scratch = ScratchFolder("warren-rings-")
         self._errors = self._scratch.path / "errors"
         self._runs = 0
+        # The beginning of a stamp of which the rest has not been read.
         self._rest = b""
 
     def __enter__(self) -> RingProber:
@@ -98,6 +107,7 @@ class RingProber:
                 try:
                     self._process = self._started(write, mark_of(folder))
                 finally:
+                    # Only the process holds that end: so its end is the end of what is read here.
                     os.close(write)
                 ends.callback(self._end)
             self._wait_for(READY, _START_S)
@@ -108,7 +118,10 @@ class RingProber:
         self._ends.close()
 
     def _started(self, write: int, mark: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """By the mark the guard of the folder finds it and its ranks."""
+        """Start the process that forks ranks; it writes its stamps to ``write``.
+
+        By ``mark``, in its environment, the guard of the folder finds it and its ranks.
+        """
         with self._errors.open("wb") as errors:
             return subprocess.Popen(
                 [
@@ -127,7 +140,8 @@ class RingProber:
             )
 
     def _end(self) -> None:
-        self._process.kill()  # its ranks end with it
+        """End the process, and all ranks with it."""
+        self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -135,13 +149,34 @@ class RingProber:
     def run(
         self, rings: Sequence[ProbedRing], rounds: int, least_s: float = 0.0
     ) -> list[RingTimes]:
-        """Let rings exchange at once until each has so many rounds that count, for ``least_s``."""
+        """Let rings exchange at once until each has enough rounds that count.
+
+        Parameters
+        ----------
+        rings
+            The rings, all of which exchange at the same time.
+        rounds
+            How many rounds of each ring have to count, at the least.
+        least_s
+            How long each ring's rounds that count have to last, at the least.
+
+        Returns
+        -------
+        list of RingTimes
+            One a ring, in the order of ``rings``.
+
+        Raises
+        ------
+        EngineError
+            If a ring does not come up, or stops.
+        """
         self._runs += 1
         ordered = [self._ordered(at, ring) for at, ring in enumerate(rings)]
         self._say(msgspec.json.encode(ProbeOrder(rings=tuple(ordered))))
         stamps: list[list[tuple[int, int]]] = [[] for _ in rings]
         while not _enough(stamps, rounds, round(least_s * 1e9)):
             for ring, begin_ns, end_ns in self._stamps(_SILENT_S):
+                # Negative numbers in place of a ring are words of the process.
                 if ring >= 0:
                     stamps[ring].append((begin_ns, end_ns))
         self._say(b"")
@@ -149,6 +184,7 @@ class RingProber:
         return _counted(stamps)
 
     def _ordered(self, at: int, ring: ProbedRing) -> OrderedRing:
+        """Return the order for one ring, with a meeting file and a secret of its own."""
         return OrderedRing(
             places=tuple(self._places[host] for host in ring.hosts),
             message_bytes=ring.message_bytes,
@@ -158,24 +194,31 @@ class RingProber:
         )
 
     def _say(self, line: bytes) -> None:
+        """Give the process a line; one that has ended is found by its silence."""
         if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # found by its silence
+            with suppress(BrokenPipeError):
                 self._process.stdin.write(line + b"\n")
 
     def _wait_for(self, what: int, limit_s: float) -> None:
+        """Read stamps until one says ``what``."""
         deadline_s = time.monotonic() + limit_s
         while True:
             left_s = max(0.0, deadline_s - time.monotonic())
+            # A rank that is killed at its ring's end makes the others fail: that is no error then.
             if any(one[0] == what for one in self._stamps(left_s, ending=what == ENDED)):
                 return
 
     def _stamps(self, limit_s: float, *, ending: bool = False) -> list[tuple[int, int, int]]:
-        """What has come meanwhile; waits for the first."""
+        """Read the stamps that have come; wait for the first, for ``limit_s`` at most.
+
+        ``ending``: ranks are being ended, so that one may fail.
+        """
         if not select.select([self._read], [], [], limit_s)[0]:
             raise EngineError(f"rings: nothing came for {limit_s:.0f} s{self._why()}")
         got = os.read(self._read, 1 << 16)
         if not got:
             raise EngineError(f"rings: their process ended{self._why()}")
+        # A read may end within a stamp: the rest of it is kept for the next.
         got = self._rest + got
         whole = len(got) - len(got) % STAMP.size
         self._rest = got[whole:]
@@ -185,28 +228,34 @@ class RingProber:
         return found
 
     def _why(self) -> str:
-        """What a process said last; of a traceback, which another may just be writing, its end."""
+        """Return the last line that a process wrote; of a traceback its end.
+
+        Another process may just be writing one, so lines within it do not count.
+        """
         lines = self._errors.read_text(errors="replace").split("\n")
         said = [one for one in lines if one.strip() and not one.startswith((" ", "Traceback"))]
         return f": {said[-1]}" if said else ""
 
 
 def _from_ns(stamps: Sequence[Sequence[tuple[int, int]]]) -> int | None:
-    """When the last ring had done its first rounds; None: one has not yet."""
+    """Return when the last ring had done its first rounds; None: one has not yet."""
     if any(len(one) < WARM_ROUNDS for one in stamps):
         return None
     return max(one[WARM_ROUNDS - 1][1] for one in stamps)
 
 
 def _enough(stamps: Sequence[Sequence[tuple[int, int]]], rounds: int, least_ns: int) -> bool:
+    """Tell whether each ring has so many rounds that count, over so long a time."""
     from_ns = _from_ns(stamps)
     if from_ns is None:
         return False
     ends = [[end for _, end in one if end >= from_ns] for one in stamps]
+    # n rounds lie between n + 1 ends.
     return all(len(one) > rounds and one[-1] - one[0] >= least_ns for one in ends)
 
 
 def _counted(stamps: Sequence[Sequence[tuple[int, int]]]) -> list[RingTimes]:
+    """Return the times of the rounds that ended while all rings exchanged."""
     from_ns = _from_ns(stamps) or 0
     found = []
     for one in stamps:

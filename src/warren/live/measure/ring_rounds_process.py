@@ -34,12 +34,13 @@ READY: Final = -2
 FAILED: Final = -3
 """In place of a ring: a rank failed; standard error says why."""
 _LIMIT_S: Final = 60.0
+"""How long one sum of a ring may take."""
 
 
 class OrderedRing(msgspec.Struct, frozen=True, kw_only=True):
     """One ring: where its ranks are, what they sum, and how long they sleep before that.
 
-    They know each other by ``secret``.
+    They find each other through the file ``meeting``, and know each other by ``secret``.
     """
 
     places: tuple[HostNamespace, ...]
@@ -59,6 +60,8 @@ def main() -> None:
     """Serve orders until standard input ends."""
     parent, out = int(sys.argv[1]), int(sys.argv[2])
     die_with_parent(parent)
+    # The parent may have blocked signals while it started this process, which inherits that. An
+    # interrupt from the keyboard reaches the parent too, which ends this process in its own time.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_name("warren-prober")
@@ -66,6 +69,8 @@ def main() -> None:
 
 
 def _serve(out: int) -> None:
+    """Read orders; each line ends the rings that run and starts its own."""
+    # Here and not in each rank: loaded once, it is shared by all that are forked.
     import torch
 
     torch.set_num_threads(1)
@@ -78,17 +83,22 @@ def _serve(out: int) -> None:
             os.waitpid(pid, 0)
         if running:
             _tell(out, ENDED)
-        running = _started(msgspec.json.decode(line, type=ProbeOrder), out) if line.strip() else []
+        running = []
+        if line.strip():
+            running = _started(msgspec.json.decode(line, type=ProbeOrder), out)
     for pid in running:
         kill(pid)
 
 
 def _tell(out: int, ring: int, begin_ns: int = 0, end_ns: int = 0) -> None:
+    """Write one stamp, in a single call."""
     os.write(out, STAMP.pack(ring, begin_ns, end_ns))
 
 
 def _started(order: ProbeOrder, out: int) -> list[int]:
-    me, found = os.getpid(), []
+    """Fork the ranks of all rings; return their process ids."""
+    me = os.getpid()
+    found = []
     for at, ring in enumerate(order.rings):
         for rank in range(len(ring.places)):
             pid = os.fork()
@@ -99,19 +109,21 @@ def _started(order: ProbeOrder, out: int) -> list[int]:
 
 
 def _be(parent: int, out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
-    """One rank, until it is killed."""
+    """Run one rank until it is killed."""
     try:
         die_with_parent(parent)
         set_name(f"warren-ring-{at}-{rank}")
-        os.close(0)
+        os.close(0)  # orders are for the parent alone
         _exchange(out, at, ring, rank)
     except BaseException:
         traceback.print_exc()
         _tell(out, FAILED)
+    # Not ``sys.exit``: what the parent has set up to run at its end is not this rank's to run.
     os._exit(1)
 
 
 def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
+    """Enter the rank's host, join its ring, and exchange round after round."""
     import torch
 
     from warren.live.rings.allreduce import Ring
@@ -122,6 +134,7 @@ def _exchange(out: int, at: int, ring: OrderedRing, rank: int) -> NoReturn:
     enter_network(place)  # threads that are started from now on are there too
     interface = NIC if place.namespace else LOOPBACK
     joined = Ring(rank, len(ring.places), ring.meeting, interface, _LIMIT_S, ring.secret)
+    # Zeros stay zeros, however often they are summed.
     message = torch.zeros(max(1, ring.message_bytes // 4), dtype=torch.float32)
     while True:
         time.sleep(ring.comp_s)

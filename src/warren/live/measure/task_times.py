@@ -21,9 +21,14 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 
 _WARM: Final = 1
+"""First rounds that are not counted: they begin slowly."""
 _LAST: Final = 2
-"""Rounds that are not counted: the one that ends the job is assigned after a look at its memory."""
+"""Last rounds that are not counted.
+
+The one that ends the job is assigned after a look at its memory, and so late.
+"""
 _NEVER: Final = Checkpoint(every=10**12)
+"""A checkpoint that no measured job reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +47,21 @@ class MeasuredTasks:
 def measure(
     run: Run, jobs: Sequence[int], tasks: int = 3
 ) -> tuple[Mapping[int, MeasuredTasks], Mapping[int, str]]:
-    """Median seconds of COMP and of synchronisation, after one warm task, of each job.
+    """Measure the median seconds of COMP and of synchronisation of each job.
 
     Every job trains alone, one task a round, on one device of the real engine; what lies between
     the end of a task's COMP and the start of the next round's is its synchronisation: update out,
     barrier, next state in. Memory is the trainer's after the last task but one: what it frees it
     keeps.
+
+    Parameters
+    ----------
+    run
+        The run whose jobs are measured; its devices and their emulation do not matter.
+    jobs
+        Indices of jobs.
+    tasks
+        How many tasks of each count.
 
     Returns
     -------
@@ -78,13 +92,13 @@ def measure(
 
 
 def nothing_costs(run: Run) -> CostTable:
-    """A table of zeros: what tasks cost is yet to be found out."""
+    """Return a table of zeros for a run: what its tasks cost is yet to be found out."""
     none = np.zeros((len(run.workload.jobs), len(run.cluster.types)), dtype=np.int64)
     return CostTable(comp_ns_JT=none, sync_ns_JT=none.copy(), fits_JT=none == 0)
 
 
 def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
-    """The job as it is measured: from the beginning, without what happens now and then.
+    """Return a job as it is measured: from the beginning, without what happens now and then.
 
     One that evaluates does so at its end: an app with ``finished`` has to.
     A ring is measured as one with a server: its tasks are the same.
@@ -103,7 +117,7 @@ def alone(job: Job, *, index: int, scale: int, rounds: int) -> Job:
 
 
 def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str], dict[int, int]]:
-    """Tasks, why jobs failed and the memory of their trainers, by job."""
+    """Train the jobs of a run; return tasks, reasons of failures and bytes of trainers, by job."""
     rows: list[list[TasksDone]] = [[] for _ in run.workload.jobs]
     failed: dict[int, str] = {}
     memory: dict[int, int] = {}
@@ -116,6 +130,7 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
             for event in events:
                 if isinstance(event, TasksDone):
                     rows[event.job].append(event)
+                    # The last round but one is done: the trainer is idle, and ends with the last.
                     if event.round + 2 == run.workload.jobs[event.job].rounds:
                         memory[event.job] = _memory_bytes(port, event.job)
                         _submit(port, run.workload.jobs[event.job], last=True)
@@ -130,13 +145,14 @@ def _train(run: Run, folder: str) -> tuple[list[list[TasksDone]], dict[int, str]
 
 
 def _submit(port: LivePort, job: Job, *, last: bool) -> None:
+    """Assign the last round of a job to the one device, or all rounds but that."""
     rounds = job.rounds or 0
     numbers = range(rounds - 1, rounds) if last else range(rounds - 1)
     port.submit(tuple(Assignment(0, job.index, number, 1, (0,)) for number in numbers))
 
 
 def _memory_bytes(port: LivePort, job: int) -> int:
-    """Bytes that the job's trainer wrote to and shares with no other process."""
+    """Return the bytes that the job's trainer wrote to and shares with no other process."""
     for pid, role in port.processes().items():
         if isinstance(role, TrainerRole) and role.job.index == job:
             return _private_bytes(pid)
@@ -144,6 +160,7 @@ def _memory_bytes(port: LivePort, job: int) -> int:
 
 
 def _private_bytes(pid: int) -> int:
+    """Return the bytes that a process wrote to and shares with no other; 0: unknown."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:  # gone, or not to be looked at
@@ -153,7 +170,8 @@ def _private_bytes(pid: int) -> int:
 
 
 def model_bytes(folder: str, job: Job) -> int:
-    """Bytes of the parameters that a finished job left in a run's folder."""
+    """Return the bytes of the parameters that a finished job left in a run's folder."""
+    # A safetensors file: 8 bytes that give the size of the header, the header, the tensors.
     file = Path(folder) / "params" / f"{job.name}.safetensors"
     with file.open("rb") as content:
         header_bytes = int.from_bytes(content.read(8), "little")
@@ -161,8 +179,10 @@ def model_bytes(folder: str, job: Job) -> int:
 
 
 def _taken(rows: Sequence[TasksDone], size_bytes: int) -> MeasuredTasks:
+    """Return the medians of a job's tasks, one a round."""
     counted = rows[_WARM:-_LAST]
     comp = [row.busy_ns for row in counted]
+    # From the end of one COMP to the start of the next: the last counted one has a successor too.
     gaps = [
         after.start_ns - before.comp_end_ns
         for before, after in zip(counted, rows[_WARM + 1 :], strict=False)

@@ -25,9 +25,11 @@ _ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """``same``: both processes gave the same bits. Else ``where`` and ``tensor`` name the first
+    """What checking a job's app found.
+
+    ``same``: both processes gave the same bits. Else ``where`` and ``tensor`` name the first
     difference. ``error`` is what the app raised, if it did, and ``traceback`` the way there from
-    its own code on. ``tasks`` were compared.
+    its own code on. So many ``tasks`` were compared, within the class ``numerics``.
     """
 
     job: str
@@ -41,7 +43,7 @@ class CheckReport:
 
     @property
     def sentence(self) -> str:
-        """The result in one line."""
+        """Return the result in one line."""
         if self.error:
             return f"{self.job}: the app failed: {self.error}"
         if self.same:
@@ -52,12 +54,20 @@ class CheckReport:
 
 
 def check_job(job: Job, base: str, rounds: int = _ROUNDS) -> CheckReport:
-    """Compute the first ``rounds`` rounds of a job twice and compare every result on the way."""
+    """Compute the first ``rounds`` rounds of a job twice and compare every result on the way.
+
+    ``base`` is the folder that the job's app is found from.
+
+    Raises
+    ------
+    EngineError
+        If the processes cannot be started.
+    """
     return check_jobs([job], base, rounds)[0]
 
 
 def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[CheckReport]:
-    """``check_job`` for several jobs, each in two processes of its own.
+    """Check several jobs as ``check_job`` does, each in two processes of its own.
 
     Raises
     ------
@@ -86,10 +96,11 @@ def check_jobs(jobs: Sequence[Job], base: str, rounds: int = _ROUNDS) -> list[Ch
 def _probe(
     pool: ProcessPool, job: Job, where: tuple[str, int], result: Path, disturbed: bool
 ) -> bytes:
-    """Run one process to its end; gives what it wrote."""
+    """Run one process to its end; return what it wrote, or an error in the same form."""
     base, rounds = where
     evaluate = None if job.evaluate is None else Evaluate(every=1)  # these rounds are all there are
-    job, log = replace(job, checkpoint=None, evaluate=evaluate), str(result.with_suffix(".log"))
+    job = replace(job, checkpoint=None, evaluate=evaluate)
+    log = str(result.with_suffix(".log"))
     role = ProbeRole(base, job, log, str(result), rounds, disturbed)
     ticket = pool.fork(role)
     while True:
@@ -97,22 +108,26 @@ def _probe(
             if ended == ticket:
                 if result.exists():
                     return result.read_bytes()
+                # It could not even write what it had raised: a crash, or a kill from outside.
                 head = json.dumps({"error": f"its process ended: {exited.how}"}).encode()
                 return len(head).to_bytes(8, "little") + head
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    """Split what a process wrote into its header and the states and updates after it."""
     size = int.from_bytes(data[:8], "little")
     return json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
 
 
 def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
+    """Compare what the two processes of a job wrote."""
     (head_a, a), (head_b, b) = _split(one), _split(other)
     for head in (head_a, head_b):
         if error := head.get("error"):
             way = head.get("traceback", "")
             return CheckReport(job=job.name, same=False, tasks=0, error=error, traceback=way)
     tasks = sum(label.startswith("task") for label in head_a["labels"])
+    # Without the same tensors in the same places their bytes cannot be compared.
     if head_a["fingerprint"] != head_b["fingerprint"]:
         return CheckReport(job=job.name, same=False, tasks=tasks, where="the model's shape")
     where, tensor = _first_difference(head_a, head_b, a, b)
@@ -122,13 +137,16 @@ def _compare(job: Job, one: bytes, other: bytes) -> CheckReport:
 def _first_difference(
     head_a: dict[str, Any], head_b: dict[str, Any], a: memoryview, b: memoryview
 ) -> tuple[str, str]:
+    """Return where two results differ first, and in which tensor; empty if they do not."""
     size = head_a["bytes"]
     for index, label in enumerate(head_a["labels"]):
         at = index * size
+        # Tensor by tensor, which leaves out the padding between them.
         for name, offset, nbytes in head_a["tensors"]:
             place = slice(at + offset, at + offset + nbytes)
             if a[place] != b[place]:
                 return label, name
         if head_a["hashes"][index] != head_b["hashes"][index]:
             return f"the loss or a metric of {label}", ""
+    # All intermediate results are equal: only the hash at the end is left to compare.
     return ("the final state", "") if head_a["digest"] != head_b["digest"] else ("", "")

@@ -23,7 +23,7 @@ from warren.live.training.task_runner import TaskRunner
 
 
 def main(role: Role, lifeline: int) -> None:
-    """Compute and write; what the app raises goes into the file as well."""
+    """Compute a job's first tasks and write them; what the app raises goes into the file too."""
     assert isinstance(role, ProbeRole)
     set_name("warren-probe")
     direct_output(role.log)
@@ -33,6 +33,7 @@ def main(role: Role, lifeline: int) -> None:
         traceback.print_exc()
         header, parts = {"error": one_line(error), "traceback": way_there(error)}, []
     head = json.dumps(header).encode()
+    # The file: 8 bytes with the size of the header, the header, then all states and updates.
     write_whole(role.result, len(head).to_bytes(8, "little") + head + b"".join(parts))
     sys.stdout.flush()
 
@@ -41,7 +42,8 @@ class _Steps:
     """A server's and a trainer's side of a job's first rounds, one after another."""
 
     def __init__(self, role: ProbeRole) -> None:
-        self._role, self._job = role, role.job
+        self._role = role
+        self._job = role.job
         self._runner = TaskRunner(build_app(role.job, role.base), role.job)
         self.store = ParameterStore(build_app(role.job, role.base), role.job)
         if role.disturbed:
@@ -49,9 +51,13 @@ class _Steps:
             self.store.warm()
 
     def tasks(self) -> list[TaskResult]:
-        """The results of the next round, by shard."""
-        store, scale, results = self.store, self._job.scale, {}
-        state, order = b"".join(store.state()), list(range(scale))
+        """Compute the tasks of the next round; return their results in the order of shards."""
+        store = self.store
+        scale = self._job.scale
+        results = {}
+        state = b"".join(store.state())
+        order = list(range(scale))
+        # Disturbed: the last shard first, and before it a task of a round that is not compared.
         if self._role.disturbed:
             order.reverse()
             self._runner.run(state, store.version + self._role.rounds, scale - 1)
@@ -60,15 +66,18 @@ class _Steps:
         return [results[shard] for shard in range(scale)]
 
     def go_on_elsewhere(self) -> None:
-        """Lose the server, and let another one go on from a checkpoint."""
+        """Replace the server by another one, which goes on from a checkpoint of the first."""
         saved = bytes(self.store.checkpoint_part())
         self.store = ParameterStore(build_app(self._job, self._role.base), self._job)
         self.store.restore([saved])
 
 
 def _compute(role: ProbeRole) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the header of the file and all states and updates, which it labels, in order."""
     steps = _Steps(role)
-    labels, parts, hashes = ["the initial state"], [b"".join(steps.store.state())], [""]
+    labels = ["the initial state"]
+    parts = [b"".join(steps.store.state())]
+    hashes = [""]
     for round_no in range(role.rounds):
         for shard, result in enumerate(steps.tasks()):
             steps.store.add(shard, result)

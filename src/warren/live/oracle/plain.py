@@ -36,13 +36,13 @@ Combine = Callable[
 def in_shard_order(
     gradients: Sequence[Gradients], buffers: Sequence[Buffers]
 ) -> tuple[dict[str, Tensor | None], dict[str, Tensor]]:
-    """What servers do: (g_0 + g_1 + ...) / shards, each tensor by itself."""
+    """Combine as servers do: (g_0 + g_1 + ...) / shards, each tensor by itself."""
     means = {name: _combine([one[name] for one in gradients]) for name in gradients[0]}
     return means, {name: _average([one[name] for one in buffers]) for name in buffers[0]}
 
 
 def in_ring_order(model: nn.Module, job: Job) -> Combine:
-    """What a ring does: all tensors of a type as one, each piece in an order of its own.
+    """Return how a ring combines: all tensors of a type as one, each piece in its own order.
 
     Raises
     ------
@@ -55,8 +55,11 @@ def in_ring_order(model: nn.Module, job: Job) -> Combine:
     def combine(
         gradients: Sequence[Gradients], buffers: Sequence[Buffers]
     ) -> tuple[dict[str, Tensor | None], dict[str, Tensor]]:
+        """Combine the gradients and buffers of all shards, packed as a ring's ranks do."""
         updates = [_update(layout, *one) for one in zip(gradients, buffers, strict=True)]
         found = layout.views(means.of(updates))
+        # In flat updates an absent gradient is zero; one that no shard has must stay absent, since
+        # an optimiser skips None and does step by zeros.
         absent = {name for name in gradients[0] if all(one[name] is None for one in gradients)}
         mean = {name: None if name in absent else found[name].clone() for name in gradients[0]}
         return mean, {name: found[name] for name in buffers[0]}
@@ -65,18 +68,19 @@ def in_ring_order(model: nn.Module, job: Job) -> Combine:
 
 
 def _combine(gradients: Sequence[Tensor | None]) -> Tensor | None:
-    """The mean in shard order; None counts as zero, unless it is None on all shards."""
+    """Return the mean in shard order; None counts as zero, unless it is None on all shards."""
     given = [gradient for gradient in gradients if gradient is not None]
     if not given:
         return None
     first, *rest = (torch.zeros_like(given[0]) if g is None else g for g in gradients)
+    # Written out: sums of floats depend on their order, which is part of what is defined here.
     for gradient in rest:
         first = first + gradient
     return first / len(gradients)
 
 
 def _average(buffers: Sequence[Tensor]) -> Tensor:
-    """The mean in shard order of a float buffer; an integer one is that of shard 0."""
+    """Return the mean in shard order of a float buffer; of an integer one that of shard 0."""
     first = buffers[0]
     if not (first.is_floating_point() or first.is_complex()):
         return first
@@ -85,7 +89,7 @@ def _average(buffers: Sequence[Tensor]) -> Tensor:
 
 @torch.no_grad()
 def _update(layout: Layout, gradients: Gradients, buffers: Buffers) -> Tensor:
-    """A shard's update as its trainer would have made it, shape (bytes,)."""
+    """Return a shard's update as its trainer would have made it, shape (bytes,)."""
     flat = torch.zeros(layout.total_bytes, dtype=torch.uint8)
     for name, view in layout.views(flat).items():
         value = gradients[name] if name in gradients else buffers[name]
@@ -96,7 +100,10 @@ def _update(layout: Layout, gradients: Gradients, buffers: Buffers) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainResult:
-    """The trained state, the mean loss of each round, and metrics by rounds done."""
+    """What training gave: the state, the mean loss of each round, and metrics by rounds done.
+
+    ``digest`` is the SHA-256 of the state, ``rounds`` how many were made.
+    """
 
     state_dict: Mapping[str, Tensor]
     losses: tuple[float, ...]
@@ -106,20 +113,37 @@ class PlainResult:
 
 
 def train(app: TorchApp, job: Job) -> PlainResult:
-    """Train a job from beginning to end in this process."""
+    """Train a job from beginning to end in this process.
+
+    Parameters
+    ----------
+    app
+        The job's app.
+    job
+        The logical job; where and when its tasks run does not matter here.
+
+    Raises
+    ------
+    SpecError
+        The app breaks its contract with the job, or a round's mean loss is NaN.
+    """
     check_job(app, job)
     built = build(app, job)
-    model, optimizer, schedule = built.model, built.optimizer, built.schedule
+    model = built.model
+    optimizer = built.optimizer
+    schedule = built.schedule
     batches = Batches(built.dataset, job)
     rules = TaskRules(built, job)
     evaluation = Evaluation(built, job, rules)
-    every = job.evaluate.every if job.evaluate else 1 if job.stop else None
+    every = _evaluates_every(job)
     combine = in_ring_order(model, job) if job.sync == "ring" else in_shard_order
     losses: list[float] = []
     metrics: dict[int, Mapping[str, float]] = {}
     for r in count():
         before = {name: value.detach().clone() for name, value in tensors(model).items()}
-        round_losses, gradients, buffers = [], [], []
+        round_losses = []
+        gradients = []
+        buffers = []
 
         for k in range(job.scale):  # a task: always from the state of the round's beginning
             for _ in rules.passes():  # a second time where the app may keep what it should not
@@ -141,11 +165,12 @@ def train(app: TorchApp, job: Job) -> PlainResult:
         check_converges(losses[-1], r, job)
         means, means_of_buffers = combine(gradients, buffers)
         _put(model, means_of_buffers)
+        # The clip is by the global norm: of the means of all tensors together.
         factor = app.clip_norm and factor_of(map(square_of, means.values()), app.clip_norm)
         for name, parameter in model.named_parameters():
             mean = means[name]
             parameter.grad = mean if mean is None or factor is None else mean * factor
-        reseed(job.seed, r, -1)
+        reseed(job.seed, r, -1)  # -1: the step's own stream of random numbers, no shard's
         optimizer.step()
         if schedule:
             schedule.step()
@@ -162,8 +187,16 @@ def train(app: TorchApp, job: Job) -> PlainResult:
     )
 
 
+def _evaluates_every(job: Job) -> int | None:
+    """Return after how many rounds a job evaluates; None: never."""
+    if job.evaluate:
+        return job.evaluate.every
+    return 1 if job.stop else None
+
+
 @torch.no_grad()
 def _put(model: torch.nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Copy values into the model's tensors of the same names, in place."""
     found = tensors(model)
     for name, value in values.items():
         found[name].copy_(value)

@@ -20,12 +20,12 @@ from warren.live.transport.sockets import Link, controller_address
 
 
 def main(role: Role, lifeline: int) -> None:
-    """Train the job, save its parameters, tell the controller."""
+    """Train the job, save its parameters, and tell the controller how it went."""
     assert isinstance(role, PlainRole)
     set_name(f"warren-plain-{role.job.index}")
     direct_output(role.log)
     own_temporary_folder(role.tmp)
-    faulthandler.enable()
+    faulthandler.enable()  # a crash in a library leaves a traceback in the log
     control = Link(controller_address(role.folder))
     try:
         control.send(_train(role))
@@ -36,11 +36,13 @@ def main(role: Role, lifeline: int) -> None:
 
 
 def _train(role: PlainRole) -> PlainDone:
+    """Train the job and write its parameters; return what the controller is told."""
     start_ns = time.monotonic_ns()
     app = build_app(role.job, role.base)
     numerics.pin()  # the app's module may have set what it likes
     result = train(app, role.job)
     end_ns = time.monotonic_ns()
+    # In the order of names, so that equal parameters give equal files.
     state = {name: value.contiguous() for name, value in sorted(result.state_dict.items())}
     write_whole(role.params, save(state))
     return PlainDone(

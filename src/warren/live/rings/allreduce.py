@@ -25,11 +25,11 @@ BLOCK_BYTES: Final = 1 << 24
 _SEGMENTS: Final = 2
 """A piece is sent in at least so many segments."""
 _PROOF_S: Final = 60.0
-"""When all are connected, what they prove each other takes milliseconds."""
+"""Proofs are waited for at most this long; once all are connected they take milliseconds."""
 
 
 class RingBroken(Exception):
-    """Another rank is lost, or does not answer."""
+    """The error of a ring that cannot go on: another rank is lost, or does not answer."""
 
 
 class Ring:
@@ -37,6 +37,8 @@ class Ring:
 
     Parameters
     ----------
+    rank, size
+        Which process this is, from 0, and how many the ring has.
     meeting
         A file that all ranks can write and that is not there yet: through it they find each other.
     interface
@@ -57,6 +59,7 @@ class Ring:
         self, rank: int, size: int, meeting: str, interface: str, limit_s: float, secret: bytes
     ) -> None:
         self.rank, self.size = rank, size
+        # gloo takes the interface from the environment only.
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         store = dist.FileStore(meeting, size)  # type: ignore[attr-defined]
         limit = timedelta(seconds=limit_s)
@@ -88,7 +91,7 @@ class Ring:
                 dist.all_reduce(block)
 
     def gather(self, own: Tensor) -> list[Tensor]:
-        """What every rank has, in the order of ranks; all of one shape and type."""
+        """Return what every rank has, in the order of ranks; all of one shape and type."""
         found = [torch.empty_like(own) for _ in range(self.size)]
         with _told():
             dist.all_gather(found, own)
@@ -106,7 +109,7 @@ class Ring:
 
 @contextmanager
 def _told(about: str = "") -> Iterator[None]:
-    """What the library says of lost neighbours, by its own name."""
+    """Raise what the library says of lost neighbours as ``RingBroken``."""
     try:
         yield
     except RuntimeError as error:
@@ -114,32 +117,48 @@ def _told(about: str = "") -> Iterator[None]:
 
 
 def blocks(flat: Tensor) -> Iterator[Tensor]:
-    """A flat tensor cut into blocks: by its size and type alone."""
+    """Cut a flat tensor into blocks, by its size and type alone."""
     return iter(torch.split(flat, max(1, BLOCK_BYTES // flat.element_size())))
 
 
 def ring_sum(parts: Sequence[Tensor]) -> Tensor:
-    """What ``Ring.add`` gives to all, from every rank's own, shape (elements,), to the bit."""
+    """Return what ``Ring.add`` gives to all ranks, to the bit, in one process.
+
+    Parameters
+    ----------
+    parts
+        Every rank's own, by rank; each of shape (elements,).
+    """
     cut = [list(blocks(part)) for part in parts]
     return torch.cat([_block_sum(block) for block in zip(*cut, strict=True)])
 
 
 def _block_sum(parts: Sequence[Tensor]) -> Tensor:
-    """Piece c begins at rank c - 1 and passes on to the rank before, round the ring."""
+    """Return the sum of one block, each piece added in its own order of ranks.
+
+    Piece c begins at rank c - 1 and passes on to the rank before, round the ring.
+    """
     ranks, elements = len(parts), len(parts[0])
     piece = _piece(elements, parts[0].element_size(), ranks)
     total = torch.empty_like(parts[0])
     for at in range(ranks):
+        # The last pieces of a small block may be short, or empty.
         own = slice(at * piece, min(elements, (at + 1) * piece))
         summed = parts[at - 1][own]
         for step in range(2, ranks + 1):
+            # Each rank adds its own to what has come round.
             summed = parts[(at - step) % ranks][own] + summed
         total[own] = summed
     return total
 
 
 def _piece(elements: int, element_bytes: int, ranks: int) -> int:
-    """Elements a piece, in gloo: whole segments of at most 1 MiB, two or more of them."""
+    """Return how many elements gloo puts in a piece.
+
+    A piece is a whole number of segments, two or more, of at most 1 MiB each.
+    """
+    # With ceilings throughout: S = max(ceil(elements / most), 2 ranks) segments at least,
+    # ceil(S / ranks) of them a piece, each of ceil(elements / (segments of all pieces)) elements.
     most = (1 << 20) // element_bytes
     segments = max(-(-elements // most), _SEGMENTS * ranks)
     each = -(-segments // ranks)

@@ -21,11 +21,11 @@ from warren.live.training.tensor_layout import Layout, TensorEntry
 from warren.model.job import Job
 
 _SUMMED: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""What gloo can add."""
+"""The types of numbers that gloo can add."""
 
 
 class RingMeans:
-    """Where the numbers of an update of a job lie.
+    """The means of a job's updates, taken over a ring or in one process to the same bits.
 
     Raises
     ------
@@ -45,10 +45,13 @@ class RingMeans:
     @torch.no_grad()
     def over(self, ring: Ring, update: Tensor) -> None:
         """Put the mean over all ranks in the place of this rank's own update, shape (bytes,)."""
+        # (g_0 + ... + g_{n-1}) / n, in the order of the ring; ``of`` below does the same.
         for part in self._parts(update):
             ring.add(part)
             part.div_(ring.size)
             _one_nan(part)
+        # Integer buffers, such as counts of batches, are rank 0's: gathered, so that they go round
+        # in one call, and put back.
         if self._integers:
             first = torch.cat([update[e.offset : e.offset + e.nbytes] for e in self._integers])
             ring.share(first)
@@ -59,7 +62,8 @@ class RingMeans:
 
     @torch.no_grad()
     def of(self, updates: Sequence[Tensor]) -> Tensor:
-        """What ``over`` leaves to each rank, from the updates of all, to the bit."""
+        """Return what ``over`` leaves to each rank, from the updates of all, to the bit."""
+        # The copy also brings rank 0's integer buffers.
         mean = updates[0].clone()
         parts = [list(self._parts(update)) for update in updates]
         for out, *own in zip(self._parts(mean), *parts, strict=True):
@@ -69,11 +73,13 @@ class RingMeans:
         return mean
 
     def _parts(self, update: Tensor) -> Iterator[Tensor]:
+        """Generate views of the runs of neighbouring numbers of one type, as real numbers."""
         return (update[run.begin : run.end].view(_real(run.dtype)) for run in self._runs)
 
 
 def _one_nan(part: Tensor) -> None:
-    """Let all NaNs be the same one; a sum with one in it is one, and takes less than a look."""
+    """Let all NaNs of a part be the same one."""
+    # A sum with a NaN in it is one, and is computed in less time than a look at each number takes.
     if part.sum().isnan():
         part.masked_fill_(part.isnan(), math.nan)
 
@@ -85,5 +91,5 @@ def _dtype(entry: TensorEntry) -> torch.dtype:
 
 
 def _real(dtype: torch.dtype) -> torch.dtype:
-    """Complex numbers are summed as pairs of real ones."""
+    """Return the type as which numbers are summed: complex ones are pairs of real ones."""
     return dtype.to_real() if dtype.is_complex else dtype

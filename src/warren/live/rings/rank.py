@@ -41,14 +41,16 @@ from warren.live.transport.server_messages import RoundReport
 from warren.model.draws import FIRST, is_taken
 
 _PATIENCE_NS: Final = 60_000_000_000
-"""What a sum may take beyond the longest task that others may be at."""
+"""How long a sum may take beyond the longest task that others may be at."""
 
 
 class RingRank:
     """One rank of a ring: model, optimiser, task runner, and its place in the ring."""
 
     def __init__(self, role: RankRole) -> None:
-        self._role, self._job, self._alarm = role, role.job, Alarm()
+        self._role = role
+        self._job = role.job
+        self._alarm = Alarm()
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
             numerics.pin()
@@ -64,8 +66,11 @@ class RingRank:
         self._marks.load()
         self.store.known.expected = self._marks.expected
         self._forgotten = 0
+        # Without a share of tasks to compute again the first ones are not either.
         self._verified = 0 if role.verify else FIRST
-        self._means, self._update = RingMeans(layout, role.job), fresh(layout.total_bytes)
+        self._means = RingMeans(layout, role.job)
+        self._update = fresh(layout.total_bytes)
+        # Between two sums another rank may compute two tasks: one again, and the next round's.
         pads_ns = sum(role.pads.constant(role.job.index))
         limit_ns = 2 * (role.job.task_limit_ns + pads_ns) + _PATIENCE_NS
         self._ring = Ring(
@@ -78,7 +83,7 @@ class RingRank:
         )
 
     def round(self, begin_ns: int) -> RoundReport:
-        """Make the next round, which begins at ``begin_ns``; what there is to tell of it.
+        """Make the next round, which begins at ``begin_ns``; return what to report of it.
 
         Raises
         ------
@@ -90,6 +95,7 @@ class RingRank:
         role, round_no = self._role, self.store.version
         comp_ns, sync_ns = role.pads.pads(role.job.index, round_no, role.rank)
         sleep_until(begin_ns)
+        # Emulated, a round starts when it may; else when this process has really woken up.
         start_ns = begin_ns if comp_ns else time.monotonic_ns()
         result = self._task(round_no)
         ready_ns = time.monotonic_ns()
@@ -106,41 +112,48 @@ class RingRank:
             saved=self.schedule.previous,
             present=result.present,
         )
-        notes = exchanged(self._ring, own)
+        summaries = exchanged(self._ring, own)
+        # The counts are equal on all ranks, so all compute a task again in the same rounds, and
+        # none waits in the ring for one that does not.
         if is_taken(role.job.index, round_no, 0, self._verified, role.verify):
             self._verify(round_no, result.marks)
-        outcome = self._step(notes, result.marks)
-        self._forget_marks(notes[0].saved)
-        at_ns = max(note.end_ns for note in notes)
+        outcome = self._step(summaries, result.marks)
+        self._forget_marks(summaries[0].saved)
+        at_ns = max(summary.end_ns for summary in summaries)
         if comp_ns:
-            padded_ns = max(n.comp_end_ns for n in notes) + max(n.sync_ns for n in notes)
+            # The barrier: slowest COMP + longest T^s, or when the bytes have gone round.
+            padded_ns = max(n.comp_end_ns for n in summaries) + max(n.sync_ns for n in summaries)
             at_ns = max(at_ns, padded_ns)
         else:
             at_ns = max(at_ns, time.monotonic_ns())
-        return self._report(notes, outcome, at_ns)
+        return self._report(summaries, outcome, at_ns)
 
     def save_if_due(self) -> None:
-        """Rank 0, between rounds: keep a checkpoint as often as the job says."""
+        """Save the state between rounds, on rank 0, as often as the job says."""
         if not self.store.finished and self.schedule.due(self.store.version):
             self.schedule.save(self.store.version)
 
     def save(self, round_no: int) -> None:
-        """Rank 0: put the state that a round begins with on disk, unless it is there."""
+        """Put the state that a round begins with on disk, on rank 0, unless it is there."""
         if self.schedule.last != round_no:
             self.schedule.save(round_no)
 
     def _task(self, round_no: int) -> TaskResult:
+        """Compute this rank's task of a round into ``_update``, and compare its hashes."""
         (state,), update = self.store.state(), self._update.numpy().data
         rank = self._role.rank
         with self._alarm.within(self._job.task_limit_ns):
             result = self._runner.run(state, round_no, rank, update)
         numerics.pin()
+        # If the task has run before a loss, it has to give the same bits again.
         self.store.known.check(round_no, rank, result.marks)
         self._marks.append(round_no, rank, result.marks)
         return result
 
     def _verify(self, round_no: int, marks: bytes) -> None:
         """Compute the task of the rank before this one again, which has computed one less."""
+        # It was the other process' first task of the round and is the second one here: what an app
+        # keeps between its tasks shows by that (docs/decisions/0029).
         (state,), other = self.store.state(), (self._role.rank - 1) % self._job.scale
         self._check_same(xxh3_64_digest(state))
         known = bytes(self._ring.gather(flat_of(marks).clone())[other].numpy())
@@ -148,19 +161,24 @@ class RingRank:
             again = self._runner.run(state, round_no, other)
         numerics.pin()
         if again.marks != known:
-            what = round_no, other, known, again.marks
-            raise refuse(self._job, "", nondeterministic(self.store.layout, *what))
+            message = nondeterministic(self.store.layout, round_no, other, known, again.marks)
+            raise refuse(self._job, "", message)
         self._verified += 1
 
-    def _step(self, notes: list[RoundSummary], marks: bytes) -> RoundOutcome:
-        """The same on every rank, but for evaluating."""
+    def _step(self, summaries: list[RoundSummary], marks: bytes) -> RoundOutcome:
+        """Step by the mean, as every rank does; return how the round came out.
+
+        Rank 0 also evaluates, and tells the others whether the job is finished.
+        """
         store = self.store
-        loss = sum(note.loss for note in notes) / len(notes)
-        present = bytes(map(max, zip(*(note.present for note in notes), strict=True)))
+        # A parameter has a gradient if it has one on any rank; servers take it so too.
+        loss = sum(summary.loss for summary in summaries) / len(summaries)
+        present = bytes(map(max, zip(*(summary.present for summary in summaries), strict=True)))
         mean = TaskResult(
             loss=loss, present=present, marks=marks, update=(self._update.numpy().data,)
         )
         with self._alarm.within(self._job.task_limit_ns):
+            # The store sees one task whose update is the mean.
             store.add(0, mean)
             store.step()
             store.forget_previous()
@@ -171,6 +189,7 @@ class RingRank:
         over = torch.tensor([done == self._job.rounds], dtype=torch.uint8)
         if self._role.rank == 0:
             over[0] = outcome.finished
+        # Only an evaluation can end a job early: in other rounds every rank knows by itself.
         if evaluation_due(self._job, done):
             self._ring.share(over)
         if self._role.rank:
@@ -179,12 +198,15 @@ class RingRank:
         return outcome
 
     def _forget_marks(self, saved: int) -> None:
-        """Rank 0 keeps no older checkpoint than this: tasks before it will not run again."""
+        """Forget the hashes of tasks before a round, the oldest that the job may go back to."""
         if saved > self._forgotten:
             self._marks.forget_before(saved)
             self._forgotten = saved
 
-    def _report(self, notes: list[RoundSummary], outcome: RoundOutcome, at_ns: int) -> RoundReport:
+    def _report(
+        self, summaries: list[RoundSummary], outcome: RoundOutcome, at_ns: int
+    ) -> RoundReport:
+        """Return what a round is reported as; at the job's end also save its parameters."""
         role, sha256 = self._role, ""
         if outcome.finished:
             sha256 = self.store.digest()
@@ -192,8 +214,8 @@ class RingRank:
             if role.rank == 0:
                 write_whole(role.params, self.store.save())
         stamps = [
-            TaskStamp(rank, note.start_ns, note.comp_end_ns, max(note.end_ns, at_ns))
-            for rank, note in enumerate(notes)
+            TaskStamp(rank, summary.start_ns, summary.comp_end_ns, max(summary.end_ns, at_ns))
+            for rank, summary in enumerate(summaries)
         ]
         return RoundReport(
             job=role.job.index,
@@ -206,11 +228,14 @@ class RingRank:
             stamps=tuple(stamps),
             saved=self.schedule.last,
             sha256=sha256,
-            overruns=sum(note.overran for note in notes),
+            overruns=sum(summary.overran for summary in summaries),
         )
 
     def _check_same(self, digest: bytes) -> None:
-        """All ranks have the same parameters: an optimiser might have drawn from somewhere else."""
+        """Refuse the app if not all ranks have parameters of this hash.
+
+        An optimiser might have drawn random numbers from a generator that Warren does not set.
+        """
         own = flat_of(digest).clone()
         for rank, other in enumerate(self._ring.gather(own)):
             if not torch.equal(own, other):

@@ -1,6 +1,6 @@
 """The process of a rank: waits for its device, then for the others, and makes rounds.
 
-Rank 0 keeps the roll: when every rank's device is free, it lets all begin. That goes over Unix
+Rank 0 counts who is ready: when every rank's device is free, it lets all begin. That goes over Unix
 sockets, where nothing runs out of time while a device is busy with other jobs.
 """
 
@@ -47,11 +47,11 @@ from warren.live.transport.sockets import (
 )
 
 _MOMENT_S: Final = 1.0
-"""A rank that has lost another waits so long: what happened to that one is to be told first."""
+"""A rank that has lost another waits so long: what ended that one is to be told first."""
 
 
 def main(role: Role, lifeline: int) -> None:
-    """Be a rank until the zygote is gone."""
+    """Run a rank until the zygote is gone."""
     assert isinstance(role, RankRole)
     set_name(f"warren-rank-{role.job.index}.{role.rank}")
     pin_to_core(role.core)
@@ -72,10 +72,13 @@ def main(role: Role, lifeline: int) -> None:
 
 
 class RankProcess:
-    """Turns messages into rounds."""
+    """The connections of one rank; what comes over them is turned into rounds of the ring."""
 
     def __init__(self, role: RankRole, lifeline: int, control: Link) -> None:
-        self._role, self._lifeline, self._control = role, lifeline, control
+        self._role = role
+        self._lifeline = lifeline
+        self._control = control
+        # Rank 0 listens before it meets the others in the ring: they may send right after that.
         address = gang_address(role.folder, role.job.index, role.incarnation)
         self._hub = None if role.rank else Hub(address)
         self._first = Link(address) if role.rank else None
@@ -86,14 +89,15 @@ class RankProcess:
 
     def serve(self) -> None:
         """Make the rounds that executors give, until the zygote closes the lifeline."""
-        what = self._role.job.index, self._role.incarnation
+        job = self._role.job.index
+        incarnation = self._role.incarnation
         poller = Poller()
         others = [one for one in (self._hub, self._first) if one is not None]
         for source in (self._executor, self._control, self._lifeline, *others):
             poller.register(source)
-        self._executor.send(RankReady(*what))
+        self._executor.send(RankReady(job, incarnation))
         if self._role.rank == 0:
-            self._control.send(GangReady(*what))
+            self._control.send(GangReady(job, incarnation))
         while self._lifeline not in poller.poll():
             for message, _ in self._executor.drain():
                 self._hear(message)
@@ -106,6 +110,7 @@ class RankProcess:
                     self._hear(message)
 
     def _hear(self, message: AnyMessage) -> None:
+        """Take a message of the executor, the controller or rank 0."""
         rank = self._role.rank
         match message:
             case BeginRing(round=round_no, rounds=rounds, at_ns=at_ns):
@@ -116,25 +121,28 @@ class RankProcess:
                 self._member.schedule.kept = round_no
             case HandOver(round=round_no):
                 self._member.save(round_no)
-                what = self._role.job.index, self._role.incarnation, round_no
-                self._control.send(HandedOver(*what))
+                job, incarnation = self._role.job.index, self._role.incarnation
+                self._control.send(HandedOver(job, incarnation, round_no))
             case _:
                 raise ValueError(f"nobody sends {message} to a rank")
 
     def _hear_others(self, hub: Hub) -> None:
+        """Take what the other ranks have sent, on rank 0."""
         for peer, message, _ in hub.drain():
             assert isinstance(message, RankPresent)
             self._peers.append(peer)
             self._arrived(message)
 
     def _arrived(self, here: RankPresent) -> None:
-        """A rank's device is free; when all are, the rounds begin."""
+        """Note that a rank's device is free; begin the rounds when all are."""
+        # Not rank 0, which alone counts: it will say when to begin.
         if self._first is not None:
             self._first.send(here)
             return
         self._here[here.rank] = here
         if len(self._here) < self._role.job.scale:
             return
+        # A ring begins when the last of its devices is free.
         at_ns = max(one.at_ns for one in self._here.values())
         peers, self._peers = self._peers, []
         self._here.clear()
@@ -144,7 +152,7 @@ class RankProcess:
         self._run(here.rounds, at_ns)
 
     def _run(self, rounds: int, at_ns: int) -> None:
-        """Rounds one after another; the device is held to the barrier of the last."""
+        """Make rounds one after another; the device is held to the barrier of the last."""
         role, member = self._role, self._member
         for _ in range(rounds):
             report = member.round(at_ns)

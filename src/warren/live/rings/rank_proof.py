@@ -23,18 +23,26 @@ import secrets
 from typing import Final
 
 PROOF_BYTES: Final = 32
+"""The size of a proof: an HMAC by SHA-256."""
 _SECRET_BYTES: Final = 32
 
 
 def new_secret() -> bytes:
-    """What the ranks of one gang know, and nobody else."""
+    """Draw what the ranks of one gang know, and nobody else."""
     return secrets.token_bytes(_SECRET_BYTES)
 
 
 class RankProofs:
-    """What one rank shows the others, and whether what they show is right.
+    """The proofs of one rank: those it shows to the others, and the check of theirs.
 
-    ``ring`` names the ring in the same words on every rank.
+    Parameters
+    ----------
+    secret
+        The 32 bytes that the gang has been given.
+    ring
+        The name of the ring, in the same words on every rank.
+    rank
+        Which rank this is.
 
     Raises
     ------
@@ -45,16 +53,21 @@ class RankProofs:
     def __init__(self, secret: bytes, ring: str, rank: int) -> None:
         if len(secret) != _SECRET_BYTES:
             raise ValueError(f"the secret of a ring has {_SECRET_BYTES} bytes, not {len(secret)}")
-        self._secret, self._ring, self._rank = secret, ring, rank
+        self._secret = secret
+        self._ring = ring
+        self._rank = rank
 
     def to(self, other: int) -> bytes:
-        """The proof for another rank, and for no third."""
+        """Return the proof for another rank, and for no third."""
         return self._from_to(self._rank, other)
 
     def right(self, other: int, shown: bytes) -> bool:
-        """Whether this is what the other rank has to show to this one."""
+        """Tell whether this is what the other rank has to show to this one."""
+        # In constant time, so that how long it takes says nothing about how much was right.
         return hmac.compare_digest(shown, self._from_to(other, self._rank))
 
     def _from_to(self, sender: int, receiver: int) -> bytes:
+        """Return the proof of one rank for another: HMAC-SHA256 of both names, by the secret."""
+        # Both names, in this order: a proof that is sent back where it came from is wrong.
         words = f"{self._ring}: rank {sender} to rank {receiver}"
         return hmac.digest(self._secret, words.encode(), "sha256")

@@ -10,14 +10,16 @@ from warren.live.rings.allreduce import Ring
 from warren.live.training.tensor_layout import flat_of, raw
 
 _HEAD: Final = struct.Struct("<dqqqq?q")
+"""Loss; start, end of COMP, end and T^s in ns; whether COMP overran; the saved round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSummary:
     """A rank's round: loss and mask of its task, and when it was at what (host's monotonic ns).
 
-    ``end_ns``: its part of the mean is there. ``sync_ns`` is its pad T^s; ``overran``: COMP took
-    longer than its pad. ``saved``: the round of the oldest checkpoint that rank 0 may go back to.
+    ``present`` is the mask: which parameters have a gradient. ``end_ns``: its part of the mean is
+    there. ``sync_ns`` is its pad T^s; ``overran``: COMP took longer than its pad. ``saved``: the
+    round of the oldest checkpoint that rank 0 may go back to.
     """
 
     loss: float
@@ -30,13 +32,21 @@ class RoundSummary:
     present: bytes
 
     def packed(self) -> bytes:
-        """As bytes, as many on every rank of a job."""
-        times = self.start_ns, self.comp_end_ns, self.end_ns, self.sync_ns
-        return _HEAD.pack(self.loss, *times, self.overran, self.saved) + self.present
+        """Return the summary as bytes, as many on every rank of a job."""
+        head = _HEAD.pack(
+            self.loss,
+            self.start_ns,
+            self.comp_end_ns,
+            self.end_ns,
+            self.sync_ns,
+            self.overran,
+            self.saved,
+        )
+        return head + self.present
 
     @staticmethod
     def unpacked(data: bytes) -> RoundSummary:
-        """What was packed."""
+        """Return the summary that was packed into ``data``."""
         loss, start_ns, comp_end_ns, end_ns, sync_ns, overran, saved = _HEAD.unpack_from(data)
         return RoundSummary(
             loss=loss,
@@ -51,6 +61,6 @@ class RoundSummary:
 
 
 def exchanged(ring: Ring, own: RoundSummary) -> list[RoundSummary]:
-    """The notes of all ranks, in their order."""
+    """Exchange the summaries of a round over the ring; return those of all ranks, in order."""
     found = ring.gather(flat_of(own.packed()).clone())
     return [RoundSummary.unpacked(bytes(raw(one))) for one in found]

@@ -11,27 +11,40 @@ from warren.live.training.parameter_store import ParameterStore
 from warren.model.job import Job
 
 EVERY_NS: Final = 20_000_000_000
-"""A job that does not say how often is saved once in this time, if that costs little."""
+"""A job that does not say how often is saved once in this many ns, if that costs little."""
 _SHARE: Final = 50
-"""Saving such a job takes at most one part in so many of its time."""
+"""Saving such a job takes at most one part in so many of its time: 2 %."""
 
 
 class CheckpointSchedule:
     """One server's checkpoints. The first server publishes one when all parts are on disk.
 
     ``last`` and ``previous`` are the rounds of the newest two, ``kept`` one that the controller's
-    journal has reached: older ones are not needed any more. The store goes back to the one of
-    round ``begin``, in ``folder``. A barrier does not pass before the
+    journal has reached: older ones are not needed any more. A barrier does not pass before the
     checkpoint at its round's beginning is whole, so that a loss costs at most one interval.
+
+    Parameters
+    ----------
+    store
+        The server's part of the job; it goes back to the checkpoint of ``begin``, if that is not 0.
+    folder
+        Where the job's checkpoints lie.
+    begin
+        The round that the job goes on from.
+    part, parts
+        Which server this is, and how many the job has.
     """
 
     def __init__(
         self, store: ParameterStore, job: Job, folder: str, begin: int, part: int, parts: int
     ) -> None:
-        self._store, self._folder = store, Path(folder)
-        self._part, self._parts = part, parts
+        self._store = store
+        self._folder = Path(folder)
+        self._part = part
+        self._parts = parts
         self._every = None if job.checkpoint is None else job.checkpoint.every
         self._not_before_ns = time.monotonic_ns() + EVERY_NS
+        # On the first server: the others whose part of the newest checkpoint is not on disk.
         self._missing: set[int] = set()
         self.previous = self.last = self.kept = begin
         if begin:
@@ -39,17 +52,17 @@ class CheckpointSchedule:
 
     @property
     def published(self) -> bool:
-        """Whether no checkpoint is under way."""
+        """Tell whether no checkpoint is under way."""
         return not self._missing
 
     def due(self, round_no: int) -> bool:
-        """Whether the state this round begins with should be saved."""
+        """Tell whether the state that a round begins with should be saved."""
         if self._every is not None:
             return round_no % self._every == 0
         return time.monotonic_ns() >= self._not_before_ns
 
     def save(self, round_no: int) -> None:
-        """Put this server's part on disk."""
+        """Put this server's part of the state that a round begins with on disk."""
         begin_ns = time.monotonic_ns()
         save_part(self._folder, round_no, self._part, self._store.checkpoint_part())
         self.previous, self.last = self.last, round_no
@@ -57,15 +70,18 @@ class CheckpointSchedule:
             self._missing = set(range(1, self._parts))
             self._publish()
         took_ns = time.monotonic_ns() - begin_ns
+        # A large model is saved less often: an interval is at least _SHARE times what saving takes.
         self._not_before_ns = begin_ns + max(EVERY_NS, _SHARE * took_ns)
 
     def part_saved(self, part: int, round_no: int) -> None:
-        """Another server's part is on disk."""
+        """Note that another server's part is on disk; publish the checkpoint if it was the last."""
         if round_no == self.last and part in self._missing:
             self._missing.discard(part)
             self._publish()
 
     def _publish(self) -> None:
+        """Make the newest checkpoint the one to go back to, if all its parts are on disk."""
         if not self._missing:
             publish(self._folder, self.last, self._parts)
+            # The controller may have been lost before its journal reached the new one.
             prune(self._folder, self.kept)

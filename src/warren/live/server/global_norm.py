@@ -13,25 +13,36 @@ from warren.live.transport.server_messages import Squares
 
 
 class GlobalNorm:
-    """``tell`` sends to the first server; of that itself, to all the others."""
+    """One server's share of the global norm of a job's gradients.
+
+    ``tell`` sends to the first server; on the first server itself, to all the others.
+    """
 
     def __init__(
         self, store: ParameterStore, part: int, parts: int, tell: Callable[[Squares], None]
     ) -> None:
-        self._store, self._part, self._parts, self._tell = store, part, parts, tell
+        self._store = store
+        self._part = part
+        self._parts = parts
+        self._tell = tell
+        # On the first server: what each server has sent for the round in progress.
         self._here: dict[int, tuple[float, ...]] = {}
+        # On the others: the last round that they have sent theirs for, and what came back.
         self._told = -1
         self._all = Squares(0, -1, ())
 
     def hear(self, said: Squares) -> None:
-        """One has told its own, or the first one all."""
+        """Take the squares of another server, or those of all from the first server."""
         if self._part:
             self._all = said
         else:
             self._here[said.part] = said.values
 
     def squares(self) -> tuple[float, ...] | None:
-        """Give what the step of a complete round needs; None: others have not said theirs yet."""
+        """Return the squares that the step of a complete round needs, in the order of servers.
+
+        None: other servers have not sent theirs yet.
+        """
         own, round_no = self._store.combine(), self._store.version
         if self._parts == 1 or not self._store.clips:
             return own
@@ -43,6 +54,8 @@ class GlobalNorm:
         self._here[0] = own
         if len(self._here) < self._parts:
             return None
+        # In the order of parts, which is that of the model: the norm has the same bits however many
+        # servers there are.
         values = tuple(one for part in range(self._parts) for one in self._here[part])
         self._here.clear()
         self._tell(Squares(0, round_no, values))

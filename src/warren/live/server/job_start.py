@@ -11,13 +11,16 @@ _MS: Final = 1_000_000
 
 
 class JobStart:
-    """``at_ns`` is the arrival, by the host's clock; None: it is not known yet."""
+    """The arrival of a job: ``at_ns`` by the host's monotonic clock; None: not known yet."""
 
     def __init__(self) -> None:
         self.at_ns: int | None = None
 
     def timeout_ms(self) -> int | None:
-        """How long to wait for messages, at most; the last millisecond is slept here."""
+        """Return how long to wait for messages at most, in ms; None: for ever.
+
+        The last millisecond is slept here, since a poller waits for whole ones.
+        """
         if self.at_ns is None:
             return None
         left_ns = self.at_ns - time.monotonic_ns()
@@ -26,7 +29,7 @@ class JobStart:
         return max(0, left_ns // _MS)
 
     def since_ns(self) -> int | None:
-        """When the first round has begun; None: it has not."""
+        """Return when the first round has begun, by the host's clock; None: it has not."""
         if self.at_ns is None or time.monotonic_ns() < self.at_ns:
             return None
         return self.at_ns

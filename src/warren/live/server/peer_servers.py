@@ -9,33 +9,39 @@ from warren.live.transport.sockets import Hub
 
 
 class PeerServers:
-    """The other servers of a job, by part: who is here, and whose blocks have made the step."""
+    """The other servers of a job, by part: who is here, and whose blocks have made the step.
+
+    ``parts`` counts all servers of the job, the first one too; the job goes on at ``round_no``.
+    """
 
     def __init__(self, hub: Hub, store: ParameterStore, parts: int, round_no: int) -> None:
-        self._hub, self._store, self._parts = hub, store, parts
+        self._hub = hub
+        self._store = store
+        self._parts = parts
         self._round = round_no
         self._peers: dict[int, bytes] = {}
         self._done: dict[int, list[memoryview]] = {}
 
     @property
     def all_here(self) -> bool:
-        """Whether every one has said hello: that it stands where the job begins."""
+        """Tell whether every other server has said that it stands where the job goes on."""
         return len(self._peers) == self._parts - 1
 
     @property
     def all_done(self) -> bool:
-        """Whether every one has made the step of the round in progress."""
+        """Tell whether every other server has made the step of the round in progress."""
         return len(self._done) == self._parts - 1
 
     def hear(self, peer: bytes, said: PartDone, blocks: list[memoryview]) -> None:
-        """One is here, or has made a step; beside it its blocks where they are wanted."""
+        """Note that a server is here, or has made a step; with its blocks where they are wanted."""
         self._peers[said.part] = peer
+        # The first message names the round before the one at which the job goes on: no step yet.
         if said.round < self._round:
             return
         self._done[said.part] = blocks
 
     def take(self) -> None:
-        """This server has made the step too: put the others' blocks into the whole model."""
+        """Put the others' blocks into the whole model, when this server has made the step too."""
         layout = self._store.layout
         for part, blocks in self._done.items():
             if blocks:
@@ -43,12 +49,12 @@ class PeerServers:
                 self._store.take(ranges_of(layout, owners, part), blocks)
 
     def tell(self, message: BeginRound | Squares) -> None:
-        """Send to all of them."""
+        """Send a message to all other servers."""
         for peer in self._peers.values():
             self._hub.send(peer, message)
 
     def turn(self, round_no: int, *, save: bool) -> None:
-        """The barrier has passed: all begin the next round."""
+        """Let all other servers begin the next round, and save its state if ``save``."""
         self.tell(BeginRound(round_no, save))
         self._round = round_no
         self._done.clear()

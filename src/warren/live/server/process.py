@@ -29,10 +29,23 @@ def main(role: Role, lifeline: int) -> None:
 
 
 def last_words(role: ServerRole | RankRole, where: str, error: BaseException) -> AnyMessage:
-    """A job fails by its own doing; a disk that refuses Warren's own files ends the run."""
+    """Return what a process tells the controller before it ends by an error.
+
+    A job fails by its own doing; a disk that refuses Warren's own files ends the run.
+
+    Parameters
+    ----------
+    role
+        The process.
+    where
+        Its name in the message, such as ``its server``.
+    error
+        What was raised.
+    """
     job = role.job.index
     if isinstance(error, SpecError):
         return JobBroke(job, one_line(error))
+    # Anything else may come from the app, which may use files too: only those of the run count.
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         path = str(error.filename)
         if path.startswith((role.store, role.params)):

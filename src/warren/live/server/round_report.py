@@ -18,6 +18,7 @@ class DeferredReport:
 
     Where nothing is emulated that comes a moment later, or when the next update is here: on few
     cores the controller, which hears of it, would take the one that a trainer is to wake up on.
+    ``since_ns`` is when the new state was ready.
     """
 
     job: int
@@ -29,13 +30,34 @@ class DeferredReport:
 
     @property
     def due(self) -> bool:
-        """Whether trainers have had their moment."""
+        """Tell whether trainers have had their moment to begin, so that the report may be sent."""
         return time.monotonic_ns() >= self.since_ns + SETTLED_NS
 
     def report(self, control: Link, saved: int, sha256: str) -> None:
-        """Tell the controller; ``saved``: the round of the newest checkpoint."""
+        """Send the controller the report.
+
+        Parameters
+        ----------
+        control
+            The link to the controller.
+        saved
+            The round of the newest checkpoint.
+        sha256
+            The hash of the trained parameters; empty while the job goes on.
+        """
         outcome = self.outcome
         metrics = None if outcome.metrics is None else dict(outcome.metrics)
-        what = self.job, self.generation, outcome.round, outcome.loss, metrics
-        ended = outcome.finished, self.barrier_ns, self.stamps, saved, sha256
-        control.send(RoundReport(*what, *ended))
+        control.send(
+            RoundReport(
+                job=self.job,
+                generation=self.generation,
+                round=outcome.round,
+                loss=outcome.loss,
+                metrics=metrics,
+                finished=outcome.finished,
+                at_ns=self.barrier_ns,
+                stamps=self.stamps,
+                saved=saved,
+                sha256=sha256,
+            )
+        )

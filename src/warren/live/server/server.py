@@ -45,7 +45,7 @@ from warren.live.transport.sockets import Hub, Link, Poller, link_to_server, ser
 
 
 class Server:
-    """State machine of one job's rounds.
+    """One server of a job: the state machine of the job's rounds.
 
     ``store.version`` counts steps computed, ``_passed`` barriers passed; the first is ahead by
     one while commits are missing. A barrier has the time of its last commit, or of its step when
@@ -53,43 +53,55 @@ class Server:
     """
 
     def __init__(self, role: ServerRole, lifeline: int, control: Link) -> None:
-        self._role, self._lifeline, self._control = role, lifeline, control
-        self._job, self._alarm = role.job, Alarm()
+        self._role = role
+        self._lifeline = lifeline
+        self._control = control
+        self._job = role.job
+        self._alarm = Alarm()
+        part, parts = role.part, role.parts
         with self._alarm.within(self._job.task_limit_ns):
             app = build_app(role.job, role.base)
             numerics.pin()
-            part, parts = role.part, role.parts
             store = ParameterStore(app, role.job, part=part, parts=parts, shared=role.folder)
             self._store = store
             self._schedule = CheckpointSchedule(
                 store, role.job, role.store, role.round, part, parts
             )
+            # Tasks that ran before a loss have to give the same hashes again.
             self._marks = HashLog(marks_path(role.store, part, parts), len(store.layout.entries))
             self._marks.load()
             store.known.expected = self._marks.expected
             if role.rehearse:
                 self._store.warm()
-        address = role.folder, role.job.index, role.generation
-        self._hub = Hub(server_address(*address, role.part), role.identity)
+        job = role.job.index
+        address = server_address(role.folder, job, role.generation, part)
+        self._hub = Hub(address, role.identity)
         self._sender = StateSender(self._hub, store)
         self._reader = UpdateReader(store.ranges)
-        self._peers = PeerServers(self._hub, store, role.parts, role.round)
-        self._first = link_to_server(*address, 0, role.identity) if role.part else None
+        self._peers = PeerServers(self._hub, store, parts, role.round)
+        # None on the first server, which keeps the barrier for all.
+        self._first: Link | None = None
+        if part:
+            self._first = link_to_server(role.folder, job, role.generation, 0, role.identity)
         tell = self._peers.tell if self._first is None else self._first.send
-        self._clipping = GlobalNorm(store, role.part, role.parts, tell)
+        self._clipping = GlobalNorm(store, part, parts, tell)
         self._opening = JobStart()
-        self._passed = role.round if role.part else -1
-        self._outcome: RoundOutcome | None = None
+        # -1: the job has not arrived, no task may start. Only the first server hears when it has.
+        self._passed = role.round if part else -1
+        # The round in progress: whether this server has made its step, how the round came out,
+        # which tasks have been committed, and what is not acknowledged.
         self._stepped = False
-        self._sha256 = ""
+        self._outcome: RoundOutcome | None = None
         self._stamps: dict[int, TaskStamp] = {}
         self._taken: list[tuple[bytes, Pushed]] = []
         self._since_ns = self._barrier_ns = 0
         self._real = False
+        # The barrier before it, until that is reported.
         self._left: DeferredReport | None = None
+        self._sha256 = ""
 
     def serve(self) -> None:
-        """Turn until the zygote closes the lifeline."""
+        """Take messages and make rounds until the zygote closes the lifeline."""
         poller = Poller()
         for source in (self._hub, self._control, self._lifeline):
             poller.register(source)
@@ -112,23 +124,28 @@ class Server:
             self._step()
             self._pass_barrier()
             self._answer_pulls()
+            # While a report is put off its acknowledgements are too: both wake up processes that
+            # would take the cores that trainers need to begin.
             if self._left is None:
                 self._acknowledge()
 
     def _timeout_ms(self) -> int | None:
+        """Return how long to wait for messages; None: for ever."""
         if self._left is not None:
             return 1
         return None if self._passed >= 0 else self._opening.timeout_ms()
 
     def _open(self) -> None:
+        """Begin the first round if the job has arrived and every server stands at it."""
         since_ns = self._opening.since_ns() if self._peers.all_here else None
         if self._passed < 0 and since_ns is not None:
             self._passed, self._since_ns = self._role.round, since_ns
             self._sender.release(self._passed, since_ns)
 
-    # What others say.
+    # What has come.
 
     def _hear_controller(self) -> None:
+        """Take what the controller has sent."""
         for message, _ in self._control.drain():
             match message:
                 case Open(at_ns=at_ns):
@@ -161,6 +178,7 @@ class Server:
                     raise ValueError(f"an executor does not send {message}")
 
     def _hear_first(self, first: Link) -> None:
+        """Take what the first server has sent, on another one."""
         for message, _ in first.drain():
             assert isinstance(message, BeginRound | Squares)
             if isinstance(message, Squares):
@@ -169,18 +187,20 @@ class Server:
                 self._turn(message)
 
     def _take(self, peer: bytes, push: Push, buffers: list[memoryview]) -> None:
+        """Add an update to the round in progress, or compare it if the step has been made."""
         store = self._store
         self._wind_up()
         if push.round == store.version and not store.finished:
             pieces = buffers if push.spot is None else self._pieces(push, push.spot)
             if pieces is None:
-                return
+                return  # the executor is gone with its memory; the task will run again
             result = TaskResult(
                 loss=push.loss, present=push.present, marks=push.marks, update=tuple(pieces)
             )
             store.add(push.shard, result)
             self._marks.append(push.round, push.shard, push.marks)
         elif push.round == store.version - 1:
+            # It ran twice, and the step has been made with the first result: the bits must agree.
             store.known.check(push.round, push.shard, push.marks)
         if push.committed and push.round == self._passed:
             self._real = True
@@ -189,8 +209,13 @@ class Server:
         self._taken.append((peer, Pushed(push.round, push.shard)))
 
     def _pieces(self, push: Push, spot: SharedSlot) -> list[memoryview] | None:
-        """The last update of a round is used where it lies, unless an emulated COMM lane waits."""
+        """Return this server's pieces of an update that lies in shared memory.
+
+        The last update of a round is used where it lies, unless an emulated COMM lane waits; others
+        are copied. None: the executor is gone.
+        """
         store = self._store
+        # Only what is stepped by before it is acknowledged may stay: then its slot is used again.
         others = set(store.have(store.version)) | {push.shard}
         last = len(others) == self._job.scale and store.version == self._passed
         if last and push.committed and not self._stepped:
@@ -198,20 +223,21 @@ class Server:
         return self._reader.fetch(spot)
 
     def _acknowledge(self) -> None:
-        """Updates have been taken; whoever waits for the next state has it by now."""
+        """Tell executors that their updates are here, so that they use the memory again."""
         for peer, pushed in self._taken:
             self._hub.send(peer, pushed)
         self._taken.clear()
 
     def _commit(self, stamp: TaskStamp) -> None:
-        """A task is done; of one that ran twice the first result counts."""
+        """Note that a task is done; of one that ran twice the first result counts."""
         if stamp.shard not in self._stamps:
             self._stamps[stamp.shard] = stamp
             self._barrier_ns = max(self._barrier_ns, stamp.end_ns)
 
     def _turn(self, turn: BeginRound) -> None:
-        """Not the first server: a barrier has passed."""
-        self._passed, self._stepped = turn.round, False
+        """Begin the next round: the first server, which is another, has passed the barrier."""
+        self._passed = turn.round
+        self._stepped = False
         self._store.forget_previous()
         numerics.pin()
         if turn.save:
@@ -223,18 +249,25 @@ class Server:
     # What follows from it.
 
     def _step(self) -> None:
+        """Make the step if the round is complete; on the first server also conclude the round."""
         self._make_step()
         if self._first is None and self._stepped and self._outcome is None:
             self._conclude()
 
     def _make_step(self) -> None:
+        """Step this server's blocks once all updates of the round are here.
+
+        Commits may still be missing: the next state is computed and sent ahead of its barrier.
+        """
         store = self._store
+        # ``version == _passed``: the barrier before this round has passed, so that at most one step
+        # is ahead of the barriers.
         if not self._stepped and store.complete and store.version == self._passed:
             round_no = store.version
             with self._alarm.within(self._job.task_limit_ns):
                 squares = self._clipping.squares()
                 if squares is None:
-                    return
+                    return  # the step waits for the norms of what other servers own
                 store.step(squares)
             self._stepped = True
             if self._first is not None:
@@ -242,6 +275,10 @@ class Server:
                 self._first.send(PartDone(self._role.part, round_no), *blocks)
 
     def _conclude(self) -> None:
+        """Evaluate if that is due, and write the parameters of a finished job.
+
+        Waits until every server has made the step.
+        """
         if not self._peers.all_done:
             return
         self._peers.take()
@@ -250,28 +287,36 @@ class Server:
             if self._outcome.finished:
                 write_whole(self._role.params, self._store.save())
                 self._sha256 = self._store.digest()
+        # Nothing emulated: step and evaluation take their time before the barrier. With pads they
+        # happen inside the next one (docs/decisions/0008).
         if self._real:
             self._barrier_ns = max(self._barrier_ns, time.monotonic_ns())
 
     def _pass_barrier(self) -> None:
+        """Pass the barrier once the step is made, all tasks are committed and the save is whole."""
         outcome = self._outcome
         if outcome is None or len(self._stamps) < self._job.scale or not self._schedule.published:
             return
         stamps = tuple(self._stamps.values())
-        self._outcome, self._stepped, self._passed = None, False, self._store.version
+        self._outcome = None
+        self._stepped = False
+        self._passed = self._store.version
         self._since_ns = self._barrier_ns
         self._stamps.clear()
         self._store.forget_previous()
-        what = self._job.index, self._role.generation
-        self._left = DeferredReport(*what, outcome, self._barrier_ns, stamps)
+        self._left = DeferredReport(
+            self._job.index, self._role.generation, outcome, self._barrier_ns, stamps
+        )
         if not outcome.finished:  # what others wait for goes first
             self._sender.release(self._passed, self._since_ns)
+            # Trainers wake up on the new state now: reporting and saving wait a moment. Several
+            # servers cannot wait, since the others begin their round by ``_wind_up``.
             if self._answer_pulls() and self._real and self._role.parts == 1:
                 return
         self._wind_up()
 
     def _wind_up(self, *, late: bool = False) -> None:
-        """What nobody waits for; ``late``: only if it has been put off for long enough."""
+        """Report and save the last barrier; ``late``: only if it was put off for long enough."""
         left = self._left
         if left is None or (late and not left.due):
             return
@@ -281,9 +326,10 @@ class Server:
         if not left.outcome.finished:
             self._begin_round()
         numerics.pin()  # the app may have set what it likes
-        self._store.seed()
+        self._store.seed()  # for the next step, whose updates are still being computed
 
     def _begin_round(self) -> None:
+        """Let all servers begin the round, and save the state it begins with if that is due."""
         save = self._schedule.due(self._passed)
         self._peers.turn(self._passed, save=save)
         if save:
@@ -291,7 +337,10 @@ class Server:
             self._marks.forget_before(self._schedule.previous)
 
     def _answer_pulls(self) -> int:
-        first, done = self._first is None, tuple(self._stamps.values())
+        """Send states to those who asked and whose state is here; return to how many."""
+        first = self._first is None
+        done = tuple(self._stamps.values())
+        # The step is made but not evaluated: it may turn out to have been the last.
         unsure = first and self._stepped and self._outcome is None
         standing = ServedState(
             first=first, passed=self._passed, since_ns=self._since_ns, unsure=unsure, done=done

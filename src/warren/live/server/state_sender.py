@@ -12,11 +12,11 @@ from warren.live.transport.sockets import Hub
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedState:
-    """Where a job stands, as one of its servers sees it.
+    """The place in its rounds that a job is at, as one of its servers sees it.
 
     ``first``: this is the server that keeps the barrier. ``passed``: barriers passed; the last one
-    at ``since_ns``. ``unsure``: whether another round follows is not known yet. ``done``: tasks of
-    the round in progress that are done.
+    at ``since_ns`` (monotonic ns). ``unsure``: it is not known yet whether another round follows.
+    ``done``: tasks of the round in progress that are done.
     """
 
     first: bool
@@ -33,14 +33,16 @@ class StateSender:
     """
 
     def __init__(self, hub: Hub, store: ParameterStore) -> None:
-        self._hub, self._store = hub, store
+        self._hub = hub
+        self._store = store
         self._parked: list[tuple[bytes, int]] = []
         self._ahead: list[bytes] = []
+        # The views keep the states as they are: memory is written to again when none is left.
         self._lent: dict[bytes, list[tuple[int, tuple[memoryview, ...]]]] = {}
         self._peer_of: dict[int, bytes] = {}
 
     def park(self, peer: bytes, round_no: int, device: int) -> None:
-        """The executor of a device asks for the state that a round begins with."""
+        """Note that the executor of a device asks for the state that a round begins with."""
         before = self._peer_of.get(device, peer)
         if before != peer:  # that executor is gone, and reads no more
             self._lent.pop(before, None)
@@ -48,20 +50,21 @@ class StateSender:
         self._parked.append((peer, round_no))
 
     def taken(self, peer: bytes, round_no: int) -> None:
-        """A peer does not need a state any more where it lies."""
+        """Note that a peer does not need a state any more where it lies."""
         lent = self._lent.get(peer, [])
+        # One, not all: a peer that let go of a state and asked again has it twice.
         found = next((at for at, (round_, _) in enumerate(lent) if round_ == round_no), None)
         if found is not None:
             del lent[found]
 
     def release(self, passed: int, at_ns: int) -> None:
-        """The barrier has passed: those who have the new state may use it."""
+        """Tell those who have the new state that its barrier has passed, so that they use it."""
         for peer in self._ahead:
             self._hub.send(peer, BarrierPassed(passed, at_ns))
         self._ahead.clear()
 
     def answer(self, now: ServedState) -> int:
-        """Answer those whose state is here, and say how many; the others stay parked."""
+        """Answer those whose state is here; return how many. The others stay parked."""
         if not self._parked:
             return 0
         parked, self._parked = self._parked, []
@@ -80,11 +83,13 @@ class StateSender:
         if wanted < now.passed:
             self._hub.send(peer, JobOver(wanted))
         elif wanted == store.version - 1:
+            # The step is made but its barrier has not passed: a task of the round may run again.
             self._send(peer, wanted, store.previous_state(), now)
         elif wanted > store.version or store.finished or now.unsure:
             return False
         else:
             self._send(peer, wanted, store.state(), now)
+            # Sent ahead: the peer waits until it hears that the barrier has passed.
             if now.first and wanted > now.passed:
                 self._ahead.append(peer)
         return True
@@ -92,7 +97,9 @@ class StateSender:
     def _send(
         self, peer: bytes, round_no: int, blocks: tuple[memoryview, ...], now: ServedState
     ) -> None:
+        """Send a state: its bytes, or where they lie if the peer can read them there."""
         store = self._store
+        # Only the first server tells of barriers and done tasks, and only of the round in progress.
         current = now.first and round_no == now.passed
         done = now.done if current else ()
         since_ns = now.since_ns if current else None

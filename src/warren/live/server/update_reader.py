@@ -14,7 +14,7 @@ from warren.live.transport.message import SharedSlot
 
 
 class UpdateReader:
-    """Takes what a server owns, ``ranges``, out of whole updates.
+    """A reader of what a server owns, ``ranges`` (begin, end) in bytes, out of whole updates.
 
     As many copies come to be as are held at once; their memory is used again.
     """
@@ -23,16 +23,23 @@ class UpdateReader:
         self._ranges = ranges
         self._windows = MappedMemories()
         self._places: list[LentMemory] = []
+        # In a copy every piece begins at a multiple of ALIGN_BYTES, as tensors do in an update.
         padded = (-(-(end - begin) // ALIGN_BYTES) * ALIGN_BYTES for begin, end in ranges)
         *self._starts, self._total_bytes = accumulate(padded, initial=0)
 
     def look(self, spot: SharedSlot) -> list[memoryview] | None:
-        """The pieces where they lie, for a step that is made before anybody is told."""
+        """Return the pieces where they lie, for a step that is made before anybody is told.
+
+        None: the executor is gone.
+        """
         update = self._windows.look(spot)
         return None if update is None else [update[begin:end] for begin, end in self._ranges]
 
     def fetch(self, spot: SharedSlot) -> list[memoryview] | None:
-        """Copies, one piece a range; None: the executor is gone, and its task will run again."""
+        """Return copies, one piece a range.
+
+        None: the executor is gone, and its task will run again.
+        """
         update = self.look(spot)
         if update is None:
             return None

@@ -14,12 +14,18 @@ from typing import Final
 from warren.live.testbed.iproute import refusal
 
 _PERIOD_US: Final = 100_000
+"""How long a quota holds at a time, in microseconds."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 def cgroup_roots(mounts: Path = _MOUNTS) -> list[Path]:
-    """Folders in which a cgroup with a quota may be made; the cpu controller is one or none."""
+    """Return the folders in which a cgroup with a quota may be made.
+
+    There is one or none: the cpu controller stands in one hierarchy only.
+    """
     found = []
+    # A line of mountinfo: identity, parent, device, root, mount point, options ... " - " type,
+    # source, options of the file system, which name the controllers of version 1.
     for line in mounts.read_text().splitlines() if mounts.exists() else ():
         place, _, kind = line.partition(" - ")
         top = Path(place.split()[4])
@@ -30,6 +36,7 @@ def cgroup_roots(mounts: Path = _MOUNTS) -> list[Path]:
 
 
 def _controllers(top: Path) -> list[str]:
+    """Return the controllers that children of a cgroup of version 2 have."""
     try:
         return (top / "cgroup.subtree_control").read_text().split()
     except OSError:
@@ -37,7 +44,7 @@ def _controllers(top: Path) -> list[str]:
 
 
 def quota_home() -> Path:
-    """Where cgroups of hosts are made.
+    """Return the folder in which cgroups of hosts are made.
 
     Raises
     ------
@@ -54,9 +61,10 @@ def quota_home() -> Path:
 
 
 def make_quota(cgroup: Path, cpus: float) -> None:
-    """A cgroup whose processes together get ``cpus`` processors."""
+    """Make a cgroup whose processes together get ``cpus`` processors."""
     cgroup.mkdir(exist_ok=True)
     quota_us = round(cpus * _PERIOD_US)
+    # ``cpu.max`` is version 2; version 1 has a file for the period and one for the quota.
     if (cgroup / "cpu.max").exists():
         (cgroup / "cpu.max").write_text(f"{quota_us} {_PERIOD_US}")
     else:
@@ -65,18 +73,19 @@ def make_quota(cgroup: Path, cpus: float) -> None:
 
 
 def quota_of(cgroup: Path) -> float | None:
-    """The quota that a cgroup has now, in processors; None where there is none."""
+    """Return the quota that a cgroup has now, in processors; None where there is none."""
     try:
         if (cgroup / "cpu.max").exists():
             quota, period = (cgroup / "cpu.max").read_text().split()
         else:
             quota = (cgroup / "cpu.cfs_quota_us").read_text().strip()
             period = (cgroup / "cpu.cfs_period_us").read_text()
+        # No limit: "max" in version 2, -1 in version 1.
         return None if quota in ("max", "-1") else int(quota) / int(period)
     except OSError:
         return None
 
 
 def enter(cgroup: Path) -> None:
-    """From now on this process and its children share the quota."""
+    """Move this process into a cgroup: from now on it and its children share the quota."""
     (cgroup / "cgroup.procs").write_text(str(os.getpid()))

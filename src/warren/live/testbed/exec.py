@@ -37,6 +37,8 @@ def become(name: str, host: str, command: Sequence[str]) -> NoReturn:
         enter(Path(place.cgroup))
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by whoever called
         signal.signal(ignored, signal.SIG_DFL)
+    # The kernel keeps the environment that this process was started with: what is not in it, or has
+    # another value, was set here since.
     own = Path("/proc/self/environ").read_bytes().split(b"\0")
     given = {key: value for key, value in os.environb.items() if key + b"=" + value in own}
     os.execvpe("ip", ["ip", "netns", "exec", place.namespace, *command], given)

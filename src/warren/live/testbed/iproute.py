@@ -14,15 +14,16 @@ from warren.live.testbed.setup_commands import CommandBatch
 from warren.model.errors import EngineError, Problem, SpecError
 
 _NEEDED: Final = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
-"""The numbers of what making namespaces and links needs."""
+"""Capabilities that making namespaces and links needs, by number (linux/capability.h)."""
 _MISSING: Final = re.compile(
     r"qdisc kind is unknown|Unknown device type|not supported|No such file or directory.*htb"
 )
+"""What ``ip`` and ``tc`` say where the kernel has no such kind of link or queue."""
 _KERNEL: Final = "needs network namespaces, veth, bridge and HTB in the kernel"
 
 
 def check_usable(status: Path = Path("/proc/self/status")) -> None:
-    """Whether this process may make and look at testbeds here.
+    """Refuse to go on unless this process may make and look at testbeds here.
 
     Raises
     ------
@@ -40,18 +41,19 @@ def check_usable(status: Path = Path("/proc/self/status")) -> None:
 
 
 def _lacking(status: str) -> list[str]:
+    """Return the names of the capabilities that a process with this status lacks."""
     line = next((one for one in status.splitlines() if one.startswith("CapEff:")), "CapEff: 0")
     has = int(line.split()[1], 16)
     return [name for number, name in _NEEDED.items() if not has >> number & 1]
 
 
 def refusal(message: str) -> SpecError:
-    """The error for what cannot be done here or as asked."""
+    """Return the error for what cannot be done here or as asked."""
     return SpecError(Problem(file="testbed", message=message))
 
 
 def run_batch(batch: CommandBatch, lock: int) -> str:
-    """Run the lines of a batch, and give what they print.
+    """Run the lines of a batch; return what they print.
 
     The command holds ``lock`` open as well: should this process be killed, nobody else goes on
     before the command has ended too.
@@ -63,12 +65,13 @@ def run_batch(batch: CommandBatch, lock: int) -> str:
     EngineError
         If a line fails for another reason; names it.
     """
-    where = ["-n", batch.where] if batch.where else []
+    inside = ["-n", batch.where] if batch.where else []
     text = "".join(f"{line}\n" for line in batch.lines)
-    done = _run([batch.tool, *where, "-batch", "-"], text, (lock,))
+    done = _run([batch.tool, *inside, "-batch", "-"], text, (lock,))
     if not done.returncode:
         return done.stdout
     said = " ".join(done.stderr.split())
+    # Both commands say which line of a batch failed; where they do not, the first stands for all.
     failed = re.search(r"Command failed -:(\d+)", done.stderr)
     line = batch.lines[int(failed[1]) - 1] if failed else batch.lines[0]
     if _MISSING.search(said):
@@ -77,13 +80,14 @@ def run_batch(batch: CommandBatch, lock: int) -> str:
 
 
 def answer_of(tool: str, arguments: Sequence[str]) -> str:
-    """What a command that only looks prints; empty where it fails."""
+    """Run a command that only looks; return what it prints, empty where it fails."""
     done = _run([tool, *arguments], "", ())
     return "" if done.returncode else done.stdout
 
 
 def remove_namespaces(names: Sequence[str], lock: int) -> None:
     """Remove namespaces by name; those that have gone do not matter."""
+    # -force: go on after a line that fails.
     text = "".join(f"netns del {name}\n" for name in names)
     _run(["ip", "-force", "-batch", "-"], text, (lock,))
 
@@ -91,6 +95,8 @@ def remove_namespaces(names: Sequence[str], lock: int) -> None:
 def _run(
     command: Sequence[str], text: str, handed: tuple[int, ...]
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command with ``text`` as its input; it inherits the open files ``handed``."""
+    # LC_ALL: what it says is looked at, and must not be translated.
     return subprocess.run(
         command,
         input=text,

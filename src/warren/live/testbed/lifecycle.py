@@ -36,7 +36,7 @@ class TestbedRemoved(NamedTuple):
 
 
 def make(bed: Bed) -> TestbedMade:
-    """Bring a testbed up. One that is up and the same is left as it is.
+    """Bring a testbed up; one that is up and the same is left as it is.
 
     Raises
     ------
@@ -55,8 +55,10 @@ def make(bed: Bed) -> TestbedMade:
             if known.bed != bed:
                 raise refusal(f"{bed.name} is up in another shape; {_down_first(bed)}")
             return TestbedMade(changed=False, repaired=False)
+        # Cut off or damaged: what there is goes before it is made anew.
         if known is not None:
             leftovers.remove(_all(known, remains), records.lock)
+        # The record comes first: whoever is killed from here on leaves a list of all there may be.
         paths = tuple(str(path) for path in cgroups.values())
         record = TestbedRecord(bed=bed, namespaces=tuple(namespaces(bed)), cgroups=paths)
         records.write(record)
@@ -71,17 +73,19 @@ def make(bed: Bed) -> TestbedMade:
 
 
 def _down_first(bed: Bed) -> str:
+    """Say by which command the testbed of this name is removed first."""
     return f"`warren testbed down --name {bed.name}` first"
 
 
 def _cgroups(bed: Bed) -> dict[int, Path]:
-    """By host, the cgroup that limits it; only those that are limited."""
+    """Return, by host, the cgroup that limits it; only of hosts that are limited."""
     limited = [i for i, one in enumerate(bed.hosts) if one.cpus is not None]
     home = quota_home() if limited else Path()
     return {i: home / namespace(bed.name, i) for i in limited}
 
 
 def _make(bed: Bed, cgroups: Mapping[int, Path], lock: int) -> None:
+    """Make namespaces, links, hosts files and cgroups, in this order."""
     for batch in batches(bed):
         run_batch(batch, lock)
     machine = socket.gethostname()
@@ -92,7 +96,7 @@ def _make(bed: Bed, cgroups: Mapping[int, Path], lock: int) -> None:
 
 
 def _all(record: TestbedRecord, remains: Orphans) -> Orphans:
-    """What a record names, and what is found by name."""
+    """Return what a record names together with what is found by name."""
     return Orphans(
         tuple(sorted({*record.namespaces, *remains.namespaces})),
         tuple(sorted({*record.namespaces, *remains.folders})),

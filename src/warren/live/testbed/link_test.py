@@ -24,13 +24,17 @@ from warren.model.errors import EngineError
 from warren.model.testbed import Bed
 
 GOODPUT: Final = 1448 / 1514
+"""Bytes of data in each byte that HTB counts, in full frames."""
 TOLERANCE: Final = 0.1
 """What a measured rate may be off its expected one; a link of 1 s varies by less than 1 %."""
 _WARM_S: Final = 0.4
 """TCP has grown to the rate, and what HTB allows at once is used up."""
 _WINDOW_S: Final = 1.0
+"""How long is measured."""
 _ANSWER_S: Final = 15.0
+"""How long a process in a host may take to answer."""
 _TRIES: Final = 3
+"""How often a link is measured at most while it is off."""
 
 
 class TestFlows(NamedTuple):
@@ -52,17 +56,23 @@ class MeasuredLink(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether it is as expected, within ``TOLERANCE``."""
+        """Tell whether the goodput is as expected, within ``TOLERANCE``."""
         return abs(self.goodput_bps - self.expected_bps) <= TOLERANCE * self.expected_bps
 
 
 def plan_flows(rates_H: Sequence[float]) -> list[TestFlows]:
-    """Which hosts send to which, so that each host's rate is met once out and once in.
+    """Plan which hosts send to which, so that each host's rate is met once out and once in.
 
     The partner is the next host round the ring (out) or the one before (in) whose rate is at
     least as high; where there is none, the fastest others until their rates add up to it.
+
+    Parameters
+    ----------
+    rates_H
+        The rate of each host's link, all in one unit.
     """
     hosts = range(len(rates_H))
+    # By flows: between equal hosts one flow fills a link out and another one in.
     fills: dict[tuple[tuple[int, int], ...], list[tuple[int, str]]] = {}
     for host in hosts:
         for way, step in (("out", 1), ("in", -1)):
@@ -74,6 +84,7 @@ def plan_flows(rates_H: Sequence[float]) -> list[TestFlows]:
 
 
 def _peers(rates_H: Sequence[float], host: int, ring: Sequence[int]) -> list[int]:
+    """Return the partners of a host, chosen from the others in the order of ``ring``."""
     fast = next((one for one in ring if rates_H[one] >= rates_H[host]), None)
     if fast is not None:
         return [fast]
@@ -85,7 +96,10 @@ def _peers(rates_H: Sequence[float], host: int, ring: Sequence[int]) -> list[int
 
 
 def expected_bps(rates_H: Sequence[float], flows: TestFlows) -> float:
-    """Goodput of flows that share one host: its rate, or that of all its partners."""
+    """Return the goodput of flows that share one host: by its rate, or that of all partners.
+
+    In the unit of ``rates_H``.
+    """
     shared, way = flows.fills[0]
     peers = [b if way == "out" else a for a, b in flows.flows]
     return GOODPUT * min(rates_H[shared], sum(rates_H[one] for one in peers))
@@ -96,7 +110,12 @@ def measure(bed: Bed, tell: Callable[[int, int, MeasuredLink], None]) -> list[Me
 
     One that is off is measured up to twice more, and the last time counts.
 
-    ``tell`` gets (so many are done, of so many, the last one).
+    Parameters
+    ----------
+    bed
+        The testbed.
+    tell
+        Called after each: how many are done, of how many, and the last one.
 
     Raises
     ------
@@ -113,7 +132,7 @@ def measure(bed: Bed, tell: Callable[[int, int, MeasuredLink], None]) -> list[Me
 
 
 def _measured(bed: Bed, rates_H: Sequence[float], flows: TestFlows) -> MeasuredLink:
-    """What some flows carry; measured again where it is not as expected: machines pause."""
+    """Measure what some flows carry, again where it is not as expected: machines pause."""
     for _ in range(_TRIES):
         goodput_bps = _measured_bps(bed, flows.flows)
         one = MeasuredLink(flows, goodput_bps, expected_bps(rates_H, flows))
@@ -123,8 +142,10 @@ def _measured(bed: Bed, rates_H: Sequence[float], flows: TestFlows) -> MeasuredL
 
 
 def _measured_bps(bed: Bed, flows: Sequence[tuple[int, int]]) -> float:
+    """Run flows at once; return what all receivers together got, in bits/s."""
     with ExitStack() as ends:
         receivers = []
+        # The receiver of each flow first says its port, and later that the sender is connected.
         for sender, receiver in flows:
             end = ends.enter_context(_Meter(bed, receiver, ["receive"]))
             port = end.answer()
@@ -132,6 +153,7 @@ def _measured_bps(bed: Bed, flows: Sequence[tuple[int, int]]) -> float:
             receivers.append(end)
         for end in receivers:
             end.answer()
+        # All measure in the same window: the hosts of one machine share its monotonic clock.
         begin_ns = time.monotonic_ns() + round(_WARM_S * 1e9)
         for end in receivers:
             end.tell(f"{begin_ns} {begin_ns + round(_WINDOW_S * 1e9)}")
@@ -140,10 +162,11 @@ def _measured_bps(bed: Bed, flows: Sequence[tuple[int, int]]) -> float:
 
 
 class _Meter:
-    """A ``meter.py`` in a host, which ends with this block, or with this process."""
+    """One end of a flow, as a process in a host; it ends with this block, or with this process."""
 
     def __init__(self, bed: Bed, host: int, arguments: Sequence[str]) -> None:
         where = ["ip", "netns", "exec", namespace(bed.name, host)]
+        # -I -S: nothing of the user's environment, and no site packages: it is small.
         program = [sys.executable, "-I", "-S", str(Path(meter.__file__)), *arguments]
         self._host = bed.hosts[host].name
         self._process = subprocess.Popen(
@@ -165,18 +188,18 @@ class _Meter:
                 pipe.close()
 
     def tell(self, line: str) -> None:
-        """Give it a line; one that has ended is found by its missing answer."""
+        """Give the process a line; one that has ended is found by its missing answer."""
         with suppress(BrokenPipeError):
             if self._process.stdin is not None:
                 self._process.stdin.write(f"{line}\n".encode())
 
     def answer(self) -> str:
-        """The next line it says.
+        """Return the next line that the process says.
 
         Raises
         ------
         EngineError
-            If it says nothing for ``_ANSWER_S``.
+            If the process says nothing for ``_ANSWER_S`` seconds.
         """
         out = self._process.stdout
         if out is not None and select.select([out], [], [], _ANSWER_S)[0]:

@@ -1,9 +1,10 @@
 """One end of a flow whose rate is measured, inside a host.
 
-Started as ``python meter.py receive`` or ``python meter.py send ADDRESS PORT`` and nothing else,
-so that it is small. The receiver says the port it listens on, then that somebody is connected;
-told a start and an end (monotonic ns, which all hosts of a machine share), it answers how many
-bytes came between, and in how many ns. The sender sends. Both end with their standard input.
+Started by the path of this file, with ``receive`` or ``send ADDRESS PORT``; it imports nothing of
+Warren's, so that it is small. The receiver says the port it listens on, then that somebody is
+connected; told a start and an end (monotonic ns, which all hosts of a machine share), it answers
+how many bytes came between, and in how many ns. The sender sends. Both end with their standard
+input.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import sys
 import time
 
 _CHUNK = 1 << 18
+"""Bytes that are handed to, or taken from, the kernel at once."""
 
 
 def main() -> None:
-    """Be what the first argument says."""
+    """Send or receive, as the first argument says."""
     if sys.argv[1] == "send":
         send(sys.argv[2], int(sys.argv[3]))
     else:
@@ -51,6 +53,8 @@ def receive() -> None:
             return
         flow, _ = server.accept()
     print("connected", flush=True)
+    # ``begin_ns`` to ``end_ns`` is the time that was asked for, 0 until it is; ``since_ns`` is the
+    # first arrival in it, from which bytes are counted.
     begin_ns = end_ns = 0
     count, since_ns = 0, 0
     while True:
@@ -65,6 +69,7 @@ def receive() -> None:
             now_ns = time.monotonic_ns()
             if not got:
                 return
+            # The bytes of the first arrival do not count: they took time before it.
             if since_ns:
                 count += got
             elif end_ns and now_ns >= begin_ns:

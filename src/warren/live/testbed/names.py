@@ -21,45 +21,54 @@ NAMESPACES: Final = Path("/run/netns")
 """Where iproute2 keeps the names of namespaces."""
 HOSTS_FILES: Final = Path("/etc/netns")
 """A folder a namespace; iproute2 puts its files over those of ``/etc`` for what it runs there."""
+# At most two digits: a testbed has no more hosts than that.
 _OWN: Final = re.compile(r"warren-(?P<name>[a-z0-9-]+)-(\d{1,2}|sw)")
 
 
 def namespace(name: str, index: int) -> str:
-    """Of host ``index`` of the testbed ``name``; its cgroup is called the same."""
+    """Return the namespace of a host of the testbed ``name``; its cgroup is called the same."""
     return f"warren-{name}-{index}"
 
 
 def switch(name: str) -> str:
-    """The namespace that holds the bridge."""
+    """Return the namespace that holds the bridge of the testbed ``name``."""
     return f"warren-{name}-sw"
 
 
 def port(index: int) -> str:
-    """The bridge's end of the link to a host."""
+    """Return the name of the bridge's end of the link to host ``index``."""
     return f"p{index}"
 
 
 def namespaces(bed: Bed) -> list[str]:
-    """All of a testbed: the switch, then the hosts."""
+    """Return all namespaces of a testbed: the switch's, then the hosts'."""
     return [switch(bed.name), *(namespace(bed.name, i) for i in range(len(bed.hosts)))]
 
 
 def owner(name: str) -> str | None:
-    """The testbed that a namespace, folder or cgroup belongs to by its name; None: to none."""
+    """Return the testbed that a namespace, folder or cgroup belongs to by its name; or None."""
     match = _OWN.fullmatch(name)
     return match["name"] if match else None
 
 
 def hosts_text(bed: Bed, index: int, machine: str) -> str:
-    """The hosts file of one host.
+    """Return the text of the hosts file of one host.
 
-    ``machine`` is what this machine calls itself: inside, that is the address of this very host,
-    so that a library that announces ``gethostname()`` can be reached by the others.
+    Parameters
+    ----------
+    bed
+        The testbed.
+    index
+        Which of its hosts.
+    machine
+        What this machine calls itself: inside, that is the address of this very host, so that a
+        library that announces ``gethostname()`` can be reached by the others.
     """
     lines = [f"# A host of the testbed {bed.name}; made and removed by `warren testbed`."]
     lines += ["127.0.0.1 localhost", "::1 localhost"]
     names = [one.name for one in bed.hosts]
     lines += [f"{bed.address(i)} {name}" for i, name in enumerate(names)]
+    # A host that is named like the machine has its line already.
     if machine and machine not in (*names, "localhost"):
         lines.append(f"{bed.address(index)} {machine}")
     return "\n".join(lines) + "\n"

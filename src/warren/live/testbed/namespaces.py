@@ -15,6 +15,8 @@ from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, namespace
 from warren.live.testbed.records import TestbedRecord
 from warren.live.testbed.status import one_standing
 
+# Flags of the kernel (linux/sched.h, linux/mount.h): CLONE_NEWNET, CLONE_NEWNS, MS_BIND, and
+# MS_REC | MS_SLAVE.
 _NEW_NET: Final = 0x40000000
 _NEW_MOUNTS: Final = 0x00020000
 _BIND: Final = 0x1000
@@ -35,7 +37,7 @@ HERE: Final = HostNamespace()
 
 
 def places(name: str, hosts: Sequence[str]) -> tuple[HostNamespace, ...]:
-    """The hosts of these names in a testbed that is up.
+    """Return the hosts of these names in a testbed that is up, in the order of ``hosts``.
 
     Raises
     ------
@@ -51,14 +53,14 @@ def places(name: str, hosts: Sequence[str]) -> tuple[HostNamespace, ...]:
 
 
 def place_of(record: TestbedRecord, index: int) -> HostNamespace:
-    """One host of a testbed."""
+    """Return one host of a testbed, by its position."""
     where = namespace(record.bed.name, index)
     cgroup = next((one for one in record.cgroups if Path(one).name == where), "")
     return HostNamespace(where, cgroup, record.bed.address(index))
 
 
 def enter_network(place: HostNamespace) -> None:
-    """From now on this thread and its children are in a host's network, with its hosts file.
+    """Move this thread, and its children from now on, into a host's network with its hosts file.
 
     As ``ip netns exec`` does it, but that ``/sys`` stays: the machine's cgroups are found there.
 
@@ -75,6 +77,7 @@ def enter_network(place: HostNamespace) -> None:
         _done(libc.setns(fd, _NEW_NET), place.namespace)
     finally:
         os.close(fd)
+    # Mounts of this process's own, which do not reach the machine's: only it sees the hosts file.
     _done(libc.unshare(_NEW_MOUNTS), "mounts")
     _done(libc.mount(b"none", b"/", None, _SLAVES_BELOW, None), "/")
     folder = HOSTS_FILES / place.namespace
@@ -85,6 +88,7 @@ def enter_network(place: HostNamespace) -> None:
 
 
 def _done(result: int, what: str) -> None:
+    """Raise the error of a call to the C library that has failed."""
     if result:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)

@@ -17,11 +17,13 @@ from warren.live.testbed.names import HOSTS_FILES, NAMESPACES, owner
 
 _HOSTS: Final = "hosts"
 _ASKED_S: Final = 1.0
+"""How long processes have to end by themselves."""
 _KILLED_S: Final = 5.0
+"""How long they are killed after that before it is given up."""
 
 
 class Orphans(NamedTuple):
-    """Names of namespaces and of folders of hosts files, and paths of cgroups."""
+    """Remains of testbeds: names of namespaces and of hosts files' folders, paths of cgroups."""
 
     namespaces: tuple[str, ...]
     folders: tuple[str, ...]
@@ -32,7 +34,7 @@ class Orphans(NamedTuple):
 
 
 def found(name: str | None = None) -> Orphans:
-    """All that bears the names of a testbed; without a name, of any testbed."""
+    """Find all that bears the names of a testbed; without a name, of any testbed."""
     return Orphans(
         tuple(_owned(NAMESPACES, name)),
         tuple(_owned(HOSTS_FILES, name)),
@@ -41,6 +43,7 @@ def found(name: str | None = None) -> Orphans:
 
 
 def _owned(folder: Path, name: str | None) -> list[str]:
+    """Return the entries of a folder that belong to a testbed, or to any, by their names."""
     try:
         entries = sorted(os.listdir(folder))
     except OSError:
@@ -50,7 +53,8 @@ def _owned(folder: Path, name: str | None) -> list[str]:
 
 
 def remove(what: Orphans, lock: int) -> int:
-    """Remove these; gives how many processes were ended for it."""
+    """Remove these; return how many processes were ended for it."""
+    # Processes first: a namespace stays, without a name, as long as one is in it.
     ended = end_processes(what.namespaces)
     remove_namespaces(what.namespaces, lock)
     for name in what.folders:
@@ -65,14 +69,14 @@ def remove(what: Orphans, lock: int) -> int:
 
 
 def write_hosts(name: str, text: str) -> None:
-    """The hosts file of a namespace."""
+    """Write the hosts file of a namespace."""
     folder = HOSTS_FILES / name
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     (folder / _HOSTS).write_text(text)
 
 
 def processes(namespaces: Sequence[str]) -> list[int]:
-    """Other processes whose network is one of these namespaces."""
+    """Return the ids of other processes whose network is one of these namespaces."""
     inside = {mark for name in namespaces if (mark := _mark(NAMESPACES / name)) is not None}
     if not inside:
         return []
@@ -82,6 +86,7 @@ def processes(namespaces: Sequence[str]) -> list[int]:
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
+    """Return what tells a namespace from all others: device and inode; None if it is not there."""
     try:
         status = path.stat()
     except OSError:
@@ -90,10 +95,11 @@ def _mark(path: Path) -> tuple[int, int] | None:
 
 
 def end_processes(namespaces: Sequence[str]) -> int:
-    """End what runs in these namespaces: SIGTERM, and a second later SIGKILL; gives how many."""
+    """End what runs in these namespaces: SIGTERM, and a second later SIGKILL; return how many."""
     asked = processes(namespaces)
     _signal(asked, signal.SIGTERM)
     begin_s = time.monotonic()
+    # Looked at anew each time: one that ends may have started others.
     while left := processes(namespaces):
         passed_s = time.monotonic() - begin_s
         if passed_s > _ASKED_S:

@@ -19,14 +19,16 @@ from warren.live.testbed.iproute import refusal
 from warren.model.testbed import Bed
 
 FOLDER: Final = Path("/run/warren-testbed")
-"""Of the machine, as the names of namespaces are."""
+"""Where records lie: one folder for the whole machine, as the names of namespaces are."""
 _PATIENCE_S: Final = 30.0
+"""How long another command may hold the lock before this one gives up."""
 
 
 class TestbedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One testbed. ``made`` False: whoever was making it has not said that it is done.
+    """The record of one testbed: its shape, and all that was or may have been made for it.
 
-    ``namespaces`` also name the folders of hosts files; ``cgroups`` are paths.
+    ``made`` False: whoever was making it has not said that it is done. ``namespaces`` also name
+    the folders of hosts files; ``cgroups`` are paths.
     """
 
     format: int = 1
@@ -53,7 +55,10 @@ class TestbedRecords:
         return self
 
     def _locked(self) -> int:
-        """The folder, made and locked; -1 if another has it or it went meanwhile."""
+        """Make the folder and lock it; return the open file, -1 if another command has the lock.
+
+        Also -1 if the folder went meanwhile.
+        """
         try:
             self.folder.mkdir(mode=0o755, exist_ok=True)
             fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -80,11 +85,12 @@ class TestbedRecords:
         self.lock = -1
 
     def names(self) -> list[str]:
-        """Of all testbeds with a record."""
+        """Return the names of all testbeds with a record."""
+        # Not those that begin with a dot: half-written ones, see ``write``.
         return sorted(path.stem for path in self.folder.glob("[!.]*.json"))
 
     def read(self, name: str) -> TestbedRecord | None:
-        """The record of a testbed; None if there is none.
+        """Return the record of a testbed; None if there is none.
 
         Raises
         ------
@@ -101,7 +107,7 @@ class TestbedRecords:
             raise refusal(f"{path} cannot be read: {error}; {down}") from None
 
     def write(self, record: TestbedRecord) -> None:
-        """Write beside and rename, so that it is whole at any moment."""
+        """Write a record: beside its place and then renamed, so that it is whole at any moment."""
         path = self._path(record.bed.name)
         beside = self._beside(record.bed.name)
         beside.write_bytes(msgspec.json.encode(record) + b"\n")

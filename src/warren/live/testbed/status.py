@@ -25,6 +25,8 @@ from warren.live.testbed.records import TestbedRecord, TestbedRecords
 from warren.model.errors import SpecError
 from warren.model.testbed import Bed
 
+# ``tc -j class show`` prints HTB's classes as text all the same (iproute2 6.1), so that they are
+# read by a pattern; ``ip -j`` gives JSON.
 _CLASS: Final = re.compile(r"class htb 1:1 .*\brate ([\d.]+)([KMGT]?)bit ")
 _UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _ROUNDED: Final = 0.01
@@ -44,8 +46,9 @@ class TestbedStatus(NamedTuple):
 
 
 def standing(name: str | None = None) -> list[TestbedStatus]:
-    """All testbeds of this machine and remains of such, or those of one name."""
+    """Look at all testbeds of this machine and remains of such, or at those of one name."""
     check_usable()
+    # Locked meanwhile: what another command is making or removing is not taken for a fault.
     with TestbedRecords() as records:
         known = [one for one in records.names() if name in (None, one)]
         found = [_standing(records, one) for one in known]
@@ -55,12 +58,12 @@ def standing(name: str | None = None) -> list[TestbedStatus]:
 
 
 def one_standing(name: str) -> TestbedRecord:
-    """The testbed of this name, which is up as recorded.
+    """Return the record of the testbed of this name, which is up as recorded.
 
     Raises
     ------
     SpecError
-        If it is not.
+        If the testbed is not up, or not as recorded.
     """
     every = standing(name)
     if not every or every[0].record is None:
@@ -72,6 +75,7 @@ def one_standing(name: str) -> TestbedRecord:
 
 
 def _standing(records: TestbedRecords, name: str) -> TestbedStatus:
+    """Look at one testbed that has a record."""
     try:
         record = records.read(name)
     except SpecError:
@@ -84,17 +88,19 @@ def _standing(records: TestbedRecords, name: str) -> TestbedStatus:
 
 
 def faults(record: TestbedRecord) -> list[str]:
-    """What of a testbed is not as its record says; empty if all is."""
+    """Tell what of a testbed is not as its record says, one sentence each; empty if all is."""
     if not record.made:
         return ["its making was cut off"]
     bed = record.bed
     missing = [name for name in namespaces(bed) if not (NAMESPACES / name).exists()]
+    # Without its namespace nothing of a host can be looked at.
     if missing:
         return [f"there is no namespace {name}" for name in missing]
     at_switch = _rates(switch(bed.name), [port(i) for i in range(len(bed.hosts))])
     found = []
     for i, one in enumerate(bed.hosts):
         where = namespace(bed.name, i)
+        # A link is shaped at both ends: what a host sends in the host, what it gets at the bridge.
         rates = {"out of": _rates(where, [NIC])[0], "into": at_switch[i]}
         for way, rate_bps in rates.items():
             if rate_bps is None or abs(rate_bps - one.link_bps) > _ROUNDED * one.link_bps:
@@ -107,7 +113,10 @@ def faults(record: TestbedRecord) -> list[str]:
 
 
 def _rates(where: str, devices: list[str]) -> list[float | None]:
-    """What the classes of some devices in a namespace are limited to, bits/s; None: nothing."""
+    """Return what the classes of some devices in a namespace are limited to, in bits/s.
+
+    None: such a class is not there.
+    """
     shown = (answer_of("tc", ["-n", where, "class", "show", "dev", one]) for one in devices)
     return [
         float(match[1]) * _UNITS[match[2]] if (match := _CLASS.search(text)) else None
@@ -116,6 +125,7 @@ def _rates(where: str, devices: list[str]) -> list[float | None]:
 
 
 def _has_address(where: str, address: str) -> bool:
+    """Tell whether the link of a host is up and has an address."""
     text = answer_of("ip", ["-n", where, "-j", "addr", "show", "dev", NIC])
     links = json.loads(text) if text else []
     return any(
@@ -126,6 +136,8 @@ def _has_address(where: str, address: str) -> bool:
 
 
 def _wrong_quotas(bed: Bed, cgroups: tuple[str, ...]) -> Iterator[str]:
+    """Tell of hosts whose quota of processors is not the one that was asked for."""
+    # Cgroups are recorded in the order of hosts, of limited ones only.
     limited = [one for one in bed.hosts if one.cpus is not None]
     for one, cgroup in zip(limited, cgroups, strict=True):
         has = quota_of(Path(cgroup))
