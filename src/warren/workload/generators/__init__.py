@@ -1,1 +1,1 @@
-"""Generated workloads, one generator a file; ``registry.py`` lists them."""
+"""Generated workloads, one generator a file; ``job_sources.py`` calls them."""

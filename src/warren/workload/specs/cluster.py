@@ -1,4 +1,4 @@
-"""What a cluster file may say."""
+"""Define what a cluster file may say."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ MAX_DEVICES = 1_000_000
 MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
 _ENGINES = ("plain", "local")
+# Which fields belong to which network model; a field of another model is refused.
 _RATES = frozenset({"xi2", "outer", "inner"})
 _RING_FIELDS = {"contention": _RATES | {"xi1", "alpha", "reading"}, "fluid": _RATES}
 
@@ -48,6 +49,7 @@ Factor = Annotated[float, Field(ge=1, le=1000)]
 
 
 def _engine(value: object) -> object:
+    # A mapping would be the settings of an engine on a cluster, which there is none of yet.
     if isinstance(value, dict):
         raise ValueError(f"{{ray: ...}} is not available yet; allowed: {', '.join(_ENGINES)}")
     return value
@@ -67,6 +69,7 @@ def _bed_name(value: str) -> str:
 
 
 def _hosts_kind(value: Any) -> str | None:
+    """Return the tag of the schema that a value of ``hosts`` is checked with; None: none fits."""
     if isinstance(value, list):
         return "<inline>"
     if not isinstance(value, Mapping):
@@ -75,6 +78,7 @@ def _hosts_kind(value: Any) -> str | None:
 
 
 def _some(value: list[HostSpec]) -> list[HostSpec]:
+    """Refuse an empty list; pydantic's own message would name a length."""
     if not value:
         raise ValueError("needs at least one host")
     return value
@@ -164,6 +168,7 @@ class NetworkSpec(Spec):
 
     @model_validator(mode="after")
     def _of_its_model(self) -> NetworkSpec:
+        # ``contention`` has all fields of rings; those that stand here must be of the model.
         others = _RING_FIELDS["contention"] & self.model_fields_set
         wrong = sorted(others - _RING_FIELDS.get(self.model, frozenset()))
         if wrong:

@@ -1,4 +1,4 @@
-"""Any table of jobs: whoever reads it says which column means what, and in which unit.
+"""Read any table of jobs: its user says which column means what, and in which unit.
 
 *Source.* None: ``workload.trace.columns`` and ``units`` in ``docs/files.md``.
 
@@ -58,7 +58,7 @@ _CLOCK: Final = re.compile(r"(?:(?:(\d{1,5})-)?(\d{1,5}):)?(\d{1,2}):(\d{1,2}(?:
 
 
 def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str:
-    """What is wrong with a choice of columns and units, in one line; empty if nothing is."""
+    """Return what is wrong with a choice of columns and units, in one line; empty if nothing."""
     lacks = [name for name in ("submitted",) if name not in columns]
     runs = "run" in columns or {"started", "ended"} <= {*columns}
     if not runs and not {"rounds", "model"} <= {*columns}:
@@ -77,7 +77,7 @@ def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str
 
 
 def time_cell_ns(value: str, unit: str) -> int | None:
-    """A time in nanoseconds; None if the text is no time in this unit.
+    """Return a time in nanoseconds; None if the text is no time in this unit.
 
     An instant is counted from 1970; without a time zone it is taken as it stands.
     """
@@ -87,6 +87,7 @@ def time_cell_ns(value: str, unit: str) -> int | None:
         match = _CLOCK.fullmatch(value)
         if match is None:
             return None
+        # Decimal: exact to the nanosecond, whatever parts of a second there are.
         days, hours, minutes, seconds = (Decimal(part or 0) for part in match.groups())
         return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * NS_PER_S)
     if not _NUMBER.fullmatch(value):
@@ -96,6 +97,7 @@ def time_cell_ns(value: str, unit: str) -> int | None:
 
 
 def _date_ns(value: str) -> int | None:
+    """Return an instant in nanoseconds since 1970; None if the text is none in range."""
     try:
         when = datetime.fromisoformat(value)
     except ValueError:
@@ -137,6 +139,7 @@ def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
     rounds = count("rounds")
     if rounds is not None and run_ns == 0:
         raise BadRow(NO_DURATION)
+    # With both known, each round takes its part of the run time.
     round_s = None if rounds is None or run_ns is None else run_ns / rounds / NS_PER_S
     asked = cells.number_of(columns["gpus"]) if "gpus" in columns else 1.0
     return TraceRow(

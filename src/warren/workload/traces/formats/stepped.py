@@ -1,4 +1,4 @@
-"""What traces that count iterations share: one iteration is one round of as many tasks as GPUs."""
+"""Share what traces that count iterations have in common: an iteration is one round."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def stepped_row(
     sync_s: float = 0.0,
     unit_s: float = 1.0,
 ) -> TraceRow:
-    """A job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
+    """Return a job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
 
-    ``unit_s`` is the unit of ``submit_time``.
+    A round has as many tasks as the job has GPUs. ``unit_s`` is the unit of ``submit_time``.
     """
     count = cells.count(steps, 1)
     return TraceRow(
@@ -34,7 +34,7 @@ def stepped_row(
 
 
 def duration_over_steps(cells: CsvCells, types: tuple[str, ...], steps: str) -> TraceRow:
-    """A row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
+    """Return a row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
 
     Raises
     ------
