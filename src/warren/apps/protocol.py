@@ -137,6 +137,7 @@ def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> T
     problems = [
         _problem(where, name, value, known)
         for name, value in params.items()
+        # None fits a parameter only where its annotation allows None.
         if value is not None or "None" not in kinds.get(name, "")
     ]
     problems += [
@@ -183,6 +184,7 @@ def _fits(value: Any, default: Any) -> bool:
 
 def _as(value: Any, default: Any) -> Any:
     """Return ``value`` in the type of ``default`` where that loses nothing; else unchanged."""
+    # YAML has no tuples, and people write 1 for 1.0.
     if isinstance(default, float) and isinstance(value, int):
         return float(value)
     if isinstance(default, tuple) and isinstance(value, list):

@@ -150,6 +150,7 @@ class JobsAndHistory:
             return self._inline(spec, (self.key,))
         if isinstance(spec, WorkloadSpec) and isinstance(spec.jobs, list):
             found = self._inline(spec.jobs, (self.key, "jobs"))
+            # Remarks that the run file states go with its jobs.
             return found and replace(found, notes=tuple(spec.notes))
         if isinstance(spec, WorkloadSpec) and spec.database is not None:
             return self._recorded(spec.database)
@@ -158,6 +159,7 @@ class JobsAndHistory:
     def _recorded(self, named: str) -> Trace | None:
         """Return the jobs of a database that a device type of the cluster can run."""
         read = self.recorded
+        # Recorded jobs have ended: they are a past, and never a workload.
         if self.key != HISTORY or read is None:
             message = "holds jobs that have ended: only a history may name it"
             at = (self.key, "database")

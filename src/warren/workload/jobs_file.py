@@ -61,6 +61,7 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
     header = next(rows, None)
     if header is None:
         raise SpecError(Problem(file=file, message="is empty; the first line names the columns"))
+    # Rows are not read under a wrong header: each would add the same problem again.
     problems = list(_header_problems(file, *header, ended))
     if problems:
         raise SpecError(problems)
@@ -85,6 +86,7 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
         places.append((line, cells_at))
     if problems:
         raise SpecError(problems)
+    # Jobs that are left out are counted by status in a note.
     told = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
     notes = (f"{file}: jobs left out: {told}",) if told else ()
     return Document(file=file, data=jobs, place=(1, places), columns=_COLUMN_OF, notes=notes)

@@ -66,6 +66,7 @@ def _put(data: dict[str, Any], path: Key, value: Any) -> bool:
     """Put a value at a path, making mappings on the way; False where one is something else."""
     inside: Any = data
     for key in path[:-1]:
+        # A field that is absent or null may be filled.
         if inside.get(key) is None:
             inside[key] = {}
         inside = inside[key]
@@ -170,6 +171,7 @@ class RunFile:
         stem = posixpath.splitext(file)[0]
         # The usual name of a run file says less than its folder's.
         if stem == "run":
+            # A result folder holds ``run.yaml``.
             stem = posixpath.basename(folder) or stem
         return stem
 
@@ -180,6 +182,7 @@ class RunFile:
             document = self.files.follow(("cluster",), named, parse_document)
             if document is None:
                 return None
+            # Overrides reach into the file before it is checked.
             apply(document, self.inner["cluster"], self.problems)
             nearby = self._nearby(posixpath.dirname(named))
             return cluster_of(document, (), self.problems, nearby)

@@ -38,6 +38,7 @@ def check(
 ) -> T | None:
     """Validate the value at ``at`` of a document; on failure add problems and return None."""
     value = document.data
+    # The caller has found a value there before.
     for key in at:
         value = value[key]
     try:
@@ -93,6 +94,7 @@ def _same_way(one: Path, other: Path) -> bool:
 def _unknown(kind: Kind, path: Path) -> str:
     """Return the message about an unknown field: what was meant, and what is allowed."""
     models, name = _models_at(kind, path[:-1]), str(path[-1])
+    # Keys that would make the value another schema are allowed there too.
     also = {key for model in models for key in getattr(model, "ALSO", ())}
     allowed = sorted(also.union(*(model.model_fields for model in models)))
     meant = _one_deeper(models, name) or hint(name, allowed)

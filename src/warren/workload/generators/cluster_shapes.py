@@ -59,6 +59,7 @@ def hosts_of(
     A count of n stands for the hosts ``NAME-0`` to ``NAME-<n - 1>``; None for one host.
     """
     for kind, count in parts_of(devices, parts).items():
+        # A host has devices of one type only.
         full, rest = divmod(count, per_host)
         if full:
             yield kind.lower(), full, {kind: per_host}

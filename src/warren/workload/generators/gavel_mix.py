@@ -115,6 +115,7 @@ def _gpus(drawn: float) -> int:
 def _window_s(spec: GavelMixSpec, rows: Sequence[TraceRow], ground: GeneratorInputs) -> float:
     """Return the seconds in which the jobs arrive: from their mean gap, else from the load."""
     if spec.gap is not None:
+        # The mean gap times the number of jobs.
         return spec.jobs * spec.gap
     devices = ground.devices()
     # A job's work: what the whole cluster needs for a task, times tasks a round, times rounds.

@@ -26,6 +26,7 @@ class GeneratorInputs:
 
     def devices(self, memory_bytes: int = 0) -> Mapping[str, int]:
         """Return the number of devices by type, without types of less memory."""
+        # A type that states no memory fits every task.
         small = [
             kind.name
             for kind in self.cluster.types

@@ -88,6 +88,7 @@ class HostSpec(Spec):
     """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
 
     name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other hosts.")
+    # None and 1 differ: with a count of 1 the host is called NAME-0.
     count: int | None = Field(
         None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
     )
@@ -122,6 +123,7 @@ class GeneratedHostsSpec(Spec):
 
     @model_validator(mode="after")
     def _some_part(self) -> GeneratedHostsSpec:
+        # Parts that add up to 0 cannot be divided.
         if self.mix is not None and not any(self.mix.values()):
             raise ValueError("mix needs at least one type above 0")
         return self
@@ -132,6 +134,7 @@ class ServersSpec(Spec):
 
     generate: Annotated[str, *choice("sjf-bco")] = Field(description="Whose shape it is.")
     servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="So many hosts.")
+    # Not the run's seed: the same cluster stands in runs of other seeds.
     seed: Seed = Field(0, description="Of the draws.")
     nic: RateBps = Field(10e9, description="Of every host.")
     intra: RateBps = Field(100e9, description="Within every host.")

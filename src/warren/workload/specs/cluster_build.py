@@ -77,6 +77,7 @@ def _followed(
     kind: type[SomeSpec], named: str, nearby: FilesBeside, by: str, problems: list[Problem]
 ) -> SomeSpec | None:
     """Read and check a file that a cluster names; None and problems where it is wrong."""
+    # The path is relative to the file that names it, as all paths in files are.
     path = posixpath.join(nearby.base, nearby.folder, named)
     try:
         document = parse_document(path, fetch(path, nearby.read, by))
@@ -190,6 +191,7 @@ def _listed(spec: ClusterSpec) -> list[HostSpec]:
     shape = spec.hosts
     if isinstance(shape, list):
         return shape
+    # Each server has its own draw, so no two share an entry.
     if isinstance(shape, ServersSpec):
         return [
             HostSpec.model_validate(
@@ -313,6 +315,7 @@ def _devices(hosts: list[HostSpec]) -> Iterator[Device]:
 def _types(spec: ClusterSpec, hosts: list[HostSpec]) -> tuple[DeviceType, ...]:
     """Return the types in use: those described, in that order, then others as hosts name them."""
     used = dict.fromkeys(kind for host in hosts for kind in host.devices)
+    # A dict drops the repetition of types that are described and used.
     order = [*(name for name in spec.device_types if name in used), *used]
     return tuple(
         DeviceType(

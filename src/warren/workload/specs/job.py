@@ -51,6 +51,7 @@ class StopSpec(Spec):
 
     @model_validator(mode="after")
     def _one_target(self) -> StopSpec:
+        # Equal: both are given or neither is.
         if (self.reaches is None) == (self.falls_to is None):
             raise ValueError("needs exactly one of reaches and falls_to")
         return self
@@ -180,6 +181,7 @@ def build_jobs(
 def sort_jobs(jobs: Iterable[Job], notes: Iterable[str] = ()) -> Workload:
     """Sort jobs by (arrival, order in the file), and number them in that order."""
     ordered = sorted(jobs, key=lambda job: (job.arrival_ns, job.index))
+    # Sorting is stable by (arrival, index), and the new index is the place in that order.
     numbered = tuple(replace(job, index=index) for index, job in enumerate(ordered))
     return Workload(jobs=numbered, notes=tuple(notes))
 

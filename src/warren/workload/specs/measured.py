@@ -103,6 +103,7 @@ class SwitchingSpec(Spec):
         # A scheme, one time for all types, or a time by type.
         if sum(value is not None for value in (self.scheme, self.time, self.times)) != 1:
             raise ValueError("needs exactly one of: scheme, time, times")
+        # Only a scheme computes its times from a bus.
         if self.bus is not None and self.scheme is None:
             raise ValueError("bus goes with scheme only")
         return self

@@ -33,6 +33,7 @@ from warren.workload.specs.types import (
 from warren.workload.specs.workload import Workload
 from warren.workload.text import shown
 
+# A number, or a number and the word ``round`` or ``rounds``.
 _ROUNDS: Final = re.compile(r"([0-9]{1,12}) *(rounds?)?")
 _ALLOWED: Final = 'allowed: 1, "N rounds", or a time like "60 s"'
 
@@ -45,6 +46,7 @@ def parse_grain(value: object) -> Grain:
     ValueError
         If it is none of the forms, or a bare number other than 1 (rounds or seconds?).
     """
+    # YAML gives ``1`` as a number; True, which equals it, is no grain.
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{shown(value)} is not a grain; {_ALLOWED}")
     text = shown(value) if isinstance(value, int) else value.strip()
@@ -67,6 +69,7 @@ def _time(text: str) -> Grain:
         time_ns = seconds_to_ns(parse_time_s(text))
     except ValueError as error:
         raise ValueError(f"{error}; {_ALLOWED}") from None
+    # A time above 0 may still round to no nanosecond.
     if time_ns < 1:
         raise ValueError(f"{shown(text)} is no time at all; {_ALLOWED}")
     return Grain(text=text, rounds=None, time_ns=time_ns)
@@ -177,6 +180,7 @@ class RunSpec(Spec):
     base: str | None = Field(
         None, description="Folder of app paths, as it stands; default: the file's folder."
     )
+    # Tags tell a path from an inline value, so that problems of one alternative alone are shown.
     cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")] = (
         Field(description="A cluster file, or its content.")
     )
@@ -197,6 +201,7 @@ class RunSpec(Spec):
         str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
+        # Each run has a truth; this one has no noise, so what happens is what the profile says.
         default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None),
         description="Noise of a simulation; default: none.",
     )

@@ -154,6 +154,7 @@ def equal_hosts(
         Naming the option that is wrong.
     """
     rate_bps = _option("--link", link_bps, link)
+    # Each option is parsed on its own, so that an error names the right one.
     share = None if cpus is None else _option("--cpus", quota, cpus)
     within = SUBNET if subnet is None else _option("--subnet", network, subnet)
     by = _option("--queue", queue, DEFAULT_QUEUE if shared is None else shared)

@@ -67,6 +67,7 @@ def _time_ns(value: object) -> int:
 def _time_s(value: object) -> float:
     """Parse seconds; they must be within the range of times."""
     seconds: float = _quantity(parse_time_s, value)
+    # Called for its check alone: the value stays in seconds.
     seconds_to_ns(seconds)
     return seconds
 
@@ -86,6 +87,7 @@ def _disk_bytes_per_s(value: object) -> float:
     """Parse a rate in bytes/s; a bare number is refused, since bits and bytes are both usual."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f'{value!r} needs a unit, like "1 GB/s"')
+    # The parser gives bits.
     return _rate_bps(value) / 8.0
 
 

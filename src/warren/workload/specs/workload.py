@@ -85,6 +85,7 @@ class TraceSpec(Spec):
             raise ValueError(f"{stated[0]} needs format: table")
         if self.format == "table" and (problem := mapping_problem(self.columns, self.units)):
             raise ValueError(problem)
+        # Virtual clusters to leave out are those of the column ``pool``.
         if self.format == "table" and self.leave_out and "pool" not in self.columns:
             raise ValueError("leave_out needs columns: {pool: ...}")
         return self
@@ -159,6 +160,7 @@ class GavelMixSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _one_pace(self) -> GavelMixSpec:
+        # ``load`` has a default, so what counts is whether the user wrote it.
         if self.gap is not None and "load" in self.model_fields_set:
             raise ValueError("needs at most one of: load, gap")
         return self
@@ -202,6 +204,7 @@ class WorkloadSpec(Spec):
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadSpec:
+        # Of three sources two must be absent.
         if [self.jobs, self.trace, self.database].count(None) != 2:
             raise ValueError(
                 "needs exactly one of: jobs, trace, generate; a history may also name a database"

@@ -43,6 +43,7 @@ def _lines(run: Run) -> Iterator[str]:
     if run.verify != VERIFY:
         yield f"verify: {run.verify}"
     scheduler = {**asdict(run.scheduler)}
+    # In a run file these stand under ``policy``, not under ``scheduler``.
     options = scheduler.pop("options")
     yield f"scheduler: {_json(_stated(scheduler))}"
     if options:
@@ -154,6 +155,7 @@ def _kinds_by_host(cluster: Cluster) -> dict[str, dict[str, int]]:
     kinds: dict[str, dict[str, int]] = {}
     for device in cluster.devices:
         counts = kinds.setdefault(device.host, {})
+        # Devices come in the order of the file, so types do too.
         counts[device.type] = counts.get(device.type, 0) + 1
     return kinds
 

@@ -20,6 +20,7 @@ def jobs_csv(jobs: Iterable[Job]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
+    # Equal arrivals stay in the order of the trace.
     for job in sorted(jobs, key=lambda one: (one.arrival_ns, one.index)):
         writer.writerow(_cells(job))
     return text.getvalue()

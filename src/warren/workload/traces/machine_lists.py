@@ -81,6 +81,7 @@ def read_cluster(request: TraceRequest) -> Machines:
 
 def _machines(request: TraceRequest) -> Iterator[tuple[_Machine, int] | NoJob]:
     """Yield machines with their count, or why a row has none."""
+    # The two kinds of list differ in their first line of names.
     spec = head_of(request.file, request.content).has(*_SPEC)
     for cells in cells_of(request, _SPEC if spec else _NODES):
         if isinstance(cells, NoJob):
@@ -105,6 +106,7 @@ def _of_node(cells: CsvCells) -> tuple[_Machine, int]:
 
 def _of_spec(cells: CsvCells) -> tuple[_Machine, int]:
     count = cells.count("num_switch", 1) * cells.count("num_node_p_switch", 1)
+    # Two numbers of twelve digits may be multiplied here.
     if count > _MAX_HOSTS:
         raise BadRow(f"more than {_MAX_HOSTS} hosts", str(count))
     gpus = cells.count("num_gpu_p_node", 1)

@@ -40,6 +40,7 @@ def modelled(row: TraceRow, request: TraceRequest) -> TraceRow:
     SpecError
         If no device type of the cluster has a cost for the model.
     """
+    # A trace that names models, steps or prices knows better than a draw.
     told = row.model or row.steps is not None or row.prices is not None
     if told or not request.models or row.run_ns is None:
         return row
@@ -113,6 +114,7 @@ def jobs_of(rows: Iterable[TraceRow], name: str, form: TraceFormat, request: Tra
     """
     rows = [modelled(row, request) for row in rows]
     costs = _Costs(name=name, form=form, request=request)
+    # Arrivals count from the first submission among the rows that are taken.
     first_ns = min((row.submitted_ns for row in rows), default=0)
     jobs = []
     for index, row in enumerate(rows):
@@ -163,6 +165,7 @@ class _Costs:
         """Return the name of the cost row with these prices; others of its stem get numbers."""
         if (stem, prices) not in self._named:
             name, number = stem, 1
+            # One stem may have several prices, such as jobs of one model with other durations.
             while name in self.rows:
                 number += 1
                 name = f"{stem} ({number})"

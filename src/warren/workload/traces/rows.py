@@ -10,6 +10,7 @@ from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.workload.text import shown
 
+# Why a row is no job, in several formats: one text, so that such rows are counted together.
 NO_DURATION: Final = "duration is 0: nothing to train"
 
 
@@ -108,6 +109,7 @@ class UnusedRows:
 
     def add(self, row: NoJob) -> None:
         """Count one row."""
+        # By reason in the order of the first row of each: so are the notes.
         self.rows.setdefault(row.reason, []).append((row.line, row.value))
 
     @property

@@ -56,7 +56,9 @@ def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
     """Return the span of arrivals, the gaps between them, and rows that are equal."""
     submitted = np.array([row.submitted_ns for row in rows], dtype=np.int64)
     ordered = np.sort(submitted)
+    # Between arrivals in order of time, whatever the order of rows.
     gaps_s = np.diff(ordered) / NS_PER_S
+    # Equal rows may be jobs submitted in bursts, or a fault of the file.
     same = Counter(_told(row) for row in rows)
     span_s = float(ordered[-1] - ordered[0]) / NS_PER_S if len(rows) else 0.0
     return {

@@ -185,7 +185,7 @@ def _folder_spec(name: str, folder: str) -> ModuleSpec:
 def pinned_spec(
     source: AppSource, file: str, name: str, folders: list[str] | None = None
 ) -> ModuleSpec:
-    """How to run one file of an app as a module; ``folders``: it is a package."""
+    """Return how to run one file of an app as a module; ``folders``: it is a package."""
     path = str(Path(source.folder, file))
     loader = PinnedLoader(name, path, source.texts[file])
     spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)

@@ -60,6 +60,7 @@ _CLOCK: Final = re.compile(r"(?:(?:(\d{1,5})-)?(\d{1,5}):)?(\d{1,2}):(\d{1,2}(?:
 def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str:
     """Return what is wrong with a choice of columns and units, in one line; empty if nothing."""
     lacks = [name for name in ("submitted",) if name not in columns]
+    # Lengths of jobs: a run time, both its ends, or rounds of a model that has a price.
     runs = "run" in columns or {"started", "ended"} <= {*columns}
     if not runs and not {"rounds", "model"} <= {*columns}:
         lacks.append("run (or started and ended, or rounds and model)")
@@ -102,7 +103,9 @@ def _date_ns(value: str) -> int | None:
         when = datetime.fromisoformat(value)
     except ValueError:
         return None
+    # Only differences of instants count, so any one zone will do.
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    # In whole numbers: a float of seconds since 1970 does not hold nanoseconds.
     since = when - datetime(1970, 1, 1, tzinfo=UTC)
     time_ns = (since.days * 86_400 + since.seconds) * NS_PER_S + since.microseconds * 1000
     return time_ns if 0 <= time_ns < NEVER_NS else None
@@ -137,6 +140,7 @@ def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
         if run_ns < 0:
             raise BadRow("ends before it starts")
     rounds = count("rounds")
+    # Each round would take no time.
     if rounds is not None and run_ns == 0:
         raise BadRow(NO_DURATION)
     # With both known, each round takes its part of the run time.
@@ -168,5 +172,8 @@ def _weight(cells: CsvCells, column: str) -> float:
 
 
 FORMAT: Final = TraceFormat(
-    what="any table of jobs, by its columns", looks=lambda head: False, read=_read
+    # Never detected: a table is read so only where the user says what its columns mean.
+    what="any table of jobs, by its columns",
+    looks=lambda head: False,
+    read=_read,
 )

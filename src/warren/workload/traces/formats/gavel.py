@@ -79,6 +79,7 @@ def _rates(file: str, table: Any, device_type: str) -> Iterator[tuple[tuple[str,
     if not isinstance(table, dict):
         raise SpecError(Problem(file=file, message="expected a mapping of worker types"))
     matching = [name for name in table if name.casefold() == device_type.casefold()]
+    # Of worker types that differ in case alone the first counts.
     for worker in matching[:1]:
         pairs = table[worker] if isinstance(table[worker], dict) else {}
         for text, entry in pairs.items():
@@ -126,6 +127,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
         if not content.strip():
             continue
         fields = content.rstrip("\r").split("\t")
+        # The number of fields tells which of the three forms a line has.
         where = _FIELDS.get(len(fields))
         if where is None:
             reason = "the fields with TABs between are not 7, 10 or 12"

@@ -27,6 +27,7 @@ def stepped_row(
         gpus=cells.count("num_gpu"),
         run_ns=run_ns(count * step_s),
         steps=count,
+        # T^c and T^s add up to the step.
         prices=dict.fromkeys(types, (step_s - sync_s, sync_s)),
         model=cells.text("model_name"),
         batch=cells.count("batch_size", 1) if cells.values.get("batch_size") else 1,

@@ -23,6 +23,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
 
 
 def _row(cells: CsvCells, look: bool) -> TraceRow:
+    # Empty cells have the defaults of a jobs file.
     given = cells.values
     weight = cells.number_of("weight") if given.get("weight") else 1.0
     if weight <= 0:
