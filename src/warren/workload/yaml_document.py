@@ -102,7 +102,7 @@ def parse_document(file: str, content: bytes) -> Document:
 def parse_value(file: str, field_name: str, text: str) -> Any:
     """Read one value as it would stand in a file: the right side of ``--set KEY=VALUE``."""
     try:
-        # An argument that is no UTF-8 holds surrogates; encoded so, it is refused as a file would be.
+        # An argument that is no UTF-8 holds surrogates; so encoded, it is refused like a file.
         return parse_document(file, text.encode("utf-8", "surrogatepass")).data
     except SpecError as error:
         first = error.problems[0].message

@@ -80,7 +80,6 @@ class CsvCells:
     def name(self, column: str = "") -> str:
         """Return the job's name: its id where that can be one, else ``row-<number>``."""
         found = self.values.get(column, "")
-
         found = f"job-{found}" if found.isdigit() else found
         return found if _NAME.fullmatch(found) and found not in (".", "..") else self.row_name
 

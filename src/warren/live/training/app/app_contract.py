@@ -131,7 +131,6 @@ def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Op
     if _needs_argument(optimizer.step):
         message = f"{_kind(optimizer)}.step needs a closure; only gradients of one pass exist here"
         raise refuse(job, "optimizer()", message)
-
     if any(group.get("fused") for group in optimizer.param_groups):
         raise refuse(job, "optimizer()", f"{_kind(optimizer)} must be built with fused=False")
     return optimizer
