@@ -1,1 +1,1 @@
-"""What user code implements."""
+"""The interface that user code implements."""

@@ -1,4 +1,4 @@
-"""What `warren calibrate` trains: models of any size, tasks of any length, and a real small net.
+"""Apps that `warren calibrate` trains: models of any size, tasks of any length, a small net.
 
 It is loaded by its path, like an app of a user's.
 """
@@ -12,6 +12,7 @@ from torch import nn
 
 from warren.apps.protocol import TorchApp
 
+# Rows sum to 1, so its square has the same entries, none of them denormal and slow.
 _MATRIX = torch.full((256, 256), 1 / 256)
 
 
@@ -24,7 +25,7 @@ class _Vector(nn.Module):
 
 
 class Vector(TorchApp):
-    """``floats`` parameters of four bytes, of which a task only touches the first.
+    """A model of ``floats`` parameters of four bytes, of which a task only touches the first.
 
     It multiplies matrices ``products`` times, about 0.3 ms each: a task that lasts, whatever the
     size of its model.
@@ -34,38 +35,39 @@ class Vector(TorchApp):
     products: int = 0
 
     def model(self) -> nn.Module:
-        """The vector."""
+        """Return the model, which is one vector."""
         return _Vector(self.floats)
 
     def dataset(self) -> torch.Tensor:
-        """Eight items that are nothing."""
+        """Return eight items that are all zero."""
         return torch.zeros(8)
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
-        """Zero, with a gradient."""
+        """Multiply matrices, then return zero with a gradient."""
         assert isinstance(model, _Vector)
         for _ in range(self.products):
             torch.mm(_MATRIX, _MATRIX)
+        # A loss must depend on a parameter; the batch is zero, so the model stays as it is.
         zero: torch.Tensor = model.values[0] * batch.sum()
         return zero
 
 
 class Perceptron(TorchApp):
-    """Two layers of ``width``, some milliseconds a task: what real training does to a core."""
+    """A net of two layers of ``width``: some milliseconds a task, the load of real training."""
 
     width: int = 512
 
     def model(self) -> nn.Module:
-        """Two layers."""
+        """Return two linear layers, each with a ReLU."""
         return nn.Sequential(
             nn.Linear(256, self.width), nn.ReLU(), nn.Linear(self.width, self.width), nn.ReLU()
         )
 
     def dataset(self) -> torch.Tensor:
-        """Random items, the same everywhere."""
+        """Return random items, the same in every process."""
         return torch.randn(512, 256, generator=torch.Generator().manual_seed(0))
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
-        """The mean square of what comes out."""
+        """Return the mean square of the net's output."""
         out: torch.Tensor = model(batch)
         return (out * out).mean()

@@ -1,4 +1,4 @@
-"""What user code implements: one class an app.
+"""Define what user code implements: one class an app.
 
 Importing this module is cheap; torch is imported only where a default needs it.
 """
@@ -64,11 +64,11 @@ class TorchApp:
             setattr(self, name, value)
 
     def model(self) -> nn.Module:
-        """The untrained network. Called first."""
+        """Return the untrained network. Called first."""
         raise NotImplementedError(f"{type(self).__name__} must define model()")
 
     def dataset(self) -> Any:
-        """A map-style ``Dataset``, a tensor, or a tuple or dict of tensors of equal length.
+        """Return a map-style ``Dataset``, a tensor, or a tuple or dict of tensors of equal length.
 
         A batch is then what ``default_collate`` gives, a tensor, a tuple or a dict. Servers call
         it too, so that ``evaluate`` finds what it sets.
@@ -76,27 +76,27 @@ class TorchApp:
         raise NotImplementedError(f"{type(self).__name__} must define dataset()")
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
-        """The mean loss of one batch, a scalar that can be differentiated."""
+        """Return the mean loss of one batch, a scalar that can be differentiated."""
         raise NotImplementedError(f"{type(self).__name__} must define loss(model, batch)")
 
     def optimizer(
         self, named_parameters: Iterable[tuple[str, nn.Parameter]]
     ) -> torch.optim.Optimizer:
-        """What steps once a round. Default: plain SGD at learning rate 0.1."""
+        """Return what steps once a round. Default: plain SGD at learning rate 0.1."""
         import torch
 
         return torch.optim.SGD(list(named_parameters), lr=0.1, fused=False)
 
     def schedule(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
-        """What changes the learning rate, stepped once a round after the optimiser."""
+        """Return what changes the learning rate, stepped once a round after the optimiser."""
         return None
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Named numbers about the model (in eval mode, without gradients), inside the barrier."""
+        """Return named numbers about the model (in eval mode, no gradients), inside the barrier."""
         return {}
 
     def finished(self, metrics: Mapping[str, float]) -> bool:
-        """Whether the job ends here, asked after each evaluation with what it gave.
+        """Tell whether the job ends here, asked after each evaluation with its metrics.
 
         For a job that no one knows the length of (no ``rounds``) and no single metric ends; its
         answer may depend on ``metrics`` alone, since a server that was lost asks again.
@@ -105,13 +105,14 @@ class TorchApp:
 
 
 def declared(app: type[TorchApp]) -> dict[str, Any]:
-    """Parameters an app declares, with their defaults (``inspect.Parameter.empty``: required)."""
+    """Return an app's parameters and their defaults (``inspect.Parameter.empty``: required)."""
     if app.__init__ is not TorchApp.__init__:
         return {
             name: parameter.default
             for name, parameter in list(inspect.signature(app.__init__).parameters.items())[1:]
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         }
+    # From the base class down, so that the default of the nearest class counts.
     found = {}
     for base in reversed(app.__mro__):
         for name, kind in vars(base).get("__annotations__", {}).items():
@@ -131,10 +132,12 @@ def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> T
     """
     kinds, known = _kinds(app), declared(app)
     for name, default in known.items():
+        # ``lr: float = 1`` is meant as a float: 0.5 must not be refused for being no int.
         known[name] = _as(default, 0.0) if "float" in kinds.get(name, "") else default
     problems = [
         _problem(where, name, value, known)
         for name, value in params.items()
+        # None fits a parameter only where its annotation allows None.
         if value is not None or "None" not in kinds.get(name, "")
     ]
     problems += [
@@ -149,7 +152,7 @@ def make_app(app: type[TorchApp], params: Mapping[str, Any], *, where: str) -> T
 
 
 def _kinds(app: type[TorchApp]) -> dict[str, str]:
-    """What is annotated for the attributes of an app, as text; the nearest class counts."""
+    """Return the annotations of an app's attributes, as text; the nearest class counts."""
     return {
         name: str(kind)
         for base in reversed(app.__mro__)
@@ -158,11 +161,13 @@ def _kinds(app: type[TorchApp]) -> dict[str, str]:
 
 
 def _problem(where: str, name: str, value: Any, known: Mapping[str, Any]) -> Problem | None:
+    """Return what is wrong with one parameter of a job; None if nothing is."""
     field = f"params.{name}"
     if name not in known:
         allowed = ", ".join(sorted(known)) or "none"
         return Problem(file=where, field=field, message=f"unknown parameter; allowed: {allowed}")
     default = known[name]
+    # Without a default there is no type to compare with.
     if default is None or default is _REQUIRED or _fits(value, default):
         return None
     wanted = type(default).__name__
@@ -170,13 +175,16 @@ def _problem(where: str, name: str, value: Any, known: Mapping[str, Any]) -> Pro
 
 
 def _fits(value: Any, default: Any) -> bool:
+    """Tell whether a value is of the type of a default, or becomes so without loss."""
+    # bool is a subclass of int: 1 is no True, and True is no 1.
     if isinstance(value, bool) != isinstance(default, bool):
         return False
     return isinstance(_as(value, default), type(default))
 
 
 def _as(value: Any, default: Any) -> Any:
-    """``value`` in the type of ``default`` where that loses nothing; else unchanged."""
+    """Return ``value`` in the type of ``default`` where that loses nothing; else unchanged."""
+    # YAML has no tuples, and people write 1 for 1.0.
     if isinstance(default, float) and isinstance(value, int):
         return float(value)
     if isinstance(default, tuple) and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Jobs of a run file: those that it lists, those of a trace or a generator, and of its history."""
+"""Find the jobs of a run file: listed there, of a trace or generator, or of its history."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ from warren.workload.yaml_document import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSources:
-    """``content`` gives the file that stands at a place of the run file; None: a problem.
+    """Traces and generators that a run file may name as sources of jobs.
 
+    ``content`` gives the file that stands at a place of the run file; None: a problem.
     Paths are relative to ``folder``.
     """
 
@@ -45,7 +46,7 @@ class JobSources:
     content: Callable[[Path, str], bytes | None]
 
     def of(self, workload: object) -> Trace | None:
-        """The jobs of a checked ``workload``; None where a file it names cannot be read.
+        """Return the jobs of a checked ``workload``; None where a file it names cannot be read.
 
         Raises
         ------
@@ -65,11 +66,13 @@ class JobSources:
         return None if workload.trace is None else self._trace(workload.trace)
 
     def _trace(self, spec: TraceSpec) -> Trace | None:
+        """Read a trace; None where it, or the throughputs that it names, cannot be read."""
         at: Path = (self.ground.field, "trace")
         content = self.content((*at, "path"), spec.path)
         table: bytes | None = None
         if spec.throughputs is not None:
             table = self.content((*at, "throughputs"), spec.throughputs)
+        # Both files are asked for before this, so that problems of both are told at once.
         if content is None or (table is None and spec.throughputs is not None):
             return None
         file = self._joined(spec.path)
@@ -95,6 +98,7 @@ class JobSources:
         return read_trace(name, request)
 
     def _models(self, names: Sequence[str]) -> tuple[ProfileRow, ...]:
+        """Return the profile rows of the models that a trace's jobs are to train."""
         rows = self.ground.rows
         if unknown := [name for name in names if name not in rows]:
             message = f"no profile row {unknown[0]!r}; there are {', '.join(rows)}"
@@ -108,22 +112,24 @@ class JobSources:
         return posixpath.join(self.folder, named)
 
 
+# Keys of a run file.
 WORKLOAD, HISTORY = "workload", "history"
 DEFAULT: Final = "default"
-"""Names one's own history database."""
+"""What a run file writes for the user's own history database."""
 Recorded: TypeAlias = Callable[[str, Sequence[str]], Trace]
-"""The jobs of a history database that ran on one of these device types, with their costs.
+"""Gives the jobs of a history database that ran on one of these device types, and their costs.
 
-An empty path: of one's own, which may hold none.
+An empty path names the user's own database, which may hold none.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsAndHistory:
-    """How the jobs under a ``key`` of a run file are found; what is wrong goes to ``files``.
+    """Finds the jobs under a ``key`` of a run file; what is wrong goes to ``files``.
 
-    ``rows``: costs by model. ``batches``: of jobs that state none, by model. ``cluster`` None: it
-    is wrong, so nothing can be made for it. ``recorded`` None: no database can be read.
+    ``rows`` are costs by model, ``batches`` by model those of jobs that state none. Where
+    ``cluster`` is None it is wrong, so nothing can be made for it; where ``recorded`` is None no
+    database can be read.
     """
 
     key: str
@@ -135,7 +141,8 @@ class JobsAndHistory:
     recorded: Recorded | None = None
 
     def jobs(self, spec: object) -> Trace | None:
-        """The jobs, in their order; ``spec`` is the checked value of the key, None a wrong one."""
+        """Return the jobs in their order; ``spec`` is the key's checked value, None a wrong one."""
+        # A jobs file is read even where the run file is wrong: all problems are told at once.
         named, path = self._file()
         if named is not None:
             return self._from_file(path, named, spec)
@@ -143,14 +150,16 @@ class JobsAndHistory:
             return self._inline(spec, (self.key,))
         if isinstance(spec, WorkloadSpec) and isinstance(spec.jobs, list):
             found = self._inline(spec.jobs, (self.key, "jobs"))
+            # Remarks that the run file states go with its jobs.
             return found and replace(found, notes=tuple(spec.notes))
         if isinstance(spec, WorkloadSpec) and spec.database is not None:
             return self._recorded(spec.database)
         return self._made(spec)
 
     def _recorded(self, named: str) -> Trace | None:
-        """The jobs of a database that a device type of the cluster can run."""
+        """Return the jobs of a database that a device type of the cluster can run."""
         read = self.recorded
+        # Recorded jobs have ended: they are a past, and never a workload.
         if self.key != HISTORY or read is None:
             message = "holds jobs that have ended: only a history may name it"
             at = (self.key, "database")
@@ -163,7 +172,7 @@ class JobsAndHistory:
         return self.files.attempt(lambda: read(path, types))
 
     def _made(self, spec: object) -> Trace | None:
-        """The jobs of a trace or of a generator; of a history in the order in which they came."""
+        """Return the jobs of a trace or generator; those of a history in the order they came in."""
         if spec is None or self.cluster is None:
             return None
         ground = GeneratorInputs(
@@ -183,11 +192,11 @@ class JobsAndHistory:
         return replace(found, jobs=tuple(jobs))
 
     def _seed(self) -> int:
-        """What draws and jobs without a seed take theirs from: the past is not the run itself."""
+        """Return the seed of draws and of jobs that state none; a history has its own."""
         return job_seed(self.run_seed, self.key) if self.key == HISTORY else self.run_seed
 
     def _file(self) -> tuple[str | None, Path]:
-        """The path of the jobs file, and where it is named."""
+        """Return the path of the jobs file, and where it is named; None without one."""
         value = self.files.raw(self.key)
         if isinstance(value, str):
             return value, (self.key,)
@@ -225,7 +234,7 @@ class JobsAndHistory:
 
 
 def ended(found: Trace, file: str, problems: list[Problem]) -> Trace:
-    """The jobs as a past: in their order, at time 0; a problem where rounds are not stated."""
+    """Return jobs as a past: in their order, at time 0; a problem where rounds are not stated."""
     silent = [job for job in found.jobs if job.rounds is None]
     if silent:
         others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
@@ -236,8 +245,9 @@ def ended(found: Trace, file: str, problems: list[Problem]) -> Trace:
 
 
 def apart(found: Trace, taken: Sequence[ProfileRow]) -> Trace:
-    """The jobs with costs of their own names, where ``taken`` has others under these names."""
+    """Return the jobs with costs renamed where ``taken`` has other costs under their names."""
     have = {row.model: row for row in taken}
+    # Equal costs under one name are one row; only other costs need a name of their own.
     names = {row.model: row.model for row in found.profiles}
     for row in found.profiles:
         if have.get(row.model, row) != row:
@@ -251,5 +261,6 @@ def apart(found: Trace, taken: Sequence[ProfileRow]) -> Trace:
 
 
 def _renamed(jobs: Sequence[Job], names: Mapping[str, str]) -> Iterator[Job]:
+    """Yield the jobs with the new names of their cost rows."""
     for job in jobs:
         yield job if job.cost is None else replace(job, cost=names.get(job.cost, job.cost))

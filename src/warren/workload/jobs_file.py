@@ -1,4 +1,4 @@
-"""Documents, and ``jobs.csv``, become clusters and jobs; what is wrong is added to a list."""
+"""Make clusters and jobs of documents and ``jobs.csv``; what is wrong is added to a list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     **{name: name for name in ("model", "batch", "scale", "rounds", "weight", "sync", "user")},
     **{name: name for name in ("group", "app", "seed")},
 }
-"""Column of the file: field of a job."""
+"""Fields of a job by column of the file."""
 _STATUS: Final = "status"
 _FINISHED: Final = "finished"
 RESULTS: Final = (
@@ -39,17 +39,18 @@ RESULTS: Final = (
     "numerics",
     "app_sha256",
 )
-"""Columns that only the table of a run has: what became of its jobs."""
+"""Columns that only the table written by a run has: what became of its jobs."""
 _COLUMN_OF: Final = {field: column for column, field in COLUMNS.items()}
 _WHOLE: Final = frozenset({"batch", "scale", "rounds", "seed"})
+# As in YAML files here: the same text is the same number in both kinds of file.
 _INT: Final = re.compile(r"[+-]?[0-9]{1,400}")
 _FLOAT: Final = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][+-]?[0-9]+)?")
 
 
 def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
-    """The rows as a document of job mappings; empty cells are left out (defaults hold).
+    """Parse rows into a document of job mappings; empty cells are left out (defaults hold).
 
-    ``ended``: the table may be the one that a run writes; of such a one the jobs that finished.
+    ``ended``: the table may be the one that a run writes; then only jobs that finished are taken.
 
     Raises
     ------
@@ -60,6 +61,7 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
     header = next(rows, None)
     if header is None:
         raise SpecError(Problem(file=file, message="is empty; the first line names the columns"))
+    # Rows are not read under a wrong header: each would add the same problem again.
     problems = list(_header_problems(file, *header, ended))
     if problems:
         raise SpecError(problems)
@@ -69,6 +71,7 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
     jobs: list[dict[str, Any]] = []
     places: list[Place] = []
     for line, cells in rows:
+        # The row is skipped and reading goes on, so that all wrong rows are told at once.
         if len(cells) != len(columns):
             message = f"has {len(cells)} cells, the header {len(columns)}"
             problems.append(Problem(file=file, line=line, message=message))
@@ -78,17 +81,19 @@ def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
             continue
         job = _job(columns, cells)
         jobs.append(job)
+        # A row has one line, so every field of its job stands there.
         cells_at: dict[str, Place] = dict.fromkeys(job, line)
         places.append((line, cells_at))
     if problems:
         raise SpecError(problems)
+    # Jobs that are left out are counted by status in a note.
     told = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
     notes = (f"{file}: jobs left out: {told}",) if told else ()
     return Document(file=file, data=jobs, place=(1, places), columns=_COLUMN_OF, notes=notes)
 
 
 def _rows(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Non-empty rows with the line each ends at."""
+    """Yield the non-empty rows, each with the line it ends at."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:
@@ -101,6 +106,7 @@ def _rows(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header_problems(file: str, line: int, columns: list[str], ended: bool) -> Iterator[Problem]:
+    # ``name[:100]`` bounds the time of the search for a near name.
     for index, name in enumerate(columns):
         if name not in COLUMNS and not (ended and name in RESULTS):
             near = get_close_matches(name[:100], list(COLUMNS), n=1)
@@ -115,6 +121,7 @@ def _header_problems(file: str, line: int, columns: list[str], ended: bool) -> I
 
 
 def _job(columns: list[str], cells: list[str]) -> dict[str, Any]:
+    """Return one row as the mapping of a job, by field; the columns of results are left out."""
     return {
         COLUMNS[column]: _value(column, cell)
         for column, cell in zip(columns, cells, strict=True)
@@ -123,7 +130,8 @@ def _job(columns: list[str], cells: list[str]) -> dict[str, Any]:
 
 
 def _value(column: str, cell: str) -> Any:
-    """A number where the column holds numbers and the cell is one; else the text, to be refused."""
+    """Return a number where the column holds numbers and the cell is one; else the cell's text."""
+    # Text in a column of numbers is refused by the schema, which names the field.
     if column in _WHOLE and _INT.fullmatch(cell):
         return int(cell)
     if column == "weight" and len(cell) <= 400 and _FLOAT.fullmatch(cell):
@@ -131,12 +139,13 @@ def _value(column: str, cell: str) -> Any:
     return cell
 
 
+# Keys by which a run file and a job are told apart.
 _RUN_KEYS: Final = frozenset({"cluster", "workload"})
 _JOB_KEYS: Final = frozenset({"app", "model"})
 
 
 def documents(path: str, content: bytes, ended: bool = False) -> Document:
-    """A jobs file as a document: CSV by its name, else YAML. ``ended``: of jobs that have ended.
+    """Parse a jobs file: CSV by its name, else YAML. ``ended``: its jobs have ended.
 
     Raises
     ------
@@ -151,7 +160,7 @@ def documents(path: str, content: bytes, ended: bool = False) -> Document:
 def cluster_of(
     document: Document, at: Path, problems: list[Problem], nearby: FilesBeside
 ) -> Cluster | None:
-    """The cluster that stands at ``at``, or None and problems."""
+    """Return the cluster that stands at ``at``, or None and problems."""
     spec = check(ClusterSpec, document, problems, at)
     return None if spec is None else build_cluster(spec, document, at, problems, nearby)
 
@@ -159,7 +168,7 @@ def cluster_of(
 def jobs_of(
     document: Document, context: JobContext, problems: list[Problem]
 ) -> tuple[Job, ...] | None:
-    """The jobs of a jobs file, in file order: one job, a list, or a mapping with ``jobs``."""
+    """Return the jobs of a jobs file in file order: one job, a list, or a mapping with ``jobs``."""
     data = document.data
     if isinstance(data, dict) and "jobs" in data:
         spec = check(JobsSpec, document, problems)
@@ -180,7 +189,7 @@ def is_run(data: Any) -> bool:
 
 
 def other_than_run(document: Document) -> Problem | None:
-    """What to say of a jobs or cluster file that was given for a run file; None of all others."""
+    """Return a problem if a jobs or cluster file was given for a run file, else None."""
     data = document.data
     keys = data.keys() if isinstance(data, dict) else frozenset[str]()
     if _RUN_KEYS & keys:
@@ -195,6 +204,7 @@ def other_than_run(document: Document) -> Problem | None:
 
 
 def _give_jobs(workload: Any) -> str:
+    """Return what to say of a run file that was given for a jobs file."""
     inside = workload.get("jobs") if isinstance(workload, dict) else workload
     if isinstance(inside, list):
         return "this is a run file; give a file of its jobs alone, as `workload:` lists them"
@@ -205,7 +215,7 @@ def _give_jobs(workload: Any) -> str:
 def jobs_at(
     document: Document, at: Path, context: JobContext, problems: list[Problem]
 ) -> tuple[Job, ...] | None:
-    """The jobs of a list that stands at ``at``."""
+    """Return the jobs of a list that stands at ``at``; None and problems where it is wrong."""
     specs = check(list[JobSpec], document, problems, at)
     if specs is not None and not specs:
         problems.append(document.problem(at, "holds no job"))

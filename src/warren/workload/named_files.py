@@ -1,4 +1,4 @@
-"""The files that a run file names: found beside it, read, and what is wrong with them kept."""
+"""Find and read the files that a run file names, and keep what is wrong with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """``document`` is the run file in ``folder``; ``problems`` grow as files turn out wrong."""
+    """The files that ``document``, a run file in ``folder``, names; ``problems`` are collected."""
 
     document: Document
     folder: str
@@ -25,33 +25,34 @@ class NamedFiles:
     problems: list[Problem] = field(default_factory=list)
 
     def raw(self, key: str) -> Any:
-        """What the run file says under a key, as it stands; None where it says nothing."""
+        """Return what the run file says under a key, unchecked; None where it says nothing."""
         data = self.document.data
         return data.get(key) if isinstance(data, dict) else None
 
     def joined(self, named: str) -> str:
-        """The path of a file that the run file names."""
+        """Return the path of a file that the run file names, joined to its folder."""
         return posixpath.join(self.folder, named)
 
     def follow(
         self, at: Path, named: str, parse: Callable[[str, bytes], Document]
     ) -> Document | None:
-        """The file that stands at ``at``, parsed; None and problems where it cannot be."""
+        """Parse the file that stands at ``at``; None and problems where it cannot be."""
         content = self.content(at, named)
         if content is None:
             return None
         return self.attempt(lambda: parse(self.joined(named), content))
 
     def content(self, at: Path, named: str) -> bytes | None:
-        """The content of the file that stands at ``at``; None and a problem where it has none."""
+        """Read the file that stands at ``at``; None and a problem where it cannot be read."""
         if not is_path(named):
-            return None  # the schema has refused it
+            # The schema has refused it already.
+            return None
         line = self.document.line(at)
         by = self.document.file if line is None else f"{self.document.file}:{line}"
         return self.attempt(lambda: fetch(self.joined(named), self.read, by))
 
     def attempt(self, make: Callable[[], T]) -> T | None:
-        """What is made, or None and its problems."""
+        """Return what ``make`` gives; if it raises SpecError, keep the problems and return None."""
         try:
             return make()
         except SpecError as error:

@@ -1,4 +1,4 @@
-"""A run file and all that it names become a ``Run``; every problem is told at once.
+"""Make a ``Run`` of a run file and all that it names; every problem is told at once.
 
 Nothing is opened here: ``read`` gives the content of a path. A path inside a file is relative
 to the file that names it. Cluster and job files alone are read here, too.
@@ -43,12 +43,13 @@ Overrides = dict[Key, Any]
 
 
 def split_keys(values: Mapping[str, Any]) -> Overrides:
-    """Overrides by their path, in the order given."""
+    """Return overrides by their path, in the order given."""
     return {tuple(key.split(".")): value for key, value in values.items()}
 
 
 def apply(document: Document, values: Mapping[Key, Any], problems: list[Problem]) -> None:
-    """Put the values into the document; where a part of the way is no mapping, say so."""
+    """Put overrides into the document; a problem where a part of the way is no mapping."""
+    # The schema refuses such a document as a whole.
     if not isinstance(document.data, dict):
         return
     for path, value in values.items():
@@ -62,8 +63,10 @@ def apply(document: Document, values: Mapping[Key, Any], problems: list[Problem]
 
 
 def _put(data: dict[str, Any], path: Key, value: Any) -> bool:
+    """Put a value at a path, making mappings on the way; False where one is something else."""
     inside: Any = data
     for key in path[:-1]:
+        # A field that is absent or null may be filled.
         if inside.get(key) is None:
             inside[key] = {}
         inside = inside[key]
@@ -78,10 +81,11 @@ def _refused(document: Document, path: Key, message: str) -> Problem:
 
 
 def divide(data: Any, values: Mapping[Key, Any]) -> tuple[Overrides, dict[str, Overrides]]:
-    """What goes into the run file itself, and what into the files it names.
+    """Divide overrides into those of the run file itself and those of the files it names.
 
     ``cluster.network.model`` belongs to the cluster's file where ``cluster`` is a path.
     """
+    # Whole fields first: an override of ``cluster`` decides whether that is a path.
     own: Overrides = {path: value for path, value in values.items() if len(path) == 1}
     inner: dict[str, Overrides] = {name: {} for name in _ELSEWHERE}
     for path, value in values.items():
@@ -110,8 +114,13 @@ class RunFile:
         rows: Mapping[str, ProfileRow] = MappingProxyType({}),
         recorded: Recorded | None = None,
     ) -> None:
-        self.document, self.folder, self.read = document, folder, read
-        self.named, self.rows, self.recorded = named or document.file, rows, recorded
+        self.document = document
+        self.folder = folder
+        self.read = read
+        self.named = named or document.file
+        self.rows = rows
+        self.recorded = recorded
+        # Batches that the caller states go before those of its rows.
         self.batches = {**{name: row.batch for name, row in rows.items()}, **batches}
         self.files = NamedFiles(document, folder, read)
         self.problems = self.files.problems
@@ -119,7 +128,7 @@ class RunFile:
         apply(document, own, self.problems)
 
     def run(self) -> Run:
-        """The resolved run.
+        """Return the resolved run.
 
         Raises
         ------
@@ -129,6 +138,7 @@ class RunFile:
         other = other_than_run(self.document)
         if other is not None:
             raise SpecError(other)
+        # Each step goes on where an earlier one failed, so that all files' problems are found.
         spec = check(RunSpec, self.document, self.problems)
         cluster = self._cluster(spec)
         profiles = self._profiles(spec)
@@ -137,6 +147,7 @@ class RunFile:
         if self.problems or spec is None or cluster is None or jobs is None:
             raise SpecError(self.problems)
         profiles = (*profiles, *jobs.profiles)
+        # Costs of the history must not take the place of the run's own costs of the same name.
         if past is not None:
             past = apart(past, profiles)
             profiles = (*profiles, *past.profiles)
@@ -155,19 +166,23 @@ class RunFile:
         )
 
     def _stem(self) -> str:
-        """A run's name where it states none."""
+        """Return a run's name where it states none."""
         folder, file = posixpath.split(self.named)
         stem = posixpath.splitext(file)[0]
-        if stem == "run":  # The usual name of a run file says less than its folder's.
+        # The usual name of a run file says less than its folder's.
+        if stem == "run":
+            # A result folder holds ``run.yaml``.
             stem = posixpath.basename(folder) or stem
         return stem
 
     def _cluster(self, spec: RunSpec | None) -> Cluster | None:
+        """Return the cluster that the run file states or names; None and problems if wrong."""
         named = self.files.raw("cluster")
         if isinstance(named, str):
             document = self.files.follow(("cluster",), named, parse_document)
             if document is None:
                 return None
+            # Overrides reach into the file before it is checked.
             apply(document, self.inner["cluster"], self.problems)
             nearby = self._nearby(posixpath.dirname(named))
             return cluster_of(document, (), self.problems, nearby)
@@ -180,6 +195,7 @@ class RunFile:
         return FilesBeside(read=self.read, base=self.folder, folder=folder)
 
     def _profiles(self, spec: RunSpec | None) -> tuple[ProfileRow, ...]:
+        """Return the rows of costs that the run file states or names; none where it does not."""
         named = self.files.raw("profiles")
         if isinstance(named, str):
             document = self.files.follow(("profiles",), named, parse_document)
@@ -213,7 +229,7 @@ class RunFile:
     def _past(
         self, spec: RunSpec | None, cluster: Cluster | None, profiles: tuple[ProfileRow, ...]
     ) -> Trace | None:
-        """The jobs that have ended; None where the run file tells of none, or none has yet."""
+        """Return the jobs that have ended; None where the run file states none, or none has yet."""
         if self.files.raw(HISTORY) is None:
             return None
         found = self._jobs(HISTORY, spec, cluster, profiles)
@@ -222,7 +238,9 @@ class RunFile:
         return ended(found, self.document.file, self.problems)
 
     def _without_format(self, document: Document) -> Document:
+        """Take ``format`` out of a file of profiles, whose other keys are all models."""
         version = document.data.pop("format", 1) if isinstance(document.data, dict) else 1
+        # True equals 1 in Python, but is no version.
         if version != 1 or isinstance(version, bool):
             message = f"allowed: 1, got {shown(version)}"
             self.problems.append(document.problem(("format",), message))
@@ -247,7 +265,7 @@ def load_run(
     rows: Mapping[str, ProfileRow] = _NONE,
     recorded: Recorded | None = None,
 ) -> Run:
-    """The run that a run file describes, with all the files it names.
+    """Load the run that a run file describes, with all the files it names.
 
     Parameters
     ----------
@@ -292,7 +310,7 @@ def run_from_dict(
     rows: Mapping[str, ProfileRow] = _NONE,
     recorded: Recorded | None = None,
 ) -> Run:
-    """The run that a Python object describes: the same keys as a run file.
+    """Load the run that a Python object describes: the same keys as a run file.
 
     ``base`` is the folder that its paths refer to; ``name`` stands in messages for the file.
     Values of ``overrides`` are Python values.
@@ -312,7 +330,7 @@ def run_from_dict(
 
 
 def load_cluster(path: str, read: Reader) -> Cluster:
-    """The cluster that a cluster file describes.
+    """Load the cluster that a cluster file describes.
 
     Raises
     ------
@@ -345,7 +363,7 @@ def load_jobs(
     run_seed: int = 0,
     batches: Mapping[str, int] = _NONE,
 ) -> Workload:
-    """The jobs of a file: one job, a list, ``{format: 1, jobs: [...]}``, or ``.csv``.
+    """Load the jobs of a file: one job, a list, ``{format: 1, jobs: [...]}``, or ``.csv``.
 
     Paths of apps stay relative to the file.
 

@@ -1,4 +1,4 @@
-"""Text from outside: decoding with a limit, and showing it safely in one line."""
+"""Decode text from outside with a limit, and show it safely in one line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any, Final, TypeAlias
 from warren.model.errors import Problem, SpecError
 
 Reader: TypeAlias = Callable[[str], bytes]
-"""Gives the content of a file; raises ``OSError`` where it cannot."""
+"""Reads the content of a file; raises ``OSError`` where it cannot."""
 
+# Bounds of memory: a file as it is, and what a small gzip file may grow to.
 MAX_BYTES: Final = 64 << 20
 MAX_UNPACKED_BYTES: Final = 1 << 30
 _GZIP: Final = b"\x1f\x8b"
@@ -20,13 +21,14 @@ _SHOWN_CHARS: Final = 60
 
 
 def shown(value: object) -> str:
-    """A value as it may stand in an error line: printable and short."""
+    """Return a value as it may stand in an error line: printable and short."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
     if value is None:
         return "nothing"
+    # Python refuses to print integers of very many digits, and a reader gains nothing from them.
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**30:
         return "a number of more than 30 digits"
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
@@ -34,13 +36,14 @@ def shown(value: object) -> str:
 
 
 def hint(name: str, allowed: Iterable[str]) -> str:
-    """``did you mean NAME? `` where one of the names is near, else nothing."""
+    """Return ``did you mean NAME? `` where one of the names is near, else an empty text."""
+    # The search takes time with the length of the name, which comes from outside.
     near = get_close_matches(name[:100], list(allowed), n=1)
     return f"did you mean {near[0]}? " if near else ""
 
 
 def dotted(path: tuple[str | int, ...]) -> str:
-    """A path as users write it: ``jobs[3].evaluate.every``."""
+    """Return a path as users write it: ``jobs[3].evaluate.every``."""
     parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in path]
     return "".join(parts).removeprefix(".")
 
@@ -50,7 +53,7 @@ def _key(key: str) -> str:
 
 
 def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
-    """UTF-8 text, with or without a byte order mark.
+    """Return content as UTF-8 text, with or without a byte order mark.
 
     Raises
     ------
@@ -68,7 +71,7 @@ def decoded(file: str, content: bytes, most_bytes: int = MAX_BYTES) -> str:
 
 
 def unpacked(file: str, content: bytes) -> bytes:
-    """The content of a ``.gz`` file (told by its first bytes); other content as it is.
+    """Unpack the content of a ``.gz`` file, told by its first bytes; return other content as it is.
 
     Raises
     ------
@@ -77,12 +80,15 @@ def unpacked(file: str, content: bytes) -> bytes:
     """
     parts: list[bytes] = []
     room = MAX_UNPACKED_BYTES
+    # A gzip file may be several members one after another; ``room`` bounds them together.
     while content.startswith(_GZIP) and (room > 0 or not parts):
+        # 31 = 16 + 15: gzip header and trailer, the largest window.
         unpacker = zlib.decompressobj(wbits=31)
         try:
             parts.append(unpacker.decompress(content, room))
         except zlib.error:
             raise SpecError(Problem(file=file, message="is damaged gzip data")) from None
+        # It stopped before its end: the data ends there, or the room is used up.
         if not unpacker.eof:
             raise SpecError(Problem(file=file, message="is gzip data cut short, or too large"))
         room -= len(parts[-1])
@@ -91,7 +97,7 @@ def unpacked(file: str, content: bytes) -> bytes:
 
 
 def fetch(file: str, read: Reader, named_by: str = "") -> bytes:
-    """The content of a file.
+    """Read the content of a file.
 
     Raises
     ------
@@ -107,7 +113,7 @@ def fetch(file: str, read: Reader, named_by: str = "") -> bytes:
 
 
 def plain(value: Any, depth: int = 50) -> Any:
-    """A Python object as a file would hold it: dicts, lists, strings, finite numbers, None.
+    """Return an object as a file would hold it: dicts, lists, strings, finite numbers, None.
 
     Raises
     ------
@@ -119,6 +125,7 @@ def plain(value: Any, depth: int = 50) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
+        # Subclasses of the plain types, such as numpy's or enums, become the plain value.
         return str.__str__(value)
     if isinstance(value, int):
         if abs(value) >= 10**400:
@@ -134,6 +141,7 @@ def plain(value: Any, depth: int = 50) -> Any:
         return {key: plain(inner, depth - 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner, depth - 1) for inner in value]
+    # A scalar of numpy, or an array or tensor without dimensions.
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return plain(value.item(), depth - 1)
     raise ValueError(f"{type(value).__name__} cannot stand in a file")

@@ -1,4 +1,4 @@
-"""Pydantic's findings as one line each: file, line, field, what is allowed."""
+"""Turn pydantic's findings into one line each: file, line, field, what is allowed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAGS: Final = (
     "<servers>",
     "[key]",
 )
-"""What pydantic adds to a path for itself."""
+"""Parts that pydantic adds to a path for its unions, which users do not know."""
 
 T = TypeVar("T")
 Kind = type[BaseModel] | Any
@@ -38,6 +38,7 @@ def check(
 ) -> T | None:
     """Validate the value at ``at`` of a document; on failure add problems and return None."""
     value = document.data
+    # The caller has found a value there before.
     for key in at:
         value = value[key]
     try:
@@ -51,12 +52,12 @@ def check(
 
 @cache
 def _adapter(kind: Kind) -> TypeAdapter[Any]:
-    """What checks a kind of value, built when the first is checked: that takes long."""
+    """Return what checks a kind of value; it is built at the first check, since that takes long."""
     return TypeAdapter(kind)
 
 
 def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:
-    """The first ``MAX_PROBLEMS``, with a line that counts the rest."""
+    """Return the first ``MAX_PROBLEMS`` problems, with a line that counts the rest."""
     rest = len(problems) - MAX_PROBLEMS
     if rest <= 0:
         return list(problems)
@@ -65,6 +66,8 @@ def limited(document: Document, problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any]) -> Problem:
+    """Return one finding as a problem of the document, in the users' words and paths."""
+    # A tag inside the path is pydantic's own; as the last part it may be a key of the user's.
     *around, last = error["loc"] or ("",)
     inside = tuple(part for part in around if part not in _TAGS)
     unknown = error["type"] == "extra_forbidden"
@@ -77,17 +80,21 @@ def _problem(kind: Kind, document: Document, at: Path, error: Mapping[str, Any])
         message = describe(error)
     else:
         message = str(error["msg"])
+    # A value of the command line stands in no file; say where it came from.
     if any(_same_way(known, (*at, *inside)) for known in document.overridden):
         message += " (given as an override)"
     return document.problem((*at, *inside), message)
 
 
 def _same_way(one: Path, other: Path) -> bool:
+    """Tell whether one path is the beginning of the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def _unknown(kind: Kind, path: Path) -> str:
+    """Return the message about an unknown field: what was meant, and what is allowed."""
     models, name = _models_at(kind, path[:-1]), str(path[-1])
+    # Keys that would make the value another schema are allowed there too.
     also = {key for model in models for key in getattr(model, "ALSO", ())}
     allowed = sorted(also.union(*(model.model_fields for model in models)))
     meant = _one_deeper(models, name) or hint(name, allowed)
@@ -95,7 +102,7 @@ def _unknown(kind: Kind, path: Path) -> str:
 
 
 def _one_deeper(models: Sequence[type[BaseModel]], name: str) -> str:
-    """The hint for a field that stands inside one of the fields that are allowed here."""
+    """Return a hint if the name is a field inside one of the fields that are allowed here."""
     for model in models:
         for field, info in model.model_fields.items():
             if any(name in inner.model_fields for inner in _models(info.annotation, lists=False)):
@@ -104,9 +111,10 @@ def _one_deeper(models: Sequence[type[BaseModel]], name: str) -> str:
 
 
 def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
-    """The schemas that may stand at a path; list positions and map keys pass through."""
+    """Return the schemas that may stand at a path; list positions and map keys pass through."""
     kinds: list[Kind] = [kind]
     for key in path:
+        # A tag picks an alternative of a union, a field goes one schema deeper, all else stays.
         tagged = [one for kind in kinds for one in _tagged(kind, key)]
         fields = [
             model.model_fields[str(key)].annotation
@@ -119,7 +127,7 @@ def _models_at(kind: Kind, path: Path) -> list[type[BaseModel]]:
 
 
 def _models(annotation: Any, lists: bool = True) -> Iterator[type[BaseModel]]:
-    """The schemas in an annotation; without ``lists`` only those that stand there themselves."""
+    """Yield the schemas in an annotation; without ``lists`` not those inside lists and dicts."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     if not lists and get_origin(annotation) in (list, dict):
@@ -130,7 +138,7 @@ def _models(annotation: Any, lists: bool = True) -> Iterator[type[BaseModel]]:
 
 
 def _tagged(annotation: Any, tag: object) -> Iterator[Kind]:
-    """The alternatives of an annotation that have this tag."""
+    """Yield the alternatives of an annotation that have this tag."""
     inside = get_args(annotation)
     if any(isinstance(one, Tag) and one.tag == tag for one in inside):
         yield inside[0]
@@ -140,10 +148,12 @@ def _tagged(annotation: Any, tag: object) -> Iterator[Kind]:
 
 
 def _got(expected: str) -> Callable[[Mapping[str, Any]], str]:
+    """Return a message about a value of the wrong type."""
     return lambda error: f"expected {expected}, got {shown(error['input'])}"
 
 
 def _bound(words: str, name: str) -> Callable[[Mapping[str, Any]], str]:
+    """Return a message about a number beyond the bound that pydantic calls ``name``."""
     return lambda error: f"must be {words} {error['ctx'][name]}, got {shown(error['input'])}"
 
 
@@ -151,6 +161,7 @@ def _said(error: Mapping[str, Any]) -> str:
     return str(error["ctx"]["error"])
 
 
+# By pydantic's type of error; types that are not listed keep pydantic's own text.
 _MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "missing": lambda _: "is required",
     "value_error": _said,

@@ -1,4 +1,4 @@
-"""A YAML file as plain values that still know their lines.
+"""Read a YAML file as plain values that still know their lines.
 
 Only the core of YAML is read: mappings, lists, strings, numbers, ``true``/``false`` and ``null``.
 Aliases, tags, merge keys, duplicate keys, several documents and NaN are refused, so a file means
@@ -23,7 +23,9 @@ MAX_DEPTH: Final = 50
 Place: TypeAlias = "int | tuple[int, dict[str, Place]] | tuple[int, list[Place]]"
 Path: TypeAlias = tuple[str | int, ...]
 
+# libyaml's parser where it is compiled in, which is much faster; only its events are used.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Unlike YAML 1.1: no octal or sexagesimal numbers, and ``yes`` and ``no`` are text.
 _INT: Final = re.compile(r"[-+]?[0-9]{1,400}")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS: Final[Mapping[str, bool | None]] = {
@@ -43,15 +45,17 @@ class Document:
     place: Place = 0
     overridden: list[Path] = field(default_factory=list)
     columns: Mapping[str, str] | None = None
-    """Of a table: the column that holds a field."""
+    """Columns of a table by the field that they hold; None where the file is no table."""
     notes: tuple[str, ...] = ()
     """Remarks on what was left aside."""
 
     def line(self, path: Path) -> int | None:
-        """The line of a field, or of the nearest thing around it; None where there is none."""
+        """Return the line of a field, or of the nearest thing around it; None if there is none."""
+        # What an override has put there stands in no line of the file.
         if any(path[: len(known)] == known for known in self.overridden):
             return None
         place = self.place
+        # A place is a line, or a line with the places inside a mapping or a list.
         for key in path:
             inside = None if isinstance(place, int) else place[1]
             if isinstance(inside, dict) and key in inside:
@@ -63,13 +67,13 @@ class Document:
         return (place if isinstance(place, int) else place[0]) or None
 
     def named(self, path: Path) -> str:
-        """A field as the user knows it: a dotted path, or the column of a table."""
+        """Return a field as the user knows it: a dotted path, or the column of a table."""
         if self.columns is None:
             return dotted(path)
         return self.columns.get(str(path[1]), str(path[1])) if len(path) > 1 else ""
 
     def problem(self, path: Path, message: str) -> Problem:
-        """A problem with one field of this file."""
+        """Return a problem with one field of this file."""
         return Problem(
             file=self.file, field=self.named(path), line=self.line(path), message=message
         )
@@ -96,8 +100,9 @@ def parse_document(file: str, content: bytes) -> Document:
 
 
 def parse_value(file: str, field_name: str, text: str) -> Any:
-    """One value as it would stand in a file: the right side of ``--set KEY=VALUE``."""
+    """Read one value as it would stand in a file: the right side of ``--set KEY=VALUE``."""
     try:
+        # An argument that is no UTF-8 holds surrogates; so encoded, it is refused like a file.
         return parse_document(file, text.encode("utf-8", "surrogatepass")).data
     except SpecError as error:
         first = error.problems[0].message
@@ -106,6 +111,7 @@ def parse_value(file: str, field_name: str, text: str) -> Any:
 
 
 def _syntax(file: str, text: str, error: yaml.YAMLError) -> Problem:
+    """Return a problem for text that the parser refuses, with its line where that is known."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = (
         _tab(text, mark)
@@ -113,13 +119,14 @@ def _syntax(file: str, text: str, error: yaml.YAMLError) -> Problem:
         or getattr(error, "reason", None)
         or "cannot be read"
     )
+    # The mark of an unfinished file may lie after its last line.
     last = max(1, len(text.splitlines()))
     line = None if mark is None else min(mark.line + 1, last)
     return Problem(file=file, line=line, message=f"is not YAML: {said}")
 
 
 def _tab(text: str, mark: Any) -> str:
-    """What to say where a line that cannot be read is indented with a tab."""
+    """Return what to say if the unreadable line is indented with a tab; empty if it is not."""
     lines = text.splitlines()
     line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     indent = line[: len(line) - len(line.lstrip())]
@@ -134,6 +141,7 @@ class _Builder:
         self.problems: list[Problem] = []
 
     def document(self, events: Iterator[Any]) -> Document:
+        """Build the one document of a file; a second one is refused."""
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 break
@@ -149,10 +157,12 @@ class _Builder:
         return Document(file=self.file, data=data, place=place)
 
     def _node(self, events: Iterator[Any], event: Any, path: Path) -> tuple[Any, Place]:
+        """Build the value that begins with an event, and the place where it stands."""
         line = event.start_mark.line + 1
         if len(path) > MAX_DEPTH:
             self._refuse(event, path[:3], f"is nested deeper than {MAX_DEPTH} levels")
             raise SpecError(self.problems)
+        # Aliases of aliases could grow a small file without bound.
         if isinstance(event, yaml.AliasEvent):
             self._refuse(event, path, "is an alias (*); write the value out")
             return None, line
@@ -167,6 +177,7 @@ class _Builder:
     def _sequence(self, events: Iterator[Any], path: Path, line: int) -> tuple[Any, Place]:
         values: list[Any] = []
         places: list[Place] = []
+        # Values and places are built side by side, so that each value has its line.
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             value, place = self._node(events, event, (*path, len(values)))
             values.append(value)
@@ -181,7 +192,8 @@ class _Builder:
             value, place = self._node(events, next(events), (*path, key))
             if key in values:
                 self._refuse(event, (*path, key), f"stands twice; first in line {_at(places[key])}")
-            values[key], places[key] = value, place
+            values[key] = value
+            places[key] = place
         return values, (line, places)
 
     def _key(self, events: Iterator[Any], event: Any, path: Path) -> str:
@@ -191,7 +203,9 @@ class _Builder:
         raise SpecError(self.problems)
 
     def _scalar(self, event: Any, path: Path) -> Any:
+        """Return the value of plain text; what is quoted is always text."""
         text = event.value
+        # ``style`` is set for quoted text, ``implicit`` is false where a tag was written.
         if event.style or not event.implicit[0]:
             return text
         if text in _WORDS:
@@ -201,6 +215,7 @@ class _Builder:
         if _NOT_A_NUMBER.fullmatch(text):
             self._refuse(event, path, f"{text} is not a number Warren can use")
             return 0
+        # Longer than any number that is meant; such text stays text, and the schema refuses it.
         if len(text) <= 400 and _FLOAT.fullmatch(text):
             return self._finite(event, path, float(text))
         return text

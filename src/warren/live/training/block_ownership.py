@@ -1,4 +1,4 @@
-"""Which server of a job has which tensor, and where its bytes lie in a flat state."""
+"""Divide a job's tensors among its servers, and find their bytes in a flat state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def static_owners(layout: Layout, parts: int) -> tuple[int, ...]:
-    """The part that owns each entry, shape (entries,): runs of neighbours, parts in order.
+    """Return the part that owns each entry, shape (entries,): runs of neighbours, parts in order.
 
     The largest part is as small as runs allow; with more parts than tensors some own nothing.
     """
+    # Bisection on the bytes of the largest part: the least limit for which ``parts`` runs of
+    # neighbours are enough. No limit below the largest tensor can do.
     spans = _spans(layout)
     low, high = max((end - begin for begin, end in spans), default=0), layout.total_bytes
     while low < high:
@@ -31,7 +33,7 @@ def static_owners(layout: Layout, parts: int) -> tuple[int, ...]:
 
 
 def ranges_of(layout: Layout, owners: Sequence[int], part: int) -> Ranges:
-    """What a part owns; neighbours are merged and a tensor's padding belongs to it."""
+    """Return the byte ranges a part owns; neighbours are merged, padding goes with its tensor."""
     found: list[tuple[int, int]] = []
     for (begin, end), owner in zip(_spans(layout), owners, strict=True):
         if owner != part or begin == end:
@@ -45,7 +47,7 @@ def ranges_of(layout: Layout, owners: Sequence[int], part: int) -> Ranges:
 def views_in(
     layout: Layout, ranges: Ranges, buffers: Sequence[Buffer]
 ) -> Iterator[tuple[int, TensorEntry, Tensor]]:
-    """Index, entry and typed view of every tensor that lies in ``ranges``.
+    """Yield index, entry and typed view of every tensor that lies in ``ranges``.
 
     Parameters
     ----------
@@ -53,6 +55,7 @@ def views_in(
         One for each range, of any alignment. The views share their memory.
     """
     flats = [flat_of(buffer) for buffer in buffers]
+    # Entries and ranges are both in order of their bytes, so one pass over both is enough.
     at = 0
     for index, entry in enumerate(layout.entries):
         while at < len(ranges) and entry.offset + entry.nbytes > ranges[at][1]:
@@ -64,14 +67,16 @@ def views_in(
 
 
 def _spans(layout: Layout) -> list[tuple[int, int]]:
-    """Where each entry begins and where the next one does."""
+    """Return for each entry where its bytes begin and where the next entry's do."""
     starts = [entry.offset for entry in layout.entries]
     return list(pairwise([*starts, layout.total_bytes]))
 
 
 def _filled(spans: Sequence[tuple[int, int]], limit: int) -> list[int]:
-    """Owners when each part takes neighbours until ``limit`` bytes are full."""
-    owners, part, begin = [], 0, 0
+    """Return the owners when each part takes neighbours until ``limit`` bytes are full."""
+    owners = []
+    part = 0
+    begin = 0
     for start, end in spans:
         if end - begin > limit:
             part, begin = part + 1, start

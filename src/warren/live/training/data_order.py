@@ -14,6 +14,7 @@ from warren.live.training.seeding import stream_key
 from warren.model.costs import IntArray
 from warren.model.job import Job
 
+# Tasks of neighbouring rounds lie in one or two epochs; older permutations are drawn again.
 _EPOCHS_KEPT: Final = 4
 
 
@@ -32,10 +33,11 @@ class SampleStream:
         self._cache: dict[int, IntArray] = {}
 
     def indices(self, start: int, count: int) -> IntArray:
-        """Samples at positions [start, start + count) of the stream, shape (count,)."""
+        """Return the samples at positions [start, start + count) of the stream, shape (count,)."""
         parts = []
         end = start + count
         while start < end:
+            # A batch may run over the end of an epoch into the next one, so none is ever short.
             epoch, offset = divmod(start, self._items)
             part = self.permutation(epoch)[offset : offset + end - start]
             parts.append(part)
@@ -43,21 +45,22 @@ class SampleStream:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def task(self, round_no: int, shard: int, *, scale: int, batch: int) -> IntArray:
-        """Samples of a task: positions [(round_no*scale + shard)*batch, +batch)."""
+        """Return the samples of a task: positions [(round_no*scale + shard)*batch, +batch)."""
         return self.indices((round_no * scale + shard) * batch, batch)
 
     def permutation(self, epoch: int) -> IntArray:
-        """The order of one epoch, shape (items,)."""
+        """Return the order of one epoch's samples, shape (items,)."""
         if epoch not in self._cache:
             while len(self._cache) >= _EPOCHS_KEPT:
                 del self._cache[next(iter(self._cache))]
+            # The stable sort decides even between equal keys, so the order is the same everywhere.
             bits = np.random.Philox(key=stream_key(self._seed, epoch)).random_raw(self._items)
             self._cache[epoch] = np.argsort(bits, kind="stable").astype(np.int64)
         return self._cache[epoch]
 
 
 class Batches:
-    """Batches of one job's dataset, by task."""
+    """The batches of one job's dataset, by task."""
 
     def __init__(self, dataset: Any, job: Job) -> None:
         self._dataset = dataset
@@ -69,7 +72,7 @@ class Batches:
         """Whether tensors alone are indexed: that runs no user code and draws from no generator."""
 
     def of(self, round_no: int, shard: int) -> Any:
-        """The batch of task (round_no, shard); always ``job.batch`` samples."""
+        """Return the batch of task (round_no, shard); always ``job.batch`` samples."""
         job = self._job
         picked = self._stream.task(round_no, shard, scale=job.scale, batch=job.batch)
         index = torch.from_numpy(picked)

@@ -1,4 +1,4 @@
-"""One evaluation of a job, on the side of servers, in a ring and in the plain loop."""
+"""Evaluate a job's model, on the side of servers, in a ring and in the plain loop."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ _LOST: Final = (
     "which is lost with the process that keeps it; compute metrics from the model alone, or name "
     "it in scratch where none depends on it"
 )
+# The first three evaluations are watched, then every sixteenth: watching calls the app again.
 _ALL: Final = 3
 _THEN_EVERY: Final = 16
 
 
 class Evaluation:
-    """Calls ``evaluate`` of an app, and looks at what it keeps, the first times and some later.
+    """Calls ``evaluate`` of an app; the first times and some later it checks what the app keeps.
 
     A server that is lost forgets what is in no checkpoint, and another one goes on: metrics may
     not depend on numbers and generators that evaluations change, nor on what the first one drew.
     Where an evaluation has left something else, the next is made once more without it, and has to
     give the same.
-    ``tasks``: of the same app, run in this process too. Neither sees what the other leaves, as
-    where they are processes apart.
+    ``tasks`` are the rules of tasks of the same app that run in this process too. Evaluations and
+    tasks do not see what the other leaves, just as where they are processes apart.
     """
 
     def __init__(self, built: BuiltApp, job: Job, tasks: TaskRules | None = None) -> None:
-        self._built, self._job, self._tasks = built, job, tasks
+        self._built = built
+        self._job = job
+        self._tasks = tasks
         self._kept = OutsideState(built)
         self._times = 0
 
     def of(self, model: nn.Module) -> dict[str, float]:
-        """The app's metrics of a model, which is in eval mode meanwhile.
+        """Return the app's metrics of a model, which is in eval mode meanwhile.
 
         Raises
         ------
@@ -52,6 +55,7 @@ class Evaluation:
             They are no numbers, or depend on what the app keeps.
         """
         if self._tasks is not None:
+            # Servers apart from trainers do not see what tasks leave in the app: hide it here too.
             self._tasks.kept.hide()
             self._kept.show()
         watched = self._times < _ALL or self._times % _THEN_EVERY == 0
@@ -78,20 +82,24 @@ class Evaluation:
         return metrics
 
     def _watched(self, model: nn.Module) -> object:
+        """Evaluate, refuse what the app may not keep, and evaluate again where that may matter."""
         earlier = min(self._kept.left, default="")
         self._kept.begin()
         generators = generator_states()
         metrics = self._call(model)
         changed, found = self._kept.note()
         before = self._kept.first
+        # Counters and generators that evaluations change would be lost with this process.
         for one in changed:
             old = before.get(one.name)
             if old is not None and ((_counts(one) and _counts(old)) or _is_overwritten(one, old)):
                 raise refuse(self._job, "evaluate()", f"changes {one.name!r}, {_LOST}")
+        # Something is kept for the first time, and numbers were drawn: it may depend on them.
         new = [one for one in changed if one.name in found and _absent(before.get(one.name))]
         if new and content(generators) != content(generator_states()):
             with _unchanged(model):
                 self._draw_again(model, new)
+        # What earlier evaluations left must not change the metrics.
         if earlier:
             with _unchanged(model):
                 self._without(model, generators, metrics, earlier)
@@ -107,6 +115,7 @@ class Evaluation:
         """
         self._kept.hide()
         alone = self._alone(model, generators)
+        # Metrics such as elapsed time differ at each call; they are no proof of kept state.
         differs = alone != self._exact(metrics) and alone == self._alone(model, generators)
         self._kept.show()
         if differs:
@@ -114,6 +123,7 @@ class Evaluation:
             raise refuse(self._job, "evaluate()", message)
 
     def _alone(self, model: nn.Module, generators: Any) -> object:
+        """Return the metrics from the same random numbers, and undo what the call leaves."""
         set_generator_states(generators)
         self._kept.begin()
         metrics = self._call(model)
@@ -122,7 +132,7 @@ class Evaluation:
         return self._exact(metrics)
 
     def _exact(self, metrics: object) -> dict[str, str]:
-        """To be compared: NaN is like NaN, and 0.0 is not -0.0."""
+        """Return metrics as text to be compared: NaN equals NaN, and 0.0 differs from -0.0."""
         checked = checked_metrics(metrics, self._job)
         return {name: repr(value) for name, value in checked.items()}
 
@@ -135,6 +145,7 @@ class Evaluation:
             It is not, so a process that goes on with this job would keep something else.
         """
         found = self._otherwise(model)
+        # What the second call left untouched is kept from the first one on.
         stay = [one for one in new if one.name in found and found[one.name].mark == one.mark]
         self._kept.hide()
         found = self._otherwise(model) if stay else {}
@@ -146,7 +157,7 @@ class Evaluation:
         self._kept.show()
 
     def _otherwise(self, model: nn.Module) -> Mapping[str, KeptValue]:
-        """All that is kept after an evaluation with other random numbers."""
+        """Return all that is kept after an evaluation with other random numbers."""
         self._kept.begin()
         seed_otherwise(self._job.seed)
         self._call(model)
@@ -156,7 +167,7 @@ class Evaluation:
 
 @contextmanager
 def _unchanged(model: nn.Module) -> Iterator[None]:
-    """Leave a model and the generators as they were."""
+    """Put a model and the generators back as they were before the block."""
     state = {name: value.detach().clone() for name, value in tensors(model).items()}
     generators = generator_states()
     yield
@@ -167,12 +178,12 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
 
 
 def _is_overwritten(kept: KeptValue, old: KeptValue) -> bool:
-    """Whether what was in it cannot be put back, so that nobody can tell what it does."""
+    """Tell whether a value was written in place and its old content cannot be put back."""
     return kept.value is old.value and not old.restorable
 
 
 def _counts(kept: KeptValue) -> bool:
-    """Whether it is a number or a generator that the app itself keeps, and no object of its."""
+    """Tell whether it is a number or generator kept by the app itself, not by an object of it."""
     return isinstance(kept.value, _COUNTING) and kept.name.count(".") < 2
 
 

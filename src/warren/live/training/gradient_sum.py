@@ -1,4 +1,4 @@
-"""The sums of a barrier: means over shards, in shard order, straight from what was sent."""
+"""Compute a barrier's means over shards, in shard order, straight from what was sent."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from warren.live.training.tensor_layout import ALIGN_BYTES, Layout, TensorEntry,
 from warren.live.transport.frames import Buffer
 
 _CHUNK_BYTES: Final = 1 << 20
-"""Summed piece by piece, so that a piece stays in the cache until it is divided."""
+"""Means are computed piece by piece, so that a piece stays in the cache until it is divided."""
 
 
 @dataclass(slots=True)
 class TypedSpan:
-    """Neighbours of one type that are summed as one: bytes [begin, end) of range ``at``."""
+    """Neighbouring tensors of one type, summed as one: bytes [begin, end) of range ``at``."""
 
     at: int
     begin: int
@@ -29,7 +29,7 @@ class TypedSpan:
 
 
 class GradientMeans:
-    """Where the means of a part's float tensors lie, and how they get there.
+    """The means of a part's float tensors: their memory, and their computation.
 
     Sum and quotient of real numbers are rounded once each, so that it does not matter which
     elements are handled together, nor where in memory they lie. Complex ones go one by one.
@@ -41,14 +41,14 @@ class GradientMeans:
         self.renew()
 
     def renew(self) -> None:
-        """Begin new memory and leave the old to whoever holds it."""
+        """Allocate new memory and leave the old to whoever holds it."""
         flat = fresh(self._layout.total_bytes)
         pieces = [flat[begin:end] for begin, end in self._ranges]
         self._outs = [pieces[r.at][r.begin : r.end].view(r.dtype) for r in self._runs]
         self._views = list(views_in(self._layout, self._ranges, pieces_of(flat, self._ranges)))
 
     def views(self) -> list[tuple[int, TensorEntry, Tensor]]:
-        """Index, entry and mean of each tensor; of integer buffers there is none, but a place."""
+        """Return index, entry and mean of each tensor; integer buffers have a place but no mean."""
         return self._views
 
     @torch.no_grad()
@@ -57,6 +57,7 @@ class GradientMeans:
         flats = [[flat_of(buffer) for buffer in update] for update in updates]
         for run, out in zip(self._runs, self._outs, strict=True):
             parts = [flat[run.at][run.begin : run.end].view(run.dtype) for flat in flats]
+            # A complex quotient has more than one rounding, so complex tensors are not cut.
             if run.dtype.is_complex or out.nbytes <= _CHUNK_BYTES:
                 _mean(out, parts)
                 continue
@@ -66,8 +67,9 @@ class GradientMeans:
 
 
 def _mean(out: Tensor, parts: Sequence[Tensor]) -> None:
-    """(p_0 + p_1 + ...) / number of parts, in this order."""
+    """Write (p_0 + p_1 + ...) / number of parts to ``out``, added in this order."""
     if len(parts) == 1:
+        # A division by 1 is exact, and copies in the same call.
         torch.div(parts[0], 1, out=out)
         return
     torch.add(parts[0], parts[1], out=out)
@@ -77,7 +79,7 @@ def _mean(out: Tensor, parts: Sequence[Tensor]) -> None:
 
 
 def float_runs(layout: Layout, ranges: Ranges) -> list[TypedSpan]:
-    """Owned float tensors, neighbours of one real type together with the padding between."""
+    """Return the owned float tensors; neighbours of one real type form a span, padding included."""
     runs: list[TypedSpan] = []
     for entry in layout.entries:
         at = next((i for i, (b, e) in enumerate(ranges) if b <= entry.offset < e), None)
@@ -85,6 +87,7 @@ def float_runs(layout: Layout, ranges: Ranges) -> list[TypedSpan]:
             continue
         dtype: torch.dtype = getattr(torch, entry.dtype)
         begin = entry.offset - ranges[at][0]
+        # Only padding lies between neighbours of a span; it is zero in each update, and stays so.
         last = runs[-1] if runs and runs[-1].at == at and not dtype.is_complex else None
         if last is not None and last.dtype == dtype and begin - last.end < ALIGN_BYTES:
             last.end = begin + entry.nbytes

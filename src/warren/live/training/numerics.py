@@ -1,4 +1,4 @@
-"""The numerics class: what must be equal for two processes to compute the same bits."""
+"""Pin and name the numerics class: what is equal where two processes compute the same bits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PINNED_ENV: Final[Mapping[str, str]] = {
+    # One thread each: the order of floating-point sums depends on how many threads share them.
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -14,7 +15,9 @@ PINNED_ENV: Final[Mapping[str, str]] = {
     "VECLIB_MAXIMUM_THREADS": "1",
     "MKL_DYNAMIC": "FALSE",
     "OMP_DYNAMIC": "FALSE",
+    # cuBLAS is deterministic only with a workspace of this fixed form.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    # The order of sets of strings is the same in every process.
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -44,27 +47,30 @@ _KEPT: Final = (
 
 
 def clean_environment(current: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process that runs user code: a few of ``current``, then the pins."""
+    """Return the environment of a process that runs user code: a few of ``current``, and pins."""
     kept = {name: current[name] for name in _KEPT if name in current}
     return {**kept, **PINNED_ENV}
 
 
 def pin() -> None:
-    """One intra-op thread and deterministic kernels for this process; may be called again."""
+    """Set one intra-op thread and deterministic kernels in this process; may be called again."""
     import torch
 
     torch.set_num_threads(1)
+    # torch lets this be set once only, so not where it holds already.
     if torch.get_num_interop_threads() != 1:
         torch.set_num_interop_threads(1)
     torch.use_deterministic_algorithms(True)
+    # ``torch.empty`` is filled with a known value, so that reading it gives the same bits.
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     torch.set_float32_matmul_precision("highest")
+    # Benchmarking would choose kernels by timings, which differ from run to run.
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
 
 
 def numerics_class(threads: int | None = None) -> str:
-    """For example ``torch 2.13.0+cpu; x86_64 AVX512; 1 thread``; call it after ``pin()``.
+    """Return for example ``torch 2.13.0+cpu; x86_64 AVX512; 1 thread``; call it after ``pin()``.
 
     ``threads``: of a process that is pinned, asked in one that is not; None: of this one.
     """

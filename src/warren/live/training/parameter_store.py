@@ -1,4 +1,4 @@
-"""The server's side of a job: combine a round's updates in shard order, step, evaluate."""
+"""Do a server's part of a job: combine a round's updates in shard order, step, evaluate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warren.model.job import Job
 
 
 class ParameterStore:
-    """Parameters, buffers, optimiser and schedule of one job, or the part that one server owns.
+    """The parameters, buffers, optimiser and schedule of one job, or one server's part of them.
 
     ``version`` counts steps made, so it is the round whose tasks may be computed next. A round is
     ``add`` for each task, ``step``, and on part 0 ``conclude``; where ``wants_whole`` after the
@@ -31,7 +31,7 @@ class ParameterStore:
     Parameters
     ----------
     part, parts
-        Of ``parts`` servers this is number ``part``. All together give the bits of one.
+        This is server number ``part`` of ``parts``. All together give the bits of one.
     shared
         Large states are where other processes of this host can read them; a folder as for
         ``Arena.create``.
@@ -57,6 +57,7 @@ class ParameterStore:
     ) -> None:
         check_job(app, job)
         self._job = job
+        # In a ring the ranks have summed already: a round's mean comes as one result.
         self._tasks = job.scale if runner is None else 1
         self._replica = Replica(app, job, part, parts, shared, runner)
         self.layout = self._replica.layout
@@ -73,7 +74,7 @@ class ParameterStore:
         self._previous: tuple[memoryview, ...] | None = None
 
     def state(self) -> tuple[memoryview, ...]:
-        """The owned bytes of the current version, one buffer a range; never written again.
+        """Return the owned bytes of the current version, one buffer a range; never written again.
 
         Raises
         ------
@@ -86,11 +87,11 @@ class ParameterStore:
         return self._state
 
     def spot(self, state: tuple[memoryview, ...]) -> SharedSlot | None:
-        """Where other processes find a state as long as it is held; None: it has to be sent."""
+        """Return where other processes find a state while it is held; None: it has to be sent."""
         return self._replica.spot(state)
 
     def previous_state(self) -> tuple[memoryview, ...]:
-        """The same of the version before the last step, for a task that was lost after it.
+        """Return the state of the version before the last step, for a task that was lost after it.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class ParameterStore:
         return self._previous
 
     def forget_previous(self) -> None:
-        """All tasks of the last round are safe: its state and marks are not needed again."""
+        """Forget the state and marks of the last round, all of whose tasks are safe."""
         self._previous = None
         self.known.forget_before(self.version)
 
@@ -120,6 +121,7 @@ class ParameterStore:
             raise ValueError(f"no task {shard} is awaited in round {self.version}")
         sizes = [memoryview(buffer).nbytes for buffer in result.update]
         entries, params = len(self.layout.entries), len(self.layout.params)
+        # One mark for loss and mask, then one for each entry of the layout.
         if (sizes, len(result.present), len(result.marks)) != (
             [end - begin for begin, end in self.ranges],
             params,
@@ -128,20 +130,21 @@ class ParameterStore:
             raise ValueError(f"task {shard} of round {self.version} has another layout")
         self.known.check(self.version, shard, result.marks)
         self.known.add(self.version, shard, result.marks)
+        # Of a task computed twice the first result stays; ``check`` has found both equal.
         self._results.setdefault(shard, result)
 
     def have(self, round_no: int) -> tuple[int, ...]:
-        """Shards of a round whose result is in; all of them once its step was made."""
+        """Return the shards of a round whose result is in; all of them once its step was made."""
         return tuple(range(self._tasks) if round_no < self.version else self._results)
 
     @property
     def complete(self) -> bool:
-        """Whether all tasks of the round are in."""
+        """Tell whether the results of all tasks of the round are in."""
         return len(self._results) == self._tasks
 
     @property
     def wants_whole(self) -> bool:
-        """Whether this version is evaluated or saved, and so needs every part's blocks."""
+        """Tell whether this version is evaluated or saved, and so needs every part's blocks."""
         job = self._job
         return self.version > 0 and (
             evaluation_due(job, self.version) or self.version == job.rounds
@@ -149,20 +152,22 @@ class ParameterStore:
 
     @property
     def clips(self) -> bool:
-        """Whether a step needs the norm of all gradients."""
+        """Tell whether a step needs the norm of all gradients."""
         return self._replica.app.clip_norm is not None
 
     def combine(self) -> tuple[float, ...]:
-        """Take the means of a complete round; gives the squares that ``step`` needs of all parts.
+        """Take the means of a complete round, and return the squares that ``step`` needs.
 
-        They are those of the norms of gradients, of an app that clips; else there are none.
+        They are the squared norms of the owned gradients, if the app clips; else there are none.
+        ``step`` needs those of all parts.
         """
         if not self.complete:
             raise ValueError(f"round {self.version} is not complete")
         if self._loss is not None:
             raise ValueError(f"round {self.version - 1} is not concluded")
         if self._squares is None:
-            self.state()  # as it was before the means of buffers
+            # Packed now, since means of buffers are written into the model next.
+            self.state()
             self._squares = self._replica.combine(self._in_order())
         return self._squares
 
@@ -172,7 +177,9 @@ class ParameterStore:
         ``squares``: what ``combine`` gave on all parts, in their order; None: there are no others.
         """
         own = self.combine()
+        # The state before the step is kept for tasks of this round that may have to run again.
         previous = self.state()
+        # In shard order, so that the mean loss has the same bits wherever tasks ran.
         loss = sum(result.loss for result in self._in_order()) / self._tasks
         check_converges(loss, self.version, self._job)
         self._replica.step(self.version, own if squares is None else squares)
@@ -184,7 +191,7 @@ class ParameterStore:
             self.finished = self.version == self._job.rounds
 
     def seed(self) -> None:
-        """Nothing runs here before the next step: set its generators while there is time."""
+        """Set the next step's generators ahead of time; nothing else may run here before it."""
         self._replica.seed(self.version)
 
     def take(self, ranges: Ranges, buffers: Sequence[Buffer]) -> None:
@@ -215,7 +222,7 @@ class ParameterStore:
         )
 
     def follow(self, *, finished: bool) -> None:
-        """Conclude as another rank of the ring has, which evaluates if that is due.
+        """Conclude the round as another rank of the ring has, which evaluates if that is due.
 
         Raises
         ------
@@ -232,22 +239,22 @@ class ParameterStore:
             self._replica.rehearse()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The model's own state_dict, as copies, sorted by name."""
+        """Return the model's own state_dict, as copies, sorted by name."""
         self._need_whole()
         model = self._replica.model
         return {name: value.clone() for name, value in sorted(model.state_dict().items())}
 
     def save(self) -> bytes:
-        """The state_dict as a safetensors file."""
+        """Return the state_dict as the bytes of a safetensors file."""
         return save({name: value.contiguous() for name, value in self.state_dict().items()})
 
     def digest(self) -> str:
-        """``params_sha256``: the hash of the state_dict."""
+        """Return ``params_sha256``, the hash of the state_dict."""
         self._need_whole()
         return digest(self._replica.model.state_dict())
 
     def checkpoint_part(self) -> memoryview:
-        """What of this part the next round depends on; the round in progress is not in it.
+        """Return what of this part the next round depends on, without the round in progress.
 
         The bytes stay as they are while anyone has them.
 
@@ -276,6 +283,7 @@ class ParameterStore:
         self._begin(None)
 
     def _in_order(self) -> list[TaskResult]:
+        """Return the results in shard order, whatever order they came in."""
         return [self._results[shard] for shard in range(self._tasks)]
 
     def _need_evaluated(self) -> None:
@@ -287,5 +295,9 @@ class ParameterStore:
             raise ValueError(f"blocks of other parts of version {self.version} were not taken")
 
     def _begin(self, previous: tuple[memoryview, ...] | None) -> None:
-        self._previous, self._state, self._loss = previous, None, None
-        self._results, self._squares = {}, None
+        """Begin a round without results; ``previous`` is the state before the last step."""
+        self._previous = previous
+        self._state = None
+        self._loss = None
+        self._results = {}
+        self._squares = None

@@ -1,4 +1,4 @@
-"""One server's copy of a job: the whole model and optimiser, of which it steps what it owns."""
+"""Keep one server's copy of a job: whole model and optimiser, of which it steps what it owns."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from warren.live.transport.message import SharedSlot
 from warren.model.job import Job
 
 _LARGE_BYTES: Final = 1 << 16
-"""Tensors of this size on average are worth a view each, to spare a copy."""
+"""From this mean size on, tensors are worth a view each, to spare a copy."""
 
 
 class Replica:
-    """Model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
+    """The model, optimiser and schedule of a job. Tensors of other parts are as old as ``take``.
 
     ``owned``: indices of the entries that part ``part`` of ``parts`` combines and steps.
-    ``runner``: of a rank of a ring; other ranks have the same whole and step it as this one does.
+    ``runner`` is given in a rank of a ring; other ranks have the same whole store and step it too.
     """
 
     def __init__(
@@ -50,17 +50,24 @@ class Replica:
         shared: str | None = None,
         runner: TaskRunner | None = None,
     ) -> None:
-        self.app, self.job, self.part, self.parts = app, job, part, parts
+        self.app = app
+        self.job = job
+        self.part = part
+        self.parts = parts
         self._alone = parts == 1 and runner is None
         built = build(app, job) if runner is None else runner.built
-        self.model, self.optimizer, self.schedule = built.model, built.optimizer, built.schedule
+        self.model = built.model
+        self.optimizer = built.optimizer
+        self.schedule = built.schedule
         check_split(app, job, self.optimizer, parts)
         rules = None if runner is None else runner.rules
+        # An evaluation is given no batch: without the data set, that is not searched either.
         self._evaluation = Evaluation(replace(built, dataset=None), job, rules)
         self.layout = Layout.of(self.model)
         self.owners = static_owners(self.layout, parts)
         self.ranges: Ranges = ranges_of(self.layout, self.owners, part)
         self.owned = frozenset(i for i, owner in enumerate(self.owners) if owner == part)
+        # Indices of the entries that are of this version: right after building, all are.
         self.current = frozenset(range(len(self.owners)))
         large = self.layout.total_bytes >= SHARED_FROM_BYTES
         self._pool = StatePool(self.layout, self.ranges, shared if large else None)
@@ -74,21 +81,21 @@ class Replica:
 
     @property
     def whole(self) -> bool:
-        """Whether the tensors of other parts are of this version too."""
+        """Tell whether the tensors of other parts are of this version too."""
         return len(self.current) == len(self.owners)
 
     def pack(self) -> tuple[memoryview, ...]:
-        """The owned tensors as they are now, one piece a range."""
+        """Return the bytes of the owned tensors as they are now, one piece a range."""
         return self._pool.pack(self._tensors())
 
     def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
-        """Where other processes find a state that was packed; None: it has to be sent."""
+        """Return where other processes find a state that was packed; None: it has to be sent."""
         return self._pool.spot(packed)
 
     def combine(self, results: Sequence[TaskResult]) -> tuple[float, ...]:
         """Combine the owned tensors of results in shard order.
 
-        Gives, of an app that clips, the square of the norm of each owned gradient, in their order.
+        Return the square of the norm of each owned gradient, in order, if the app clips; else none.
         """
         self._combine(results)
         if self.app.clip_norm is None:
@@ -100,7 +107,9 @@ class Replica:
         limit = self.app.clip_norm
         if limit is not None and (factor := factor_of(squares, limit)) is not None:
             for tensor in self._owned_parameters():
+                # Not in place: the gradient may be a view of what a trainer sent.
                 tensor.grad = None if tensor.grad is None else tensor.grad * factor
+        # Tensors of other parts are of the version before from here on, until ``take``.
         self.current = self.owned
         self.seed(round_no)
         self._seeded = None
@@ -111,7 +120,7 @@ class Replica:
             self.schedule.step()
 
     def seed(self, round_no: int) -> None:
-        """Set the generators for a round's barrier: at once, if nothing draws from them till then.
+        """Set the generators for a round's barrier, early if nothing draws from them until then.
 
         ``step`` does it where that was not done before.
         """
@@ -126,11 +135,13 @@ class Replica:
         for index, _, view in views_in(self.layout, ranges, buffers):
             target[index].copy_(view)
             taken.add(index)
+        # Tensors without bytes lie in no range, and are never out of date.
         empty = {i for i, entry in enumerate(self.layout.entries) if not entry.nbytes}
         self.current |= taken | empty
 
     def evaluate(self) -> dict[str, float]:
-        """The app's metrics of the model."""
+        """Return the app's metrics of the model."""
+        # Of several servers or ranks only one evaluates: the others would miss its changes.
         before = {} if self._alone else _prints(self.model)
         metrics = self._evaluation.of(self.model)
         for name, value in () if self._alone else _prints(self.model).items():
@@ -151,10 +162,12 @@ class Replica:
 
     @torch.no_grad()
     def _combine(self, results: Sequence[TaskResult]) -> None:
+        """Put means into gradients and float buffers, and integer buffers of task 0 in place."""
         target = self._tensors()
         for index, entry, mean in self._mean(results):
             tensor = target[index]
             if entry.kind == "param":
+                # A gradient that no task had stays None: optimisers skip such a parameter.
                 present = any(result.present[index] for result in results)
                 tensor.grad = _gradient(tensor, mean) if present else None
             elif entry.kind == "float_buffer":
@@ -165,7 +178,7 @@ class Replica:
                     target[index].copy_(first)
 
     def _tensors(self) -> list[Tensor]:
-        """All of them, in the order of the layout."""
+        """Return all tensors, in the order of the layout."""
         found = self._places.now()
         for tensor, entry in zip(found, self.layout.entries, strict=True):
             if tensor is None:
@@ -177,23 +190,26 @@ class Replica:
         return [self._tensors()[index] for index in sorted(self.owned) if index < params]
 
     def _mean(self, results: Sequence[TaskResult]) -> Iterable[tuple[int, TensorEntry, Tensor]]:
-        """Index, entry and mean of each owned tensor; integer buffers have none."""
-        waits = self.parts > 1 and self.app.clip_norm is not None  # for what other servers have
+        """Return index, entry and mean of each owned tensor; integer buffers have none."""
+        # A clipping step waits for the squares of other servers, without views of updates.
+        waits = self.parts > 1 and self.app.clip_norm is not None
+        # The mean of one result is that result: views of it, as it was sent.
         if len(results) == 1 and self._large and not (self._keeps_gradients or waits):
-            return views_in(self.layout, self.ranges, results[0].update)  # as it was sent
+            return views_in(self.layout, self.ranges, results[0].update)
+        # The optimiser may still hold the means of the last round.
         if self._keeps_gradients:
-            self._means.renew()  # the optimiser may have those of the last round
+            self._means.renew()
         self._means.compute([result.update for result in results])
         return self._means.views()
 
 
 def _gradient(tensor: Tensor, mean: Tensor) -> Tensor:
-    """The mean with the strides of its parameter, since some kernels round by them."""
+    """Return the mean with the strides of its parameter, since some kernels round by them."""
     return mean if tensor.is_contiguous() else torch.empty_like(tensor).copy_(mean)
 
 
 def _prints(model: nn.Module) -> dict[str, int]:
-    """A checksum of every tensor, by name."""
+    """Return a checksum (CRC-32) of every tensor, by name."""
     return {
         name: zlib.crc32(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
         for name, tensor in tensors(model).items()

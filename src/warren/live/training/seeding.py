@@ -1,4 +1,4 @@
-"""Where randomness comes from: every generator is set from a hash before user code runs."""
+"""Seed randomness: every generator is set from a hash before user code runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def seed_otherwise(seed: int) -> None:
 
 
 def generator_states() -> tuple[Any, ...]:
-    """Where the generators of ``random``, ``numpy`` and ``torch`` (not on devices) are."""
+    """Return the states of the generators of ``random``, ``numpy`` and ``torch`` (on the CPU)."""
     return random.getstate(), np.random.get_state(), torch.default_generator.get_state()
 
 
@@ -57,7 +57,7 @@ def set_generator_states(states: tuple[Any, ...]) -> None:
 
 
 def stream_key(seed: int, epoch: int) -> int:
-    """The 128-bit key of one epoch's permutation."""
+    """Return the 128-bit key of one epoch's permutation."""
     return int.from_bytes(_hash(f"epoch {seed} {epoch}")[:16], "little")
 
 
@@ -66,6 +66,7 @@ def _hash(text: str) -> bytes:
 
 
 def _set_generators(text: str) -> None:
+    # Three disjoint parts of one hash: 64 bits for random, 32 for numpy (its limit), 64 for torch.
     digest = _hash(text)
     random.seed(int.from_bytes(digest[:8], "little"))
     np.random.seed(int.from_bytes(digest[8:12], "little"))

@@ -1,4 +1,4 @@
-"""What tasks gave, by hash: sent to servers, reported at a barrier, and kept on disk.
+"""Keep what tasks gave, by hash: sent to servers, reported at a barrier, and kept on disk.
 
 So tasks that are computed again after a loss, or in a later life of their job, can be compared.
 """
@@ -64,14 +64,15 @@ def marks_of(layout: Layout, loss: float, present: bytes, update: Buffer) -> byt
 
 
 def nondeterministic(layout: Layout, round_no: int, shard: int, known: bytes, marks: bytes) -> str:
-    """Say that a task gave two results, and in which tensor."""
+    """Return a message that a task gave two results, and in which tensor."""
+    # Mark 0 is of loss and mask, mark i + 1 of entry i.
     names = differing(layout, known, marks)
     what = f"tensor {names[0]!r} differs" if names else "only its loss or its mask differs"
     return f"app is not deterministic: task {shard} of round {round_no} ran twice, {what}"
 
 
 def differing(layout: Layout, one: bytes, other: bytes) -> tuple[str, ...]:
-    """Names of the tensors whose marks differ; none where only loss or mask do."""
+    """Return the names of the tensors whose marks differ; none where only loss or mask do."""
     return tuple(
         entry.name
         for at, entry in enumerate(layout.entries, start=1)
@@ -79,6 +80,7 @@ def differing(layout: Layout, one: bytes, other: bytes) -> tuple[str, ...]:
     )
 
 
+# The file: magic and number of entries, then records (round, shard, marks) with a CRC-32 each.
 _HEAD: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"WRNmarks"
 _KEY: Final = struct.Struct("<QI")
@@ -86,12 +88,12 @@ _CRC: Final = struct.Struct("<I")
 
 
 def marks_path(folder: str | Path, part: int, parts: int) -> Path:
-    """Where one of a job's servers, or a rank of its ring, keeps the marks of tasks."""
+    """Return the file in which a server, or a rank of a ring, keeps the marks of tasks."""
     return Path(folder) / f"marks.{part}-of-{parts}"
 
 
 class HashLog:
-    """Marks of a job's tasks since an old checkpoint, in one file.
+    """The marks of a job's tasks since an old checkpoint, in one file.
 
     Records are written at once and unbuffered: whatever the process dies of, what was appended is
     there. When the machine dies the last ones may be missing; then less is compared, no more.
@@ -112,7 +114,7 @@ class HashLog:
         self._fd: int | None = None
 
     def load(self) -> None:
-        """Take what the file has; it is cut off where a record is not whole.
+        """Read the marks in the file, and cut it off where a record is not whole.
 
         Raises
         ------
@@ -135,7 +137,7 @@ class HashLog:
             os.truncate(self._path, end)
 
     def append(self, round_no: int, shard: int, marks: bytes) -> None:
-        """Remember a task.
+        """Append the marks of a task to the file, unless they are there already.
 
         Raises
         ------
@@ -149,11 +151,11 @@ class HashLog:
         self._write(record + _CRC.pack(zlib.crc32(record)))
 
     def expected(self, round_no: int, shard: int) -> bytes | None:
-        """The marks of a task, if it was computed before."""
+        """Return the marks of a task if it was computed before, else None."""
         return self._known.get((round_no, shard))
 
     def forget_before(self, round_no: int) -> None:
-        """Tasks of earlier rounds will not be computed again: the file is written anew, by rename.
+        """Forget tasks of earlier rounds, which will not run again; write the file anew, by rename.
 
         Raises
         ------
@@ -178,7 +180,7 @@ class HashLog:
         return _HEAD.pack(_MAGIC, self._entries)
 
     def _records(self, data: bytes) -> Iterator[tuple[tuple[int, int], bytes]]:
-        """Records up to the first that is not whole."""
+        """Yield the records up to the first that is not whole."""
         size = self._record.size
         for at in range(_HEAD.size, len(data) - size - _CRC.size + 1, size + _CRC.size):
             record = data[at : at + size]
@@ -188,9 +190,11 @@ class HashLog:
             yield (round_no, shard), marks
 
     def _write(self, record: bytes) -> None:
+        """Append a record, with the head before it in a new file."""
         try:
             if self._fd is None:
                 make_folder(self._path.parent)
+                # O_APPEND: a record never overwrites an earlier one, wherever the file was cut.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._fd = os.open(self._path, flags, 0o644)
                 if not os.fstat(self._fd).st_size:
@@ -204,11 +208,11 @@ class HashLog:
 
 
 Expected = Callable[[int, int], bytes | None]
-"""Round and shard to the marks that this task gave in an earlier life, if it is known."""
+"""Gives by round and shard the marks of that task in an earlier life, or None if unknown."""
 
 
 class KnownHashes:
-    """Marks by round and shard. ``expected``: where to look up those of an earlier life."""
+    """The known marks by round and shard; ``expected`` looks up those of an earlier life."""
 
     def __init__(self, layout: Layout, job: Job) -> None:
         self._layout, self._job = layout, job
@@ -232,13 +236,13 @@ class KnownHashes:
         raise refuse(self._job, "", message)
 
     def add(self, round_no: int, shard: int, marks: bytes) -> None:
-        """Keep what a task gave."""
+        """Keep the marks of a task."""
         self._marks[round_no, shard] = marks
 
     def forget_before(self, round_no: int) -> None:
-        """Tasks of earlier rounds will not run again."""
+        """Forget tasks of earlier rounds, which will not run again."""
         self._marks = {key: marks for key, marks in self._marks.items() if key[0] >= round_no}
 
     def clear(self) -> None:
-        """Keep nothing; what is ``expected`` stays."""
+        """Forget all marks; ``expected`` stays."""
         self._marks.clear()

@@ -1,4 +1,4 @@
-"""One task on the trainer's side: state in, update out, nothing kept in between."""
+"""Compute one task on the trainer's side: state in, update out, nothing kept in between."""
 
 from __future__ import annotations
 
@@ -35,23 +35,24 @@ class TaskRunner:
         self._expected: tuple[tuple[int, int], Any] | None = None
 
     def expect(self, round_no: int, shard: int) -> None:
-        """Do what this task needs before its state is here: generators, batch.
+        """Prepare a task before its state is here: set its generators, build its batch.
 
         Whatever else runs in this process before the task does, ``expect_nothing`` comes first.
         """
         self.expect_nothing()
         reseed(self._job.seed, round_no, shard)
+        # User code never runs early, so only batches of plain tensors are built ahead.
         batch = self._batches.of(round_no, shard) if self._batches.plain else None
         self._expected = (round_no, shard), batch
 
     def expect_nothing(self) -> None:
-        """Generators are not what ``expect`` left, or the task does not come."""
+        """Forget what ``expect`` prepared: generators were changed, or the task does not come."""
         self._expected = None
 
     def run(
         self, state: Buffer, round_no: int, shard: int, update: Buffer | None = None
     ) -> TaskResult:
-        """Gradients and buffers of task (round_no, shard) from the state of that round.
+        """Compute gradients and buffers of task (round_no, shard) from the state of that round.
 
         Parameters
         ----------
@@ -66,7 +67,8 @@ class TaskRunner:
                 raise ValueError(f"a state of this job has {self.layout.total_bytes} bytes")
         if memoryview(place).readonly:
             raise ValueError("an update needs memory that may be written")
-        for _ in self.rules.passes():  # a second time where the app may keep what it should not
+        # A second pass comes where the app may keep what it should not.
+        for _ in self.rules.passes():
             frame = self._states.at(state)
             self._reset(frame)
             self.rules.begin()
@@ -81,7 +83,7 @@ class TaskRunner:
         return TaskResult(loss=value, present=present, marks=marks, update=(whole,))
 
     def _batch(self, round_no: int, shard: int) -> Any:
-        """The task's batch, the generators being set for it: its samples may draw from them."""
+        """Return the task's batch, once the generators are set: its samples may draw from them."""
         task, batch = self._expected or (None, None)
         self._expected = None
         if task != (round_no, shard):
@@ -94,13 +96,13 @@ class TaskRunner:
         state = raw(self.layout.pack(self._model))
         self.run(state, 0, 0)
         self._reset(self._states.at(state))
-        self._states, self._updates = (
-            StateMemories(self.layout),
-            StateMemories(self.layout),
-        )  # not needed again
+        # The memory of the rehearsal is not needed again.
+        self._states = StateMemories(self.layout)
+        self._updates = StateMemories(self.layout)
 
     @torch.no_grad()
     def _reset(self, state: StateMemory) -> None:
+        """Put a state into the model, whatever tensors the last task has put in their places."""
         self._places.put_back_buffers()
         target: list[Tensor] = []
         for tensor, entry in zip(self._places.now(), self.layout.entries, strict=True):
@@ -113,11 +115,14 @@ class TaskRunner:
 
     @torch.no_grad()
     def _collect(self, update: StateMemory) -> bytes:
-        """Fill an update; gives its mask."""
-        targets, sources, absent = [], [], []
+        """Fill an update, and return its mask: one byte a parameter, 1 where it has a gradient."""
+        targets = []
+        sources = []
+        absent = []
         present = bytearray()
         for at, (value, view) in enumerate(zip(self._places.now(), update.views, strict=True)):
             source = value
+            # Parameters come first in a layout; of them the gradient is sent, of buffers the value.
             if at < self._params:
                 source = None if value is None else value.grad
                 present.append(source is not None)
@@ -129,6 +134,7 @@ class TaskRunner:
             targets.append(view)
             sources.append(source)
         copy_all(targets, sources)
+        # Every byte of an update is written, since marks and servers read all of it.
         if zeros := absent + update.padding:
             torch._foreach_zero_(zeros)
         return bytes(present)

@@ -1,4 +1,4 @@
-"""The fixed place of every tensor of a model in one flat buffer, and the hash of a state_dict.
+"""Give every tensor of a model a fixed place in one flat buffer, and hash a state_dict.
 
 Server and trainers build the same layout from the same app, so only raw bytes travel. Where a
 model keeps its tensors is found once: looking there is quicker than walking the whole model.
@@ -50,7 +50,7 @@ class Layout:
 
     @staticmethod
     def of(model: nn.Module) -> Layout:
-        """The layout of a model."""
+        """Return the layout of a model."""
         entries, offset = [], 0
         for name, tensor in tensors(model).items():
             dtype = str(tensor.dtype).removeprefix("torch.")
@@ -64,26 +64,27 @@ class Layout:
                 nbytes=nbytes,
             )
             entries.append(entry)
+            # Each tensor begins at a multiple of the alignment; the bytes between are padding.
             offset += math.ceil(nbytes / ALIGN_BYTES) * ALIGN_BYTES
         return Layout(entries=tuple(entries), total_bytes=offset)
 
     @cached_property
     def params(self) -> tuple[TensorEntry, ...]:
-        """The entries of kind ``param``; a ``present`` mask has one byte for each of them."""
+        """Return the entries of kind ``param``; a ``present`` mask has one byte for each."""
         return tuple(entry for entry in self.entries if entry.kind == "param")
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash that is equal exactly where two layouts are equal."""
+        """Return a hash that is equal exactly where two layouts are equal."""
         rows = [(e.name, e.kind, e.dtype, e.shape, e.offset, e.nbytes) for e in self.entries]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Typed views into a flat uint8 tensor of ``total_bytes`` elements, by name."""
+        """Return typed views into a flat uint8 tensor of ``total_bytes`` elements, by name."""
         return {entry.name: view_of(flat, entry, entry.offset) for entry in self.entries}
 
     def pack(self, model: nn.Module) -> Tensor:
-        """A fresh flat tensor with the state of ``model``; padding bytes are zero."""
+        """Return a new flat tensor with the state of ``model``; padding bytes are zero."""
         flat = torch.zeros(self.total_bytes, dtype=torch.uint8)
         source = tensors(model)
         for name, view in self.views(flat).items():
@@ -92,23 +93,24 @@ class Layout:
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters, then buffers, as they are now; a tied one under its first name only."""
+    """Return parameters, then buffers, by name; a tied tensor stands under its first name only."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
 def view_of(flat: Tensor, entry: TensorEntry, offset: int) -> Tensor:
-    """A typed view of the entry whose bytes begin at ``offset`` of a flat uint8 tensor."""
+    """Return a typed view of the entry whose bytes begin at ``offset`` of a flat uint8 tensor."""
     part = flat[offset : offset + entry.nbytes]
     return part.view(getattr(torch, entry.dtype)).view(entry.shape)
 
 
 def flat_of(source: Buffer) -> Tensor:
-    """A flat uint8 tensor that shares the memory of ``source``, of any alignment.
+    """Return a flat uint8 tensor that shares the memory of ``source``, of any alignment.
 
     torch has no tensors that may only be read and warns of such memory; nothing here writes to
     what it was given to read.
     """
-    view = memoryview(source)  # torch keeps this object, and so the memory stays where it is
+    # torch keeps this object, and so the memory stays where it is.
+    view = memoryview(source)
     if not view.nbytes:
         return torch.empty(0, dtype=torch.uint8)
     if not view.readonly:
@@ -119,12 +121,12 @@ def flat_of(source: Buffer) -> Tensor:
 
 
 def raw(flat: Tensor) -> memoryview:
-    """The bytes of a flat tensor, shared, kept alive by the view."""
+    """Return the bytes of a flat tensor, in its own memory, which the view keeps alive."""
     return flat.numpy().data
 
 
 def digest(state_dict: Mapping[str, Tensor]) -> str:
-    """SHA-256 over name, dtype, shape and bytes of the sorted state_dict, in hex."""
+    """Return SHA-256 over name, dtype, shape and bytes of the sorted state_dict, in hex."""
     total = hashlib.sha256()
     for name in sorted(state_dict):
         tensor = state_dict[name].detach().cpu().contiguous()
@@ -151,16 +153,17 @@ class TensorPlaces:
         for name, tensor in self._built.items():
             path, _, leaf = name.rpartition(".")
             if isinstance(tensor, nn.Parameter):
+                # Modules keep their tensors in these dicts; ``now`` finds there what replaced them.
                 self._at.append((modules[path]._parameters, leaf))
             else:
                 self._at.append((modules[path]._buffers, leaf))
                 self._buffers.append((modules[path]._buffers, leaf, tensor))
 
     def now(self) -> list[Tensor | None]:
-        """What is there now; None where something was taken away."""
+        """Return the tensors that are there now; None where one was taken away."""
         return [place.get(leaf) for place, leaf in self._at]
 
     def put_back_buffers(self) -> None:
-        """Each buffer is again the tensor that the model was built with, whatever it holds."""
+        """Make each buffer the tensor again that the model was built with, whatever it holds."""
         for place, leaf, tensor in self._buffers:
             place[leaf] = tensor

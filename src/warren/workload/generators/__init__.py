@@ -1,1 +1,1 @@
-"""Generated workloads, one generator a file."""
+"""Generated workloads, one generator a file; ``job_sources.py`` calls them."""

@@ -22,7 +22,7 @@ SHAPES: Final = ("hare", "sjf-bco")
 SERVERS: Final = (4, 8, 16, 32)
 """GPUs of a server of the shape ``sjf-bco``."""
 _OF_SERVERS: Final = 20
-"""The stream that they are drawn from."""
+"""Number of the stream that servers are drawn from; no other draw uses it."""
 HETEROGENEITY: Final[Mapping[str, Mapping[str, int]]] = {
     "low": {"V100": 1},
     "mid": {"V100": 1, "K80": 1},
@@ -32,7 +32,7 @@ HETEROGENEITY: Final[Mapping[str, Mapping[str, int]]] = {
 
 
 def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
-    """``total`` in these parts, whole and adding up (largest remainder; ties in their order).
+    """Divide ``total`` in these parts, whole and adding up (largest remainder; ties in order).
 
     Raises
     ------
@@ -44,6 +44,7 @@ def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
         raise ValueError("all parts are 0; allowed: at least one above 0")
     exact = {name: total * part / whole for name, part in parts.items()}
     counts = {name: int(part) for name, part in exact.items()}
+    # Largest remainder: each part rounded down, then one more for those that lost most by it.
     left = total - sum(counts.values())
     for name in sorted(parts, key=lambda one: counts[one] - exact[one])[:left]:
         counts[name] += 1
@@ -53,11 +54,12 @@ def parts_of(total: int, parts: Mapping[str, float]) -> dict[str, int]:
 def hosts_of(
     devices: int, parts: Mapping[str, float], per_host: int
 ) -> Iterator[tuple[str, int | None, dict[str, int]]]:
-    """Name, count and devices of hosts: the full ones of a type, then one with what is left.
+    """Yield name, count and devices of hosts: the full ones of a type, then one with the rest.
 
     A count of n stands for the hosts ``NAME-0`` to ``NAME-<n - 1>``; None for one host.
     """
     for kind, count in parts_of(devices, parts).items():
+        # A host has devices of one type only.
         full, rest = divmod(count, per_host)
         if full:
             yield kind.lower(), full, {kind: per_host}
@@ -66,5 +68,5 @@ def hosts_of(
 
 
 def servers_of(count: int, seed: int) -> list[int]:
-    """GPUs of each server of the shape ``sjf-bco``; fewer servers are the first of more."""
+    """Return the GPUs of each server of ``sjf-bco``; fewer servers are the first of more."""
     return [SERVERS[drawn] for drawn in integers(seed, _OF_SERVERS, count, len(SERVERS))]

@@ -1,4 +1,4 @@
-"""Uniform draws that are the same on every machine, and arrivals made of them.
+"""Draw numbers that are the same on every machine, and arrivals made of them.
 
 Numbers come from the raw 64-bit output of PCG64, whose stream numpy guarantees, seeded with
 (seed, number of the stream), so that two attributes of a job never share draws. Only sums,
@@ -18,33 +18,36 @@ from numpy.random import PCG64, SeedSequence
 from warren.model.units import seconds_to_ns
 
 FloatArray = npt.NDArray[np.float64]
+# A double holds 53 bits, so draws are multiples of 2**-53 without rounding.
 _BITS: Final = 53
+# Arrivals are whole ms; a normal draw is the sum of 12 even ones, whose variances add up to 1.
 _TICK_NS: Final = 1_000_000
 _EVEN: Final = 12
 _BELOW: Final = 2**31
 
 
 def uniform(seed: int, stream: int, count: int) -> FloatArray:
-    """``count`` numbers in [0, 1), multiples of 2**-53."""
+    """Draw ``count`` numbers in [0, 1), multiples of 2**-53."""
     raw = np.asarray(PCG64(SeedSequence((seed, stream))).random_raw(count), dtype=np.uint64)
     return (raw >> np.uint64(64 - _BITS)).astype(np.float64) * 2.0**-_BITS
 
 
 def integers(seed: int, stream: int, count: int, below: int) -> list[int]:
-    """``count`` whole numbers in [0, ``below``), ``below`` at most 2**31."""
+    """Draw ``count`` whole numbers in [0, ``below``), ``below`` at most 2**31."""
     return [int(value) for value in uniform(seed, stream, count) * below]
 
 
 def shuffled(seed: int, stream: int, count: int) -> list[int]:
-    """The numbers 0 to ``count`` - 1 in a drawn order."""
+    """Draw an order of the numbers 0 to ``count`` - 1."""
     order: list[int] = np.argsort(uniform(seed, stream, count), kind="stable").tolist()
     return order
 
 
 def arrivals_ns(seed: int, stream: int, count: int, window_s: float) -> list[int]:
-    """Arrivals of a Poisson process, given that ``count`` fall into the window; sorted, whole ms.
+    """Draw arrivals of a Poisson process of which ``count`` fall into the window, in ns, sorted.
 
     Given their number, arrivals of a Poisson process are independent and uniform over the window.
+    They are whole milliseconds.
     """
     ticks = np.sort(uniform(seed, stream, count)) * window_s * (1e9 / _TICK_NS)
     return [int(tick) * _TICK_NS for tick in ticks]
@@ -53,7 +56,7 @@ def arrivals_ns(seed: int, stream: int, count: int, window_s: float) -> list[int
 def bursts_ns(
     seed: int, streams: tuple[int, int], count: int, window_s: float, together: float
 ) -> list[int]:
-    """Arrivals of ``together`` jobs at one instant in the mean; the instants are a Poisson process.
+    """Draw arrivals of ``together`` jobs at an instant in the mean; instants are a Poisson process.
 
     A job belongs to any of the ``count / together`` instants (rounded up) with the same chance, so
     that bursts differ in size, and some may be empty.
@@ -64,27 +67,30 @@ def bursts_ns(
 
 
 def lognormal(seed: int, stream: int, count: int, sigma: float) -> list[float]:
-    """e to the ``sigma`` times a normal draw, of which the median is 1.
+    """Draw ``count`` numbers e ** (sigma * z), z a normal draw; their median is 1.
 
     The normal draw is the sum of twelve even ones, less six, and the power of e a series: whole
     numbers, sums, products and quotients.
     """
     draws = integers(seed, stream, count * _EVEN, _BELOW)
+    # z = (u_1 + ... + u_12) - 6 has mean 0 and variance 1; the sum is of integers, hence exact.
     sums = [sum(draws[at : at + _EVEN]) for at in range(0, len(draws), _EVEN)]
     return [_exp(sigma * (one / _BELOW - _EVEN / 2)) for one in sums]
 
 
 def lognormal_mean(sigma: float) -> float:
-    """The mean of ``lognormal``: that of e to the ``sigma`` times an even draw, twelve times."""
+    """Return the mean of ``lognormal``: that of e ** (sigma * even draw), to the twelfth power."""
     mean = 1.0
     if sigma:
         for _ in range(_EVEN):
+            # E[e ** (sigma (u - 1/2))] = (e ** (sigma/2) - e ** (-sigma/2)) / sigma.
             mean *= (_exp(sigma / 2) - _exp(-sigma / 2)) / sigma
     return mean
 
 
 def _exp(power: float) -> float:
-    """e to a power, the same to the last bit on every machine."""
+    """Return e to a power, the same to the last bit on every machine."""
+    # The series of e ** |x|: sum of |x|**k / k!, until a term no longer changes the sum.
     total = term = 1.0
     number = 0
     while total + term != total:
@@ -95,7 +101,7 @@ def _exp(power: float) -> float:
 
 
 def whole_cluster_s(comp_s: Mapping[str, float], devices: Mapping[str, int]) -> float:
-    """Seconds a task that all devices need together, each at its own speed.
+    """Return the seconds a task that all devices need together, each at its own speed.
 
     Parameters
     ----------
@@ -109,6 +115,7 @@ def whole_cluster_s(comp_s: Mapping[str, float], devices: Mapping[str, int]) -> 
     ValueError
         If no device can run it.
     """
+    # Tasks a second of the whole cluster: the sum over types of devices / T^c.
     speed = math.fsum(count / comp_s[kind] for kind, count in devices.items() if kind in comp_s)
     if speed == 0:
         raise ValueError("no device of the cluster can run it")
@@ -116,10 +123,11 @@ def whole_cluster_s(comp_s: Mapping[str, float], devices: Mapping[str, int]) -> 
 
 
 def window_s(work_s: Sequence[float], load: float | None) -> float:
-    """Length of the window in which jobs arrive: offered work / (capacity x load); None: 0.
+    """Return the window in which jobs arrive, in seconds: offered work / (capacity x load).
 
     ``work_s`` is for each job what the whole cluster would need for it, so that capacity is 1. On
     unequal devices a good schedule does more than that, since each takes what it is best at.
+    Without a ``load`` the window is 0: all jobs arrive at once.
 
     Raises
     ------
@@ -127,5 +135,6 @@ def window_s(work_s: Sequence[float], load: float | None) -> float:
         If it is outside the range of times.
     """
     length_s = 0.0 if load is None else math.fsum(work_s) / load
+    # Only its check is wanted: the length must be within the range of times.
     seconds_to_ns(length_s)
     return length_s

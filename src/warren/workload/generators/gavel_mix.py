@@ -36,12 +36,13 @@ from warren.workload.traces.rows import Trace, TraceRequest, TraceRow
 REFERENCE: Final = "v100"
 """The worker type whose run times are whole hours."""
 _HOURS: Final = 4
+# Draws below 0.7 mean 1 GPU, below 0.8 2 GPUs, others 4; then the numbers of the streams.
 _TWO, _FOUR = 0.7, 0.8
 _TYPES, _SCALES, _OF_HOURS, _ARRIVALS = range(5, 9)
 
 
 def gavel_mix(spec: GavelMixSpec, ground: GeneratorInputs, file: str, content: bytes) -> Trace:
-    """The jobs, in order of arrival; ``file`` and ``content`` are the throughputs.
+    """Draw the jobs in order of arrival; ``file`` and ``content`` are the throughputs.
 
     Raises
     ------
@@ -57,6 +58,7 @@ def gavel_mix(spec: GavelMixSpec, ground: GeneratorInputs, file: str, content: b
     except ValueError as error:
         raise SpecError(Problem(file=file, message=str(error))) from None
     times = arrivals_ns(seed, _ARRIVALS, spec.jobs, length_s)
+    # Arrivals depend on the work of all jobs, so they are drawn last.
     rows = [replace(row, submitted_ns=at) for row, at in zip(rows, times, strict=True)]
     request = TraceRequest(file=file, content=b"", types=types, run_seed=ground.run_seed)
     trace = jobs_of(rows, "gavel", trace_format("gavel"), request)
@@ -68,6 +70,7 @@ def gavel_mix(spec: GavelMixSpec, ground: GeneratorInputs, file: str, content: b
 def _rows(
     spec: GavelMixSpec, seed: int, table: Throughputs, types: tuple[str, ...]
 ) -> list[TraceRow]:
+    # Sorted, since the draws below number the kinds: the order must not be that of the JSON file.
     kinds = sorted(
         job_type
         for (job_type, gpus), rates in table.items()
@@ -82,6 +85,7 @@ def _rows(
     result = []
     for index in range(spec.jobs):
         kind = kinds[chosen[index]]
+        # A type is drawn on several GPUs only where the table has it on two.
         gpus = _gpus(sizes[index]) if spec.multi_gpu and (kind, 2) in table else 1
         costs = prices(table, kind, gpus, types, gang=spec.gang)
         rate = table.get((kind, gpus), {}).get(REFERENCE, 0.0)
@@ -92,6 +96,7 @@ def _rows(
             name=f"job-{index + 1:0{width}}",
             submitted_ns=0,
             gpus=gpus,
+            # Steps in a run of 1 to 4 whole hours on the reference type.
             steps=max(1, int(rate * 3600 * (1 + hours[index]))),
             prices=costs,
             model=kind,
@@ -102,13 +107,18 @@ def _rows(
 
 
 def _gpus(drawn: float) -> int:
-    return 1 if drawn < _TWO else 2 if drawn < _FOUR else 4
+    if drawn < _TWO:
+        return 1
+    return 2 if drawn < _FOUR else 4
 
 
 def _window_s(spec: GavelMixSpec, rows: Sequence[TraceRow], ground: GeneratorInputs) -> float:
+    """Return the seconds in which the jobs arrive: from their mean gap, else from the load."""
     if spec.gap is not None:
+        # The mean gap times the number of jobs.
         return spec.jobs * spec.gap
     devices = ground.devices()
+    # A job's work: what the whole cluster needs for a task, times tasks a round, times rounds.
     work_s = [
         whole_cluster_s({kind: comp for kind, (comp, _) in (row.prices or {}).items()}, devices)
         * row.gpus

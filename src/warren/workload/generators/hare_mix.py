@@ -24,7 +24,7 @@ of the jobs into searches, see ``warren.workload.generators.job_families``.
 *Batch factor.* A factor of 2 doubles a task's batch and halves the rounds: the same items are
 trained, which is how Fig. 19 can show no change for most policies.
 
-*Repeats.* With ``repeats`` jobs are runs of so many recurring kinds (see ``recurring``).
+*Repeats.* With ``repeats`` jobs are runs of so many recurring kinds (see ``job_families``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ from warren.workload.traces.rows import Trace
 
 _WEIGHTS: Final = 4
 TARGET: Final = Stop(metric="loss", falls_to=0.1)
-"""With ``targets``, of every job; what losses are on the way is drawn by the simulator."""
+"""The stop rule of every job, with ``targets``; the simulator draws the losses on the way."""
+# Numbers of the streams: what a new option draws must not move the draws of the others.
 _ORDER, _ROUNDS, _SCALES, _OF_WEIGHTS, _ARRIVALS = range(5)
 _BURSTS, _TAILS = range(13, 15)
 
@@ -71,7 +72,7 @@ class _Drawn:
 
 
 def hare_mix(spec: HareMixSpec, ground: GeneratorInputs) -> Trace:
-    """The jobs, in order of arrival.
+    """Draw the jobs in order of arrival.
 
     Raises
     ------
@@ -81,6 +82,7 @@ def hare_mix(spec: HareMixSpec, ground: GeneratorInputs) -> Trace:
     seed = ground.run_seed if spec.seed is None else spec.seed
     try:
         drawn = _searching(_drawn(spec, seed, ground), spec.searches, seed)
+        # One computation for each model and batch, and not for each of many jobs.
         rows = dict.fromkeys((one.kind.model, one.batch) for one in drawn)
         task_s = {row: _task_s(*row, ground) for row in rows}
         work_s = [task_s[one.kind.model, one.batch] * one.kind.scale * one.rounds for one in drawn]
@@ -98,12 +100,14 @@ def hare_mix(spec: HareMixSpec, ground: GeneratorInputs) -> Trace:
 
 
 def _drawn(spec: HareMixSpec, seed: int, ground: GeneratorInputs) -> list[_Drawn]:
+    """Draw the jobs without arrivals: kind, rounds, weight and batch of each."""
     found = _recurring(spec, seed) if spec.repeats else _single(spec, seed)
     weights = integers(seed, _OF_WEIGHTS, spec.jobs, _WEIGHTS)
     result = []
     for (kind, factor), weight in zip(found, weights, strict=True):
         reference = _row(kind.model, ground).batch or 1
         batch = max(1, round(reference * spec.batch_factor))
+        # Rounds times batch stay the same, whatever the batch factor: the same items are trained.
         rounds = kind.rounds * factor * spec.rounds_factor * reference / batch
         one = _Drawn(kind=kind, rounds=max(1, round(rounds)), weight=1 + weight, batch=batch)
         result.append(one)
@@ -111,7 +115,7 @@ def _drawn(spec: HareMixSpec, seed: int, ground: GeneratorInputs) -> list[_Drawn
 
 
 def _searching(drawn: list[_Drawn], percent: float, seed: int) -> list[_Drawn]:
-    """Some jobs in searches: all alike but for their rounds."""
+    """Put some of the jobs into searches: jobs that are alike but for their rounds."""
     for search in searches(len(drawn), percent, seed):
         like = drawn[search.first]
         for job, part in enumerate(search.parts, search.first):
@@ -121,10 +125,11 @@ def _searching(drawn: list[_Drawn], percent: float, seed: int) -> list[_Drawn]:
 
 
 def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[JobKind, float]]:
-    """Each job is of a kind of its own."""
+    """Yield for each job a kind of its own, and the factor of its rounds."""
     listed = places(spec.jobs, spec.shares)
     scales = integers(seed, _SCALES, spec.jobs, len(spec.scales))
     parts = integers(seed, _ROUNDS, spec.jobs, 2**31)
+    # Divided by their mean, the factors leave the offered work the same in the mean.
     mean = lognormal_mean(spec.tail)
     factors = [one / mean for one in lognormal(seed, _TAILS, spec.jobs, spec.tail)]
     for job, place in enumerate(shuffled(seed, _ORDER, spec.jobs)):
@@ -135,7 +140,7 @@ def _single(spec: HareMixSpec, seed: int) -> Iterator[tuple[JobKind, float]]:
 
 
 def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[JobKind, float]]:
-    """Each job is a run of one of the kinds."""
+    """Yield for each job the kind that it is a run of, and the factor of its rounds."""
     known = kinds(spec.repeats, spec.kinds_seed, spec.shares, spec.scales)
     of_jobs = turns(seed, spec.jobs, len(known))
     for number, factor in zip(of_jobs, factors(seed, spec.jobs, spec.spread), strict=True):
@@ -145,6 +150,8 @@ def _recurring(spec: HareMixSpec, seed: int) -> Iterator[tuple[JobKind, float]]:
 def _jobs(
     spec: HareMixSpec, drawn: list[_Drawn], times_ns: list[int], ground: GeneratorInputs
 ) -> Iterator[Job]:
+    """Yield the jobs with their names, numbers and arrivals."""
+    # As many digits in each name, so that names sort in order of arrival.
     width = len(str(len(drawn) - 1))
     for index, one in enumerate(drawn):
         stem = one.kind.stem if spec.repeats or not one.search else f"{one.kind.stem}-{one.search}"
@@ -167,13 +174,14 @@ def _jobs(
 
 
 def _task_s(model: str, batch: int, ground: GeneratorInputs) -> float:
-    """What the whole cluster needs for a task, computation alone."""
+    """Return the seconds that the whole cluster needs for a task, computation alone."""
     row = _row(model, ground)
     try:
         task_s = whole_cluster_s(row.comp_s, ground.devices(row.memory_bytes))
     except ValueError:
         types = ", ".join(ground.cluster.type_names)
         raise ValueError(f"no device can run {model}; types of the cluster: {types}") from None
+    # T^c is proportional to the batch; a row of batch 0 holds for any batch.
     return task_s * batch / row.batch if row.batch else task_s
 
 

@@ -1,4 +1,4 @@
-"""What a generator knows of the run: its cluster, its costs, its seed."""
+"""Give a generator what it needs of the run: its cluster, its costs, its seed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from warren.model.costs import ProfileRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorInputs:
-    """``rows``: costs by model, the run file's before the shipped. ``file`` and ``field`` stand
-    in messages."""
+    """What a generator is given of a run.
+
+    ``rows`` are costs by model, the run file's before the shipped; ``file`` and ``field`` stand in
+    messages.
+    """
 
     cluster: Cluster
     rows: Mapping[str, ProfileRow]
@@ -22,7 +25,8 @@ class GeneratorInputs:
     field: str = "workload"
 
     def devices(self, memory_bytes: int = 0) -> Mapping[str, int]:
-        """Number of devices by type, without types of less memory."""
+        """Return the number of devices by type, without types of less memory."""
+        # A type that states no memory fits every task.
         small = [
             kind.name
             for kind in self.cluster.types

@@ -1,4 +1,4 @@
-"""Kinds of jobs that generators draw: Hare's domains, searches, and recurring jobs.
+"""Draw kinds of jobs for generators: Hare's domains, searches, and recurring jobs.
 
 *Domains.* The four of Hare's Table 2: their models, and limits of their jobs' rounds.
 
@@ -23,19 +23,21 @@ from typing import Final
 from warren.workload.generators.cluster_shapes import parts_of
 from warren.workload.generators.draws import integers, lognormal, shuffled, uniform
 
+# The share, in parts, of a domain that is not named.
 _SHARE: Final = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDomain:
-    """Models of one domain, and the least and most rounds of its jobs."""
+    """One domain: its models, and the least and most rounds of its jobs."""
 
     models: tuple[str, ...]
     rounds: tuple[int, int]
 
     def drawn_rounds(self, part: int) -> int:
-        """Rounds between the limits; ``part`` is drawn evenly below 2**31."""
+        """Return rounds between the limits, both included; ``part`` is drawn evenly below 2**31."""
         least, most = self.rounds
+        # Whole numbers throughout: floor(part / 2**31 * number of values) without rounding.
         return least + part * (most - least + 1) // 2**31
 
 
@@ -45,11 +47,11 @@ DOMAINS: Final[Mapping[str, JobDomain]] = {
     "speech": JobDomain(models=("deepspeech",), rounds=(300, 900)),
     "rec": JobDomain(models=("fastgcn", "graphsage"), rounds=(200, 600)),
 }
-"""By the names that shares go by."""
+"""Domains by the names that shares use."""
 
 
 def places(count: int, shares: Mapping[str, float]) -> list[tuple[JobDomain, str]]:
-    """Domain and model of so many jobs, domain by domain as the shares say; models take turns.
+    """Return domain and model of ``count`` jobs, by domain as shares say; models take turns.
 
     Raises
     ------
@@ -64,6 +66,7 @@ def places(count: int, shares: Mapping[str, float]) -> list[tuple[JobDomain, str
     ]
 
 
+# Jobs of a search; streams of the draws; the least and most part of the leader's rounds.
 SIZE: Final = 8
 _BLOCKS, _LEADERS, _PARTS = range(16, 19)
 _LEAST, _MOST = 0.2, 0.6
@@ -71,7 +74,7 @@ _LEAST, _MOST = 0.2, 0.6
 
 @dataclass(frozen=True, slots=True)
 class JobSearch:
-    """``parts[i]``: what job ``first + i`` runs of the leader's rounds; 1 for the leader."""
+    """A search; job ``first + i`` runs ``parts[i]`` of the leader's rounds, 1 for the leader."""
 
     name: str
     first: int
@@ -79,7 +82,8 @@ class JobSearch:
 
 
 def searches(jobs: int, percent: float, seed: int) -> Iterator[JobSearch]:
-    """As many searches as hold this part of the jobs, rounded; in order of arrival."""
+    """Yield as many searches as hold this part of the jobs, rounded; in order of arrival."""
+    # Jobs in order of arrival are cut into blocks of eight; drawn blocks are searches.
     blocks = jobs // SIZE
     count = min(blocks, round(jobs * percent / 100 / SIZE))
     leaders = integers(seed, _LEADERS, count, SIZE)
@@ -90,6 +94,7 @@ def searches(jobs: int, percent: float, seed: int) -> Iterator[JobSearch]:
         yield JobSearch(f"search-{number}", block * SIZE, tuple(parts))
 
 
+# Streams of recurring kinds: numbers that no generator draws from for itself.
 KINDS_A_USER: Final = 4
 _SCALES, _MEDIANS, _TURNS, _FACTORS = range(9, 13)
 _BELOW: Final = 2**31
@@ -97,7 +102,7 @@ _BELOW: Final = 2**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind:
-    """``stem``: what the names of its jobs have alike. ``rounds``: the median of theirs."""
+    """A kind of jobs: ``stem`` is common to their names, ``rounds`` is the median of theirs."""
 
     stem: str
     user: str
@@ -109,7 +114,7 @@ class JobKind:
 def kinds(
     count: int, seed: int, shares: Mapping[str, float], scales: Sequence[int]
 ) -> list[JobKind]:
-    """So many kinds, in parts of the domains as the shares say; a user has four of them.
+    """Draw ``count`` kinds, divided among domains as the shares say; a user has four of them.
 
     Raises
     ------
@@ -131,10 +136,10 @@ def kinds(
 
 
 def turns(seed: int, jobs: int, count: int) -> list[int]:
-    """The number of each job's kind, drawn evenly from ``count`` kinds."""
+    """Draw the number of each job's kind, evenly from ``count`` kinds."""
     return integers(seed, _TURNS, jobs, count)
 
 
 def factors(seed: int, jobs: int, spread: float) -> list[float]:
-    """For each job what its rounds are over the median: e to the ``spread`` times a normal draw."""
+    """Draw each job's rounds over the median of its kind: e ** (spread * z), z a normal draw."""
     return lognormal(seed, _FACTORS, jobs, spread)

@@ -35,24 +35,28 @@ from warren.workload.specs.workload import SjfBcoSpec
 from warren.workload.traces.rows import Trace
 
 GPUS: Final = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
-"""How many of 160 jobs have so many."""
+"""Of 160 jobs, how many ask for so many GPUs."""
+# The paper's F, tau in seconds, and least F tau in seconds.
 ROUNDS: Final = (1000, 6000)
 ROUND_S: Final = (0.01, 0.05)
 LEAST_S: Final = 50.0
-_ARRIVALS, _ORDER, _LENGTHS = 24, 25, 26
+# Numbers of the streams. Lengths are drawn again from 28, 30, ..., so they come last.
+_ARRIVALS = 24
+_ORDER = 25
+_LENGTHS = 26
 _SOURCE: Final = "drawn as SJF-BCO (MobiHoc'22), section 7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lengths:
-    """F and tau of each job."""
+    """F and tau of each job, shape (jobs,) each; ``_J`` is the axis of jobs."""
 
     rounds_J: npt.NDArray[np.int64]
     round_s_J: npt.NDArray[np.float64]
 
 
 def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:
-    """The jobs, in order of arrival.
+    """Draw the jobs in order of arrival.
 
     Raises
     ------
@@ -64,6 +68,7 @@ def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:
     sizes = [listed[place] for place in shuffled(seed, _ORDER, spec.jobs)]
     drawn = _lengths(seed, spec.jobs)
     devices = len(ground.cluster.devices)
+    # F tau is a ring's time alone; times its GPUs over all GPUs it is work of the whole cluster.
     job_s = drawn.rounds_J * drawn.round_s_J
     try:
         length_s = window_s((job_s * sizes / devices).tolist(), spec.load)
@@ -79,12 +84,13 @@ def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:
 
 
 def _lengths(seed: int, jobs: int) -> _Lengths:
-    """Drawn again, all of them, for those that are too short so far."""
+    """Draw F and tau of each job, and again for those whose F tau is too short so far."""
     rounds_J = np.zeros(jobs, dtype=np.int64)
     round_s_J = np.zeros(jobs)
     stream, short_J = _LENGTHS, np.ones(jobs, dtype=np.bool_)
     while np.any(short_J):
         first, last = ROUNDS
+        # Drawn for all jobs each time: a job's numbers do not depend on others' lengths.
         again_J = first + (uniform(seed, stream, jobs) * (last - first + 1)).astype(np.int64)
         again_s_J = ROUND_S[0] + uniform(seed, stream + 1, jobs) * (ROUND_S[1] - ROUND_S[0])
         rounds_J = np.where(short_J, again_J, rounds_J)
@@ -96,11 +102,12 @@ def _lengths(seed: int, jobs: int) -> _Lengths:
 def _rows(
     spec: SjfBcoSpec, sizes: list[int], round_s_J: list[float], ground: GeneratorInputs
 ) -> Iterator[ProfileRow]:
-    """Costs of each job, the same on every type."""
+    """Yield the cost row of each job, the same on every device type."""
     nic_bps = min(host.nic_bps or REFERENCE_NIC_BPS for host in ground.cluster.hosts)
     width = len(str(len(sizes) - 1))
     for index, (size, round_s) in enumerate(zip(sizes, round_s_J, strict=True)):
         exchange_s = spec.exchange * round_s if size > 1 else 0.0
+        # Each of w devices of a ring sends 2 (w - 1) / w of the model; solved for the model.
         sent_bytes = exchange_s * nic_bps / 8
         types = ground.cluster.type_names
         yield ProfileRow(

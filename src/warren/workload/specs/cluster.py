@@ -1,4 +1,4 @@
-"""What a cluster file may say."""
+"""Define what a cluster file may say."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ MAX_DEVICES = 1_000_000
 MIN_MEMORY_BYTES = 64_000_000
 """A trainer's own memory, before its first app, is less than half of this."""
 _ENGINES = ("plain", "local")
+# Which fields belong to which network model; a field of another model is refused.
 _RATES = frozenset({"xi2", "outer", "inner"})
 _RING_FIELDS = {"contention": _RATES | {"xi1", "alpha", "reading"}, "fluid": _RATES}
 
@@ -48,6 +49,7 @@ Factor = Annotated[float, Field(ge=1, le=1000)]
 
 
 def _engine(value: object) -> object:
+    # A mapping would be the settings of an engine on a cluster, which there is none of yet.
     if isinstance(value, dict):
         raise ValueError(f"{{ray: ...}} is not available yet; allowed: {', '.join(_ENGINES)}")
     return value
@@ -67,6 +69,7 @@ def _bed_name(value: str) -> str:
 
 
 def _hosts_kind(value: Any) -> str | None:
+    """Return the tag of the schema that a value of ``hosts`` is checked with; None: none fits."""
     if isinstance(value, list):
         return "<inline>"
     if not isinstance(value, Mapping):
@@ -75,6 +78,7 @@ def _hosts_kind(value: Any) -> str | None:
 
 
 def _some(value: list[HostSpec]) -> list[HostSpec]:
+    """Refuse an empty list; pydantic's own message would name a length."""
     if not value:
         raise ValueError("needs at least one host")
     return value
@@ -84,6 +88,7 @@ class HostSpec(Spec):
     """One host, or ``count`` equal ones named ``NAME-0``, ``NAME-1``, ..."""
 
     name: Name = Field(description="1 to 80 of A-Z a-z 0-9 . _ -; differs from other hosts.")
+    # None and 1 differ: with a count of 1 the host is called NAME-0.
     count: int | None = Field(
         None, ge=1, le=MAX_HOSTS, description="So many hosts; default: one, called name."
     )
@@ -118,6 +123,7 @@ class GeneratedHostsSpec(Spec):
 
     @model_validator(mode="after")
     def _some_part(self) -> GeneratedHostsSpec:
+        # Parts that add up to 0 cannot be divided.
         if self.mix is not None and not any(self.mix.values()):
             raise ValueError("mix needs at least one type above 0")
         return self
@@ -128,6 +134,7 @@ class ServersSpec(Spec):
 
     generate: Annotated[str, *choice("sjf-bco")] = Field(description="Whose shape it is.")
     servers: int = Field(20, ge=1, le=MAX_DEVICES // 32, description="So many hosts.")
+    # Not the run's seed: the same cluster stands in runs of other seeds.
     seed: Seed = Field(0, description="Of the draws.")
     nic: RateBps = Field(10e9, description="Of every host.")
     intra: RateBps = Field(100e9, description="Within every host.")
@@ -164,6 +171,7 @@ class NetworkSpec(Spec):
 
     @model_validator(mode="after")
     def _of_its_model(self) -> NetworkSpec:
+        # ``contention`` has all fields of rings; those that stand here must be of the model.
         others = _RING_FIELDS["contention"] & self.model_fields_set
         wrong = sorted(others - _RING_FIELDS.get(self.model, frozenset()))
         if wrong:

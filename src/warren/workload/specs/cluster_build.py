@@ -1,4 +1,4 @@
-"""A checked cluster file becomes a ``Cluster``: hosts counted out, devices named, costs measured.
+"""Build a ``Cluster`` of a checked cluster file: hosts counted out, devices named, costs measured.
 
 What was measured stands inside the file or in one of its own: overheads, network, switching.
 """
@@ -37,7 +37,7 @@ SomeSpec = TypeVar("SomeSpec", bound=Spec)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesBeside:
-    """How files that a cluster names are found: relative to ``folder``, which is in ``base``."""
+    """Where files that a cluster names are found: relative to ``folder``, which is in ``base``."""
 
     read: Reader
     base: str = ""
@@ -47,7 +47,7 @@ class FilesBeside:
 def overheads_of(
     spec: ClusterSpec, document: Document, at: Path, nearby: FilesBeside, problems: list[Problem]
 ) -> Overheads | None:
-    """The overheads that the cluster at ``at`` states or names; None: none, or problems."""
+    """Return the overheads that the cluster at ``at`` states or names; None: none, or problems."""
     stated = spec.overheads
     if isinstance(stated, str):
         by = _named_at(document, (*at, "overheads"))
@@ -58,7 +58,7 @@ def overheads_of(
 def network_of(
     spec: ClusterSpec, document: Document, at: Path, nearby: FilesBeside, problems: list[Problem]
 ) -> Network | None:
-    """The network that the cluster at ``at`` states or names; None: problems."""
+    """Return the network that the cluster at ``at`` states or names; None: problems."""
     stated = spec.network
     if isinstance(stated, str):
         by = _named_at(document, (*at, "network"))
@@ -68,6 +68,7 @@ def network_of(
 
 
 def _named_at(document: Document, at: Path) -> str:
+    """Return the file and line that name another file, for messages about that one."""
     line = document.line(at)
     return document.file if line is None else f"{document.file}:{line}"
 
@@ -75,6 +76,8 @@ def _named_at(document: Document, at: Path) -> str:
 def _followed(
     kind: type[SomeSpec], named: str, nearby: FilesBeside, by: str, problems: list[Problem]
 ) -> SomeSpec | None:
+    """Read and check a file that a cluster names; None and problems where it is wrong."""
+    # The path is relative to the file that names it, as all paths in files are.
     path = posixpath.join(nearby.base, nearby.folder, named)
     try:
         document = parse_document(path, fetch(path, nearby.read, by))
@@ -113,9 +116,10 @@ def _overheads(spec: OverheadsSpec) -> Overheads:
 
 
 def wrong_switching(spec: ClusterSpec, types: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Types that have no time or do not exist, and what would be counted twice."""
+    """Yield what is wrong with switching: types without a time or unknown, costs counted twice."""
     if spec.switching is None:
         return
+    # Measured rows have a ``switch`` column already; charging both would count it twice.
     if spec.overheads is not None and spec.emulate is None and spec.engine == "local":
         yield ("switching",), "rows measured with overheads tell it; allowed: one of the two"
     stated = spec.switching.times
@@ -131,13 +135,14 @@ def wrong_switching(spec: ClusterSpec, types: Sequence[str]) -> Iterator[tuple[P
 
 
 def switching_of(spec: ClusterSpec, types: Sequence[str]) -> Switching | None:
-    """The switching of a cluster that has these types and nothing wrong; None: not charged."""
+    """Return the switching of a cluster with these types and nothing wrong; None: not charged."""
     stated = spec.switching
     if stated is None:
         return None
     if stated.scheme is not None:
         bus = PCIE3_X16_BYTES_PER_S if stated.bus is None else stated.bus
         return Switching(scheme=stated.scheme, bus_bytes_per_s=bus)
+    # ``time`` is short for the same time on every type.
     times_ns = stated.times or dict.fromkeys(types, stated.time or 0)
     return Switching(time_ns={kind: times_ns[kind] for kind in types})
 
@@ -145,13 +150,14 @@ def switching_of(spec: ClusterSpec, types: Sequence[str]) -> Switching | None:
 def build_cluster(
     spec: ClusterSpec, document: Document, at: Path, problems: list[Problem], nearby: FilesBeside
 ) -> Cluster | None:
-    """The cluster, or None and problems. ``at`` is where the cluster stands in the document.
+    """Build the cluster, or return None and add problems; ``at`` is its place in the document.
 
     ``nearby`` says what the paths in it are relative to.
     """
     listed = _listed(spec)
     types = _types(spec, listed)
     names = [kind.name for kind in types]
+    # All checks run before anything is built, so that one reading tells all problems.
     found = [
         *_too_many(listed),
         *_same_names(listed),
@@ -181,10 +187,11 @@ def build_cluster(
 
 
 def _listed(spec: ClusterSpec) -> list[HostSpec]:
-    """The hosts as a list, those of a shape written out."""
+    """Return the hosts as a list, those of a shape written out."""
     shape = spec.hosts
     if isinstance(shape, list):
         return shape
+    # Each server has its own draw, so no two share an entry.
     if isinstance(shape, ServersSpec):
         return [
             HostSpec.model_validate(
@@ -207,7 +214,7 @@ def _listed(spec: ClusterSpec) -> list[HostSpec]:
 
 
 def host_names(spec: HostSpec) -> Iterator[str]:
-    """``v-0``, ``v-1``, ... where a count is stated (also 1), else the plain name."""
+    """Yield ``v-0``, ``v-1``, ... where a count is stated (also 1), else the plain name."""
     if spec.count is None:
         yield spec.name
     else:
@@ -224,6 +231,8 @@ def _too_many(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
 
 
 def _same_names(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    """Yield a problem for each entry with a host name that an earlier one has."""
+    # Too many hosts are a problem already, and their names are not worth writing out.
     if sum(host.count or 1 for host in hosts) > MAX_HOSTS:
         return
     seen: Counter[str] = Counter()
@@ -241,7 +250,7 @@ def _no_device(hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
 
 
 def _unknown_types(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
-    """Where types are described, another one is a slip: no job would have a time on it."""
+    """Yield types of hosts that are not described, if any are: no job would have a time there."""
     allowed = list(spec.device_types)
     for index, host in enumerate(hosts):
         for kind in host.devices:
@@ -251,6 +260,7 @@ def _unknown_types(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[P
 
 
 def _unknown_slower(spec: ClusterSpec, hosts: list[HostSpec]) -> Iterator[tuple[Path, str]]:
+    """Yield types of ``emulate.slower`` that the cluster does not have."""
     allowed = list(dict.fromkeys(kind for host in hosts for kind in host.devices))
     for kind in spec.emulate.slower if spec.emulate else ():
         if kind not in allowed and kind not in spec.device_types:
@@ -274,6 +284,7 @@ def _local(spec: LocalSpec) -> Local:
 
 
 def _device_names(host: HostSpec, name: str) -> Iterator[tuple[str, str]]:
+    """Yield type and name of each device of a host, as ``v-0/V100-3``."""
     for kind, count in host.devices.items():
         for index in range(count):
             yield kind, f"{name}/{kind}-{index}"
@@ -292,6 +303,7 @@ def _hosts(spec: HostSpec) -> Iterator[Host]:
 
 
 def _devices(hosts: list[HostSpec]) -> Iterator[Device]:
+    """Yield all devices, numbered in the order of the hosts in the file."""
     index = 0
     for host in hosts:
         for name in host_names(host):
@@ -301,8 +313,9 @@ def _devices(hosts: list[HostSpec]) -> Iterator[Device]:
 
 
 def _types(spec: ClusterSpec, hosts: list[HostSpec]) -> tuple[DeviceType, ...]:
-    """Types in use: those described first, in that order, then the others as hosts name them."""
+    """Return the types in use: those described, in that order, then others as hosts name them."""
     used = dict.fromkeys(kind for host in hosts for kind in host.devices)
+    # A dict drops the repetition of types that are described and used.
     order = [*(name for name in spec.device_types if name in used), *used]
     return tuple(
         DeviceType(

@@ -1,4 +1,4 @@
-"""What a job file may say, and how checked job files become a sorted ``Workload``."""
+"""Define what a job file may say, and make checked job files a sorted ``Workload``."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class StopSpec(Spec):
 
     @model_validator(mode="after")
     def _one_target(self) -> StopSpec:
+        # Equal: both are given or neither is.
         if (self.reaches is None) == (self.falls_to is None):
             raise ValueError("needs exactly one of reaches and falls_to")
         return self
@@ -130,7 +131,7 @@ _SEED_MASK: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """What a job's defaults depend on.
+    """The values that a job's defaults depend on.
 
     ``batches`` gives the batch of a model's profile row; ``app_folder`` is put before the paths
     of apps, which are relative to the file that names them. ``same_names``: jobs may have
@@ -144,8 +145,9 @@ class JobContext:
 
 
 def job_seed(run_seed: int, name: str) -> int:
-    """A job's default seed: 63 bits of SHA-256 of run seed and job name."""
+    """Return a job's default seed: 63 bits of SHA-256 of run seed and job name."""
     digest = hashlib.sha256(f"{run_seed}:{name}".encode()).digest()
+    # By name and not by place: a job keeps its seed when others are added before it.
     return int.from_bytes(digest[:8], "big") & _SEED_MASK
 
 
@@ -156,7 +158,7 @@ def build_jobs(
     context: JobContext,
     problems: list[Problem],
 ) -> tuple[Job, ...]:
-    """Jobs in file order, not yet sorted; problems where names are equal or a batch is missing.
+    """Build jobs in file order; problems where names are equal or a batch is missing.
 
     ``at`` is where the list of jobs stands in the document.
     """
@@ -169,6 +171,7 @@ def build_jobs(
             message = f"is required: the cost of model {spec.model} follows from it"
             problems.append(document.problem((*at, index, "batch"), message))
         else:
+            # Where the job stands, for messages about it later on.
             line = document.line((*at, index, "name"))
             source = "" if line is None else f"{document.file}:{line}"
             jobs.append(_job(spec, index, batch, context, source))
@@ -176,13 +179,15 @@ def build_jobs(
 
 
 def sort_jobs(jobs: Iterable[Job], notes: Iterable[str] = ()) -> Workload:
-    """Jobs by (arrival, order in the file), numbered in that order."""
+    """Sort jobs by (arrival, order in the file), and number them in that order."""
     ordered = sorted(jobs, key=lambda job: (job.arrival_ns, job.index))
+    # Sorting is stable by (arrival, index), and the new index is the place in that order.
     numbered = tuple(replace(job, index=index) for index, job in enumerate(ordered))
     return Workload(jobs=numbered, notes=tuple(notes))
 
 
 def _same_names(specs: Sequence[JobSpec], document: Document, at: Path) -> Iterable[Problem]:
+    """Yield a problem for each job whose name an earlier one has."""
     first: dict[str, int] = {}
     for index, spec in enumerate(specs):
         before = first.setdefault(spec.name, index)
@@ -194,15 +199,19 @@ def _same_names(specs: Sequence[JobSpec], document: Document, at: Path) -> Itera
 
 
 def _batch(spec: JobSpec, context: JobContext) -> int | None:
+    """Return a job's batch; None if its model has no row to take one from."""
     if spec.batch is not None:
         return spec.batch
     if spec.cost is not None or spec.model is None or spec.app is not None:
-        return 1  # what an app computes must not depend on a profile
+        # What an app computes must not depend on a profile.
+        return 1
     known = context.batches.get(spec.model)
+    # A row of batch 0 holds for any batch.
     return None if known is None else max(1, known)
 
 
 def _app(spec: JobSpec, folder: str) -> str | None:
+    """Return a job's app with its path relative to the run file; registered names stay."""
     if spec.app is None or ":" not in spec.app or not folder:
         return spec.app
     return posixpath.join(folder, spec.app)

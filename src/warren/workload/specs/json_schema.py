@@ -1,4 +1,4 @@
-"""JSON Schema of the user files, for editors and other programs."""
+"""Give the JSON Schema of the user files, for editors and other programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ KINDS: Final = ("job", "cluster", "run", "testbed")
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of a job, cluster, run or testbed file.
+    """Return the JSON Schema of a job, cluster, run or testbed file.
 
     Raises
     ------
     SpecError
         If ``kind`` is none of these.
     """
+    # Imported once a schema is asked for, since that takes long.
     from pydantic import BaseModel
 
     from warren.workload.specs.cluster import ClusterSpec

@@ -1,4 +1,4 @@
-"""What a file of measured overheads may say, and a cluster file of switching between jobs."""
+"""Define what a file of measured overheads, and a cluster file of switching, may say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from warren.model.measured import PCIE3_X16_BYTES_PER_S, SCHEMES
 from warren.workload.specs.types import DiskRate, Format, Free, Name, Spec, TimeNs, choice
 
+# An hour: anything longer is taken for a slip of the unit.
 MAX_NS: Final = 3600 * 10**9
 
 
@@ -99,8 +100,10 @@ class SwitchingSpec(Spec):
 
     @model_validator(mode="after")
     def _one_of_three(self) -> SwitchingSpec:
+        # A scheme, one time for all types, or a time by type.
         if sum(value is not None for value in (self.scheme, self.time, self.times)) != 1:
             raise ValueError("needs exactly one of: scheme, time, times")
+        # Only a scheme computes its times from a bus.
         if self.bus is not None and self.scheme is None:
             raise ValueError("bus goes with scheme only")
         return self

@@ -1,4 +1,4 @@
-"""What a run file may say, and what its smaller parts become: scheduler, grain, truth, rows.
+"""Define what a run file may say, and build its smaller parts: scheduler, grain, truth, rows.
 
 ``cluster``, ``profiles`` and jobs may stand in it or be a path. ``grain`` is 1, ``N rounds`` or a
 time.
@@ -33,48 +33,56 @@ from warren.workload.specs.types import (
 from warren.workload.specs.workload import Workload
 from warren.workload.text import shown
 
+# A number, or a number and the word ``round`` or ``rounds``.
 _ROUNDS: Final = re.compile(r"([0-9]{1,12}) *(rounds?)?")
 _ALLOWED: Final = 'allowed: 1, "N rounds", or a time like "60 s"'
 
 
 def parse_grain(value: object) -> Grain:
-    """The grain a user wrote.
+    """Parse the grain a user wrote.
 
     Raises
     ------
     ValueError
         If it is none of the forms, or a bare number other than 1 (rounds or seconds?).
     """
+    # YAML gives ``1`` as a number; True, which equals it, is no grain.
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{shown(value)} is not a grain; {_ALLOWED}")
     text = shown(value) if isinstance(value, int) else value.strip()
+    # Bounds the search of the patterns below, and what a message repeats.
     if len(text) > 100:
         raise ValueError(f"{shown(value)} is not a grain; {_ALLOWED}")
     rounds = _ROUNDS.fullmatch(text)
     if rounds is None:
         return _time(text)
     count = int(rounds[1])
+    # A bare 5 may be 5 rounds or 5 seconds, so it is asked for; a bare 1 is one round.
     if count < 1 or (rounds[2] is None and count != 1):
         raise ValueError(f'{text} is unclear; write "{text} rounds" or "{text} s"; {_ALLOWED}')
     return Grain(text=text, rounds=count, time_ns=None)
 
 
 def _time(text: str) -> Grain:
+    """Parse a grain that is a time."""
     try:
         time_ns = seconds_to_ns(parse_time_s(text))
     except ValueError as error:
         raise ValueError(f"{error}; {_ALLOWED}") from None
+    # A time above 0 may still round to no nanosecond.
     if time_ns < 1:
         raise ValueError(f"{shown(text)} is no time at all; {_ALLOWED}")
     return Grain(text=text, rounds=None, time_ns=time_ns)
 
 
 def _grain(value: object) -> object:
+    """Check a grain, and keep it as the text that was written."""
     parse_grain(value)
     return str(value)
 
 
 def _scheduler(value: object) -> object:
+    """Refuse a policy's name alone, and show the mapping that is meant."""
     if isinstance(value, str):
         raise ValueError(f"expected a mapping, such as {{place: hare}}, got {shown(value)}")
     return value
@@ -172,6 +180,7 @@ class RunSpec(Spec):
     base: str | None = Field(
         None, description="Folder of app paths, as it stands; default: the file's folder."
     )
+    # Tags tell a path from an inline value, so that problems of one alternative alone are shown.
     cluster: Annotated[PathTag | Annotated[ClusterSpec, Tag("<inline>")], path_or("mapping")] = (
         Field(description="A cluster file, or its content.")
     )
@@ -192,6 +201,7 @@ class RunSpec(Spec):
         str, BeforeValidator(_grain), WithJsonSchema({"type": ["integer", "string"]})
     ] = Field("1", description='1, "N rounds", or a time like "60 s".')
     truth: TruthSpec = Field(
+        # Each run has a truth; this one has no noise, so what happens is what the profile says.
         default_factory=lambda: TruthSpec(task_cv=0.0, job_cv=0.0, losses=None),
         description="Noise of a simulation; default: none.",
     )
@@ -202,7 +212,7 @@ class RunSpec(Spec):
 
 
 def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
-    """Extra profile rows, in file order. ``batch`` 0: the times hold for any batch."""
+    """Build extra profile rows, in file order. ``batch`` 0: the times hold for any batch."""
     return tuple(
         ProfileRow(
             model=name,
@@ -221,7 +231,7 @@ def build_profiles(specs: Mapping[str, ProfileSpec]) -> tuple[ProfileRow, ...]:
 
 
 def build_scheduler(spec: RunSpec) -> Scheduler:
-    """The four policy names and the options of the place policy."""
+    """Build the scheduler: four policy names, and the options of the place policy."""
     names = spec.scheduler
     return Scheduler(
         place=names.place,
@@ -235,7 +245,7 @@ def build_scheduler(spec: RunSpec) -> Scheduler:
 
 
 def build_truth(spec: RunSpec) -> Truth:
-    """The hidden truth of a simulation."""
+    """Build the hidden truth of a simulation."""
     truth, losses = spec.truth, spec.truth.losses
     return Truth(
         task_cv=truth.task_cv,

@@ -1,4 +1,4 @@
-"""What a testbed file and the options of ``warren testbed up`` may say, and the value they give."""
+"""Build a testbed of a testbed file, or of the options of ``warren testbed up``."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ MIN_CPUS: Final = 0.01
 """A quota of 1 ms in 100 ms, the least that the kernel takes."""
 MAX_CPUS: Final = 1024
 SUBNET: Final = "10.77.0.0/24"
+# A label of a host name (RFC 1123): 1 to 63 characters, no hyphen at either end.
 _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def link_bps(value: object) -> int:
-    """A rate of a link, in whole bits/s; raises ValueError."""
+    """Parse the rate of a link, in whole bits/s; raises ValueError."""
     if isinstance(value, str) and len(value) > 100:
         raise ValueError(f"{shown(value)} is too long")
     rate_bps = parse_rate_bps(value)
@@ -38,19 +39,20 @@ def link_bps(value: object) -> int:
 
 
 def quota(value: float) -> float:
-    """A quota of processors; raises ValueError."""
+    """Check a quota of processors; raises ValueError."""
     if not MIN_CPUS <= value <= MAX_CPUS:
         raise ValueError(f"must be from {MIN_CPUS:g} to {MAX_CPUS} processors, got {shown(value)}")
     return value
 
 
 def network(value: str) -> str:
-    """A private IPv4 network; raises ValueError."""
+    """Check a private IPv4 network; raises ValueError."""
     allowed = "allowed: a private IPv4 network of at most /29, like 10.77.0.0/24"
     try:
         found = ipaddress.IPv4Network(value)
     except ValueError:
         raise ValueError(f"{shown(value)} is not a network; {allowed}") from None
+    # A /8 is the largest private network; a /29 has addresses for six hosts.
     if not found.is_private or found.is_loopback or not 8 <= found.prefixlen <= 29:
         raise ValueError(f"{shown(value)} cannot be used; {allowed}")
     return str(found)
@@ -63,7 +65,7 @@ def _host(value: str) -> str:
 
 
 def queue(value: str) -> Queue:
-    """How flows share a link; raises ValueError."""
+    """Check how flows share a link; raises ValueError."""
     if value not in QUEUES:
         raise ValueError(f"{shown(value)} is not known; allowed: {', '.join(QUEUES)}")
     return cast("Queue", value)
@@ -104,7 +106,7 @@ Given = TypeVar("Given")
 
 
 def load_testbed(path: str, read: Reader, name: str) -> Bed:
-    """The testbed that a file describes.
+    """Load the testbed that a file describes.
 
     Raises
     ------
@@ -120,6 +122,7 @@ def load_testbed(path: str, read: Reader, name: str) -> Bed:
     for position, one in enumerate(spec.hosts):
         made = _hosts(one)
         known = {host.name for host in hosts}
+        # An entry with a count makes several names, each of which another entry may have.
         twice = next((host.name for host in made if host.name in known), None)
         if twice is not None:
             message = f"{twice} is the name of another host"
@@ -143,7 +146,7 @@ def equal_hosts(
     name: str,
     shared: str | None = None,
 ) -> Bed:
-    """Hosts ``h0``, ``h1``, ... that are all alike, as options describe them; ``shared``: --queue.
+    """Build hosts ``h0``, ``h1``, ... that are all alike, from options; ``shared`` is --queue.
 
     Raises
     ------
@@ -151,6 +154,7 @@ def equal_hosts(
         Naming the option that is wrong.
     """
     rate_bps = _option("--link", link_bps, link)
+    # Each option is parsed on its own, so that an error names the right one.
     share = None if cpus is None else _option("--cpus", quota, cpus)
     within = SUBNET if subnet is None else _option("--subnet", network, subnet)
     by = _option("--queue", queue, DEFAULT_QUEUE if shared is None else shared)
@@ -167,7 +171,8 @@ def _hosts(spec: BedHostSpec) -> list[BedHost]:
 
 
 def _wrong_number(number: int, subnet: str) -> str:
-    """What is wrong with a number of hosts; empty if nothing is."""
+    """Return what is wrong with a number of hosts; empty if nothing is."""
+    # Two addresses of a network are no hosts: its own and that of broadcasts.
     most = min(MAX_HOSTS, ipaddress.IPv4Network(subnet).num_addresses - 2)
     if 2 <= number <= most:
         return ""
@@ -175,6 +180,7 @@ def _wrong_number(number: int, subnet: str) -> str:
 
 
 def _option(field: str, parse: Callable[[Given], T], value: Given) -> T:
+    """Parse the value of an option; an error names the option."""
     try:
         return parse(value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The kinds of values in user files, each with its check and its line of help."""
+"""Define the kinds of values in user files, each with its check and its line of help."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class Spec(BaseModel):
 
 
 def _time_ns(value: object) -> int:
+    # What ``write`` has written: whole nanoseconds, read without a float in between.
     exact = _EXACT_NS.fullmatch(value) if isinstance(value, str) and len(value) < 100 else None
     if exact is None:
         return seconds_to_ns(_quantity(parse_time_s, value))
@@ -64,12 +65,15 @@ def _time_ns(value: object) -> int:
 
 
 def _time_s(value: object) -> float:
+    """Parse seconds; they must be within the range of times."""
     seconds: float = _quantity(parse_time_s, value)
+    # Called for its check alone: the value stays in seconds.
     seconds_to_ns(seconds)
     return seconds
 
 
 def _size(value: object) -> int:
+    """Parse a size in bytes; a number that is whole already stays exact."""
     size: int = _quantity(parse_bytes, value)
     return value if isinstance(value, int) else size
 
@@ -80,13 +84,16 @@ def _rate_bps(value: object) -> float:
 
 
 def _disk_bytes_per_s(value: object) -> float:
+    """Parse a rate in bytes/s; a bare number is refused, since bits and bytes are both usual."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f'{value!r} needs a unit, like "1 GB/s"')
+    # The parser gives bits.
     return _rate_bps(value) / 8.0
 
 
 def _quantity(parse: Callable[[object], Any], value: object) -> Any:
     """Call a parser of ``units`` on what it can take; it may only answer or raise ValueError."""
+    # Bounds what the parsers' patterns and a message are given.
     if isinstance(value, str) and len(value) > 100:
         raise ValueError(f"{shown(value)} is too long")
     if isinstance(value, int) and abs(value) > 10**30:
@@ -95,6 +102,7 @@ def _quantity(parse: Callable[[object], Any], value: object) -> Any:
 
 
 def _share(value: object) -> float:
+    """Parse a share, as ``1 %`` or as a number of 0 to 1."""
     parts = isinstance(value, str) and re.fullmatch(r"\s*([0-9]{1,3}(\.[0-9]{1,9})?)\s*%\s*", value)
     number = float(parts[1]) / 100 if parts else value
     if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
@@ -109,6 +117,7 @@ def _positive(value: T) -> T:
 
 
 def _name(value: str) -> str:
+    # Names become names of files and folders, where these two mean folders.
     if not _NAME.fullmatch(value) or value in (".", ".."):
         allowed = "1 to 80 of A-Z a-z 0-9 . _ - (it becomes a file name)"
         raise ValueError(f"{shown(value)} is not a name; allowed: {allowed}")
@@ -122,7 +131,7 @@ def _line(value: str) -> str:
 
 
 def is_path(value: str) -> bool:
-    """Whether this can be the path of a file: one printable line."""
+    """Tell whether a text can be the path of a file: one printable line."""
     return value.isprintable() and 0 < len(value) <= MAX_PATH
 
 
@@ -133,7 +142,7 @@ def _path(value: str) -> str:
 
 
 def _free(value: dict[str, Any]) -> dict[str, Any]:
-    """Values that only an app or a policy understands, fit to be written down again."""
+    """Check values that only an app or a policy understands: they must be fit to be written."""
     _check_free(value, _FREE_DEPTH)
     return value
 
@@ -146,6 +155,7 @@ def _check_free(value: object, depth: int) -> None:
             if len(key) > MAX_LINE:
                 raise ValueError(f"{shown(key)} is too long for a name")
             _check_free(key, depth)
+    # Half of a surrogate pair is no character, and cannot be encoded as UTF-8.
     if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
         raise ValueError(f"{shown(value)} is not text")
     if isinstance(value, dict | list):
@@ -154,7 +164,7 @@ def _check_free(value: object, depth: int) -> None:
 
 
 def choice(*now: str) -> tuple[Any, Any]:
-    """Annotations of a closed set of words."""
+    """Return the annotations of a closed set of words: its check and its JSON Schema."""
     allowed = ", ".join(now)
 
     def check(value: str) -> str:
@@ -200,7 +210,7 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 def path_or(inline: str) -> Discriminator:
-    """Tells a path from an inline value; ``inline`` is its kind: a mapping or a list."""
+    """Return what tells a path from an inline value; ``inline`` is its kind, mapping or list."""
     kind = {"mapping": Mapping, "list": list}[inline]
 
     def tag(value: Any) -> str | None:

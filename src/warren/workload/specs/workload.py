@@ -1,4 +1,4 @@
-"""What the ``workload`` of a run file may say: jobs, a trace, or a generator and its options."""
+"""Define what ``workload`` of a run file may say: jobs, a trace, or a generator and options."""
 
 from __future__ import annotations
 
@@ -80,10 +80,12 @@ class TraceSpec(Spec):
         stated = [
             name for name in ("columns", "units", "separator") if name in self.model_fields_set
         ]
+        # Only ``table`` asks what its columns mean; all other formats know theirs.
         if self.format != "table" and stated:
             raise ValueError(f"{stated[0]} needs format: table")
         if self.format == "table" and (problem := mapping_problem(self.columns, self.units)):
             raise ValueError(problem)
+        # Virtual clusters to leave out are those of the column ``pool``.
         if self.format == "table" and self.leave_out and "pool" not in self.columns:
             raise ValueError("leave_out needs columns: {pool: ...}")
         return self
@@ -137,6 +139,7 @@ class HareMixSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _of_kinds(self) -> HareMixSpec:
+        # Without repeats there are no kinds, and these options would do nothing unnoticed.
         stated = sorted({"kinds_seed", "spread"} & self.model_fields_set)
         if stated and not self.repeats:
             raise ValueError(f"{stated[0]} needs repeats: it is of recurring kinds")
@@ -157,6 +160,7 @@ class GavelMixSpec(GeneratorSpec):
 
     @model_validator(mode="after")
     def _one_pace(self) -> GavelMixSpec:
+        # ``load`` has a default, so what counts is whether the user wrote it.
         if self.gap is not None and "load" in self.model_fields_set:
             raise ValueError("needs at most one of: load, gap")
         return self
@@ -200,6 +204,7 @@ class WorkloadSpec(Spec):
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadSpec:
+        # Of three sources two must be absent.
         if [self.jobs, self.trace, self.database].count(None) != 2:
             raise ValueError(
                 "needs exactly one of: jobs, trace, generate; a history may also name a database"
@@ -208,6 +213,7 @@ class WorkloadSpec(Spec):
 
 
 def _kind(value: Any) -> str | None:
+    """Return the tag of the schema that a value of ``workload`` is checked with; None: none."""
     if isinstance(value, str):
         return "<path>"
     if isinstance(value, list):
@@ -216,6 +222,7 @@ def _kind(value: Any) -> str | None:
         return None
     if "generate" not in value:
         return "<workload>"
+    # A generator that is unknown gets the schema that says which ones there are.
     name = value["generate"]
     return f"<{name}>" if isinstance(name, str) and name in GENERATORS else "<generate>"
 

@@ -1,4 +1,4 @@
-"""A run as one YAML file that needs no other: what ``run.yaml`` of a result folder holds.
+"""Write a run as one YAML file that needs no other: ``run.yaml`` of a result folder.
 
 ``load_run`` of the text gives an equal run, whatever folder the file lies in: times are written
 as whole nanoseconds, rates and costs as the shortest decimal that reads back equal, jobs with
@@ -22,25 +22,28 @@ from warren.model.run import VERIFY, Run, Truth
 
 
 def dump_run(run: Run) -> str:
-    """The resolved run as YAML text; ``load_run`` of it gives ``run`` again."""
+    """Return the resolved run as YAML text; ``load_run`` of it gives ``run`` again."""
     return "".join(f"{line}\n" for line in _lines(run))
 
 
 def dump_profiles(rows: Iterable[ProfileRow], remark: str = "") -> str:
-    """A file that ``profiles:`` of a run can name; ``remark`` is one line."""
+    """Return the text of a file that ``profiles:`` of a run can name; ``remark`` is one line."""
     head = f"# {remark}\nformat: 1\n" if remark else "format: 1\n"
     return head + "".join(f"{_json(row.model)}: {_json(_profile(row))}\n" for row in rows)
 
 
 def _lines(run: Run) -> Iterator[str]:
+    """Yield the lines of a run; a resume compares their hash, so their order is part of them."""
     yield "format: 1"
     yield f"name: {_json(run.name)}"
     yield f"base: {_json(run.base)}"
     yield f"seed: {run.seed}"
     yield f"grain: {_json(run.grain.text)}"
+    # What has its default is left out here and below: the reader fills it in.
     if run.verify != VERIFY:
         yield f"verify: {run.verify}"
     scheduler = {**asdict(run.scheduler)}
+    # In a run file these stand under ``policy``, not under ``scheduler``.
     options = scheduler.pop("options")
     yield f"scheduler: {_json(_stated(scheduler))}"
     if options:
@@ -99,6 +102,7 @@ def _emulate(emulate: Emulate) -> dict[str, Any]:
 
 def _network(network: Network) -> dict[str, Any]:
     measured = _stated({"outer": network.outer_bps, "inner": network.inner_bps})
+    # Each network model reads its own fields alone; another one's are refused.
     if network.model == "fluid":
         return {"model": network.model, "xi2": network.xi2_s, **measured}
     if network.model != "contention":
@@ -113,6 +117,7 @@ def _local(local: Local) -> dict[str, Any]:
 
 
 def _ns(time_ns: int) -> str | None:
+    """Return a time as it is written; None, which is left out, for 0."""
     return f"{time_ns} ns" if time_ns else None
 
 
@@ -120,6 +125,7 @@ def _overheads(overheads: Overheads) -> dict[str, Any]:
     return _stated(
         {
             "cores": overheads.cores,
+            # Times as whole nanoseconds, rates as the decimal that reads back equal.
             "dispatch": f"{overheads.dispatch_ns} ns",
             "task_cpu": f"{overheads.task_cpu_ns} ns",
             "round_cpu": f"{overheads.round_cpu_ns} ns",
@@ -140,13 +146,16 @@ def _switching(switching: Switching) -> dict[str, Any]:
 
 
 def _bytes_per_s(rate: float | None) -> str | None:
+    """Return a rate as it is written; ``repr`` is the shortest decimal that reads back equal."""
     return None if rate is None else f"{rate!r} B/s"
 
 
 def _kinds_by_host(cluster: Cluster) -> dict[str, dict[str, int]]:
+    """Count the devices of each type, by host."""
     kinds: dict[str, dict[str, int]] = {}
     for device in cluster.devices:
         counts = kinds.setdefault(device.host, {})
+        # Devices come in the order of the file, so types do too.
         counts[device.type] = counts.get(device.type, 0) + 1
     return kinds
 
@@ -208,12 +217,14 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not None: what is left out reads back as the default."""
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _json(value: Any) -> str:
-    """One value in JSON, but for characters that do not print: those in YAML's escapes."""
+    """Return a value as JSON, with YAML's escapes for characters that do not print."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # JSON itself escapes control characters below 0x20; 0x7f it leaves, and YAML refuses it.
     if text.isascii() and "\x7f" not in text:
         return text
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)

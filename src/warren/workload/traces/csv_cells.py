@@ -1,4 +1,4 @@
-"""Rows of CSV text, and the kinds of cells that traces have."""
+"""Read rows of CSV text, and the kinds of cells that traces have."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
 from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
+# Longest text of a cell, columns that a message lists, and largest time: about 31 years.
 MAX_TEXT: Final = 150
 _NAMES: Final = 12
 _MAX_S: Final = 1e9
@@ -27,19 +28,19 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - traces state no time zone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvCells:
-    """One row: its line, its number from 1, and its cells by column."""
+    """One row of a table: its line, its number from 1, and its cells by column."""
 
     line: int
     number: int
     values: Mapping[str, str]
 
     def text(self, column: str) -> str:
-        """Printable text of at most ``MAX_TEXT`` characters, or nothing.
+        """Return a cell's text, printable and of at most ``MAX_TEXT`` characters; it may be empty.
 
         Raises
         ------
         BadRow
-            If it is anything else; so do the others.
+            If it is anything else; the methods below raise it alike.
         """
         value = self.values.get(column, "")
         if len(value) > MAX_TEXT or not value.isprintable():
@@ -47,7 +48,7 @@ class CsvCells:
         return value
 
     def count(self, column: str, least: int = 0) -> int:
-        """A whole number of at least ``least``; ``4.0`` is one."""
+        """Return a cell's whole number of at least ``least``; ``4.0`` is one."""
         value = self.values.get(column, "")
         match = _COUNT.fullmatch(value)
         if match is None or int(match[1]) < least:
@@ -55,21 +56,21 @@ class CsvCells:
         return int(match[1])
 
     def number_of(self, column: str) -> float:
-        """A number of at least 0."""
+        """Return a cell's number, which is at least 0."""
         value = self.values.get(column, "")
         if not _NUMBER.fullmatch(value) or float(value) > _MAX_S * 1000:
             raise BadRow(f"{column} is not a number", value)
         return float(value)
 
     def time_ns(self, column: str, unit_s: float = 1.0) -> int:
-        """A number of seconds, or of ``unit_s``, in nanoseconds."""
+        """Return a cell's number of seconds, or of ``unit_s``, in nanoseconds."""
         value = self.values.get(column, "")
         if not _NUMBER.fullmatch(value) or float(value) * unit_s > _MAX_S:
             raise BadRow(f"{column} is not a number of {'m' if unit_s < 1 else ''}seconds", value)
         return seconds_to_ns(float(value) * unit_s)
 
     def when_ns(self, column: str) -> int:
-        """``YYYY-MM-DD HH:MM:SS`` as nanoseconds since 1970; no time zone is assumed."""
+        """Return a cell's ``YYYY-MM-DD HH:MM:SS`` as ns since 1970; no time zone is assumed."""
         value = self.values.get(column, "")
         try:
             return since_1970_ns(value)
@@ -77,19 +78,19 @@ class CsvCells:
             raise BadRow(f"{column} is not a time", value) from None
 
     def name(self, column: str = "") -> str:
-        """The job's name: its id where it can be one, else ``row-<number>``."""
+        """Return the job's name: its id where that can be one, else ``row-<number>``."""
         found = self.values.get(column, "")
         found = f"job-{found}" if found.isdigit() else found
         return found if _NAME.fullmatch(found) and found not in (".", "..") else self.row_name
 
     @property
     def row_name(self) -> str:
-        """The name of a job whose trace gives none."""
+        """Return the name of a job whose trace gives none."""
         return f"row-{self.number}"
 
 
 def since_1970_ns(when: str) -> int:
-    """Nanoseconds since 1970 of ``YYYY-MM-DD HH:MM:SS``.
+    """Return the nanoseconds since 1970 of ``YYYY-MM-DD HH:MM:SS``.
 
     Raises
     ------
@@ -99,13 +100,14 @@ def since_1970_ns(when: str) -> int:
     if not _WHEN.fullmatch(when):
         raise ValueError(when)
     since = datetime.fromisoformat(when) - _EPOCH
+    # 47,500 days are 130 years, so the year 2100 is the last.
     if not 0 <= since.days <= 47_500:
         raise ValueError(when)
     return (since.days * 86_400 + since.seconds) * NS_PER_S
 
 
 def run_ns(seconds: float) -> int:
-    """A run time in nanoseconds.
+    """Return a run time in nanoseconds.
 
     Raises
     ------
@@ -118,7 +120,7 @@ def run_ns(seconds: float) -> int:
 
 
 def text_of(request: TraceRequest) -> str:
-    """The trace's text, unpacked.
+    """Return the trace's text, unpacked.
 
     Raises
     ------
@@ -132,7 +134,7 @@ def text_of(request: TraceRequest) -> str:
 def cells_of(
     request: TraceRequest, needs: Sequence[str], header: Sequence[str] | None = None
 ) -> Iterator[CsvCells | NoJob]:
-    """The rows of a CSV text by column; rows with too few cells are no jobs.
+    """Yield the rows of a CSV text by column; rows with too few cells are no jobs.
 
     ``header`` names the columns of a text that may lack a first line of names.
 
@@ -147,6 +149,7 @@ def cells_of(
         first = [name.strip() for name in next(reader, [])]
         names = first
         rows: Iterator[list[str]] = reader
+        # The first line is data if it does not begin with the first column's name.
         if header is not None and first[:1] != list(header[:1]):
             names, rows = list(header), _again(first, reader)
         missing = [name for name in needs if name not in names]
@@ -154,6 +157,7 @@ def cells_of(
             there = ", ".join(map(shown, names[:_NAMES])) + (", ..." if len(names) > _NAMES else "")
             message = f"columns missing: {', '.join(missing)}; there are {there}"
             raise SpecError(Problem(file=request.file, line=1, message=message))
+        # Rows may lack cells at the end that nobody reads.
         least = 1 + max(names.index(name) for name in needs)
         for number, row in enumerate((row for row in rows if row), start=1):
             if len(row) < least:
@@ -169,13 +173,13 @@ def cells_of(
 def rows_of(
     request: TraceRequest, needs: Sequence[str], make: Callable[[CsvCells], TraceRow]
 ) -> Iterator[TraceRow | NoJob]:
-    """One row a line of a table that names its columns."""
+    """Yield one row for each line of a table that names its columns."""
     for cells in cells_of(request, needs):
         yield cells if isinstance(cells, NoJob) else tried(make, cells)
 
 
 def tried(make: Callable[[CsvCells], TraceRow], cells: CsvCells) -> TraceRow | NoJob:
-    """The row that ``make`` gives, or why it gives none."""
+    """Return the row that ``make`` gives, or why it gives none."""
     try:
         return make(cells)
     except BadRow as bad:
@@ -183,5 +187,6 @@ def tried(make: Callable[[CsvCells], TraceRow], cells: CsvCells) -> TraceRow | N
 
 
 def _again(first: list[str], rest: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield a row that was taken already, then the rest."""
     yield first
     yield from rest

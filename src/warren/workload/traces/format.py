@@ -1,4 +1,4 @@
-"""What a trace format is: one value of this a file, listed in ``registry.py``."""
+"""Define what a trace format is: one such value a file, listed in ``registry.py``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from warren.workload.text import unpacked
 from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
+# Characters of the text that a format may look at, to tell whether a trace is its own.
 _SNIFFED: Final = 1 << 16
 SOME_TYPE: Final = "GPU"
 """The device type of traces that name none."""
@@ -23,13 +24,13 @@ class TraceHead:
     tabs: int
 
     def has(self, *columns: str) -> bool:
-        """Whether the first line names all of these."""
+        """Tell whether the first line names all of these columns."""
         return all(column in self.columns for column in columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """How a kind of trace is told, read, and what its jobs cost.
+    """A kind of trace: how it is told and read, and what its jobs cost.
 
     ``types`` are the device types where no cluster gives them. ``unit``: what a row is called in
     messages. ``costs``: where T^c and T^s come from, for the profile rows.
@@ -49,7 +50,7 @@ class TraceFormat:
 
 
 def head_of(file: str, content: bytes) -> TraceHead:
-    """The beginning of a trace's text, unpacked.
+    """Return the beginning of a trace's text, unpacked.
 
     Raises
     ------
@@ -57,6 +58,7 @@ def head_of(file: str, content: bytes) -> TraceHead:
         If it is damaged gzip data.
     """
     start = unpacked(file, content)[:_SNIFFED].decode("utf-8-sig", errors="replace").lstrip()
+    # Bytes cut in the middle of a character become a replacement sign, which no format looks for.
     line = start.split("\n", 1)[0].rstrip("\r")
     columns = tuple(name.strip() for name in line.split(","))
     return TraceHead(text=start, columns=columns, tabs=line.count("\t"))

@@ -1,4 +1,4 @@
-"""Published lists of machines, as cluster files.
+"""Turn published lists of machines into cluster files.
 
 *Sources.* Alibaba's openb node list (cluster-trace-gpu-v2023, ``openb_node_list_*``): ``sn,
 cpu_milli, memory_mib, gpu, model``, a line a machine. Tiresias's and Muri's cluster
@@ -29,6 +29,8 @@ _MAX_HOSTS: Final = 100_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Machine:
+    """What makes two machines equal; ordered by type, GPUs and memory."""
+
     type: str
     gpus: int
     memory: str
@@ -45,12 +47,12 @@ class Machines:
 
 
 def is_cluster(head: TraceHead) -> bool:
-    """Whether a file's beginning shows a list of machines."""
+    """Tell whether a file's beginning shows a list of machines."""
     return head.has(*_NODES) or head.has(*_SPEC)
 
 
 def read_cluster(request: TraceRequest) -> Machines:
-    """The cluster file that a list of machines becomes.
+    """Make a cluster file of a list of machines.
 
     Raises
     ------
@@ -78,6 +80,8 @@ def read_cluster(request: TraceRequest) -> Machines:
 
 
 def _machines(request: TraceRequest) -> Iterator[tuple[_Machine, int] | NoJob]:
+    """Yield machines with their count, or why a row has none."""
+    # The two kinds of list differ in their first line of names.
     spec = head_of(request.file, request.content).has(*_SPEC)
     for cells in cells_of(request, _SPEC if spec else _NODES):
         if isinstance(cells, NoJob):
@@ -94,6 +98,7 @@ def _of_node(cells: CsvCells) -> tuple[_Machine, int]:
     kind = cells.name("model")
     if gpus == 0:
         raise BadRow("has no GPU")
+    # ``name`` falls back to the row's own name where the cell can be none.
     if kind == cells.row_name:
         raise BadRow("model is not a name", cells.values["model"])
     return _Machine(kind, gpus, f"{cells.count('memory_mib')} MiB"), 1
@@ -101,6 +106,7 @@ def _of_node(cells: CsvCells) -> tuple[_Machine, int]:
 
 def _of_spec(cells: CsvCells) -> tuple[_Machine, int]:
     count = cells.count("num_switch", 1) * cells.count("num_node_p_switch", 1)
+    # Two numbers of twelve digits may be multiplied here.
     if count > _MAX_HOSTS:
         raise BadRow(f"more than {_MAX_HOSTS} hosts", str(count))
     gpus = cells.count("num_gpu_p_node", 1)
@@ -108,12 +114,13 @@ def _of_spec(cells: CsvCells) -> tuple[_Machine, int]:
 
 
 def _lines(counts: dict[_Machine, int]) -> Iterator[str]:
-    """A host entry a kind of machine, the most devices first."""
+    """Yield the lines of a cluster file: an entry a kind of machine, the most devices first."""
     yield "format: 1"
     yield "hosts:"
     names: dict[str, int] = {}
     for machine in sorted(counts, key=lambda one: (-one.gpus * counts[one], one)):
         stem = f"{machine.type.lower()}x{machine.gpus}"
+        # Machines that differ in memory alone have one stem, and get numbers.
         names[stem] = names.get(stem, 0) + 1
         name = stem if names[stem] == 1 else f"{stem}.{names[stem]}"
         devices = f"{{{json.dumps(machine.type)}: {machine.gpus}}}"

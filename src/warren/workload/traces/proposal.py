@@ -1,4 +1,4 @@
-"""Which column of an unknown table of jobs means what, by its names and its first rows.
+"""Propose which column of an unknown table of jobs means what, by names and first rows.
 
 A proposal to look at, never used unsaid: a name tells little of a unit.
 """
@@ -25,6 +25,7 @@ from warren.workload.traces.formats.any_table import (
 
 _LOOKED_AT_BYTES: Final = 1 << 16
 _LOOKED_AT_ROWS: Final = 50
+# Names in small letters without what stands between words; earlier ones are preferred.
 _NAMES: Final[Mapping[str, str]] = {
     "name": "jobid id job jobname name jobidraw uuid",
     "submitted": "submit submitted submittime submittedat submissiontime submission submitat "
@@ -42,7 +43,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "pool": "vc cluster virtualcluster partition queue",
 }
 _INSTEAD: Final = ("started", "ended")
-"""In place of a run time."""
+"""Fields that stand in place of a run time."""
 _SPELT: Final[Mapping[str, str]] = {
     **{name: name for name in UNITS},
     "sec": "s",
@@ -64,7 +65,7 @@ _LONG_AGO: Final = (("us", 1e14), ("ms", 1e11))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """``columns`` by field, ``units`` of times, ``separator`` by name.
+    """A proposal: ``columns`` by field, ``units`` of times, ``separator`` by name.
 
     ``header``: all columns that the table has.
     """
@@ -76,12 +77,12 @@ class Proposal:
 
     @property
     def problem(self) -> str:
-        """What it lacks; empty if a table can be read by it."""
+        """Return what it lacks; empty if a table can be read by it."""
         return mapping_problem(self.columns, self.units)
 
 
 def propose(file: str, content: bytes) -> Proposal | None:
-    """What the columns of a table mean; None if this is no table with a first line of names.
+    """Propose what a table's columns mean; None if it is no table with a first line of names.
 
     Raises
     ------
@@ -92,16 +93,19 @@ def propose(file: str, content: bytes) -> Proposal | None:
     lines = text.splitlines()[: _LOOKED_AT_ROWS + 1]
     if len(lines) < 2:
         return None
+    # The separator that the line of names has most of; of equal ones the first.
     separator = max(SEPARATORS, key=lambda name: lines[0].count(SEPARATORS[name]))
     rows = csv.reader(io.StringIO("\n".join(lines)), delimiter=SEPARATORS[separator])
     try:
         header, *cells = [[cell.strip() for cell in row] for row in rows if row]
     except csv.Error:
         return None
+    # A first line with a cell that has no letters, and is not empty, is a row of data.
     named = len(header) > 1 and all(re.search("[A-Za-z]", name) for name in header if name)
     columns = dict(_columns(header))
     if "run" in columns:
         columns = {field: name for field, name in columns.items() if field not in _INSTEAD}
+    # A table in which fewer than half of the rows are as long as the first line is none.
     if not named or 2 * sum(len(row) == len(header) for row in cells) < len(cells):
         return None
     units = {
@@ -113,7 +117,8 @@ def propose(file: str, content: bytes) -> Proposal | None:
 
 
 def _columns(header: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """For each field the first of its names that the table has, in the order of the names."""
+    """Yield for each field the first of its names that the table has, with the column."""
+    # Reversed: of two columns with one plain name the first counts.
     plain = {_plain(name): name for name in reversed(header)}
     for field, names in _NAMES.items():
         if found := next((plain[name] for name in names.split() if name in plain), None):
@@ -121,11 +126,12 @@ def _columns(header: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _words(name: str) -> list[str]:
+    """Return the words of a column's name: ``submitTime_ms`` has submit, time and ms."""
     return re.findall("[a-z0-9]+", re.sub("([a-z])([A-Z])", r"\1 \2", name).lower())
 
 
 def _plain(name: str) -> str:
-    """A name in small letters without what stands between words, and without its unit."""
+    """Return a name in small letters, without what stands between words and without its unit."""
     words = _words(name)
     return "".join(words[:-1] if len(words) > 1 and words[-1] in _SPELT else words)
 
@@ -136,15 +142,17 @@ def _samples(header: Sequence[str], rows: Sequence[Sequence[str]], name: str) ->
 
 
 def _unit(field: str, name: str, samples: Sequence[str]) -> str:
-    """By the name if that has a unit, else by what the cells look like; else seconds."""
+    """Return a time's unit: of the name if that has one, else by the cells' look; else seconds."""
     last = _words(name)[-1]
     if last in _SPELT:
         return _SPELT[last]
     shape = CLOCK if field == "run" else DATE
     numbers = [float(one) for one in samples if time_cell_ns(one, "us") is not None]
+    # Read as us, any number is a time: that tells numbers from dates and clock times.
     shaped = sum(time_cell_ns(one, shape) is not None for one in samples)
     if shaped > len(numbers):
         return shape
+    # Instants counted since 1970 tell their unit by their size; run times may have any.
     if field != "run" and numbers:
         return next((unit for unit, least in _LONG_AGO if max(numbers) > least), "s")
     return "s"

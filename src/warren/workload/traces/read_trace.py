@@ -1,4 +1,4 @@
-"""A trace read as a whole: its rows, and the jobs and costs they become.
+"""Read a trace as a whole: its rows, and the jobs and costs they become.
 
 Jobs of a trace that knows run times only may be given models, so that device types differ: a job of
 run time T draws one of the models asked for, by (the run's seed, its name), all equally
@@ -33,22 +33,25 @@ from warren.workload.traces.rows import (
 
 
 def modelled(row: TraceRow, request: TraceRequest) -> TraceRow:
-    """The row with a model and its rounds; as it is if the trace tells more, or none is asked for.
+    """Return a row with a drawn model and its rounds; unchanged if the trace tells more.
 
     Raises
     ------
     SpecError
         If no device type of the cluster has a cost for the model.
     """
+    # A trace that names models, steps or prices knows better than a draw.
     told = row.model or row.steps is not None or row.prices is not None
     if told or not request.models or row.run_ns is None:
         return row
+    # By name: a job draws the same model whatever rows are left out before it.
     drawn = sha256(f"{request.run_seed}/{row.name}".encode()).digest()[:8]
     cost = request.models[int.from_bytes(drawn, "little") % len(request.models)]
     fastest_s = min((cost.comp_s[kind] for kind in request.types if kind in cost.comp_s), default=0)
     if not fastest_s:
         message = f"model {cost.model} has no cost on {', '.join(request.types)}"
         raise SpecError(Problem(file=request.file, field="models", message=message))
+    # ceil(T / T^c) rounds, T^c that of the fastest type of the cluster.
     rounds = max(1, math.ceil(row.run_ns / NS_PER_S / fastest_s))
     return replace(row, model=cost.model, batch=max(1, cost.batch), steps=rounds)
 
@@ -64,7 +67,7 @@ class TraceRows:
 
 
 def read_rows(name: str, request: TraceRequest) -> TraceRows:
-    """The rows of a trace of the format ``name``, without those that ``request`` leaves out.
+    """Read the rows of a trace of the format ``name``, without those that ``request`` leaves out.
 
     Raises
     ------
@@ -76,6 +79,7 @@ def read_rows(name: str, request: TraceRequest) -> TraceRows:
     rows = list(_kept(one.read(request), request, unused))
     earliest = rows
     if request.limit is not None and request.limit < len(rows):
+        # The first by arrival, but then in the order of the file again.
         order = sorted(rows, key=lambda row: (row.submitted_ns, row.line))[: request.limit]
         earliest = sorted(order, key=lambda row: row.line)
     notes = [*unused.notes(request.file), *_remarks(earliest, request.file)]
@@ -85,7 +89,7 @@ def read_rows(name: str, request: TraceRequest) -> TraceRows:
 
 
 def read_trace(name: str, request: TraceRequest) -> Trace:
-    """The jobs of a trace of the format ``name``, with arrivals counted from the first.
+    """Read the jobs of a trace of the format ``name``, with arrivals counted from the first.
 
     Raises
     ------
@@ -102,7 +106,7 @@ def read_trace(name: str, request: TraceRequest) -> Trace:
 
 
 def jobs_of(rows: Iterable[TraceRow], name: str, form: TraceFormat, request: TraceRequest) -> Trace:
-    """Jobs in the order of the rows, and one cost row for all that cost the same.
+    """Make jobs in the order of the rows, and one cost row for all that cost the same.
 
     A row with steps and prices is so many rounds of that cost; one with a run time T alone is
     ceil(T / ``round_s``) rounds of ``round_s``, or what ``modelled`` makes of it; one with steps
@@ -110,6 +114,7 @@ def jobs_of(rows: Iterable[TraceRow], name: str, form: TraceFormat, request: Tra
     """
     rows = [modelled(row, request) for row in rows]
     costs = _Costs(name=name, form=form, request=request)
+    # Arrivals count from the first submission among the rows that are taken.
     first_ns = min((row.submitted_ns for row in rows), default=0)
     jobs = []
     for index, row in enumerate(rows):
@@ -137,26 +142,30 @@ class _Costs:
     """The cost rows of a trace, made as its jobs need them."""
 
     def __init__(self, *, name: str, form: TraceFormat, request: TraceRequest) -> None:
-        self.name, self.form, self.request = name, form, request
+        self.name = name
+        self.form = form
+        self.request = request
         self.rows: dict[str, ProfileRow] = {}
         self._named: dict[tuple[str, tuple[tuple[str, tuple[float, float]], ...]], str] = {}
         self._round_ns = max(1, seconds_to_ns(request.round_s))
 
     def of(self, row: TraceRow) -> tuple[str | None, int | None]:
-        """The name of a row's costs, and its rounds."""
+        """Return the name of a row's costs, and its rounds."""
         stem = f"{self.name}: {row.model}" if row.model else self.name
         if row.prices is not None:
             return self._cost(f"{stem} on {row.gpus}", tuple(row.prices.items())), row.steps
         if row.steps is None and row.run_ns is not None:
             each = (self.request.round_s, 0.0)
             cost = self._cost(stem, tuple((kind, each) for kind in self.request.types))
+            # ceil(T / round_s), in whole nanoseconds.
             return cost, -(-row.run_ns // self._round_ns)
         return None, row.steps
 
     def _cost(self, stem: str, prices: tuple[tuple[str, tuple[float, float]], ...]) -> str:
-        """The cost row with these prices; another of the same stem gets a number."""
+        """Return the name of the cost row with these prices; others of its stem get numbers."""
         if (stem, prices) not in self._named:
             name, number = stem, 1
+            # One stem may have several prices, such as jobs of one model with other durations.
             while name in self.rows:
                 number += 1
                 name = f"{stem} ({number})"
@@ -176,6 +185,7 @@ class _Costs:
 def _kept(
     found: Iterable[TraceRow | NoJob], request: TraceRequest, unused: UnusedRows
 ) -> Iterator[TraceRow]:
+    """Yield the rows that are jobs of this run; the others are counted in ``unused``."""
     seen: set[str] = set()
     for row in found:
         no_job = row if isinstance(row, NoJob) else _refused(row, request, seen)
@@ -187,8 +197,9 @@ def _kept(
 
 
 def _refused(row: TraceRow, request: TraceRequest, seen: set[str]) -> NoJob | None:
-    """Why a row that can be read is no job of this run."""
-    reason, value = "", ""
+    """Return why a row that can be read is no job of this run; None if it is one."""
+    reason = ""
+    value = ""
     if row.run_ns == 0 and row.gpus > 0:
         reason = NO_DURATION
     elif row.gpus == 0:
@@ -205,6 +216,7 @@ def _refused(row: TraceRow, request: TraceRequest, seen: set[str]) -> NoJob | No
 
 
 def _remarks(rows: Iterable[TraceRow], file: str) -> Iterator[str]:
+    """Yield each remark of the rows once, with the number of jobs it is on."""
     counts: dict[str, int] = {}
     for row in rows:
         if row.remark:

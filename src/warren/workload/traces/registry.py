@@ -1,4 +1,4 @@
-"""Every trace format by name; a new one is one file and one line here."""
+"""List every trace format by name; a new one is one file and one line here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from warren.model.errors import Problem, SpecError
 from warren.workload.traces.format import TraceFormat, TraceHead, head_of
 from warren.workload.traces.machine_lists import is_cluster
 
+# Formats are asked in this order; the first that knows a trace for its own reads it.
 TRACES: Final[Mapping[str, str]] = {
     "philly": "warren.workload.traces.formats.philly",
     "philly-json": "warren.workload.traces.formats.philly_json",
@@ -27,18 +28,18 @@ TRACES: Final[Mapping[str, str]] = {
 
 
 def trace_format(name: str) -> TraceFormat:
-    """The format called ``name``, one of ``TRACES``."""
+    """Return the format called ``name``, one of ``TRACES``."""
     found: TraceFormat = import_module(TRACES[name]).FORMAT
     return found
 
 
 def told_by(head: TraceHead) -> str | None:
-    """The name of the format that a trace's beginning shows; None if it shows none."""
+    """Return the name of the format that a trace's beginning shows; None if it shows none."""
     return next((name for name in TRACES if trace_format(name).looks(head)), None)
 
 
 def detected(file: str, content: bytes) -> str:
-    """The name of the format that a trace's beginning shows.
+    """Return the name of the format that a trace's beginning shows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a trace reader is asked, and what it answers row by row: a job, or why it is none."""
+"""Define what a trace reader is asked, and its answer to each row: a job, or why it is none."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from warren.model.costs import ProfileRow
 from warren.model.job import Job
 from warren.workload.text import shown
 
+# Why a row is no job, in several formats: one text, so that such rows are counted together.
 NO_DURATION: Final = "duration is 0: nothing to train"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """A trace's text, the cluster's device types, and what to take of it.
+    """A request to read a trace: its text, the cluster's device types, and what to take of it.
 
     ``gang``: price Gavel's jobs as gangs. ``look``: rows are only looked at, so costs may be
     missing. ``throughputs_field`` names the option in messages. ``models``: costs of the models
@@ -73,7 +74,8 @@ class BadRow(Exception):
 
     def __init__(self, reason: str, value: str = "") -> None:
         super().__init__(reason, value)
-        self.reason, self.value = reason, value
+        self.reason = reason
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class Trace:
 
 
 FIRST: Final = 10
-"""So many of a reason's lines are shown."""
+"""Number of a reason's lines that are shown."""
 
 
 @dataclass(slots=True)
@@ -107,15 +109,16 @@ class UnusedRows:
 
     def add(self, row: NoJob) -> None:
         """Count one row."""
+        # By reason in the order of the first row of each: so are the notes.
         self.rows.setdefault(row.reason, []).append((row.line, row.value))
 
     @property
     def total(self) -> int:
-        """Rows of all reasons."""
+        """Return the number of rows of all reasons."""
         return sum(len(found) for found in self.rows.values())
 
     def notes(self, file: str) -> Iterator[str]:
-        """One remark a reason: how many rows, why, and where the first of them stand."""
+        """Yield a remark for each reason: how many rows, why, and where the first of them stand."""
         for reason, found in self.rows.items():
             what = "row" if len(found) == 1 else "rows"
             yield f"{file}: {len(found)} {what} not used: {reason} ({self._where(found)})"

@@ -1,4 +1,4 @@
-"""What a trace is like: sizes, arrivals, and how heavy its tail is.
+"""Summarise a trace: sizes, arrivals, and how heavy its tail is.
 
 A job's *work* is its run time times its GPUs. The tail is told in three ways, since a policy that
 serves the least served job first rests on it: the work of the largest jobs, the coefficient of
@@ -28,7 +28,7 @@ _SHOWN: Final = 20
 
 
 def summary_of(found: TraceRows) -> dict[str, Any]:
-    """Everything ``warren trace inspect --json`` prints, apart from the file's name.
+    """Return everything ``warren trace inspect --json`` prints, apart from the file's name.
 
     Times in seconds, work in GPU-seconds; null where the trace does not tell.
     """
@@ -53,9 +53,12 @@ def summary_of(found: TraceRows) -> dict[str, Any]:
 
 
 def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
+    """Return the span of arrivals, the gaps between them, and rows that are equal."""
     submitted = np.array([row.submitted_ns for row in rows], dtype=np.int64)
     ordered = np.sort(submitted)
+    # Between arrivals in order of time, whatever the order of rows.
     gaps_s = np.diff(ordered) / NS_PER_S
+    # Equal rows may be jobs submitted in bursts, or a fault of the file.
     same = Counter(_told(row) for row in rows)
     span_s = float(ordered[-1] - ordered[0]) / NS_PER_S if len(rows) else 0.0
     return {
@@ -65,18 +68,19 @@ def _arrivals(rows: Sequence[TraceRow]) -> dict[str, Any]:
         "gap_s": _quantiles(gaps_s),
         "gap_cv": _cv(gaps_s),
         "gaps_of_0": int(np.count_nonzero(gaps_s == 0)),
+        # Mean number of busy GPUs, if all work were done within the span of arrivals.
         "gpus_busy": _ratio(float(_work(rows).sum()), span_s),
     }
 
 
 def _told(row: TraceRow) -> tuple[object, ...]:
-    """What a trace says of a job, its id apart."""
+    """Return what a trace says of a job, its id apart."""
     when = (row.submitted_ns, row.gpus, row.run_ns, row.steps)
     return (*when, row.model, row.batch, row.weight, row.user, row.group, row.pool)
 
 
 def _gpus(rows: Sequence[TraceRow]) -> list[dict[str, Any]]:
-    """One entry a number of GPUs: its jobs, their share, and their share of the work."""
+    """Return an entry for each number of GPUs: its jobs, their share, and that of the work."""
     total = float(_work(rows).sum())
     result = []
     for gpus in sorted({row.gpus for row in rows}):
@@ -89,6 +93,8 @@ def _gpus(rows: Sequence[TraceRow]) -> list[dict[str, Any]]:
 
 
 def _tail(rows: Sequence[TraceRow]) -> dict[str, Any] | None:
+    """Return three measures of the tail of the work; None where no run time is known."""
+    # Largest first: x_1 >= x_2 >= ...
     work = np.sort(_work(rows))[::-1]
     if not len(work):
         return None
@@ -98,12 +104,14 @@ def _tail(rows: Sequence[TraceRow]) -> dict[str, Any] | None:
 
 
 def _top(work: FloatArray, part: float, total: float) -> float | None:
+    """Return the share of the work that the largest jobs have, this part of all jobs."""
     return _ratio(float(work[: max(1, round(part * len(work)))].sum()), total)
 
 
 def _hill(work: FloatArray) -> dict[str, Any]:
-    """Hill's estimate; null where fewer than ``_HILL_LEAST`` jobs are in it, or all are equal."""
+    """Return Hill's estimate; null where fewer than ``_HILL_LEAST`` jobs are in it or all equal."""
     largest = int(len(work) * _HILL_PART)
+    # alpha = k / sum over i <= k of ln(x_i / x_(k+1)); counted from 0, x_(k+1) is work[k].
     logs = np.log(work[:largest] / work[largest]) if largest >= _HILL_LEAST else np.zeros(1)
     total = float(logs.sum())
     alpha = largest / total if total > 0 else None
@@ -111,12 +119,13 @@ def _hill(work: FloatArray) -> dict[str, Any]:
 
 
 def _work(rows: Iterable[TraceRow]) -> FloatArray:
-    """GPU-seconds of the jobs with a known run time."""
+    """Return the GPU-seconds of the jobs with a known run time."""
     known = [row.run_ns * row.gpus for row in rows if row.run_ns is not None]
     return np.array(known, dtype=np.float64) / NS_PER_S
 
 
 def _runs_s(rows: Iterable[TraceRow]) -> FloatArray:
+    """Return the run times that are known, in seconds."""
     known = [row.run_ns for row in rows if row.run_ns is not None]
     return np.array(known, dtype=np.float64) / NS_PER_S
 
@@ -131,6 +140,7 @@ def _quantiles(values: FloatArray) -> dict[str, float] | None:
 
 
 def _cv(values: FloatArray) -> float | None:
+    """Return the coefficient of variation: standard deviation over mean."""
     return _ratio(float(values.std()), float(values.mean())) if len(values) else None
 
 
@@ -139,7 +149,7 @@ def _ratio(value: float, of: float) -> float | None:
 
 
 def _counts(names: Iterable[str]) -> Mapping[str, int]:
-    """Jobs by name, the most first; at most ``_SHOWN`` names, the others together."""
+    """Count jobs by name, the most first; at most ``_SHOWN`` names, the others together."""
     counts = Counter(name for name in names if name)
     common = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     rest = sum(count for _, count in common[_SHOWN:])

@@ -23,20 +23,23 @@ from warren.model.job import Job
 
 
 def refuse(job: Job, field: str, message: str) -> SpecError:
-    """An error about a job's app, to be raised."""
+    """Return an error about a job's app, which the caller raises."""
     return SpecError(Problem(file=job.app or job.name, field=field, message=message))
 
 
 def check_job(app: TorchApp, job: Job) -> None:
     """Refuse a job that could not end, or that evaluates an app that cannot be evaluated."""
+    # A bare string would be taken for a sequence of one-letter names.
     if not isinstance(app.scratch, tuple) or not all(isinstance(one, str) for one in app.scratch):
         message = f'must be a tuple of names such as ("self.calls",), not {app.scratch!r}'
         raise refuse(job, "scratch", message)
     limit = app.clip_norm
+    # bool is a subclass of int, and True would silently clip at norm 1.
     number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if limit is not None and not (number and 0 < limit < math.inf):
         raise refuse(job, "clip_norm", f"must be a number above 0, or None, not {limit!r}")
     evaluates = job.evaluate is not None or job.stop is not None
+    # An app overrides finished() or evaluate() where its class has another function than the base.
     says = type(app).finished is not TorchApp.finished
     if job.rounds is None and job.stop is None and not (says and evaluates):
         ends = "rounds, a stop rule, or evaluate and an app with finished()"
@@ -49,16 +52,18 @@ def check_job(app: TorchApp, job: Job) -> None:
 
 
 def build_model(app: TorchApp, job: Job) -> nn.Module:
-    """``app.model()`` right after seeding."""
+    """Call ``app.model()`` right after seeding, and refuse a model that no layout can hold."""
     seed_model(job.seed)
     model = app.model()
     if not isinstance(model, nn.Module):
         raise refuse(job, "model()", f"must give a torch.nn.Module, not {_kind(model)}")
+    # The state travels as one flat buffer, so every tensor needs a shape and dense memory.
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if nn.parameter.is_lazy(tensor):
             raise refuse(job, "model()", f"{name!r} has no shape yet; lazy modules are refused")
         if tensor.layout is not torch.strided:
             raise refuse(job, "model()", f"{name!r} is not a dense tensor")
+    # Autograd has gradients for floating-point and complex tensors alone.
     for name, parameter in model.named_parameters():
         if not (parameter.is_floating_point() or parameter.is_complex()):
             kind = str(parameter.dtype).removeprefix("torch.")
@@ -69,12 +74,16 @@ def build_model(app: TorchApp, job: Job) -> nn.Module:
 
 
 def _refuse_extra_state(model: nn.Module, job: Job) -> None:
-    """A state_dict may rename parameters and buffers; what is neither would not be trained."""
+    """Refuse entries of the state_dict that are neither parameters nor buffers.
+
+    A state_dict may rename parameters and buffers; what is neither would not be trained.
+    """
     state = [
         *model.named_parameters(remove_duplicate=False),
         *model.named_buffers(remove_duplicate=False),
     ]
     names = {name for name, _ in state}
+    # A renamed entry is recognised by its storage, since it shares that with the tensor it names.
     memory = {tensor.untyped_storage().data_ptr() for _, tensor in state}
     for name, value in model.state_dict().items():
         if name in names:
@@ -85,10 +94,11 @@ def _refuse_extra_state(model: nn.Module, job: Job) -> None:
 
 
 def build_dataset(app: TorchApp, job: Job) -> Any:
-    """``app.dataset()`` right after seeding."""
+    """Call ``app.dataset()`` right after seeding, and refuse data that cannot be indexed."""
     seed_dataset(job.seed)
     dataset = app.dataset()
     parts = list(dataset.values()) if isinstance(dataset, dict) else dataset
+    # Tensors side by side are indexed together: item i of each of them is one sample.
     if of_tensors(parts) and len({len(part) for part in parts}) != 1:
         raise refuse(job, "dataset()", "must give tensors that are all of one length")
     if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
@@ -100,19 +110,19 @@ def build_dataset(app: TorchApp, job: Job) -> Any:
 
 
 def length(dataset: Any) -> int:
-    """How many samples a dataset has."""
+    """Return the number of samples of a dataset."""
     parts = list(dataset.values()) if isinstance(dataset, dict) else dataset
     return len(parts[0]) if of_tensors(parts) else len(parts)
 
 
 def of_tensors(parts: Any) -> bool:
-    """Whether a dataset is several tensors side by side."""
+    """Tell whether a dataset is several tensors side by side."""
     several = isinstance(parts, tuple | list) and len(parts) > 0
     return several and all(isinstance(part, Tensor) for part in parts)
 
 
 def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Optimizer:
-    """``app.optimizer`` right after seeding; one that needs a closure, or is fused, is refused."""
+    """Call ``app.optimizer`` right after seeding; refuse one that needs a closure or is fused."""
     seed_optimizer(job.seed)
     optimizer = app.optimizer(list(model.named_parameters()))
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -126,6 +136,7 @@ def build_optimizer(app: TorchApp, job: Job, model: nn.Module) -> torch.optim.Op
     return optimizer
 
 
+# Exact types: a subclass may override ``step`` and look at several tensors at once.
 _TENSORWISE: Final = frozenset(
     {
         optim.SGD,
@@ -144,7 +155,7 @@ _TENSORWISE: Final = frozenset(
 
 
 def tensorwise(optimizer: optim.Optimizer) -> bool:
-    """Whether it is known to step each tensor alone, without chance, and to keep no gradient."""
+    """Tell whether an optimiser steps each tensor alone, without chance, and keeps no gradient."""
     hooks = [*optimizer._optimizer_step_pre_hooks, *optimizer._optimizer_step_post_hooks]
     return type(optimizer) in _TENSORWISE and not hooks
 
@@ -162,7 +173,7 @@ def check_split(app: TorchApp, job: Job, optimizer: optim.Optimizer, parts: int)
 
 
 def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
-    """``app.schedule`` right after seeding; one that wants a metric is refused."""
+    """Call ``app.schedule`` right after seeding; refuse a schedule that wants a metric."""
     seed_schedule(job.seed)
     schedule = app.schedule(optimizer)
     if schedule is not None and not isinstance(schedule, LRScheduler):
@@ -173,7 +184,7 @@ def build_schedule(app: TorchApp, job: Job, optimizer: torch.optim.Optimizer) ->
 
 
 def checked_loss(loss: object, job: Job) -> Tensor:
-    """The loss of one batch, if it is a scalar that can be differentiated."""
+    """Return the loss of one batch, once it is a scalar tensor that can be differentiated."""
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else _kind(loss)
         raise refuse(job, "loss()", f"must give a scalar tensor, the batch mean, not {shape}")
@@ -196,7 +207,7 @@ def check_converges(loss: float, round_no: int, job: Job) -> None:
 
 
 def checked_metrics(metrics: object, job: Job) -> dict[str, float]:
-    """Evaluated metrics as floats in order of name; a stop rule must find its own."""
+    """Return evaluated metrics as floats, sorted by name; a stop rule must find its own."""
     if not isinstance(metrics, Mapping):
         raise refuse(job, "evaluate()", f"must give a dict of numbers, not {_kind(metrics)}")
     try:
@@ -210,17 +221,18 @@ def checked_metrics(metrics: object, job: Job) -> dict[str, float]:
 
 
 def ends(app: TorchApp, job: Job, metrics: Mapping[str, float]) -> bool:
-    """Whether an evaluation ends the job: by its stop rule, or because its app says so."""
+    """Tell whether an evaluation ends the job: by its stop rule, or because its app says so."""
     if job.stop is not None and job.stop.holds(metrics):
         return True
     answer = app.finished(metrics)
+    # A number would be true or false by accident, and the job would end a round early or never.
     if not isinstance(answer, bool):
         raise refuse(job, "finished()", f"must give True or False, not {_kind(answer)}")
     return answer
 
 
 def evaluation_due(job: Job, rounds_done: int) -> bool:
-    """Whether the barrier that makes ``rounds_done`` rounds evaluates.
+    """Tell whether the barrier after which ``rounds_done`` rounds are done evaluates.
 
     Every ``evaluate.every`` rounds (every round for a job with a stop rule that does not say),
     and after the last round.
@@ -232,6 +244,7 @@ def evaluation_due(job: Job, rounds_done: int) -> bool:
 
 
 def _needs_argument(method: Any) -> bool:
+    """Tell whether a method cannot be called without arguments."""
     parameters = inspect.signature(method).parameters.values()
     return any(
         parameter.default is parameter.empty

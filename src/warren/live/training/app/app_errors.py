@@ -27,13 +27,15 @@ def one_line(error: BaseException) -> str:
 
 
 def way_there(error: BaseException) -> str:
-    """Give the traceback from the app's own code on, as text; without any, nothing.
+    """Return the traceback from the app's own code on, as text; empty if none of it is the app's.
 
-    Of an app that could not be imported, the way to what its import raised.
+    For an app that could not be imported it is the traceback of what its import raised.
     """
+    # A SpecError made in Warren has no frame of the app's; what caused it may have.
     if isinstance(error, SpecError) and error.__cause__ is not None:
         return way_there(error.__cause__)
     frames = traceback.extract_tb(error.__traceback__)
+    # Frames before the app's first one are Warren's and libraries', and tell a user nothing.
     first = next((at for at, frame in enumerate(frames) if is_users(frame.filename)), None)
     if first is None:
         return ""
@@ -42,4 +44,5 @@ def way_there(error: BaseException) -> str:
 
 
 def _short(text: str) -> str:
+    """Return a text as one line of at most ``_CHARS`` characters."""
     return " ".join(text.split())[:_CHARS]

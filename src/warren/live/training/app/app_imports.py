@@ -15,18 +15,18 @@ from typing import Final
 from warren.model.job import AppSource, Job, Sources
 
 Read = Callable[[str], bytes]
-"""Gives what is in a file, or raises OSError."""
+"""Reads the content of a file at a path, or raises OSError."""
 FILES_MAX: Final = 4096
 """An app of more files lies in a folder that is not its own, such as one of libraries."""
 
 
 def read_bytes(path: str) -> bytes:
-    """What is in a file."""
+    """Return the content of a file."""
     return Path(path).read_bytes()
 
 
 def sources_of(jobs: Iterable[Job], base: str) -> Sources:
-    """The texts of the apps of these jobs; without those that cannot be read."""
+    """Return the texts of the jobs' apps by file; leave out those that cannot be read."""
     reader = SourceReader(base)
     found = {}
     for file in dict.fromkeys(job.app_file for job in jobs):
@@ -43,7 +43,7 @@ class SourceReader:
         self._texts: dict[Path, bytes] = {}
 
     def app(self, file: str) -> AppSource:
-        """An app's file, and all that is imported from its folder by a statement anywhere in it.
+        """Return an app's file, and all that a statement anywhere in it imports from its folder.
 
         Raises
         ------
@@ -55,6 +55,7 @@ class SourceReader:
         except (ValueError, RuntimeError) as error:  # a null byte, or links in a circle
             raise OSError(str(error)) from None
         texts: dict[str, bytes] = {}
+        # A walk over the imports of imports; ``texts`` are the files seen, so circles of them end.
         todo = [path.name]
         while todo:
             name = todo.pop()
@@ -74,10 +75,14 @@ class SourceReader:
 
 
 def _files_of(folder: Path, module: str) -> Iterator[str]:
-    """The files that ``import a.b.c`` runs, if they lie in ``folder``; ``c`` may be no module."""
+    """Yield the files that ``import a.b.c`` runs, if they lie in ``folder``.
+
+    ``c`` may be no module, but a name inside ``a.b``.
+    """
     at = PurePosixPath()
     for part in module.split("."):
         at /= part
+        # Python's own order: a package, then a module, then a folder without ``__init__.py``.
         if (folder / at / "__init__.py").is_file():
             yield str(at / "__init__.py")
         elif (folder / at.with_suffix(".py")).is_file():
@@ -89,12 +94,13 @@ def _files_of(folder: Path, module: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _imported(text: bytes, path: PurePosixPath) -> tuple[str, ...]:
-    """Dotted names of modules that a file may import; also what only may be a module."""
+    """Return dotted names of modules that a file may import; some may turn out to be no modules."""
     return tuple(_modules_in(text, path))
 
 
 def _modules_in(text: bytes, path: PurePosixPath) -> Iterator[str]:
     try:
+        # Parsing warns of odd escapes in the user's text; Python warns again when it runs.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
@@ -106,14 +112,16 @@ def _modules_in(text: bytes, path: PurePosixPath) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from _imported_from(node, package)
+        # ``from package import *`` imports the submodules that ``__all__`` lists.
         elif path.name == "__init__.py" and isinstance(node, ast.Assign):
             yield from (".".join([*package, name]) for name in _all_of(node))
 
 
 def _imported_from(node: ast.ImportFrom, package: tuple[str, ...]) -> Iterator[str]:
-    """``from a import b`` imports ``a``, and ``a.b`` where that is a module."""
+    """Yield what ``from a import b`` may import: ``a``, and ``a.b`` where that is a module."""
     if node.level > len(package):
         return  # beyond the folder: Python refuses it
+    # One leading dot is the file's own package, each further dot the package around it.
     within = package[: len(package) + 1 - node.level] if node.level else ()
     module = ".".join([*within, *filter(None, [node.module])])
     yield module
@@ -121,7 +129,7 @@ def _imported_from(node: ast.ImportFrom, package: tuple[str, ...]) -> Iterator[s
 
 
 def _all_of(node: ast.Assign) -> Iterator[str]:
-    """The names of ``__all__ = [...]``, which ``import *`` looks for among submodules."""
+    """Yield the names of ``__all__ = [...]``, which ``import *`` looks for among submodules."""
     named = any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets)
     if named and isinstance(node.value, ast.List | ast.Tuple):
         for one in node.value.elts:

@@ -1,4 +1,4 @@
-"""User code becomes a class: only trainers, servers and the plain engine ever do this."""
+"""Load user code as a class; only trainers, servers and the plain engine ever do this."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from warren.model.job import AppSource, Job, Sources
 REGISTERED: Final = ("nmf", "lda", "mlr", "lasso")
 _FORM: Final = 'allowed: "path/file.py:Class"'
 _pinned: Sources | None = None
-"""Of the run that this process belongs to; None: apps are read when they are needed."""
+"""Texts of the run that this process belongs to; None: apps are read when they are needed."""
 
 
 def build_app(job: Job, base: str) -> TorchApp:
-    """The app of a job, with the job's parameters; paths are relative to ``base``.
+    """Build the app of a job with the job's parameters; paths are relative to ``base``.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def build_app(job: Job, base: str) -> TorchApp:
 
 
 def load_app(app: str, base: str) -> type[TorchApp]:
-    """The class named by ``"path/file.py:Class"``, its file relative to ``base``.
+    """Load the class named by ``"path/file.py:Class"``, its file relative to ``base``.
 
     The text is what was pinned for the run (``use_pinned``), else what is on disk now. The module
     runs once a process under a name made from its path and text. It may import neighbours in its
@@ -57,6 +57,7 @@ def load_app(app: str, base: str) -> type[TorchApp]:
     module = _load_module(app, _source(app, file, base))
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, TorchApp)):
+        # Classes that the module only imports are not offered as its own.
         here = [key for key, value in vars(module).items() if _is_app(value, module)]
         listed = ", ".join(here) or "none"
         raise SpecError(_problem(app, f"no TorchApp class {name!r} in it; it has: {listed}"))
@@ -64,7 +65,7 @@ def load_app(app: str, base: str) -> type[TorchApp]:
 
 
 def use_pinned(sources: Sources) -> None:
-    """From now on the apps of this process, and of those that it forks, are these texts."""
+    """Make these texts the apps of this process from now on, and of processes that it forks."""
     global _pinned
     _pinned = sources
 
@@ -83,11 +84,13 @@ def _source(app: str, file: str, base: str) -> AppSource:
 
 def _load_module(app: str, source: AppSource) -> ModuleType:
     path = Path(source.folder, source.main)
+    # A name by path and text: two versions of one app in a process are two modules.
     tag = hashlib.sha256(f"{path}\n{source.sha256}".encode()).hexdigest()[:16]
     name = f"warren_app_{path.stem}_{tag}"
     if name in sys.modules:
         return sys.modules[name]
     spec = pinned_spec(source, source.main, name)
+    # It is registered before it runs, as Python does, so that dataclasses and pickle find it.
     module = sys.modules[name] = module_from_spec(spec)
     assert spec.loader is not None
     try:
@@ -102,6 +105,7 @@ def _load_module(app: str, source: AppSource) -> ModuleType:
 
 
 def _line(error: Exception, path: Path) -> int | None:
+    """Return the last line of the app's file that an error passed through; None if none."""
     if isinstance(error, SyntaxError):
         return error.lineno
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]

@@ -1,4 +1,4 @@
-"""The texts of a run's apps in a folder: each file once, by its hash, and an index of them.
+"""The texts of a run's apps in a folder: each file once, named by its hash, and an index.
 
 ``SHA256.py`` is a text; ``index.json`` lists sets of them, the latest last: what the run began
 with, then what it was told to take instead. Every text is compared with its name when it is read.
@@ -22,7 +22,7 @@ INDEX: Final = "index.json"
 
 
 class _App(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``files``: hash by path relative to ``folder``, which is where they were read."""
+    """One app in the index; ``files`` has hashes by path relative to ``folder``, as it was read."""
 
     folder: str
     main: str
@@ -35,7 +35,7 @@ class _Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def pin_files(sets: Sequence[Sources]) -> dict[str, bytes]:
-    """The files of a folder with these sets, by name; the index is the last."""
+    """Return the files of a folder that holds these sets, by name; the index is the last."""
     every = [source for one in sets for source in one.values()]
     texts = {
         f"{digest}.py": source.texts[file]
@@ -48,6 +48,7 @@ def pin_files(sets: Sequence[Sources]) -> dict[str, bytes]:
             for sources in sets
         ]
     )
+    # The index comes last, so that a folder with an index has all texts that the index names.
     return {**texts, INDEX: msgspec.json.format(msgspec.json.encode(index)) + b"\n"}
 
 
@@ -59,7 +60,7 @@ def save_pins(folder: Path, sources: Sources) -> None:
 
 
 def load_pins(folder: Path) -> list[Sources]:
-    """The sets of a folder.
+    """Return the sets of app texts that a folder holds, the latest last.
 
     Raises
     ------
@@ -71,6 +72,7 @@ def load_pins(folder: Path) -> list[Sources]:
         sets = msgspec.json.decode(_read(index), type=_Index).sets
     except msgspec.DecodeError as error:
         raise SpecError(Problem(file=str(index), message=f"is damaged: {error}")) from None
+    # Sets share most files, so each text is read and hashed once.
     texts: dict[str, bytes] = {}
 
     def text(digest: str) -> bytes:

@@ -22,7 +22,7 @@ from warren.model.job import AppSource
 
 
 class NotPinned(ModuleNotFoundError):
-    """A file of the app's folder would be imported whose text the run does not have."""
+    """Refuses to import a file of the app's folder whose text the run does not have."""
 
 
 class PinnedLoader(SourceFileLoader):
@@ -33,50 +33,56 @@ class PinnedLoader(SourceFileLoader):
         self._text = text
 
     def get_data(self, path: str) -> bytes:
-        """The text; what else a package's code asks for is data, and is read where it lies."""
+        """Return the pinned text; any other path that a package asks for is data on disk."""
         return self._text if path == self.path else super().get_data(path)
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
-        """None: so no bytecode beside the file is read or written."""
+        """Raise OSError, so that no bytecode beside the file is read or written."""
         raise OSError(path)
 
 
 class _Refusal(Loader):
-    """Says, when the module is really imported, why it is not; asking for it is no fault."""
+    """Raises an error when a module is really imported; merely looking for it is no fault."""
 
     def __init__(self, name: str, message: str) -> None:
         self._error = NotPinned(message, name=name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Refuse."""
+        """Raise the error that says why the module is not imported."""
         raise self._error
 
     def exec_module(self, module: ModuleType) -> None:
-        """Never comes to this."""
+        """Do nothing: ``create_module`` has raised before."""
 
 
 class PinnedModules:
-    """Those of one app, by dotted name; ``None``: a folder of modules without ``__init__.py``."""
+    """The pinned modules of one app, by dotted name."""
 
     def __init__(self, source: AppSource) -> None:
-        self.source, self.folder = source, Path(source.folder)
+        self.source = source
+        self.folder = Path(source.folder)
         self._given: dict[str, ModuleSpec] = {}
+        # The file by module name; None stands for a folder of modules without ``__init__.py``.
         self._files: dict[str, str | None] = {}
         for file in source.texts:
             path = PurePosixPath(file)
             parts = path.parent.parts if path.name == "__init__.py" else path.with_suffix("").parts
             self._files[".".join(parts)] = file
+        # Every package around a pinned module can be imported too, with or without a file.
         for name in list(self._files):
             while "." in name:
                 name = name.rpartition(".")[0]
                 self._files.setdefault(name, None)
 
     def has(self, name: str) -> bool:
-        """Whether a module of this name was pinned."""
+        """Tell whether a module of this name was pinned."""
         return name in self._files
 
     def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        """How to load a module, which is refused if it was not pinned; None: it is no neighbour."""
+        """Return how to load a module; None if it is not one of the app's own folder.
+
+        A module of the folder that was not pinned gets a loader that refuses it.
+        """
         where = str(self.folder.joinpath(*name.split(".")[:-1]))
         if path is not None and where not in path:
             return None  # of a package that is no neighbour
@@ -86,8 +92,9 @@ class PinnedModules:
         return spec
 
     def take_out(self) -> None:
-        """Remove them from the modules that Python knows by name."""
+        """Remove the app's modules from those that Python knows by name."""
         for name, spec in self._given.items():
+            # Another module may have taken the name since; that one stays.
             if getattr(sys.modules.get(name), "__spec__", None) is spec:
                 del sys.modules[name]
 
@@ -105,8 +112,10 @@ class PinnedModules:
     def _not_pinned(self, name: str, where: str, path: Sequence[str] | None) -> ModuleSpec | None:
         here = PathFinder.find_spec(name, [where])
         library = None if here is None or path is not None else PathFinder.find_spec(name)
+        # Nothing of that name is there, or it is compiled, which makes it a library.
         if here is None or isinstance(here.loader, ExtensionFileLoader):
-            return here  # not there; or compiled, which is a library
+            return here
+        # Python finds a library of the same name, and takes that one.
         if library is not None and library.origin != here.origin:
             return None
         if here.origin is None:
@@ -120,7 +129,7 @@ class PinnedModules:
 
 
 class AppFinder(MetaPathFinder):
-    """Finds neighbours: of the app that is loaded just now, else of the only one there is."""
+    """Finds modules beside the app that is being loaded, else beside the only app there is."""
 
     def __init__(self) -> None:
         self._apps: list[PinnedModules] = []
@@ -176,7 +185,7 @@ def _folder_spec(name: str, folder: str) -> ModuleSpec:
 def pinned_spec(
     source: AppSource, file: str, name: str, folders: list[str] | None = None
 ) -> ModuleSpec:
-    """How to run one file of an app as a module; ``folders``: it is a package."""
+    """Return how to run one file of an app as a module; ``folders``: it is a package."""
     path = str(Path(source.folder, file))
     loader = PinnedLoader(name, path, source.texts[file])
     spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)

@@ -1,4 +1,4 @@
-"""Which files are the user's own."""
+"""Tell the user's own files from those of Warren and of libraries."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _WARREN: Final = Path(warren.__file__).parent
 def is_users(file: str) -> bool:
     """Tell whether a file of Python text is neither Warren's nor a library's."""
     path = Path(file)
+    # Names like ``<string>`` stand for text that lies in no file.
     if file.startswith("<") or path.is_relative_to(_WARREN):
         return False
     return not file.startswith(_LIBRARIES) and not _PACKAGES.intersection(path.parts)

@@ -22,11 +22,14 @@ from typing import Final
 from warren.live.transport.frames import Buffer
 from warren.model.errors import WarrenError
 
+# ``_KEEP``: two checkpoints stay, so that a damaged one has another before it.
 _FORMAT: Final = 1
 _KEEP: Final = 2
+# What a part ends with: magic, length and CRC-32 of the bytes before, little-endian.
 _TAIL: Final = struct.Struct("<8sQI")
 _MAGIC: Final = b"WRN-part"
 _READ_BYTES: Final = 1 << 20
+# So often a folder that was just removed by another process is made again.
 _TRIES: Final = 100
 _NOTE: Final = re.compile(r"(\d+)\.json")
 _ANY: Final = re.compile(r"(\d+)(?:\.json|-\d+\.part)(?:\.new)?")
@@ -44,6 +47,7 @@ def save_part(folder: str | Path, round_no: int, part: int, data: Buffer) -> Non
     """
     path = Path(folder)
     make_folder(path)
+    # Without the note, old and new parts of a round cannot pass for one checkpoint.
     with _named(path / f"{round_no}.json"), contextlib.suppress(FileNotFoundError):
         os.unlink(path / f"{round_no}.json")
     size = memoryview(data).nbytes
@@ -51,7 +55,7 @@ def save_part(folder: str | Path, round_no: int, part: int, data: Buffer) -> Non
 
 
 def publish(folder: str | Path, round_no: int, parts: int) -> None:
-    """All parts of a round are saved: from now on it is a checkpoint.
+    """Publish the checkpoint of a round, all of whose parts are saved, by writing its note.
 
     Raises
     ------
@@ -69,6 +73,7 @@ def prune(folder: str | Path, before: int) -> None:
     """
     path = Path(folder)
     rounds = _published(path)[:_KEEP]
+    # With fewer than two published checkpoints nothing is removed (limit 0).
     limit = min([before, *rounds]) if len(rounds) == _KEEP else 0
     for name in os.listdir(path):
         found = _ANY.fullmatch(name)
@@ -78,7 +83,7 @@ def prune(folder: str | Path, before: int) -> None:
 
 
 def latest_round(folder: str | Path, at_most: int | None = None) -> int:
-    """The newest round, up to ``at_most``, whose checkpoint is whole; 0 where none is.
+    """Return the newest round, up to ``at_most``, whose checkpoint is whole; 0 where none is.
 
     Every byte is read for that, at about two gigabytes a second.
     """
@@ -93,7 +98,7 @@ def latest_round(folder: str | Path, at_most: int | None = None) -> int:
 
 
 def load_parts(folder: str | Path, round_no: int) -> list[bytes]:
-    """All parts of a published checkpoint, in order.
+    """Return the bytes of all parts of a published checkpoint, in order.
 
     Raises
     ------
@@ -110,7 +115,7 @@ def load_parts(folder: str | Path, round_no: int) -> list[bytes]:
 
 
 def write_whole(path: str | Path, *pieces: Buffer) -> None:
-    """Write a file so that it is there whole, and on disk, or as it was before.
+    """Write a file so that it is whole and on disk, or else as it was before.
 
     Raises
     ------
@@ -124,6 +129,7 @@ def write_whole(path: str | Path, *pieces: Buffer) -> None:
             try:
                 for piece in pieces:
                     _write(fd, piece)
+                # The bytes are on disk before the rename, or a crash could leave an empty file.
                 os.fsync(fd)
             finally:
                 os.close(fd)
@@ -132,11 +138,12 @@ def write_whole(path: str | Path, *pieces: Buffer) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(new)
             raise
+        # The new name is on disk once its folder is.
         _sync_folder(Path(path).parent)
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a job, though that of all jobs may just be removed for being empty.
+    """Make the folder of a job, even while the folder of all jobs is removed for being empty.
 
     Raises
     ------
@@ -156,7 +163,7 @@ def _part(folder: Path, round_no: int, part: int) -> Path:
 
 
 def _published(folder: Path) -> list[int]:
-    """Rounds that have a note, the newest first."""
+    """Return the rounds that have a note, the newest first."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -166,7 +173,7 @@ def _published(folder: Path) -> list[int]:
 
 
 def _parts(folder: Path, round_no: int) -> int:
-    """How many parts the note of a round says there are; 0 where there is no sound note."""
+    """Return the number of parts that a round's note states; 0 where there is no sound note."""
     try:
         note = json.loads((folder / f"{round_no}.json").read_bytes())
         if (note["format"], note["round"]) == (_FORMAT, round_no):
@@ -177,11 +184,14 @@ def _parts(folder: Path, round_no: int) -> int:
 
 
 def _sound(path: Path) -> bool:
-    """Whether a part is as it was written. Read in pieces, into the same memory."""
+    """Tell whether a part is as it was written; it is read in pieces, into the same memory."""
     try:
         with path.open("rb", buffering=0) as file:
             left = os.fstat(file.fileno()).st_size - _TAIL.size
-            expected, total, piece = left, 0, memoryview(bytearray(_READ_BYTES))
+            expected = left
+            total = 0
+            piece = memoryview(bytearray(_READ_BYTES))
+            # CRC-32 of the pieces one after another is that of the whole.
             while left > 0 and (count := file.readinto(piece[: min(left, _READ_BYTES)])):
                 total, left = zlib.crc32(piece[:count], total), left - count
             return left == 0 and _TAIL.unpack(file.read()) == (_MAGIC, expected, total)
@@ -192,6 +202,7 @@ def _sound(path: Path) -> bool:
 def _load(path: Path) -> bytes:
     with _named(path):
         whole = path.read_bytes()
+    # A file shorter than a tail has a negative size, and is refused below.
     size = len(whole) - _TAIL.size
     tail = _TAIL.pack(_MAGIC, max(0, size), zlib.crc32(memoryview(whole)[: max(0, size)]))
     if size < 0 or whole[size:] != tail:
@@ -200,6 +211,7 @@ def _load(path: Path) -> bytes:
 
 
 def _write(fd: int, piece: Buffer) -> None:
+    """Write all bytes of a piece; the system may take fewer at a call."""
     left = memoryview(piece)
     while left.nbytes:
         left = left[os.write(fd, left) :]

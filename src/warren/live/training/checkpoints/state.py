@@ -22,8 +22,9 @@ from warren.model.errors import WarrenError
 
 
 def encode(replica: Replica, archive: Archive, version: int, *, finished: bool) -> memoryview:
-    """The part that a replica owns: model (with buffers that are not persistent), optimiser state
-    and schedule.
+    """Return the bytes of the part that a replica owns.
+
+    They hold the model (with buffers that are not persistent), optimiser state and schedule.
     """
     owned = {e.name for i, e in enumerate(replica.layout.entries) if i in replica.owned}
     found = {
@@ -46,7 +47,7 @@ def encode(replica: Replica, archive: Archive, version: int, *, finished: bool) 
 
 
 def decode(parts: Sequence[Buffer], replica: Replica) -> tuple[int, bool]:
-    """Put all parts of a checkpoint into a replica of the same job; gives version and finished.
+    """Put all parts of a checkpoint into a replica of the same job; return version and finished.
 
     Raises
     ------
@@ -56,6 +57,7 @@ def decode(parts: Sequence[Buffer], replica: Replica) -> tuple[int, bool]:
     try:
         files = [unpack(part) for part in parts]
         trees = [tree for _, tree in files]
+        # All parts must be of one version, numbered 0, 1, ..., and as many as each says there are.
         versions = {tree["version"] for tree in trees}
         numbers = sorted((tree["part"], tree["parts"]) for tree in trees)
         if len(versions) != 1 or numbers != [(part, len(trees)) for part in range(len(trees))]:
@@ -66,7 +68,8 @@ def decode(parts: Sequence[Buffer], replica: Replica) -> tuple[int, bool]:
         text = f"the checkpoint does not fit: {error}"
         raise refuse(replica.job, "", text) from None
     (version,) = versions
-    return version, any(tree["finished"] for tree in trees)  # only the first part knows
+    # Only the first part evaluates, so only it may know that a stop rule has ended the job.
+    return version, any(tree["finished"] for tree in trees)
 
 
 @torch.no_grad()
@@ -79,14 +82,17 @@ def _put_model(found: Mapping[str, Tensor], replica: Replica) -> None:
         if (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
             raise WarrenError(f"it is of another model: model/{name} has another shape or type")
         tensor.copy_(value)
+    # Every tensor is of the checkpoint's version now, those of other parts too.
     replica.current = frozenset(range(len(replica.owners)))
 
 
 def _put_optimizer(files: Sequence[tuple[dict[str, Tensor], Any]], replica: Replica) -> None:
+    """Load the optimiser's state, joined from all parts, and the schedule's, equal in all."""
     (found, tree), *_ = files
     whole = _full(tree["optimizer"], found)
     for others, other in files[1:]:
         whole["state"] |= _full(other["optimizer"], others)["state"]
+    # The checkpoint may have had another number of parts: keep what this part owns now.
     whole["state"] = _kept(whole["state"], replica)
     replica.optimizer.load_state_dict(whole)
     if replica.schedule is not None:
@@ -94,7 +100,8 @@ def _put_optimizer(files: Sequence[tuple[dict[str, Tensor], Any]], replica: Repl
 
 
 def _kept(state: Mapping[Any, Any], replica: Replica) -> dict[Any, Any]:
-    """What this part keeps of an optimiser's state. The first part has what no tensor has."""
+    """Return this part's share of an optimiser's state; part 0 also has what no tensor owns."""
+    # A state_dict numbers parameters in the order of the optimiser's groups, not of the model.
     at = {id(tensor): i for i, tensor in enumerate(tensors(replica.model).values())}
     groups = replica.optimizer.param_groups
     order = [at.get(id(parameter)) for group in groups for parameter in group["params"]]
@@ -103,10 +110,11 @@ def _kept(state: Mapping[Any, Any], replica: Replica) -> dict[Any, Any]:
 
 
 def _plain(value: Any, path: str, found: dict[str, Tensor]) -> Any:
-    """JSON for ``value``; its tensors go to ``found`` under their path."""
+    """Return ``value`` as JSON types; its tensors go to ``found`` under their path."""
     if isinstance(value, Tensor):
         found[path] = value.detach()
         return {"tensor": path}
+    # Every container is wrapped in a mapping of one key, its kind, so that ``_full`` can invert it.
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -121,7 +129,7 @@ def _plain(value: Any, path: str, found: dict[str, Tensor]) -> Any:
 
 
 def _full(value: Any, found: Mapping[str, Tensor]) -> Any:
-    """What ``_plain`` was given."""
+    """Return the value that ``_plain`` was given, with its tensors from ``found``."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()

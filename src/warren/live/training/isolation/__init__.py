@@ -1,1 +1,1 @@
-"""What a task may change, and how anything else is found."""
+"""Rules of what a task may change, and the search for anything else that it does."""

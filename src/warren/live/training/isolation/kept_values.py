@@ -1,4 +1,4 @@
-"""One value that user code keeps: whether it has changed, what is in it, how it is put back."""
+"""Tell of one value that user code keeps whether it has changed; compare it and put it back."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _COPIED_BYTES: Final = 1 << 16
 _HASHED_BYTES: Final = 1 << 26
 """Larger arrays are only known by which object they are: they have no version."""
 _LISTED: Final = 1000
-"""Of longer lists and sets only the length counts."""
+"""Longer lists and sets are compared by their length alone."""
 _ITEMS: Final = (dict, list, tuple, deque)
+# Values that cannot be written in place: a change of one is always a new binding.
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
 GENERATORS: Final = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 
@@ -43,18 +44,18 @@ class KeptValue:
 
     @property
     def restorable(self) -> bool:
-        """Whether the content can be put back, should it have been written in place."""
+        """Tell whether the content can be put back, should it have been written in place."""
         return self.copy is not None or not isinstance(self.value, Tensor | np.ndarray | Iterator)
 
 
 def keep(name: str, holder: Any, key: Any, value: Any, *, copied: bool) -> KeptValue:
-    """Note a value as it is now; ``copied``: so that it can be put back."""
+    """Note a value as it is now; with ``copied``, its content too, so that it can be put back."""
     copy = _copy(value) if copied else None
     return KeptValue(name=name, holder=holder, key=key, value=value, mark=_mark(value), copy=copy)
 
 
 def now(kept: KeptValue) -> KeptValue | None:
-    """The same place as it is now, to be put back; None where nothing is there."""
+    """Note the value in the same place as it is now; None where nothing is there any more."""
     holder, key = kept.holder, kept.key
     try:
         value = holder[key] if isinstance(holder, _ITEMS) else getattr(holder, key)
@@ -64,7 +65,7 @@ def now(kept: KeptValue) -> KeptValue | None:
 
 
 def content(value: Any) -> object:
-    """What is in a value: equal for equal work, whichever object holds it."""
+    """Return what is in a value, to be compared: equal content is equal in whichever object."""
     if isinstance(value, PLAIN):
         return _plain(value)
     if isinstance(value, GENERATORS):
@@ -77,6 +78,7 @@ def content(value: Any) -> object:
         return type(value), len(value), tuple(map(content, value)) if _short(value) else None
     if isinstance(value, set):
         return _members(value)
+    # An object of some other class: nothing can be said but of which class it is.
     return _place(value) if isinstance(value, Iterator) else type(value)
 
 
@@ -84,6 +86,7 @@ def put_back(kept: KeptValue) -> None:
     """Bind the value again where it was, with the content that it had."""
     _bind(kept.holder, kept.key, kept.value)
     value, copy = kept.value, kept.copy
+    # Nothing was written in place, or there is nothing to write back.
     if copy is None or _mark(value) == kept.mark:
         return
     if isinstance(value, GENERATORS):
@@ -101,7 +104,7 @@ def put_back(kept: KeptValue) -> None:
 
 
 def _bind(holder: Any, key: Any, value: Any) -> None:
-    """Put a value under a key."""
+    """Put a value under a key of its holder; a tuple holds for ever what it was made with."""
     if isinstance(holder, dict | list | deque):
         holder[key] = value
     elif not isinstance(holder, tuple):
@@ -109,7 +112,7 @@ def _bind(holder: Any, key: Any, value: Any) -> None:
 
 
 def unbind(holder: Any, key: Any) -> None:
-    """Leave nothing under a key of a dict, a class or a cell."""
+    """Remove what is under a key of a dict, a class or a cell; other holders stay as they are."""
     if isinstance(holder, dict):
         holder.pop(key, None)
     elif isinstance(holder, type | CellType):
@@ -118,9 +121,11 @@ def unbind(holder: Any, key: Any) -> None:
 
 
 def _mark(value: Any) -> object:
+    """Return what differs once a value has been replaced or written in place."""
     if isinstance(value, PLAIN):
         return _plain(value)
     if isinstance(value, Tensor):
+        # Autograd counts each write to a tensor; inference tensors have no such count.
         return id(value), 0 if value.is_inference() else value._version
     if isinstance(value, np.ndarray):
         return id(value), _array_mark(value)
@@ -134,6 +139,7 @@ def _mark(value: Any) -> object:
 
 
 def _copy(value: Any) -> Any:
+    """Return what ``put_back`` needs to restore a value's content; None where nothing can."""
     if isinstance(value, GENERATORS):
         return _get_state(value)
     if isinstance(value, list | deque | set):
@@ -148,12 +154,14 @@ def _copy(value: Any) -> Any:
 
 
 def _plain(value: Any) -> object:
-    return type(value), repr(value)  # NaN is like NaN here, and 0.0 is not -0.0
+    # Compared as text, NaN equals NaN, and 0.0 differs from -0.0.
+    return type(value), repr(value)
 
 
 def _bytes_mark(tensor: Tensor) -> object:
     if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
         return None
+    # The bytes in row-major order, whatever strides, conjugation or sign bit the view has.
     whole = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return xxh3_64_intdigest(whole.view(torch.uint8).numpy().data)
 
@@ -173,7 +181,8 @@ def _members(value: set[Any]) -> object:
 
 
 def _place(value: Iterator[Any]) -> object:
-    """How far an iterator has come, as far as it tells."""
+    """Return how far an iterator has come, as far as it tells."""
+    # A generator's place is the instruction it stopped at and its local variables.
     frame = getattr(value, "gi_frame", None)
     inside = None if frame is None else (frame.f_lasti, repr(frame.f_locals))
     try:
@@ -210,7 +219,7 @@ def _set_state(value: Any, state: Any) -> None:
 
 
 def _bytes_of(state: Any) -> object:
-    """The same as numbers and bytes, which can be compared."""
+    """Return a generator's state as numbers and bytes, which can be compared."""
     if isinstance(state, dict):
         return tuple((key, _bytes_of(value)) for key, value in state.items())
     if isinstance(state, tuple) and len(state) < 100:

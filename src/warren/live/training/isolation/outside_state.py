@@ -1,4 +1,4 @@
-"""State that an app keeps outside its model: found, hidden, and refused where it counts.
+"""Find state that an app keeps outside its model; hide it, and refuse it where it counts.
 
 Tasks of a job run in any order, each in any process, so what one leaves behind may not depend on
 those before it. Where the first tasks of a process leave something, the next one is computed a
@@ -33,13 +33,13 @@ from warren.model.errors import SpecError
 from warren.model.job import Job
 
 _TASKS: Final = 3
-"""So many tasks of each process are looked at; later ones cost nothing."""
+"""Number of tasks of each process that are looked at; later ones cost nothing."""
 
 
 class OutsideState:
-    """What is kept outside a model, since it was built.
+    """The values kept outside a model since it was built.
 
-    ``copied``: so that what is written in place can be undone as well.
+    ``copied``: content is copied, so that what is written in place can be undone as well.
     """
 
     def __init__(self, built: BuiltApp, *, copied: bool = True) -> None:
@@ -51,21 +51,23 @@ class OutsideState:
         self.left: dict[str, KeptValue] = {}
 
     def begin(self) -> None:
-        """Look at what is kept now."""
+        """Note what is kept now, before user code runs."""
         self._before = reachable(self._built).found
 
     def note(self) -> tuple[list[KeptValue], Mapping[str, KeptValue]]:
-        """What was replaced, written, added or taken away since ``begin``; and all there is."""
+        """Return what was replaced, written, added or removed since ``begin``, and all there is."""
         found = reachable(self._built).found
         changed = [found.get(name) or self._before[name] for name in _changed(self._before, found)]
         for one in changed:
+            # Values inside an object that is itself new go when that object is unbound.
             if one.name in self.first or id(one.holder) in self._holders:
                 self.left.setdefault(one.name, replace(one, copy=None))
         self._before = {}
         return changed, found
 
     def undo(self) -> None:
-        """Make all that was left what it was when the app was built."""
+        """Take all that was left back to what it was when the app was built."""
+        # What was there at first is put back; what came later is removed.
         for name in sorted(self.left):
             if name in self.first:
                 put_back(self.first[name])
@@ -73,7 +75,7 @@ class OutsideState:
                 unbind(self.left[name].holder, self.left[name].key)
 
     def hide(self) -> None:
-        """Undo it until ``show``, for code that runs in another process elsewhere."""
+        """Undo it until ``show``, for code that elsewhere runs in a process of its own."""
         self._hidden = [(self.left[name], now(self.left[name])) for name in sorted(self.left)]
         self.undo()
 
@@ -84,14 +86,14 @@ class OutsideState:
         self._hidden = []
 
     def forget_rest(self) -> None:
-        """Keep what ``hide`` and ``show`` need of what has been left so far, and no more."""
+        """Forget all but what ``hide`` and ``show`` need of what has been left so far."""
         self.first = {name: one for name, one in self.first.items() if name in self.left}
         self.left = {name: replace(one, value=None) for name, one in self.left.items()}
         self._holders = {}
 
 
 class OutsideTasks:
-    """Watches the first tasks of a process."""
+    """Watches the first tasks of a process, and refuses those that depend on earlier ones."""
 
     def __init__(self, built: BuiltApp, job: Job) -> None:
         self._built, self._job = built, job
@@ -106,6 +108,8 @@ class OutsideTasks:
         if not self.watching:
             return
         self._tasks += 1
+        # ``end`` has put a result here because earlier tasks had left something: compute the task
+        # again as the first of its process would be, and compare.
         if self._results:
             self.kept.undo()
             yield
@@ -116,7 +120,7 @@ class OutsideTasks:
             self.kept.forget_rest()
 
     def begin(self) -> None:
-        """Look at what is kept, before a task."""
+        """Note what is kept, before a task."""
         self.kept.begin()
 
     def end(self, loss: Tensor) -> None:
@@ -130,15 +134,18 @@ class OutsideTasks:
         earlier = bool(self.kept.left)
         changed, found = self.kept.note()
         for one in changed:
+            # The same object as at first, but written, and too large or too odd to have a copy.
             old = self.kept.first.get(one.name)
             if old is not None and old.value is one.value and not old.restorable:
                 raise self._refuse(one, "and what a task leaves there may depend on")
         if earlier:
+            # Contents are compared as well: a value that no result depends on yet may count later.
             names = {*self.kept.left, *_changed(self.kept.first, found)}
             contents = {name: content(found[name].value) for name in names if name in found}
             self._results.append((self._result(loss), contents))
 
     def _compare(self) -> None:
+        """Refuse a task that gave or left something else once earlier tasks were undone."""
         (result, after), (alone, left) = self._results
         for name in sorted(after.keys() & left.keys()):
             if after[name] != left[name]:
@@ -149,7 +156,7 @@ class OutsideTasks:
             raise self._refuse(kept, "and a task's result depends on it, so on")
 
     def _result(self, loss: Tensor) -> object:
-        """What the task gives: compared with what it gives when all is undone."""
+        """Return the contents of what the task gives: loss, gradients and buffers."""
         model = self._built.model
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         found = tensors(model)
@@ -174,6 +181,7 @@ class OutsideTasks:
 
 
 def _changed(before: Mapping[str, KeptValue], after: Mapping[str, KeptValue]) -> list[str]:
+    """Return the names of values that are gone, new, replaced or written."""
     gone = [name for name in before if name not in after]
     return gone + [
         name for name, kept in after.items() if name not in before or before[name].mark != kept.mark

@@ -1,4 +1,4 @@
-"""What user code can keep from one task to the next: all that an app, its model and its data reach.
+"""Find what user code can keep between tasks: all that an app, its model and its data reach.
 
 Looked through are attributes of the app, of the model's modules, of data sets and of objects whose
 classes are the user's own, items of containers, attributes of the user's classes, globals of the
@@ -30,16 +30,18 @@ from warren.live.training.app.user_files import is_users
 from warren.live.training.isolation.kept_values import GENERATORS, PLAIN, KeptValue, keep
 from warren.live.training.tensor_layout import tensors
 
+# Bounds of the search, so that it ends soon in any object: levels, values, items of a container.
 _DEPTH: Final = 8
 _MOST: Final = 20_000
 _ITEMS: Final = 1000
 """Longer containers are data, and are not looked through."""
+# Attributes that torch itself gives every module, such as its hooks and its parameters.
 _OF_MODULES: Final = frozenset(vars(nn.Module()))
 
 
 @dataclass(frozen=True, slots=True)
 class ReachableValues:
-    """``found``: what is kept, by a name such as ``self.rng``, ``model.0.mean``, ``dataset.seen``.
+    """The values reached, ``found`` by names as ``self.rng``, ``model.0.mean``, ``dataset.seen``.
 
     ``holders``: the dicts, lists, classes and cells that were looked through, by identity.
     """
@@ -49,7 +51,7 @@ class ReachableValues:
 
 
 def reachable(built: BuiltApp, *, copied: bool = False) -> ReachableValues:
-    """What is kept now; ``copied``: with what is needed to put it back."""
+    """Return what is kept now; with ``copied``, also what is needed to put it back."""
     walk = _Walk(built, copied)
     for path, module in built.model.named_modules():
         walk.attributes(f"model.{path}" if path else "model", module, depth=0)
@@ -59,6 +61,8 @@ def reachable(built: BuiltApp, *, copied: bool = False) -> ReachableValues:
 
 
 class _Walk:
+    """One search through the objects of an app; each object is entered once, by identity."""
+
     def __init__(self, built: BuiltApp, copied: bool) -> None:
         self.found: dict[str, KeptValue] = {}
         self.holders: dict[int, Any] = {}
@@ -68,6 +72,7 @@ class _Walk:
         self._folder, self._module = _home(type(built.app))
         state = tensors(built.model).values()
         self._trained = {id(module) for module in built.model.modules()}
+        # Views of parameters and buffers are known by their storage; they are state of the job.
         self._memory = {one.untyped_storage().data_ptr() for one in state if one.numel()}
 
     def attributes(self, name: str, value: Any, depth: int) -> None:
@@ -78,6 +83,7 @@ class _Walk:
         own = vars(value)
         if isinstance(value, nn.Module):
             own = {key: one for key, one in own.items() if key not in _OF_MODULES}
+            # Tensors of a module outside the trained model are no state of the job: they count.
             state = () if id(value) in self._trained else (value._parameters, value._buffers)
             for part in (*state, value._modules):
                 self._items(name, part, part, depth)
@@ -106,6 +112,7 @@ class _Walk:
         elif isinstance(value, functools.partial):
             self.enter(name, value.func, depth)
             self._container(name, [*value.args, *value.keywords.values()], depth)
+        # Optimisers and schedules step at the barrier alone; ``TaskRules`` hides them in tasks.
         elif not isinstance(value, Optimizer | LRScheduler | Enum) and hasattr(value, "__dict__"):
             own = isinstance(value, nn.Module | Dataset | SimpleNamespace)
             if own or self._is_users(type(value)):
@@ -122,7 +129,8 @@ class _Walk:
 
     def _items(self, name: str, items: Mapping[Any, Any], holder: Any, depth: int) -> None:
         self.holders[id(holder)] = holder
-        for key in sorted(items, key=str):  # in an order that does not change
+        # Sorted: the same value has the same name in every process, whatever order dicts have.
+        for key in sorted(items, key=str):
             if not str(key).startswith("__"):
                 self.take(f"{name}.{key}", holder, key, items[key], depth)
 
@@ -135,6 +143,7 @@ class _Walk:
         if isinstance(value, dict):
             pairs = sorted(value.items(), key=lambda pair: str(pair[0]))
         for key, one in pairs:
+            # Plain items of a list are in the mark of the list itself.
             if isinstance(value, dict) or not isinstance(one, PLAIN):
                 self.take(f"{name}[{key!r}]", value, key, one, depth)
 
@@ -147,6 +156,7 @@ class _Walk:
             value = vars(kind)[key]
             if isinstance(value, FunctionType):
                 self._function(f"{kind.__name__}.{key}", value, depth)
+            # Descriptors such as properties hold no value of their own.
             elif not key.startswith(("__", "_abc")) and not hasattr(type(value), "__get__"):
                 self.take(f"{kind.__name__}.{key}", kind, key, value, depth)
 
@@ -157,6 +167,7 @@ class _Walk:
         self._seen.add(id(value))
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         for variable, cell in cells if value.__closure__ else ():
+            # ``__class__`` is the cell of ``super()``; a class is taken on its own.
             if variable != "__class__" and _filled(cell):
                 inside = f"{name}.{variable}"
                 self.take(inside, cell, "cell_contents", cell.cell_contents, depth)
@@ -167,6 +178,7 @@ class _Walk:
         self._globals(value.__globals__, depth)
 
     def _globals(self, values: dict[str, Any], depth: int) -> None:
+        """Take the globals of a file; those of the app's own file have names without a prefix."""
         if id(values) in self._seen:
             return
         self._seen.add(id(values))
@@ -180,14 +192,16 @@ class _Walk:
                 self.take(f"{prefix}{key}", values, key, value, depth)
 
     def _is_state(self, tensor: Tensor) -> bool:
-        """Whether it is a parameter or buffer of the model, or a view of one."""
+        """Tell whether a tensor is a parameter or buffer of the model, or a view of one."""
         strided = tensor.layout is torch.strided and tensor.numel() > 0
         return strided and tensor.untyped_storage().data_ptr() in self._memory
 
     def _is_scratch(self, name: str) -> bool:
+        """Tell whether the app names a value, or what it is in, as scratch."""
         return any(name == one or name.startswith((f"{one}.", f"{one}[")) for one in self._scratch)
 
     def _is_users(self, kind: type) -> bool:
+        """Tell whether a class is the user's own, and not Warren's or a library's."""
         if kind.__module__ == self._module:
             return True
         if kind.__module__ in ("builtins", "typing", TorchApp.__module__):
@@ -197,7 +211,7 @@ class _Walk:
         return module is None or self._is_near(vars(module))
 
     def _is_near(self, values: Mapping[str, Any]) -> bool:
-        """Whether these are the globals of the app's file, or of one beside or below it."""
+        """Tell whether these are the globals of the app's file, or of one beside or below it."""
         if values.get("__name__") == self._module:
             return True
         file = values.get("__file__")
@@ -205,7 +219,7 @@ class _Walk:
 
 
 def _filled(cell: Any) -> bool:
-    """Whether a function's cell has anything in it yet."""
+    """Tell whether a function's cell has anything in it yet."""
     try:
         return cell.cell_contents is not cell
     except ValueError:
@@ -218,6 +232,6 @@ def _is_below(folder: str, file: str) -> bool:
 
 
 def _home(app: type[TorchApp]) -> tuple[str, str]:
-    """The folder of an app's file, and the name of its module."""
+    """Return the folder of an app's file, empty if unknown, and the name of its module."""
     file = getattr(sys.modules.get(app.__module__), "__file__", None)
     return "" if file is None else str(Path(file).parent), app.__module__

@@ -1,4 +1,4 @@
-"""What a task may change: gradients and buffers. Everything else is refused, by name."""
+"""Let a task change gradients and buffers, and refuse every other change by name."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ class TaskRules:
     """
 
     def __init__(self, built: BuiltApp, job: Job) -> None:
-        self._model, self._job = built.model, job
+        self._model = built.model
+        self._job = job
         found = dict(built.model.named_parameters())
         self._names, self._params = list(found), list(found.values())
         buffers = dict(built.model.named_buffers())
         modules = dict(built.model.named_modules())
+        # The dicts in which modules keep their tensors: looking there costs less than a walk.
         self._at = [(modules[path]._parameters, leaf) for path, leaf in map(_split, self._names)]
         self._trained = [parameter.requires_grad for parameter in self._params]
         self._parts = [
@@ -47,6 +49,7 @@ class TaskRules:
         self._sizes = list(map(len, self._parts))
         self._buffers = [(modules[path]._buffers, leaf) for path, leaf in map(_split, buffers)]
         self._built = list(buffers.values())
+        # Names that are registered as None: a task may not fill them.
         self._empty = [
             (part, leaf) for part in self._parts for leaf, one in part.items() if one is None
         ]
@@ -55,6 +58,7 @@ class TaskRules:
         self._tasks = 0
         self._outside = OutsideTasks(built, job)
         self._app = vars(built.app)
+        # An app may keep its optimiser or schedule; in a task a stand-in takes their places.
         steppers = (built.optimizer, built.schedule)
         self._stepped = {
             name: value
@@ -69,7 +73,7 @@ class TaskRules:
 
     @property
     def kept(self) -> OutsideState:
-        """What tasks have left outside the model."""
+        """Return the state that tasks have left outside the model."""
         return self._outside.kept
 
     def begin(self) -> None:
@@ -80,7 +84,7 @@ class TaskRules:
         self._versions = [parameter._version for parameter in self._params]
 
     def end(self, loss: Tensor, before: Iterable[Tensor]) -> None:
-        """Look at what the task has changed; ``before``: the state it was given, in order.
+        """Refuse forbidden changes of the task; ``before`` is the state it was given, in order.
 
         Raises
         ------
@@ -88,6 +92,7 @@ class TaskRules:
             It has changed what it may not change; the message names it.
         """
         params = self._params
+        # One quick pass after each task; only where it fails is it looked up what was changed.
         same = (
             [parameter._version for parameter in params] == self._versions
             and [parameter.requires_grad for parameter in params] == self._trained
@@ -109,6 +114,7 @@ class TaskRules:
             self._outside.end(loss)
 
     def _refuse_changed(self) -> NoReturn:
+        """Find what the quick pass has noticed, and raise an error that names it."""
         now = tensors(self._model)
         for name in sorted(now.keys() - self._known.keys()):
             kind = "parameter" if isinstance(now[name], nn.Parameter) else "buffer"
@@ -132,6 +138,7 @@ class TaskRules:
         raise self._refuse("adds modules to the model, or takes some away; do so in model()")
 
     def _compare(self, before: Iterable[Tensor]) -> None:
+        """Refuse parameters whose bytes are not those of the round's state."""
         for name, parameter, old in zip(self._names, self._params, before, strict=False):
             if not torch.equal(_bytes(parameter), _bytes(old)):
                 raise self._refuse(f"writes parameter {name!r}; {_ALLOWED}")
@@ -144,9 +151,10 @@ _ALLOWED: Final = "a task may change gradients and buffers only, the optimiser s
 
 
 class _Unseen:
-    """Stands for the app's optimiser or schedule in a task: its own copy of them never steps."""
+    """Stands for the app's optimiser or schedule in a task, where its copy of them never steps."""
 
     def __init__(self, name: str, job: Job) -> None:
+        # Past ``__setattr__`` and ``__getattr__``, which is asked for every attribute not found.
         self.__dict__["_what"] = name, job
 
     def __getattr__(self, key: str) -> Any:
@@ -156,6 +164,7 @@ class _Unseen:
 
 
 def _fits(now: Tensor | None, built: Tensor) -> bool:
+    """Tell whether a tensor has the shape and type of the one that the model was built with."""
     if now is built:
         return True
     return now is not None and (now.shape, now.dtype) == (built.shape, built.dtype)
@@ -167,4 +176,5 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _bytes(tensor: Tensor) -> Tensor:
+    """Return a tensor's bytes: equal bytes also where numbers are NaN."""
     return tensor.detach().contiguous().view(-1).view(torch.uint8)

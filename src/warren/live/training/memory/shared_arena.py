@@ -1,4 +1,4 @@
-"""Memory that processes of one host share: slots for states and updates."""
+"""Share memory among processes of one host: slots for states and updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME: Final = "warren-arena"
 
 
 class Arena:
-    """``slots`` places of ``slot_bytes`` bytes; all who open ``path`` see the same bytes.
+    """Memory of ``slots`` places of ``slot_bytes`` bytes, shared by all who open ``path``.
 
     The memory has no name in any folder, so nothing is left of it when the last process that has
     it open is gone, however it went. ``path`` leads through the process that created it, and is
@@ -26,18 +26,22 @@ class Arena:
     def __init__(
         self, fd: int, path: str, slot_bytes: int, slots: int, access: int = mmap.ACCESS_WRITE
     ) -> None:
-        self.path, self.slot_bytes, self.slots = path, slot_bytes, slots
+        self.path = path
+        self.slot_bytes = slot_bytes
+        self.slots = slots
+        # The inode tells whether a path still leads to this memory, and not to later memory.
         self._serial = os.fstat(fd).st_ino
         self._stride = _stride(slot_bytes)
         self._map: mmap.mmap | None = mmap.mmap(fd, self._stride * slots, access=access)
         self._fd = -1
         self._file = ""
-        with contextlib.suppress(OSError, AttributeError):  # a wish, as in ``memory.fresh``
+        # A request only, as in ``shared_memory.fresh``: not every kernel has large pages.
+        with contextlib.suppress(OSError, AttributeError):
             self._map.madvise(mmap.MADV_HUGEPAGE)
 
     @staticmethod
     def create(slot_bytes: int, slots: int, folder: str | None = None) -> Arena:
-        """New memory, all zero.
+        """Create new memory, all zero.
 
         Parameters
         ----------
@@ -63,7 +67,7 @@ class Arena:
 
     @staticmethod
     def open(spot: SharedSlot, *, read_only: bool = False, relay: bool = False) -> Arena:
-        """The memory that another process created, in which ``spot`` is.
+        """Open the memory that another process created, in which ``spot`` is.
 
         Parameters
         ----------
@@ -79,37 +83,44 @@ class Arena:
         ValueError
             It is other memory, or has another size.
         """
-        path, slot_bytes, slots = spot.path, spot.slot_bytes, spot.slots
+        path = spot.path
+        slot_bytes = spot.slot_bytes
+        slots = spot.slots
         fd = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
         try:
             found = os.fstat(fd)
             if found.st_ino != spot.serial:
                 raise ValueError(f"{path} is not the memory that is meant")
+            # Mapping more than the file has would end this process at the first touch.
             if found.st_size != _stride(slot_bytes) * slots:
                 what = f"{found.st_size} bytes, not {slots} slots of {slot_bytes}"
                 raise ValueError(f"{path} has {what}")
             access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
             arena = Arena(fd, path, slot_bytes, slots, access)
             if relay and (own := _through_proc(fd)) is not None:
-                arena.path, arena._fd, fd = own, fd, -1
+                # The arena keeps the descriptor from now on, so it is not closed below.
+                arena.path = own
+                arena._fd = fd
+                fd = -1
             return arena
         finally:
+            # The mapping keeps the memory.
             if fd >= 0:
-                os.close(fd)  # the mapping keeps the memory
+                os.close(fd)
 
     def spot(self, index: int) -> SharedSlot:
-        """How another process finds a slot."""
+        """Return how another process finds a slot."""
         return SharedSlot(self.path, self._serial, self.slot_bytes, self.slots, index)
 
     def slot(self, index: int) -> memoryview:
-        """The bytes of one slot, which may be written; they begin at a multiple of 64."""
+        """Return the bytes of one slot, which may be written; they begin at a multiple of 64."""
         if self._map is None or not 0 <= index < self.slots:
             raise ValueError(f"no slot {index} in an arena of {self.slots}, or it is closed")
         begin = index * self._stride
         return memoryview(self._map)[begin : begin + self.slot_bytes]
 
     def close(self) -> None:
-        """Let go; views that are still held keep the memory until they go too."""
+        """Close the memory; views that are still held keep it until they go too."""
         if self._map is not None:
             with contextlib.suppress(BufferError):
                 self._map.close()
@@ -124,11 +135,13 @@ class Arena:
 
 
 def _stride(slot_bytes: int) -> int:
+    """Return the bytes from one slot to the next: ``slot_bytes`` rounded up to the alignment."""
+    # -(-a // b) is a / b rounded up.
     return -(-max(1, slot_bytes) // ALIGN_BYTES) * ALIGN_BYTES
 
 
 def _nameless() -> tuple[int, str] | None:
-    """A file in memory, and the path by which others may open it; None where that is refused."""
+    """Make a file in memory; return it with its path for others, or None where that is refused."""
     try:
         fd = os.memfd_create(_NAME, os.MFD_CLOEXEC)
     except (OSError, AttributeError):
@@ -141,7 +154,7 @@ def _nameless() -> tuple[int, str] | None:
 
 
 def _in_folder(folder: str | None) -> tuple[int, str]:
-    """A file without a name if others can open it all the same, else one with a name."""
+    """Make a file without a name if others can open it all the same, else one with a name."""
     if folder is None:
         raise OSError(errno.EPERM, "memory that processes share is refused by this system")
     fd, name = tempfile.mkstemp(prefix=f"{_NAME}-", dir=folder)
@@ -153,7 +166,7 @@ def _in_folder(folder: str | None) -> tuple[int, str]:
 
 
 def _through_proc(fd: int) -> str | None:
-    """How another process can open what is open here as ``fd``."""
+    """Return the path by which another process can open what is open here as ``fd``; or None."""
     path = f"/proc/{os.getpid()}/fd/{fd}"
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))

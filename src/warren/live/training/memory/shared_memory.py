@@ -1,6 +1,6 @@
-"""Memory that is used again, round after round: touching fresh pages costs more than copying.
+"""Use memory again, round after round: touching fresh pages costs more than copying.
 
-That of other processes of this host is opened once and looked into as spots name it.
+Memory of other processes of this host is opened once, and read where their spots say.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ _LARGE_BYTES: Final = 1 << 17
 _REAL: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _TYPES: Final = frozenset({Tensor, nn.Parameter})
 _FRAMES: Final = 4
-"""A device has two places for updates; states lie in two as well, or in a few of their server's."""
+"""A device has two places for updates; states lie in two too, or in a few of their server's."""
 
 
 def fresh(nbytes: int) -> Tensor:
-    """A flat uint8 tensor of zeros that begins a page; pages come when they are first touched."""
+    """Return a flat uint8 tensor of zeros at the start of a page; pages come when first touched."""
     if not nbytes:
         return torch.empty(0, dtype=torch.uint8)
     pages = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError, AttributeError):  # a wish: not every kernel has large pages
+    # A request only: not every kernel has large pages.
+    with contextlib.suppress(OSError, AttributeError):
         pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=torch.uint8)
 
@@ -57,13 +58,14 @@ def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
         else:
             left[0].append(target)
             left[1].append(source)
-    increment_version(moved)  # autograd has to see that they have changed
+    # ``memmove`` goes past autograd, which has to see that these tensors have changed.
+    increment_version(moved)
     if left[0]:
         torch._foreach_copy_(*left)
 
 
 def _same_bytes(target: Tensor, source: Tensor) -> bool:
-    """Whether a copy of the bytes gives what a copy of the numbers would."""
+    """Tell whether a copy of the bytes gives what a copy of the numbers would."""
     dtype = target.dtype
     if dtype not in _REAL or source.dtype != dtype or source.shape != target.shape:
         return False
@@ -71,6 +73,7 @@ def _same_bytes(target: Tensor, source: Tensor) -> bool:
 
 
 def _plain(one: Tensor) -> bool:
+    """Tell whether a tensor's bytes lie in main memory in row-major order, as they are."""
     return type(one) in _TYPES and one.is_cpu and one.is_contiguous() and not one.is_neg()
 
 
@@ -92,16 +95,17 @@ class LentMemory:
 
     @property
     def free(self) -> bool:
-        """Whether nobody can read it any more."""
+        """Tell whether nobody can read it any more."""
         return self._lent is None or self._lent() is None
 
     def lent(self, view: memoryview) -> bool:
-        """Whether this is a view of it that it has lent last."""
+        """Tell whether a view is of what was lent last."""
         return self._lent is not None and self._lent() is view.obj
 
     def lend(self) -> memoryview:
-        """All its bytes."""
-        handle = self.flat.numpy()[:]  # an object of its own, which all views keep alive
+        """Lend all bytes, and note by a weak reference when the last view of them is gone."""
+        # A new array object each time, which all views made from it keep alive.
+        handle = self.flat.numpy()[:]
         self._lent = weakref.ref(handle)
         return handle.data
 
@@ -118,16 +122,17 @@ class StateMemory:
 
 
 class StateMemories:
-    """Frames of the buffers used last. They keep the memory, so an address means one buffer."""
+    """Views of the buffers used last. They keep the memory, so an address means one buffer."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._last: dict[int, StateMemory] = {}
 
     def at(self, buffer: Buffer) -> StateMemory:
-        """The frame of a buffer of ``layout.total_bytes`` bytes; it shares its memory."""
+        """Return the views of a buffer of ``layout.total_bytes`` bytes, in its own memory."""
         address = np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0]
         frame = self._last.pop(address, None) or StateMemory(self._layout, flat_of(buffer))
+        # Dicts keep the order of insertion, and ``pop`` above moves what is used to the end (LRU).
         if len(self._last) >= _FRAMES:
             del self._last[next(iter(self._last))]
         self._last[address] = frame
@@ -137,21 +142,24 @@ class StateMemories:
 class StatePool:
     """Copies of the owned part of a model that stay as they are while anyone may read them.
 
-    As many places come to be as are held at once. ``shared``: processes of this host can read
-    them; a folder as for ``Arena.create``.
+    There are as many places as were ever held at once. ``shared``: a folder as for
+    ``Arena.create``; then other processes of this host can read them.
     """
 
     def __init__(self, layout: Layout, ranges: Ranges, shared: str | None = None) -> None:
-        self._layout, self._ranges, self._shared = layout, ranges, shared
+        self._layout = layout
+        self._ranges = ranges
+        self._shared = shared
         self._places: list[tuple[LentMemory, dict[int, Tensor]]] = []
 
     def __len__(self) -> int:
-        """How many places there are."""
+        """Return the number of places."""
         return len(self._places)
 
     @torch.no_grad()
     def pack(self, source: Sequence[Tensor]) -> tuple[memoryview, ...]:
-        """The bytes of these tensors, all of the layout, one piece a range; padding is zero."""
+        """Return the bytes of all tensors of the layout, one piece a range; padding is zero."""
+        # A place whose bytes nobody holds any more may be written again.
         found = next((pair for pair in self._places if pair[0].free), None)
         place, views = self._new() if found is None else found
         if views:
@@ -160,7 +168,7 @@ class StatePool:
         return tuple(whole[begin:end] for begin, end in self._ranges)
 
     def spot(self, packed: Sequence[memoryview]) -> SharedSlot | None:
-        """Where the whole lies of which these are the pieces; None where it is not shared."""
+        """Return where a packed state lies, given its pieces; None where it is not shared."""
         for place, _ in self._places if packed else ():
             if place.lent(packed[0]):
                 return place.spot
@@ -177,15 +185,16 @@ class StatePool:
 
 
 def pieces_of(flat: Tensor, ranges: Ranges) -> Sequence[memoryview]:
-    """The bytes of a flat tensor in these ranges, shared."""
+    """Return the bytes of a flat tensor in these ranges, in its own memory."""
     return [flat.numpy()[begin:end].data for begin, end in ranges]
 
 
+# Errors that say nothing about the memory asked for: this process or host has no more to give.
 _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class MappedMemories:
-    """Arenas that others made. What their makers have closed is let go of as others are opened.
+    """Arenas that others made; those closed by their makers are closed as others are opened.
 
     ``read_only`` and ``relay`` as for ``Arena.open``.
     """
@@ -195,7 +204,7 @@ class MappedMemories:
         self._arenas: dict[tuple[str, int], Arena] = {}
 
     def view(self, spot: SharedSlot) -> memoryview:
-        """The bytes of a slot, which may be written unless these windows are for reading.
+        """Return the bytes of a slot, which may be written unless these arenas are for reading.
 
         Raises
         ------
@@ -206,17 +215,18 @@ class MappedMemories:
         """
         key = spot.path, spot.serial
         if key not in self._arenas:
+            # Close what makers have closed, and other memory that the same path led to before.
             self._close(path for path, _ in self._arenas if not os.path.exists(path))
             self._close([spot.path])
             self._arenas[key] = Arena.open(spot, read_only=self._read_only, relay=self._relay)
         return self._arenas[key].slot(spot.slot)
 
     def relayed(self, spot: SharedSlot) -> SharedSlot:
-        """How others find a slot, which has been looked at, through this process."""
+        """Return how others find, through this process, a slot that was viewed before."""
         return self._arenas[spot.path, spot.serial].spot(spot.slot)
 
     def look(self, spot: SharedSlot) -> memoryview | None:
-        """As ``view``; None where who made it is gone.
+        """Return what ``view`` does; None where the slot's maker is gone.
 
         Raises
         ------
@@ -233,7 +243,7 @@ class MappedMemories:
             return None
 
     def close(self) -> None:
-        """Let go of all of them; see ``Arena.close``."""
+        """Close all arenas; see ``Arena.close``."""
         self._close([path for path, _ in self._arenas])
 
     def _close(self, paths: Iterable[str]) -> None:

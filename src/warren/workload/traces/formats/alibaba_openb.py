@@ -30,6 +30,7 @@ _NEEDS: Final = (
 
 
 def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
+    # A row without the cell ``scheduled_time`` is of a pod that was never scheduled.
     return rows_of(request, _NEEDS[:-1], _row)
 
 
@@ -40,6 +41,7 @@ def _row(cells: CsvCells) -> TraceRow:
     if run_ns < 0:
         raise BadRow("ends before it starts")
     gpus = cells.count("num_gpu")
+    # ``gpu_milli`` is in thousandths of a GPU.
     part = gpus > 0 and cells.count("gpu_milli") < 1000
     return TraceRow(
         line=cells.line,

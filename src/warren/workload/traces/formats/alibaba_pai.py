@@ -42,10 +42,11 @@ _PART: Final = "asks for a part of a GPU and gets a whole one"
 
 @dataclass(slots=True, kw_only=True)
 class _Tasks:
-    """What the tasks of one job come to; ``bad`` is why it is none."""
+    """The sums over the tasks of one job; ``bad`` is why it is none."""
 
     line: int
     name: str
+    # Later than any time, so that the first task's start is the least.
     begin_ns: int = 2**62
     end_ns: int = 0
     gpus: int = 0
@@ -73,6 +74,7 @@ def _job(cells: CsvCells) -> TraceRow:
 
 
 def _of_tasks(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
+    """Yield one row a job, from all its rows of the task table."""
     jobs: dict[str, _Tasks] = {}
     for cells in cells_of(request, ("job_name", "plan_gpu"), _TASKS):
         if isinstance(cells, NoJob):
@@ -83,12 +85,14 @@ def _of_tasks(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
         try:
             _add(tasks, cells)
         except BadRow as bad:
+            # The first fault of a job is told; its other tasks may not make it a job again.
             tasks.bad = tasks.bad or bad
     yield from map(_row, jobs.values())
 
 
 def _add(tasks: _Tasks, cells: CsvCells) -> None:
     percent = cells.number_of("plan_gpu") if cells.values.get("plan_gpu") else 0.0
+    # Tasks without a GPU count neither in GPUs nor in time.
     if percent == 0:
         return
     if not cells.values.get("end_time") or not cells.values.get("start_time"):
@@ -115,10 +119,12 @@ def _row(tasks: _Tasks) -> TraceRow | NoJob:
 
 
 def _whole(gpus: float) -> int:
+    # Rounded up: a part of a GPU becomes a whole one.
     return -int(-gpus // 1)
 
 
 def _looks(head: TraceHead) -> bool:
+    # A table without a header is told by its number of columns and the state in the fourth.
     tasks = len(head.columns) == len(_TASKS) and head.columns[3] in _STATES
     return tasks or head.has(*_TASKS) or head.has(*_JOBS)
 

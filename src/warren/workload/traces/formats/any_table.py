@@ -1,4 +1,4 @@
-"""Any table of jobs: whoever reads it says which column means what, and in which unit.
+"""Read any table of jobs: its user says which column means what, and in which unit.
 
 *Source.* None: ``workload.trace.columns`` and ``units`` in ``docs/files.md``.
 
@@ -58,8 +58,9 @@ _CLOCK: Final = re.compile(r"(?:(?:(\d{1,5})-)?(\d{1,5}):)?(\d{1,2}):(\d{1,2}(?:
 
 
 def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str:
-    """What is wrong with a choice of columns and units, in one line; empty if nothing is."""
+    """Return what is wrong with a choice of columns and units, in one line; empty if nothing."""
     lacks = [name for name in ("submitted",) if name not in columns]
+    # Lengths of jobs: a run time, both its ends, or rounds of a model that has a price.
     runs = "run" in columns or {"started", "ended"} <= {*columns}
     if not runs and not {"rounds", "model"} <= {*columns}:
         lacks.append("run (or started and ended, or rounds and model)")
@@ -77,7 +78,7 @@ def mapping_problem(columns: Mapping[str, str], units: Mapping[str, str]) -> str
 
 
 def time_cell_ns(value: str, unit: str) -> int | None:
-    """A time in nanoseconds; None if the text is no time in this unit.
+    """Return a time in nanoseconds; None if the text is no time in this unit.
 
     An instant is counted from 1970; without a time zone it is taken as it stands.
     """
@@ -87,6 +88,7 @@ def time_cell_ns(value: str, unit: str) -> int | None:
         match = _CLOCK.fullmatch(value)
         if match is None:
             return None
+        # Decimal: exact to the nanosecond, whatever parts of a second there are.
         days, hours, minutes, seconds = (Decimal(part or 0) for part in match.groups())
         return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * NS_PER_S)
     if not _NUMBER.fullmatch(value):
@@ -96,11 +98,14 @@ def time_cell_ns(value: str, unit: str) -> int | None:
 
 
 def _date_ns(value: str) -> int | None:
+    """Return an instant in nanoseconds since 1970; None if the text is none in range."""
     try:
         when = datetime.fromisoformat(value)
     except ValueError:
         return None
+    # Only differences of instants count, so any one zone will do.
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    # In whole numbers: a float of seconds since 1970 does not hold nanoseconds.
     since = when - datetime(1970, 1, 1, tzinfo=UTC)
     time_ns = (since.days * 86_400 + since.seconds) * NS_PER_S + since.microseconds * 1000
     return time_ns if 0 <= time_ns < NEVER_NS else None
@@ -135,8 +140,10 @@ def _row(request: TraceRequest, cells: CsvCells) -> TraceRow:
         if run_ns < 0:
             raise BadRow("ends before it starts")
     rounds = count("rounds")
+    # Each round would take no time.
     if rounds is not None and run_ns == 0:
         raise BadRow(NO_DURATION)
+    # With both known, each round takes its part of the run time.
     round_s = None if rounds is None or run_ns is None else run_ns / rounds / NS_PER_S
     asked = cells.number_of(columns["gpus"]) if "gpus" in columns else 1.0
     return TraceRow(
@@ -165,5 +172,8 @@ def _weight(cells: CsvCells, column: str) -> float:
 
 
 FORMAT: Final = TraceFormat(
-    what="any table of jobs, by its columns", looks=lambda head: False, read=_read
+    # Never detected: a table is read so only where the user says what its columns mean.
+    what="any table of jobs, by its columns",
+    looks=lambda head: False,
+    read=_read,
 )

@@ -31,6 +31,7 @@ _NEEDS: Final = (
 
 
 def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
+    # T^c = duration / iteration, T^s = 0.
     make = partial(duration_over_steps, types=request.types, steps="iteration")
     return rows_of(request, _NEEDS, make)
 

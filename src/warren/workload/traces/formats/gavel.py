@@ -39,7 +39,7 @@ Throughputs = Mapping[tuple[str, int], Mapping[str, float]]
 
 
 def read_throughputs(file: str, content: bytes, types: tuple[str, ...]) -> Throughputs:
-    """The table for these device types; its worker types match them in any case.
+    """Read the table for these device types; its worker types match them in any case.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def read_throughputs(file: str, content: bytes, types: tuple[str, ...]) -> Throu
 def prices(
     throughputs: Throughputs, job_type: str, gpus: int, types: tuple[str, ...], *, gang: bool
 ) -> dict[str, tuple[float, float]]:
-    """T^c and T^s in seconds by device type, without the types that it does not fit."""
+    """Return T^c and T^s in seconds by device type, without the types that it does not fit."""
     together = throughputs.get((job_type, gpus), {})
     alone = throughputs.get((job_type, 1), {})
     found: dict[str, tuple[float, float]] = {}
@@ -68,19 +68,23 @@ def prices(
         rate, single = together.get(name, 0.0), alone.get(name, 0.0)
         if rate > 0:
             step_s = 1.0 / rate
+            # T^c: the least of the step on k GPUs and on one; T^s: the rest of the step on k.
             comp_s = min(step_s, 1.0 / single) if single > 0 and not gang else step_s
             found[name] = comp_s, max(0.0, step_s - comp_s)
     return found
 
 
 def _rates(file: str, table: Any, device_type: str) -> Iterator[tuple[tuple[str, int], float]]:
+    """Yield (job type, GPUs) and steps a second alone, for one device type."""
     if not isinstance(table, dict):
         raise SpecError(Problem(file=file, message="expected a mapping of worker types"))
     matching = [name for name in table if name.casefold() == device_type.casefold()]
+    # Of worker types that differ in case alone the first counts.
     for worker in matching[:1]:
         pairs = table[worker] if isinstance(table[worker], dict) else {}
         for text, entry in pairs.items():
             key = _KEY.fullmatch(text)
+            # "null" is the throughput alone; other keys are of jobs that share the GPUs.
             rate: Any = entry.get("null") if isinstance(entry, dict) else None
             if key is None or not _is_rate(rate):
                 message = 'expected {"(\'TYPE\', GPUS)": {"null": STEPS_PER_S}}'
@@ -91,6 +95,7 @@ def _rates(file: str, table: Any, device_type: str) -> Iterator[tuple[tuple[str,
 
 
 def _is_rate(value: object) -> bool:
+    """Tell whether a value is a rate: 0, or from 1e-9 to 1e12 steps a second."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return value == 0 or 1e-9 <= value <= 1e12
@@ -122,12 +127,14 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
         if not content.strip():
             continue
         fields = content.rstrip("\r").split("\t")
+        # The number of fields tells which of the three forms a line has.
         where = _FIELDS.get(len(fields))
         if where is None:
             reason = "the fields with TABs between are not 7, 10 or 12"
             yield NoJob(line=line, reason=reason, value=f"{len(fields)} fields")
             continue
         values = {name: fields[place].strip() for name, place in where.items()}
+        # Without throughputs such a row has no costs: the whole trace is refused.
         if table is None and "duration" not in values and not request.look:
             raise SpecError(_no_throughputs(request))
         cells = CsvCells(line=line, number=line, values=values)
@@ -143,6 +150,7 @@ def _row(cells: CsvCells, table: Throughputs | None, request: TraceRequest) -> T
         raise BadRow("priority weight is not more than 0", cells.values["priority weight"])
     gpus, steps = cells.count("scale factor", 1), cells.count("total steps", 1)
     costs = _costs(cells, table, request)
+    # The run time on the device type that is fastest for the job.
     run_s = None if costs is None else steps * min(comp + sync for comp, sync in costs.values())
     return TraceRow(
         line=cells.line,
@@ -159,12 +167,13 @@ def _row(cells: CsvCells, table: Throughputs | None, request: TraceRequest) -> T
 
 
 def batch_of(job_type: str) -> int:
-    """The batch that a job type names, else 1."""
+    """Return the batch that a job type names, else 1."""
     batch = _BATCH.search(job_type)
     return max(1, int(batch[1])) if batch else 1
 
 
 def _costs(cells: CsvCells, table: Throughputs | None, request: TraceRequest) -> Prices | None:
+    """Return a job's T^c and T^s by device type; None where the trace does not tell."""
     if table is not None:
         key = cells.values["job type"], cells.count("scale factor", 1)
         found = prices(table, *key, request.types, gang=request.gang)

@@ -29,6 +29,7 @@ def _row(cells: CsvCells) -> TraceRow:
         line=cells.line,
         name=cells.name("job_id"),
         submitted_ns=cells.when_ns("submit_time"),
+        # ``gpu_num`` is of the whole job, on all its nodes; 0 leaves the row out.
         gpus=cells.count("gpu_num"),
         run_ns=cells.time_ns("duration"),
         user=cells.text("user"),

@@ -42,6 +42,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
 def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
     step_ms = cells.number_of("iteration_time")
     sync_ms = cells.number_of("resource_time_2")
+    # T^c is the rest of the iteration and must be more than 0.
     if sync_ms >= step_ms:
         raise BadRow("iteration_time leaves nothing to compute", cells.values["iteration_time"])
     return stepped_row(

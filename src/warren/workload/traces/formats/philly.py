@@ -27,6 +27,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
 def _row(cells: CsvCells) -> TraceRow:
     return TraceRow(
         line=cells.line,
+        # The flat table has no ids.
         name=cells.row_name,
         submitted_ns=cells.when_ns("timestamp"),
         gpus=cells.count("num_gpus"),

@@ -36,6 +36,7 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
         raise SpecError(Problem(file=request.file, message=message))
     for number, job in enumerate(jobs, start=1):
         if isinstance(job, dict):
+            # Cells are text; values of other types count as missing.
             texts = {key: value for key, value in job.items() if isinstance(value, str)}
             cells = CsvCells(line=number, number=number, values=texts)
             yield tried(partial(_row, attempts=job.get("attempts")), cells)
@@ -52,6 +53,7 @@ def _row(cells: CsvCells, attempts: Any) -> TraceRow:
         line=cells.line,
         name=cells.name("jobid"),
         submitted_ns=cells.when_ns("submitted_time"),
+        # The first attempt that lists any GPUs.
         gpus=next((gpus for gpus in map(_gpus, tries) if gpus > 0), 0),
         run_ns=_run_ns(tries),
         user=cells.text("user"),
@@ -60,6 +62,7 @@ def _row(cells: CsvCells, attempts: Any) -> TraceRow:
 
 
 def _gpus(attempt: dict[str, Any]) -> int:
+    """Return the number of GPUs that an attempt lists, on all its servers."""
     servers = attempt.get("detail")
     if not isinstance(servers, list):
         return 0
@@ -68,6 +71,8 @@ def _gpus(attempt: dict[str, Any]) -> int:
 
 
 def _run_ns(tries: list[dict[str, Any]]) -> int:
+    """Return the sum of the run times of the attempts that began and ended, in nanoseconds."""
+    # A null becomes "None" here, as it stands in other rows of the trace.
     spans = [(str(one.get("start_time")), str(one.get("end_time"))) for one in tries]
     ended = [span for span in spans if not _UNKNOWN & {*span}]
     if not ended:

@@ -21,6 +21,7 @@ from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = ("name", "time", "application", "num_replicas", "batch_size")
+# Epochs of a job, and items of an epoch.
 _EPOCHS_ITEMS: Final[Mapping[str, tuple[int, int]]] = {
     "bert": (2, 88_641),
     "cifar10": (100, 50_000),
@@ -46,6 +47,7 @@ def _row(cells: CsvCells) -> TraceRow:
         name=cells.name("name"),
         submitted_ns=cells.time_ns("time"),
         gpus=cells.count("num_replicas"),
+        # -(-a // b) is a / b rounded up: rounds, and then the batch of one replica.
         steps=-(-epochs * items // batch),
         model=application,
         batch=-(-batch // max(1, cells.count("num_replicas"))),

@@ -1,4 +1,4 @@
-"""What traces that count iterations share: one iteration is one round of as many tasks as GPUs."""
+"""Share what traces that count iterations have in common: an iteration is one round."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def stepped_row(
     sync_s: float = 0.0,
     unit_s: float = 1.0,
 ) -> TraceRow:
-    """A job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
+    """Return a job of ``cells[steps]`` rounds of ``step_s``, ``sync_s`` of it T^s, on every type.
 
-    ``unit_s`` is the unit of ``submit_time``.
+    A round has as many tasks as the job has GPUs. ``unit_s`` is the unit of ``submit_time``.
     """
     count = cells.count(steps, 1)
     return TraceRow(
@@ -27,6 +27,7 @@ def stepped_row(
         gpus=cells.count("num_gpu"),
         run_ns=run_ns(count * step_s),
         steps=count,
+        # T^c and T^s add up to the step.
         prices=dict.fromkeys(types, (step_s - sync_s, sync_s)),
         model=cells.text("model_name"),
         batch=cells.count("batch_size", 1) if cells.values.get("batch_size") else 1,
@@ -34,7 +35,7 @@ def stepped_row(
 
 
 def duration_over_steps(cells: CsvCells, types: tuple[str, ...], steps: str) -> TraceRow:
-    """A row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
+    """Return a row in seconds whose step takes ``duration`` / ``steps``, all of it T^c.
 
     Raises
     ------

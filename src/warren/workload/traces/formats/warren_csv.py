@@ -23,10 +23,12 @@ def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
 
 
 def _row(cells: CsvCells, look: bool) -> TraceRow:
+    # Empty cells have the defaults of a jobs file.
     given = cells.values
     weight = cells.number_of("weight") if given.get("weight") else 1.0
     if weight <= 0:
         raise BadRow("weight is not more than 0", given["weight"])
+    # Only looked at, a row needs no costs.
     if not look and not given.get("model"):
         raise BadRow("names no model: its costs are not known")
     return TraceRow(
@@ -44,7 +46,7 @@ def _row(cells: CsvCells, look: bool) -> TraceRow:
 
 
 def _looks(head: TraceHead) -> bool:
-    """A table of jobs of Warren's columns; others have a column ``job`` too."""
+    """Tell whether a table has Warren's columns; tables of others have a column ``job`` too."""
     return head.has("job") and any(map(head.has, ("arrival_s", "scale", "rounds", "model")))
 
 
