@@ -13,14 +13,20 @@ from sim_worlds import Planned, World, plan_of
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.ring import RingNetwork
-from warren.cost.run_rings import least_exchange_s_J, ring_exchanges, ring_network, with_rings
+from warren.cost.run_rings import (
+    host_of_D,
+    least_exchange_s_J,
+    ring_exchanges,
+    ring_network,
+    with_rings,
+)
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Network
 from warren.model.costs import CostTable
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler, Truth
 from warren.sim.build import sim_port
-from warren.sim.network.ring_gangs import RingPort
+from warren.sim.network.contention import ContentionLinks
 
 S = 10**9
 MB = 10**6
@@ -223,9 +229,9 @@ def test_a_least_exchange_is_no_longer_than_one_at_any_place() -> None:
     for _ in range(300):
         for job in one.run.workload.jobs:
             places = draw.sample(range(8), job.scale)
-            port = RingPort(one.run, one.costs)
-            workers_JS = port._links.workers_S(places)[None]
-            (took_ns,) = port._links.exchange_ns_J([job.index], workers_JS)
+            host_D = host_of_D(one.run.cluster)
+            workers_JS = np.bincount(host_D[places], minlength=4)[None]
+            (took_ns,) = ContentionLinks(one.run, one.costs).exchange_ns_J([job.index], workers_JS)
             assert took_ns >= round(least_s[job.index] * S) - 1
     raised = with_rings(one.run, one.costs).sync_ns_JT
     assert raised[:, 0].tolist() == [round(one_s * S) for one_s in least_s.tolist()]
