@@ -125,12 +125,16 @@ def test_without_a_model_of_links_an_exchange_takes_t_s() -> None:
 
 
 def round_by_round(
-    one: World, rows: Rows, there_ns: Callable[[int, int], int] = lambda job, now: 0
+    one: World,
+    rows: Rows,
+    there_ns: Callable[[int, int], int] = lambda job, now: 0,
+    comp_ns: Callable[[int, int, int], int] = lambda job, at, devices: S,
 ) -> list[int]:
     """When each ring ends, counted again: every round by itself, all of (6)-(8) written out.
 
     ``there_ns``: of a job whose devices have come to it now; its first COMP, which is padded, ends
-    no sooner. Asked in order of time.
+    no sooner. Asked in order of time. ``comp_ns``: COMP of a job's round, where so many devices are
+    at work.
     """
     network, jobs = one.run.cluster.network, one.run.workload.jobs
     hosts = [host.name for host in one.run.cluster.hosts]
@@ -168,10 +172,11 @@ def round_by_round(
             took_s = 2 * 2e6 * (w - 1) / w / rate + network.xi2_s * len(
                 {host_of[d] for d in devices[job]}
             )
-            late_ns = 0
+            late_ns, at = 0, (jobs[job].rounds or 0) - left[job]
+            took_ns = comp_ns(job, at, sum(len(devices[other]) for other in at_work))
             if left[job] == jobs[job].rounds:
-                late_ns = max(0, there_ns(job, now) - now - S)
-            end_of_round[job] = now + S + late_ns + round(took_s * S)
+                late_ns = max(0, there_ns(job, now) - now - took_ns)
+            end_of_round[job] = now + took_ns + late_ns + round(took_s * S)
         to_come = [job.arrival_ns for job in jobs if job.arrival_ns > now]
         now = min([*end_of_round.values(), *to_come], default=now)
     return ends

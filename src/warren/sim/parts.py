@@ -1,8 +1,8 @@
 """The parts that one simulation is made of, and what each of them answers.
 
 ``warren.sim.build`` chooses them once, by what the run asks for; ``warren.sim.port`` puts them
-together. No part is a form of another one, so all of them combine
-(docs/decisions/0032-parts-of-a-simulation.md):
+together. No part is a form of another one, so all of them combine; what is still refused stands in
+``warren.sim.task_durations.check_simulable``:
 
 - *durations*, always one: T^c and T^s of a task now, the profile times the hidden truth
   (``task_durations``), or that on processors which all devices share (``shared_cpu``);
@@ -12,6 +12,14 @@ together. No part is a form of another one, so all of them combine
   (``network.contention``), or as flows (``network.max_min``);
 - *copies* of late tasks (``speculation``);
 - *verified* tasks, which are computed again (``verified_tasks``).
+
+*Order.* A part never calls the port. At the beginning of each step all of the last instant is
+known: then devices at work are counted, what was put off starts, and rings are settled. From there
+to the next event the parts pass their own instants, in order of time.
+
+*Not chosen:* a port for each set of features, which doubles with each feature; a chain of ports,
+each around another, whose order would matter at every tie; parts that ask the port back, so that
+neither could be read alone.
 """
 
 from __future__ import annotations

@@ -35,9 +35,18 @@ Handing over was part of T^s when the job ran alone, so it is taken out there: w
 job alone takes T^c + T^s as measured. The rest of x is not: what o takes from tasks on a full
 machine comes on top of a barrier's latency. What this leaves
 out stands in docs/decisions/0010.
+
+*Rings.* A rank is handed nothing between rounds, and no server computes for it. So of a ring
+``dispatch`` and ``o`` are 0: its tasks are slowed by other cores at work, they share the processors
+where these are fewer than the devices at work, and its exchange takes what it takes. Its devices
+are at work from when the last of them has come until its stretch ends, exchanges included, and slow
+others so long; they are not while they wait for one another. A round keeps the time it began with.
+Second trainers of rings are not timed. No live run has been compared with this yet.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,11 +69,15 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
     """
     overheads = run.cluster.overheads
     assert overheads is not None, "without them nothing is raised"
+    ranks = replace(overheads, dispatch_ns=0)  # they go from round to round by themselves
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])
-        cpu_ns = _cpu_ns(run, costs, overheads, int(job), int(kind))
-        raised = raised_ns(overheads, at_work, comp_ns, sync_ns, cpu_ns)
+        if run.workload.jobs[job].sync == "ring":
+            raised = raised_ns(ranks, at_work, comp_ns, sync_ns, 0.0)
+        else:
+            cpu_ns = _cpu_ns(run, costs, overheads, int(job), int(kind))
+            raised = raised_ns(overheads, at_work, comp_ns, sync_ns, cpu_ns)
         _check_length(run, int(job), sum(raised))
         comp_ns_JT[job, kind], sync_ns_JT[job, kind] = raised
     return CostTable(

@@ -85,8 +85,7 @@ def check_simulable(run: Run) -> None:
     ------
     SpecError
         For copies of late tasks where switching is charged (a task that waits for a switch is not
-        late) or jobs are rings, for overheads where jobs are rings, and for each job without a
-        number of rounds.
+        late) or jobs are rings, and for each job without a number of rounds.
     """
     problems = []
     rings = any(job.sync == "ring" for job in run.workload.jobs)
@@ -96,11 +95,6 @@ def check_simulable(run: Run) -> None:
     if rings and run.scheduler.copies_after is not None:
         message = "not with jobs of sync: ring, whose tasks wait for each other"
         problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
-    if rings and run.cluster.raises_times:
-        message = (
-            "says nothing of tasks of sync: ring; allowed with them: null, or only cores and ring_*"
-        )
-        problems.append(Problem(file=run.name, field="cluster.overheads", message=message))
     problems += [
         Problem(
             file=run.name,
