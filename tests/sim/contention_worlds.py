@@ -11,10 +11,14 @@ from sim_worlds import (
     world_of,
 )
 
+from warren.model.costs import CostTable
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, TasksDone
 from warren.model.measured import Overheads
-from warren.sim.shared_cpu import ContendedPort
+from warren.model.run import Run
+from warren.sim.build import parts_of
+from warren.sim.port import SimPort
+from warren.sim.speculation import TaskCopies
 
 MS = 10**6
 FULL = Overheads(cores=2, dispatch_ns=MS, task_cpu_ns=5 * MS, slowdown=1.5)
@@ -39,8 +43,14 @@ def rounds_on(device: int, job: int, rounds: int) -> list[Assignment]:
     return [Assignment(device, job, at, 1, (0,)) for at in range(rounds)]
 
 
+def copying(run: Run, costs: CostTable) -> SimPort:
+    """The port for the run, made to take copies whatever its scheduler says of them."""
+    parts = parts_of(run, costs)
+    return SimPort(run, costs, replace(parts, copies=TaskCopies(parts.lanes)))
+
+
 def run(made: World, *assignments: Assignment) -> list[AnyEvent]:
-    port = ContendedPort(made.run, made.costs)
+    port = copying(made.run, made.costs)
     port.submit(assignments)
     return drain(port)
 
@@ -59,7 +69,7 @@ def run_late(
     copies: Sequence[Assignment] = (),
 ) -> list[AnyEvent]:
     """``late`` is assigned, and ``copies`` begin, at ``at_ms``, when something must happen."""
-    port = ContendedPort(made.run, made.costs)
+    port = copying(made.run, made.costs)
     port.submit(tuple(now))
     events: list[AnyEvent] = []
     while batch := port.next_events():

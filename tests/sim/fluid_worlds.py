@@ -54,12 +54,16 @@ def max_min(capacity: list[Fraction], crossed: dict[int, set[int]]) -> dict[int,
 
 
 def step_by_step(
-    one: World, rows: Rows, there_ns: Callable[[int, int], int] = lambda job, now: 0
+    one: World,
+    rows: Rows,
+    there_ns: Callable[[int, int], int] = lambda job, now: 0,
+    comp_ns: Callable[[int, int, int], int] | None = None,
 ) -> list[float]:
     """When each ring ends, in exact fractions of a second: every phase of every round by itself.
 
     ``there_ns``: of a job whose devices have come to it now; its first COMP, which is padded, ends
-    no sooner. Asked in order of time.
+    no sooner. Asked in order of time. ``comp_ns``: COMP of a job's round, where so many devices are
+    at work; None: that of the profile.
     """
     cluster, jobs = one.run.cluster, one.run.workload.jobs
     nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
@@ -75,11 +79,7 @@ def step_by_step(
         )  # type: ignore[index]
         for job in jobs
     }
-    wait = {
-        job.index: Fraction(int(one.costs.comp_ns_JT[job.index, 0]), S)
-        + len(on[job.index]) * Fraction(1, 100)
-        for job in jobs
-    }
+    latency = {job: len(on[job]) * Fraction(1, 100) for job in on}
     arrival = {job.index: Fraction(job.arrival_ns, S) for job in jobs}
     left = {job.index: job.rounds or 0 for job in jobs}
     bytes_left, until = dict[int, Fraction](), dict[int, Fraction]()
@@ -93,9 +93,17 @@ def step_by_step(
                 if left[job] and arrival[job] <= now and free and job not in until | bytes_left:
                     first = left[job] == jobs[job].rounds
                     comp = Fraction(int(one.costs.comp_ns_JT[job, 0]), S)
+                    if comp_ns is not None:
+                        held = sum(
+                            len(devices[other]) for other in left
+                            if left[other] and arrival[other] <= now
+                            and all(queues[d] and queues[d][0] == other for d in devices[other])
+                        )  # fmt: skip
+                        at = (jobs[job].rounds or 0) - left[job]
+                        comp = Fraction(comp_ns(job, at, held), S)
                     there = Fraction(there_ns(job, round(now * S)), S) if first else now
                     late = max(Fraction(0), there - now - comp)
-                    until[job], again = now + wait[job] + late, True
+                    until[job], again = now + comp + latency[job] + late, True
                 if until.get(job) == now:
                     del until[job]
                     bytes_left[job], again = sent[job], True

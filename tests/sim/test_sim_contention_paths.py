@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from contention_worlds import MS, SPARE, TINY, full, on, rounds_on, run, run_late, spans_ms
+from contention_worlds import MS, SPARE, TINY, copying, full, on, rounds_on, run, run_late, spans_ms
 from sim_worlds import (
     Planned,
     World,
@@ -22,12 +22,11 @@ from warren.core.loop import Core
 from warren.model.cluster import Emulate
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, RoundsDone, TaskDropped, TasksDone
-from warren.model.run import Grain, Truth
+from warren.model.run import Grain, Run, Truth
 from warren.policy.registry import place_policy
-from warren.sim.build import sim_port
+from warren.sim.build import parts_of, sim_port
 from warren.sim.port import SimPort
-from warren.sim.shared_cpu import ContendedPort, raised_costs
-from warren.sim.speculation import CopyingPort
+from warren.sim.shared_cpu import raised_costs
 
 
 def own_stretches(made: World, seed: int) -> tuple[Assignment, ...]:
@@ -82,6 +81,11 @@ def test_stretches_over_several_devices_end_as_their_rounds_where_all_are_alike(
         assert finishes(at_once) == finishes(singly)
 
 
+def without(run: Run) -> Run:
+    """The run on a machine whose overheads are not known."""
+    return replace(run, cluster=replace(run.cluster, overheads=None))
+
+
 def finishes(events: list[AnyEvent]) -> dict[int, int]:
     return {one.job: one.time_ns for one in events if isinstance(one, RoundsDone) and one.finished}
 
@@ -127,8 +131,8 @@ def test_a_first_run_that_is_let_go_when_its_copy_has_won_still_begins() -> None
         return events
 
     raised = raised_costs(made.run, made.costs, 1)
-    found = seen(ContendedPort(made.run, made.costs))
-    assert found == seen(CopyingPort(made.run, raised))
+    found = seen(copying(made.run, made.costs))
+    assert found == seen(copying(without(made.run), raised))
     assert (1, 100) in [(one.job, one.time_ns) for one in found if isinstance(one, RoundsDone)]
     assert [one.time_ns for one in found if isinstance(one, TaskDropped) and one.job == 1] == [200]
 
@@ -140,7 +144,7 @@ def journal_of(made: World, place: str, port: SimPort) -> bytes:
     policy = Planned(plan) if place == "planned" else place_policy(place)
     Core(
         run=made.run, costs=made.costs, policy=policy, port=port,  # type: ignore[arg-type]
-        sink=journal.extend, world="sim", check=True, compiled=not isinstance(port, CopyingPort),
+        sink=journal.extend, world="sim", check=True, compiled=False,
     ).execute()  # fmt: skip
     return bytes(journal)
 
@@ -195,8 +199,8 @@ def test_where_the_number_does_not_matter_the_journal_is_that_of_a_port_that_doe
         plain = World(replace(plain.run, scheduler=scheduler), plain.costs)
         made = on(SPARE, plain)
         raised = raised_costs(made.run, made.costs, 1)
-        counting = journal_of(made, place, ContendedPort(made.run, made.costs))
-        assert counting == journal_of(plain, place, CopyingPort(plain.run, raised))
+        counting = journal_of(made, place, copying(made.run, made.costs))
+        assert counting == journal_of(plain, place, copying(plain.run, raised))
 
 
 @pytest.mark.parametrize("place", ["gavel-fifo", "planned"])
@@ -211,10 +215,10 @@ def test_the_same_run_gives_the_same_journal_and_none_of_it_is_compiled(place: s
 
 def test_only_a_run_whose_times_are_raised_counts_who_is_at_work() -> None:
     made = full([(0, 1, 1)], 2)
-    assert type(sim_port(made.run, made.costs)) is ContendedPort
+    assert parts_of(made.run, made.costs).processors is not None
     for cluster in (
         replace(made.run.cluster, overheads=None),
         replace(made.run.cluster, emulate=Emulate()),
         replace(made.run.cluster, engine="plain"),
     ):
-        assert type(sim_port(replace(made.run, cluster=cluster), made.costs)) is SimPort
+        assert parts_of(replace(made.run, cluster=cluster), made.costs).processors is None

@@ -15,6 +15,7 @@ from warren.core.loop import Core
 from warren.cost.max_min import fluid_round_s_J
 from warren.cost.run_rings import (
     fluid_network,
+    host_of_D,
     least_fluid_exchange_s_J,
     ring_exchanges,
     with_rings,
@@ -23,7 +24,8 @@ from warren.model.cluster import Network
 from warren.model.run import Run, Truth
 from warren.sim.build import sim_port
 from warren.sim.network.flows import TiedRings
-from warren.sim.network.max_min import FluidPort
+from warren.sim.network.max_min import FluidRounds
+from warren.sim.network.ring_gangs import RingGang
 
 
 def test_a_ring_alone_takes_computation_latency_and_its_bytes_over_its_slowest_card() -> None:
@@ -152,8 +154,8 @@ def test_a_ring_alone_takes_what_the_closed_form_says() -> None:
         for job in one.run.workload.jobs:
             places = draw.sample(range(8), job.scale)
             workers_JS = np.zeros((8, 4), dtype=np.int64)
-            port = FluidPort(one.run, one.costs)
-            workers_JS[job.index] = port._links.workers_S(places)
+            host_D = host_of_D(one.run.cluster)
+            workers_JS[job.index] = np.bincount(host_D[places], minlength=4)
             took_s = fluid_round_s_J(fluid_network(one.run.cluster), rings, workers_JS)[job.index]
             assert took_s >= least_s_J[job.index]
             if took_s <= least_s_J[job.index] + 3e-9:
@@ -185,20 +187,20 @@ def test_parameter_servers_beside_rings_take_their_t_s_and_slow_none() -> None:
 def test_rings_that_are_alone_again_take_their_rounds_in_one_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    taken, step = [], FluidPort._step
+    taken, step = [0], FluidRounds.step
 
-    def counted(port: FluidPort, pool: TiedRings) -> None:
-        taken.append(pool)
-        step(port, pool)
+    def counted(rounds: FluidRounds, gangs: dict[int, RingGang]) -> list[RingGang]:
+        taken[0] += 1
+        return step(rounds, gangs)
 
-    monkeypatch.setattr(FluidPort, "_step", counted)
+    monkeypatch.setattr(FluidRounds, "step", counted)
     rounds = 10**6
     one = fluid([1, 2, 2, 1], [(0, 2, rounds), (0, 2, rounds), (100 * S, 2, 2)])
     rows = gang(0, [0, 1], rounds) + gang(1, [4, 5], rounds) + gang(2, [2, 3], 2)
     *tied, between = ends_s(one, rows)
     assert 106 < between < 112
     assert all(0 < end - rounds * 3.02 < 4 for end in tied)
-    assert len(taken) < 30
+    assert taken[0] < 30
 
 
 def test_most_drawn_worlds_have_rings_that_send_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,7 @@ from test_sim_fluid import journal
 from test_sim_rings import Rows, S, ends_s, gang, round_by_round, world
 
 from warren.model.cluster import Emulate
-from warren.model.errors import SpecError
 from warren.model.measured import Overheads
-from warren.sim.build import sim_port
 
 ROUND_S = 3.02
 """1 s of COMP, 2 s of sending over a link alone, 10 ms for each of two hosts."""
@@ -186,11 +184,3 @@ def test_without_such_overheads_and_with_ones_of_nothing_journals_stay() -> None
         late = starting(one, 2, scale=1)
         assert plain != journal(late, rows)
         assert journal(late, rows) == journal(late, rows)
-
-
-def test_overheads_of_tasks_are_refused_with_rings_that_are_not_padded() -> None:
-    one = world([2], [(0, 2, 1)])
-    told = replace(one.run.cluster, overheads=Overheads(cores=2, dispatch_ns=1, ring_start_ns=1))
-    with pytest.raises(SpecError, match="or only cores and ring_"):
-        sim_port(replace(one.run, cluster=told), one.costs)
-    assert sim_port(starting(one, 3).run, one.costs)

@@ -13,14 +13,20 @@ from sim_worlds import Planned, World, plan_of
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.ring import RingNetwork
-from warren.cost.run_rings import least_exchange_s_J, ring_exchanges, ring_network, with_rings
+from warren.cost.run_rings import (
+    host_of_D,
+    least_exchange_s_J,
+    ring_exchanges,
+    ring_network,
+    with_rings,
+)
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Network
 from warren.model.costs import CostTable
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.job import Job, Workload
 from warren.model.run import Run, Scheduler, Truth
 from warren.sim.build import sim_port
-from warren.sim.network.ring_gangs import RingPort
+from warren.sim.network.contention import ContentionLinks
 
 S = 10**9
 MB = 10**6
@@ -119,12 +125,16 @@ def test_without_a_model_of_links_an_exchange_takes_t_s() -> None:
 
 
 def round_by_round(
-    one: World, rows: Rows, there_ns: Callable[[int, int], int] = lambda job, now: 0
+    one: World,
+    rows: Rows,
+    there_ns: Callable[[int, int], int] = lambda job, now: 0,
+    comp_ns: Callable[[int, int, int], int] = lambda job, at, devices: S,
 ) -> list[int]:
     """When each ring ends, counted again: every round by itself, all of (6)-(8) written out.
 
     ``there_ns``: of a job whose devices have come to it now; its first COMP, which is padded, ends
-    no sooner. Asked in order of time.
+    no sooner. Asked in order of time. ``comp_ns``: COMP of a job's round, where so many devices are
+    at work.
     """
     network, jobs = one.run.cluster.network, one.run.workload.jobs
     hosts = [host.name for host in one.run.cluster.hosts]
@@ -162,10 +172,11 @@ def round_by_round(
             took_s = 2 * 2e6 * (w - 1) / w / rate + network.xi2_s * len(
                 {host_of[d] for d in devices[job]}
             )
-            late_ns = 0
+            late_ns, at = 0, (jobs[job].rounds or 0) - left[job]
+            took_ns = comp_ns(job, at, sum(len(devices[other]) for other in at_work))
             if left[job] == jobs[job].rounds:
-                late_ns = max(0, there_ns(job, now) - now - S)
-            end_of_round[job] = now + S + late_ns + round(took_s * S)
+                late_ns = max(0, there_ns(job, now) - now - took_ns)
+            end_of_round[job] = now + took_ns + late_ns + round(took_s * S)
         to_come = [job.arrival_ns for job in jobs if job.arrival_ns > now]
         now = min([*end_of_round.values(), *to_come], default=now)
     return ends
@@ -223,9 +234,9 @@ def test_a_least_exchange_is_no_longer_than_one_at_any_place() -> None:
     for _ in range(300):
         for job in one.run.workload.jobs:
             places = draw.sample(range(8), job.scale)
-            port = RingPort(one.run, one.costs)
-            workers_JS = port._links.workers_S(places)[None]
-            (took_ns,) = port._links.exchange_ns_J([job.index], workers_JS)
+            host_D = host_of_D(one.run.cluster)
+            workers_JS = np.bincount(host_D[places], minlength=4)[None]
+            (took_ns,) = ContentionLinks(one.run, one.costs).exchange_ns_J([job.index], workers_JS)
             assert took_ns >= round(least_s[job.index] * S) - 1
     raised = with_rings(one.run, one.costs).sync_ns_JT
     assert raised[:, 0].tolist() == [round(one_s * S) for one_s in least_s.tolist()]

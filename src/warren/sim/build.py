@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warren.cost.run_rings import with_rings
 from warren.cost.switching import with_switching
 from warren.model.costs import CostTable
 from warren.model.run import Run
-from warren.sim.port import SimPort
+from warren.sim.lanes import Lanes
+from warren.sim.network.contention import PricedRounds
+from warren.sim.network.gang_starts import GangStarts
+from warren.sim.network.max_min import FluidRounds
+from warren.sim.network.ring_gangs import GangsAtWork, RoundEnds
+from warren.sim.port import Parts, SimPort
+from warren.sim.shared_cpu import SharedProcessors
+from warren.sim.speculation import TaskCopies
+from warren.sim.task_durations import TaskDurations, check_simulable
+from warren.sim.verified_tasks import VerifiedTasks
 
 
 def simulated_costs(run: Run, costs: CostTable) -> CostTable:
@@ -30,27 +41,46 @@ def has_rings(run: Run) -> bool:
 
 
 def sim_port(run: Run, costs: CostTable) -> SimPort:
-    """The port for a run: one that can copy, or counts the devices at work, only where it has to.
+    """Return the port for a run, made of the parts that it needs.
 
     Raises
     ------
     SpecError
         As for ``SimPort``, or if overheads make tasks longer than time can count.
     """
-    if has_rings(run):
-        if run.cluster.network.model == "fluid":
-            from warren.sim.network.max_min import FluidPort
+    return SimPort(run, costs, parts_of(run, costs))
 
-            return FluidPort(run, costs)
-        from warren.sim.network.ring_gangs import RingPort
 
-        return RingPort(run, costs)
+def parts_of(run: Run, costs: CostTable) -> Parts:
+    """Choose the parts of a run's simulation; what it does not need is not there.
+
+    Raises
+    ------
+    SpecError
+        As for ``sim_port``.
+    """
+    check_simulable(run)
     if run.cluster.raises_times:
-        from warren.sim.shared_cpu import ContendedPort  # it can copy too, so it builds on this
+        # What a task pays after one of another job was measured with its row.
+        costs = replace(costs, switch_ns_JT=costs.turn_ns_JT)
+        processors = SharedProcessors(run, costs)
+        lanes = Lanes(run, costs, processors, VerifiedTasks(run))
+    else:
+        processors = None
+        lanes = Lanes(run, costs, TaskDurations(run, costs))
+    return Parts(
+        lanes=lanes,
+        rings=_gangs(run, costs, lanes) if has_rings(run) else None,
+        copies=None if run.scheduler.copies_after is None else TaskCopies(lanes),
+        processors=processors,
+    )
 
-        return ContendedPort(run, costs)
-    if run.scheduler.copies_after is None:
-        return SimPort(run, costs)
-    from warren.sim.speculation import CopyingPort
 
-    return CopyingPort(run, costs)
+def _gangs(run: Run, costs: CostTable, lanes: Lanes) -> GangsAtWork:
+    round_ends: RoundEnds
+    if run.cluster.network.model == "fluid":
+        round_ends = FluidRounds(run, costs, lanes)
+    else:
+        round_ends = PricedRounds(run, costs, lanes)
+    starts = GangStarts(run, costs) if run.cluster.delays_gangs else None
+    return GangsAtWork(run, lanes, round_ends, starts)

@@ -1,31 +1,52 @@
 """Virtual time: the cluster as a discrete-event simulation behind the core's port.
 
-A device runs its queue strictly first in, first out. Once a task starts, everything about it is
-known: its COMP end, its synchronisation end and, when it is the last of its round to start, the
-barrier. So nothing is kept but the events that will be emitted. A stretch runs its first round that
-way, since its devices may become free at different times; the rounds after it are all alike and are
-taken in one step. Where a task's time depends on what else runs, see ``warren.sim.shared_cpu``.
+A device runs its queue strictly first in, first out. What follows from a start is the matter of
+``warren.sim.lanes``; this file is the queues, the order in which time passes, and who of the parts
+(``warren.sim.parts``) is asked when.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment, Plan
-from warren.model.events import AnyEvent, CompDone, JobArrived, RoundsDone, TasksDone, Woken
+from warren.model.events import (
+    AnyEvent,
+    CompDone,
+    JobArrived,
+    RoundsDone,
+    TaskDropped,
+    TasksDone,
+    Woken,
+)
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
-from warren.sim.event_queue import EventQueue
-from warren.sim.hidden_curves import HiddenCurves
-from warren.sim.task_durations import DeviceLanes, check_simulable
+from warren.sim.lanes import Lanes
+from warren.sim.network.ring_gangs import GangsAtWork
+from warren.sim.parts import IDLE_NS
+from warren.sim.shared_cpu import SharedProcessors
+from warren.sim.speculation import TaskCopies
+from warren.sim.task_durations import TaskDurations, check_simulable
 
-Part = tuple[Assignment, int, int]
-"""A stretch on one device: its assignment, its start, its COMP time in the first round."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of one simulation, see ``warren.sim.parts``; None: the run does not need it.
+
+    ``processors`` are the durations of the lanes where all devices share processors.
+    """
+
+    lanes: Lanes
+    rings: GangsAtWork | None = None
+    copies: TaskCopies | None = None
+    processors: SharedProcessors | None = None
 
 
 class SimPort:
-    """``warren.core.ports.Port`` in virtual time; overheads of the machine are not in it.
+    """``warren.core.ports.Port`` in virtual time.
 
     Parameters
     ----------
@@ -33,6 +54,8 @@ class SimPort:
         Cluster, workload and the hidden truth.
     costs
         The profile that policies see; true times follow from it and ``run.truth``.
+    parts
+        What ``warren.sim.build`` chose; None: lanes and the durations of tasks alone.
 
     Raises
     ------
@@ -42,68 +65,61 @@ class SimPort:
 
     __slots__ = (
         "_arrived_J",
-        "_barrier_J",
-        "_comm_free_D",
+        "_begin",
+        "_copies",
         "_costs",
-        "_curves",
-        "_emit",
-        "_events",
-        "_held",
         "_lanes",
-        "_last_job_D",
-        "_left_J",
-        "_now",
-        "_parts_J",
+        "_processors",
         "_queue_D",
+        "_ring_J",
+        "_rings",
         "_round_J",
-        "_rounds_J",
         "_run",
-        "_scale_J",
-        "_short",
-        "_switch_JT",
-        "_type_D",
+        "_start",
         "_void",
         "_waiting_J",
         "_wakes",
     )
 
-    def __init__(self, run: Run, costs: CostTable) -> None:
-        check_simulable(run)
-        jobs = run.workload.jobs
-        devices = range(len(run.cluster.devices))
+    def __init__(self, run: Run, costs: CostTable, parts: Parts | None = None) -> None:
+        if parts is None:
+            check_simulable(run)
+            parts = Parts(lanes=Lanes(run, costs, TaskDurations(run, costs)))
+        lanes = self._lanes = parts.lanes
         self._run = run
         self._costs = costs
-        self._lanes = DeviceLanes(run, costs)
-        losses = run.truth.losses
-        self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None
-        self._type_D = run.cluster.type_of_device
-        switch_ns_JT = costs.switch_ns_JT
-        self._switch_JT = [] if switch_ns_JT is None else switch_ns_JT.tolist()
-        self._last_job_D = [-1 for _ in devices]
-        self._queue_D: list[deque[Assignment]] = [deque() for _ in devices]
-        self._comm_free_D = [0 for _ in devices]
-        self._scale_J = [job.scale for job in jobs]
-        self._rounds_J = [job.rounds or 0 for job in jobs]
-        self._arrived_J = [False for _ in jobs]
-        self._round_J = [0 for _ in jobs]
-        self._left_J = [job.scale for job in jobs]  # tasks of the round that have not started
-        self._barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
-        self._waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
-        self._parts_J: list[list[Part]] = [[] for _ in jobs]
+        self._rings = parts.rings
+        self._copies = parts.copies
+        self._processors = parts.processors
+        # The queues of the lanes, here too: most of a simulation's time is spent with them.
+        self._queue_D = lanes.queue_D
+        self._waiting_J = lanes.waiting_J
+        self._round_J = lanes.round_J
+        self._arrived_J = [False for _ in run.workload.jobs]
+        self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
         self._void: set[int] = set()  # jobs with tasks in queues that will never be
-        self._held: dict[int, list[tuple[Assignment, int, int, int]]] = {}
-        self._short: dict[int, int] = {}  # where a job's stretch begins that its end cuts short
-        self._now = 0
         self._wakes: set[int] = set()
-        self._events = EventQueue()
-        self._emit = self._events.add
-        for job in jobs:
-            self._emit(JobArrived(job.arrival_ns, job.index))
+        self._start: Callable[[Assignment], None] = lanes.start
+        if self._copies is not None:
+            self._start = self._copies.start
+        # Nothing keeps an assignment from starting: it starts at once, or a part puts it off.
+        self._begin = self._start
+        if self._rings is not None or self._processors is not None:
+            self._begin = self._begin_with_parts
+        for job in run.workload.jobs:
+            lanes.emit(JobArrived(job.arrival_ns, job.index))
 
     def submit(self, assignments: tuple[Assignment, ...]) -> None:
         """Append to device queues, in order. Called only with checked assignments."""
+        if self._rings is not None:
+            self._rings.assigned(assignments)
+        verified = self._lanes.verified
+        if verified is not None:
+            for one in assignments:
+                verified.assigned(one)
+        rounds_J = self._lanes.rounds_J
         for assignment in assignments:
-            if assignment.round + assignment.rounds > self._rounds_J[assignment.job]:
+            if assignment.round + assignment.rounds > rounds_J[assignment.job]:
                 assignment = self._cut(assignment)
             queue = self._queue_D[assignment.device]
             queue.append(assignment)
@@ -111,22 +127,30 @@ class SimPort:
                 self._start_or_wait(assignment)
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """See ``warren.sim.speculation``; a run without ``copies_after`` pays nothing for it."""
-        raise AssertionError("this run has no copies")
+        """Start tasks once more; on shared processors when all of this instant is known."""
+        assert self._copies is not None, "this run has no copies"
+        if self._processors is None:
+            self._copies.copy(copies)
+        else:
+            self._processors.due_copies += copies
 
     def wake_at(self, time_ns: int) -> None:
         """Ask for a ``Woken`` event at ``time_ns`` (or now, if that is past); one an instant."""
-        time_ns = max(time_ns, self._now)
+        time_ns = max(time_ns, self._lanes.now_ns)
         if time_ns not in self._wakes:
             self._wakes.add(time_ns)
-            self._emit(Woken(time_ns))
+            self._lanes.emit(Woken(time_ns))
 
     def next_events(self) -> tuple[AnyEvent, ...]:
         """All events of the next instant, sorted by (rank, sequence); () when over."""
-        if not self._events:
+        if self._rings is not None or self._processors is not None:
+            self._pass_time()
+        lanes = self._lanes
+        events = lanes.events
+        if not events:
             return ()
-        now = self._now = self._events.first_ns
-        batch = self._events.take()
+        now = lanes.now_ns = events.first_ns
+        batch = events.take()
         for event in batch:
             match event:
                 case TasksDone():
@@ -142,19 +166,29 @@ class SimPort:
                     self._retry(event.job)
                 case Woken():
                     self._wakes.discard(now)
+        if self._copies is not None:
+            for event in batch:
+                if isinstance(event, TaskDropped) and self._copies.frees(event):
+                    self._free(event.device)
         return batch
 
     def run_plan(self, plan: Plan) -> PlanOutcome | None:
-        """Run a whole plan in compiled code; see ``warren.sim.plan_runner.run_plan``."""
+        """Run a whole plan in compiled code; see ``warren.sim.plan_runner.run_plan``.
+
+        None where it goes through events: compiled code knows no rings, and does not take its rows
+        in order of time, as counting the devices at work needs.
+        """
+        if self._rings is not None or self._processors is not None:
+            return None
         from warren.sim.plan_runner import run_plan  # numba loads only when a plan is run
 
         return run_plan(plan, self._run, self._costs)
 
     def _cut(self, one: Assignment) -> Assignment:
         """A policy that does not know when the job ends has gone beyond; what is there is void."""
-        left = self._rounds_J[one.job] - one.round
+        left = self._lanes.rounds_J[one.job] - one.round
         if left > 0:
-            self._short[one.job] = one.round
+            self._lanes.cut_short[one.job] = one.round
             return Assignment(one.device, one.job, one.round, left, one.shards)
         self._void.add(one.job)
         return one
@@ -162,7 +196,7 @@ class SimPort:
     def _drop(self, job: int) -> None:
         """The job has ended; what is void waits for a barrier that will not come."""
         self._void.remove(job)
-        end = self._rounds_J[job]
+        end = self._lanes.rounds_J[job]
         heads = {device: self._queue_D[device][0] for device in self._waiting_J[job]}
         self._waiting_J[job] = [device for device, head in heads.items() if head.round < end]
         for device, queue in enumerate(self._queue_D):
@@ -179,9 +213,18 @@ class SimPort:
             self._start_or_wait(queue[0])
 
     def _pass_barrier(self, job: int, rounds: int) -> None:
+        lanes = self._lanes
+        if self._processors is not None:
+            # Only a first run whose copy has won at this very instant is due in a round that ends.
+            for head in self._take_put_off(job):
+                self._start(head)
+        if self._copies is not None:
+            self._copies.pass_barrier(job)
+        if self._rings is not None:
+            self._rings.pass_barrier(job)
         self._round_J[job] += rounds
-        self._left_J[job] = self._scale_J[job]
-        self._barrier_J[job] = 0
+        lanes.left_J[job] = lanes.scale_J[job]
+        lanes.barrier_J[job] = 0
         self._retry(job)
 
     def _retry(self, job: int) -> None:
@@ -198,88 +241,91 @@ class SimPort:
         else:
             self._waiting_J[job].append(head.device)
 
-    def _begin(self, head: Assignment) -> None:
-        """Nothing keeps it from starting now."""
-        self._start(head)
-
-    def _start(self, head: Assignment) -> None:
-        device, job, round_, shards = head.device, head.job, head.round, head.shards
-        start = self._now + (self._switch_ns(job, device) if self._switch_JT else 0)
-        comp_end, end = self._lanes.run_round(
-            job, round_, shards, self._type_D[device], start, self._comm_free_D[device]
-        )
-        self._comm_free_D[device] = end
-        if end > self._barrier_J[job]:
-            self._barrier_J[job] = end
-        part = head, start, comp_end - start
-        if self._short and self._short.get(job) == round_ and head.rounds == 1:
-            self._held.setdefault(job, []).append((head, start, comp_end, end))
-        elif head.rounds == 1:
-            self._finish_part(part, comp_end, end, end)
+    def _begin_with_parts(self, head: Assignment) -> None:
+        """Of a ring the last device to come starts all; on shared processors starts are counted."""
+        verified = self._lanes.verified
+        if verified is not None and verified.keeps(head.device, self._lanes.now_ns):
+            verified.blocked.append(head)
+        elif self._rings is not None and self._ring_J[head.job]:
+            self._rings.come(head)
+        elif self._processors is not None:
+            self._processors.due.append(head)
         else:
-            self._parts_J[job].append(part)
-        left = self._left_J[job] = self._left_J[job] - len(shards)
-        if left == 0:
-            barrier = self._barrier_J[job]
-            if head.rounds > 1:
-                parts, self._parts_J[job] = self._parts_J[job], []
-                self._run_rest(parts, barrier)
+            self._start(head)
+
+    def _take_put_off(self, job: int) -> list[Assignment]:
+        """What nothing but this instant, or a task computed again, keeps from starting."""
+        assert self._processors is not None, "nothing else puts starts off"
+        found, verified = self._processors.take_due_of(job), self._lanes.verified
+        if verified is not None:
+            found += [head for head in verified.blocked if head.job == job]
+            verified.blocked = [head for head in verified.blocked if head.job != job]
+        return found
+
+    def _pass_time(self) -> None:
+        """Let rounds pass that are no events, until the next event is.
+
+        A ring's last round may end at the next event's instant and then belongs to it. A stretch's
+        leg, or a task computed again, waits for the events of its instant, which may change counts.
+        """
+        lanes, rings, verified = self._lanes, self._rings, self._lanes.verified
+        self._settle()
+        while True:
+            events_ns = lanes.events.first_ns if lanes.events else IDLE_NS
+            rings_ns = IDLE_NS if rings is None else rings.next_ns()
+            leg = min(lanes.legs, key=lambda leg: leg.end_ns, default=None)
+            leg_ns = IDLE_NS if leg is None else leg.end_ns
+            over_ns = IDLE_NS if verified is None else verified.next_over_ns(IDLE_NS)
+            if rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
+                if events_ns < rings_ns:
+                    return
+                rings.step()
+            elif events_ns <= min(leg_ns, over_ns):
                 return
-            for one, start, comp_end, end in self._held.pop(job, ()) if self._held else ():
-                self._finish_part((one, start, comp_end - start), comp_end, end, barrier)
-            self._finish_rounds(head, barrier)
+            elif leg is not None and leg_ns <= over_ns:
+                lanes.go_on(leg)
+            else:
+                lanes.now_ns = over_ns
+                self._settle()
 
-    def _switch_ns(self, job: int, device: int) -> int:
-        """What the device, which goes to ``job`` now, spends on it; its first job costs nothing."""
-        last, self._last_job_D[device] = self._last_job_D[device], job
-        return 0 if last in (-1, job) else int(self._switch_JT[job][self._type_D[device]])
+    def _settle(self) -> None:
+        """Count who is at work, then start what this instant has let go."""
+        processors = self._processors
+        changed = False
+        if processors is not None:
+            self._release()
+            changed = processors.count(self._at_work())
+            if changed:
+                for leg in self._lanes.legs:
+                    leg.cut(self._lanes.now_ns)
+            for head in processors.take_due():
+                self._start(head)
+            copies = processors.take_due_copies()
+            if copies and self._copies is not None:
+                self._copies.copy(copies)
+        if self._rings is not None:
+            self._rings.settle(changed)
 
-    def _finish_rounds(self, one: Assignment, barrier: int) -> None:
-        self._emit(self._passed(barrier, one.job, one.round, one.rounds))
+    def _release(self) -> None:
+        """Look again at what devices that computed a task again kept from starting."""
+        verified = self._lanes.verified
+        if verified is not None:
+            for head in verified.release(self._lanes.now_ns):
+                queue = self._queue_D[head.device]
+                if queue and queue[0] is head:
+                    self._begin(head)
 
-    def _passed(self, barrier: int, job: int, round_: int, rounds: int) -> RoundsDone:
-        last = round_ + rounds == self._rounds_J[job]
-        shown = () if self._curves is None else self._curves.metrics(job, round_, rounds)
-        return RoundsDone(barrier, job, round_, rounds, last, None, shown)
+    def _at_work(self) -> int:
+        """How many devices are at work, or will be when what is due has started."""
+        assert self._processors is not None, "nobody else counts"
+        busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
+        return len(busy.union(one.device for one in self._processors.due_copies))
 
-    def _finish_part(self, part: Part, comp_end: int, end: int, barrier: int) -> None:
-        """A part with all its COMP time ends; if its job cut it short that shows at the barrier."""
-        one, start, busy = part
-        device, job, round_, rounds, shards = one.device, one.job, one.round, one.rounds, one.shards
-        if self._short and self._short.get(job) == round_:
-            self._emit(CompDone(barrier, job, round_, rounds, shards, device))
-            times = start, comp_end, busy, end
-            self._emit(TasksDone(barrier, job, round_, rounds, shards, device, *times))
-            return
-        self._emit(CompDone(comp_end, job, round_, rounds, shards, device))
-        self._emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))
-
-    def _run_rest(self, parts: list[Part], barrier: int) -> None:
-        """Rounds 2 and later of a stretch whose first barrier is ``barrier``."""
-        rounds = parts[0][0].rounds
-        if self._lanes.noisy:
-            for offset in range(1, rounds - 1):
-                spans = [self._round_of(part, offset, barrier) for part, _, _ in parts]
-                parts = [
-                    (part, start, busy + comp_end - barrier)
-                    for (part, start, busy), (comp_end, _) in zip(parts, spans, strict=True)
-                ]
-                barrier = max(end for _, end in spans)
-            repeat = 1
-        else:
-            # All rounds are alike: look at the last one and count it rounds - 1 times.
-            repeat = rounds - 1
-        spans = [self._round_of(part, rounds - 1, barrier) for part, _, _ in parts]
-        last = max([end for _, end in spans])
-        skipped = (repeat - 1) * (last - barrier)
-        for (part, start, busy), (comp_end, end) in zip(parts, spans, strict=True):
-            busy += repeat * (comp_end - barrier)
-            comp_end, end = comp_end + skipped, end + skipped
-            self._comm_free_D[part.device] = end
-            self._finish_part((part, start, busy), comp_end, end, last + skipped)
-        self._finish_rounds(parts[0][0], last + skipped)
-
-    def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
-        kind = self._type_D[part.device]
-        # The barrier has passed, so this device's COMM lane is free.
-        return self._lanes.run_round(part.job, part.round + offset, part.shards, kind, begin, begin)
+    def _is_at_work(self, device: int) -> bool:
+        queue, lanes = self._queue_D[device], self._lanes
+        waits = self._rings is not None and self._rings.waits(device)
+        if queue and not waits and device not in self._waiting_J[queue[0].job]:
+            return True
+        if lanes.verified is not None and lanes.verified.keeps(device, lanes.now_ns):
+            return True
+        return lanes.comm_free_D[device] > lanes.now_ns

@@ -15,9 +15,7 @@ A device that computes a task again (``warren.sim.verified_tasks``) is at work, 
 else before it is done.
 
 A stretch of several rounds counts in every round, and its devices are at work until it ends. Its
-rounds between two changes of the number are alike and are taken in one step, a leg. A leg that has
-been taken too far is cut back: rounds that start at or after the change are taken again. Only the
-last round's events are emitted, when it starts.
+rounds between two changes of the number are alike and are taken in one step: ``warren.sim.lanes``.
 
 *What that costs.* A profile row measured alone says T^c, the time a task computes on an idle
 machine, and T^s, what lies between its end and its job's next round: update out, barrier, next
@@ -37,26 +35,28 @@ Handing over was part of T^s when the job ran alone, so it is taken out there: w
 job alone takes T^c + T^s as measured. The rest of x is not: what o takes from tasks on a full
 machine comes on top of a barrier's latency. What this leaves
 out stands in docs/decisions/0010.
+
+*Rings.* A rank is handed nothing between rounds, and no server computes for it. So of a ring
+``dispatch`` and ``o`` are 0: its tasks are slowed by other cores at work, they share the processors
+where these are fewer than the devices at work, and its exchange takes what it takes. Its devices
+are at work from when the last of them has come until its stretch ends, exchanges included, and slow
+others so long; they are not while they wait for one another. A round keeps the time it began with.
+Second trainers of rings are not timed. No live run has been compared with this yet.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from heapq import heappop, heappush
+from dataclasses import replace
 
 import numpy as np
 
 from warren.model.costs import CostTable
-from warren.model.decision import Assignment, Plan
+from warren.model.decision import Assignment
 from warren.model.errors import Problem, SpecError
-from warren.model.events import AnyEvent
 from warren.model.measured import Overheads
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, NS_PER_S
-from warren.sim.port import Part
-from warren.sim.speculation import CopyingPort
-from warren.sim.task_durations import DeviceLanes
-from warren.sim.verified_tasks import VerifiedTasks
+from warren.sim.task_durations import TaskDurations
 
 
 def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
@@ -69,11 +69,15 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
     """
     overheads = run.cluster.overheads
     assert overheads is not None, "without them nothing is raised"
+    ranks = replace(overheads, dispatch_ns=0)  # they go from round to round by themselves
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])
-        cpu_ns = _cpu_ns(run, costs, overheads, int(job), int(kind))
-        raised = raised_ns(overheads, at_work, comp_ns, sync_ns, cpu_ns)
+        if run.workload.jobs[job].sync == "ring":
+            raised = raised_ns(ranks, at_work, comp_ns, sync_ns, 0.0)
+        else:
+            cpu_ns = _cpu_ns(run, costs, overheads, int(job), int(kind))
+            raised = raised_ns(overheads, at_work, comp_ns, sync_ns, cpu_ns)
         _check_length(run, int(job), sum(raised))
         comp_ns_JT[job, kind], sync_ns_JT[job, kind] = raised
     return CostTable(
@@ -127,164 +131,64 @@ def _inverse(bytes_per_s: float | None) -> float:
     return 0.0 if bytes_per_s is None else 1.0 / bytes_per_s
 
 
-@dataclass(slots=True)
-class _Leg:
-    """``count`` equal rounds of a stretch, the first of them its round ``offset``.
+class SharedProcessors:
+    """``warren.sim.parts.Durations`` on a machine with measured overheads that emulates nothing.
 
-    Per part of the stretch: ``busy`` is its COMP time before the leg, ``comp`` that of each round.
-    """
-
-    parts: list[Part]
-    busy: list[int]
-    comp: list[int]
-    offset: int
-    begin_ns: int
-    round_ns: int = 0
-    count: int = 0
-
-    @property
-    def end_ns(self) -> int:
-        """The barrier of its last round."""
-        return self.begin_ns + self.count * self.round_ns
-
-    def cut(self, now: int) -> None:
-        """Keep the rounds that start before ``now``."""
-        if self.round_ns:
-            self.count = min(self.count, -(-(now - self.begin_ns) // self.round_ns))
-
-    def pass_on(self) -> None:
-        """Stand where the leg ends."""
-        self.begin_ns = self.end_ns
-        self.offset += self.count
-        self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
-        self.count = 0
-
-
-class ContendedPort(CopyingPort):
-    """A ``SimPort`` for a run that emulates nothing, on a machine with measured overheads.
+    It also holds what begins at an instant until all of that instant is known.
 
     Raises
     ------
     SpecError
-        Also if a task would take longer than time can count.
+        If a task would take longer than time can count.
     """
 
-    __slots__ = ("_again", "_blocked", "_copies", "_due", "_lanes_of", "_legs", "_over", "_until_D")
+    __slots__ = ("_costs", "_counted", "_durations_of", "_run", "changing", "due", "due_copies")
 
     def __init__(self, run: Run, costs: CostTable) -> None:
-        super().__init__(run, replace(costs, switch_ns_JT=costs.turn_ns_JT))
-        self._lanes_of: dict[int, DeviceLanes] = {}
-        self._lanes = self._lanes_for(len(run.cluster.devices))  # the longest times come first
-        self._due: list[Assignment] = []  # they start at this instant
-        self._copies: tuple[Assignment, ...] = ()  # and so do these, after them
-        self._legs: list[_Leg] = []
-        self._again = VerifiedTasks(run)
-        self._until_D = [0 for _ in run.cluster.devices]  # when it has computed a task again
-        self._over: list[int] = []  # heap of such times to come
-        self._blocked: list[Assignment] = []  # nothing but that keeps them from starting
+        self._run = run
+        self._costs = costs
+        self.changing = True
+        self._durations_of: dict[int, TaskDurations] = {}
+        self._counted = self._of(len(run.cluster.devices))  # the longest times come first
+        self.due: list[Assignment] = []
+        self.due_copies: tuple[Assignment, ...] = ()
 
-    def run_plan(self, plan: Plan) -> None:
-        """A plan goes through events: compiled code does not take its rows in order of time."""
+    @property
+    def noisy(self) -> bool:
+        """Whether the tasks of one job differ."""
+        return self._counted.noisy
 
-    def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """See ``SimPort``."""
-        for one in assignments:
-            self._again.assigned(one)
-        super().submit(assignments)
+    def run_round(
+        self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
+    ) -> tuple[int, int]:
+        """Return the ends of the last COMP and synchronisation, ns; see ``Durations``."""
+        return self._counted.run_round(job, round_, shards, kind, start, comm_free)
 
-    def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """See ``CopyingPort``; they start when all of this instant is known."""
-        self._copies += copies
+    def count(self, at_work: int) -> bool:
+        """So many devices are at work from now on. Tell whether that changes a task's time."""
+        counted = self._of(max(1, at_work))
+        changed = counted is not self._counted
+        self._counted = counted
+        return changed
 
-    def next_events(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant; see ``SimPort``."""
-        self._start_due()
-        while self._legs or self._over:
-            leg = min(self._legs, key=lambda leg: leg.end_ns, default=None)
-            over_ns = self._over[0] if self._over else NEVER_NS
-            next_ns = over_ns if leg is None else min(leg.end_ns, over_ns)
-            if self._events and self._events.first_ns <= next_ns:
-                break
-            if leg is not None and leg.end_ns == next_ns:
-                self._go_on(leg)
-            else:
-                self._now = over_ns
-                self._start_due()
-        return super().next_events()
+    def take_due(self) -> list[Assignment]:
+        """Return what starts at this instant; it is due no more."""
+        due, self.due = self.due, []
+        return due
 
-    def _lanes_for(self, at_work: int) -> DeviceLanes:
-        if at_work not in self._lanes_of:
+    def take_due_copies(self) -> tuple[Assignment, ...]:
+        """Return the copies that start at this instant, after all else; they are due no more."""
+        copies, self.due_copies = self.due_copies, ()
+        return copies
+
+    def take_due_of(self, job: int) -> list[Assignment]:
+        """Return what is due of a job; it is due no more."""
+        found = [head for head in self.due if head.job == job]
+        self.due = [head for head in self.due if head.job != job]
+        return found
+
+    def _of(self, at_work: int) -> TaskDurations:
+        if at_work not in self._durations_of:
             raised = raised_costs(self._run, self._costs, at_work)
-            self._lanes_of[at_work] = DeviceLanes(self._run, raised)
-        return self._lanes_of[at_work]
-
-    def _start_due(self) -> None:
-        """Count, then start what this instant has let go."""
-        while self._over and self._over[0] <= self._now:
-            heappop(self._over)
-        blocked, self._blocked = self._blocked, []
-        for head in blocked:
-            queue = self._queue_D[head.device]
-            if queue and queue[0] is head:
-                self._begin(head)
-        busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
-        at_work = len(busy.union(one.device for one in self._copies))
-        lanes = self._lanes_for(max(1, at_work))
-        if lanes is not self._lanes:
-            self._lanes = lanes
-            for leg in self._legs:
-                leg.cut(self._now)
-        due, self._due = self._due, []
-        for head in due:
-            self._start(head)
-        copies, self._copies = self._copies, ()
-        super().copy(copies)
-
-    def _is_at_work(self, device: int) -> bool:
-        queue = self._queue_D[device]
-        if queue and device not in self._waiting_J[queue[0].job]:
-            return True
-        return max(self._comm_free_D[device], self._until_D[device]) > self._now
-
-    def _begin(self, head: Assignment) -> None:
-        waits = self._until_D[head.device] > self._now
-        (self._blocked if waits else self._due).append(head)
-
-    def _finish_part(self, part: Part, comp_end: int, end: int, barrier: int) -> None:
-        super()._finish_part(part, comp_end, end, barrier)
-        one, _, busy = part
-        again = self._again.taken(one)
-        if again:
-            until = comp_end + again * busy // (one.rounds * len(one.shards))
-            self._until_D[one.device] = until
-            heappush(self._over, until)
-
-    def _pass_barrier(self, job: int, rounds: int) -> None:
-        # Only a first run whose copy has won at this very instant is due in a round that passes.
-        for begun in (self._due, self._blocked):
-            for head in [head for head in begun if head.job == job]:
-                begun.remove(head)
-                self._start(head)
-        super()._pass_barrier(job, rounds)
-
-    def _run_rest(self, parts: list[Part], barrier: int) -> None:
-        busy = [first_busy for _, _, first_busy in parts]
-        self._legs.append(_Leg(parts, busy, busy, offset=1, begin_ns=barrier))
-
-    def _go_on(self, leg: _Leg) -> None:
-        """Take the next leg of a stretch, or its last round."""
-        leg.pass_on()
-        begin = leg.begin_ns
-        spans = [self._round_of(part, leg.offset, begin) for part, _, _ in leg.parts]
-        leg.comp = [comp_end - begin for comp_end, _ in spans]
-        end = max(end for _, end in spans)
-        left = leg.parts[0][0].rounds - leg.offset
-        if left > 1:
-            leg.round_ns, leg.count = end - begin, 1 if self._lanes.noisy else left - 1
-            return
-        self._legs.remove(leg)
-        each = zip(leg.parts, spans, leg.busy, leg.comp, strict=True)
-        for (part, start, _), (comp_end, part_end), busy, comp in each:
-            self._comm_free_D[part.device] = part_end
-            self._finish_part((part, start, busy + comp), comp_end, part_end, end)
-        self._finish_rounds(leg.parts[0][0], end)
+            self._durations_of[at_work] = TaskDurations(self._run, raised)
+        return self._durations_of[at_work]

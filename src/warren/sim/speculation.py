@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from warren.model.costs import CostTable
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, CompDone, RoundsDone, TaskDropped, TasksDone
-from warren.model.run import Run
-from warren.sim.port import SimPort
+from warren.sim.lanes import Lanes
 
 _Task = tuple[int, int, int]
 """(job, round, shard)."""
@@ -31,55 +29,71 @@ class _Run(NamedTuple):
     comm_before_ns: int
 
 
-class CopyingPort(SimPort):
-    """A ``SimPort`` that can start tasks under way once more."""
+class TaskCopies:
+    """The part of a simulation that can start tasks under way once more.
 
-    __slots__ = ("_begun", "_comm_before_D", "_losers", "_waiting")
+    ``lanes``: where first runs and copies run.
+    """
 
-    def __init__(self, run: Run, costs: CostTable) -> None:
-        super().__init__(run, costs)
-        self._comm_before_D = list(self._comm_free_D)
+    __slots__ = ("_begun", "_comm_before_D", "_lanes", "_losers", "_waiting")
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._comm_before_D = list(lanes.comm_free_D)
         self._losers: dict[_Task, _Run] = {}
         self._begun: set[_Task] = set()  # one run has, the other will
         self._waiting: dict[_Task, Assignment] = {}  # first runs whose copy has begun before
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
         """Start each at once, before what its device has not begun."""
+        lanes = self._lanes
         for one in copies:
-            queue = self._queue_D[one.device]
+            queue = lanes.queue_D[one.device]
             if queue:
-                self._waiting_J[queue[0].job].remove(one.device)
+                lanes.waiting_J[queue[0].job].remove(one.device)
             task = (one.job, one.round, one.shards[0])
             if self._done_of(*task):
                 self._begun.add(task)
             else:
                 self._waiting[task] = self._first_run(one)
             queue.appendleft(one)
-            self._start(one)
+            self.start(one)
             self._begun.add(task)
 
-    def next_events(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant; see ``SimPort``."""
-        events = super().next_events()
-        for event in events:
-            if isinstance(event, TaskDropped) and self._computes(event):
-                self._free(event.device)
-        return events
-
-    def _start(self, head: Assignment) -> None:
-        self._comm_before_D[head.device] = self._comm_free_D[head.device]
+    def start(self, head: Assignment) -> None:
+        """Start an assignment, which may be the second run of its task."""
+        lanes = self._lanes
+        self._comm_before_D[head.device] = lanes.comm_free_D[head.device]
         task = (head.job, head.round, head.shards[0])
         if task in self._begun:
             self._begun.discard(task)
             self._waiting.pop(task, None)
             self._race(task, head)
         else:
-            super()._start(head)
+            lanes.start(head)
+
+    def frees(self, event: TaskDropped) -> bool:
+        """Tell whether the run that is dropped leaves its device to the next in its queue."""
+        queue = self._lanes.queue_D[event.device]
+        head = queue[0] if queue else None
+        task = (event.job, event.round, (event.shard,))
+        return head is not None and (head.job, head.round, head.shards) == task
+
+    def pass_barrier(self, job: int) -> None:
+        """The job's round is over: decide what becomes of the runs that have lost."""
+        lanes, round_ = self._lanes, self._lanes.round_J[job]
+        for task in [task for task in self._losers if task[:2] == (job, round_)]:
+            self._let_go(task, self._losers.pop(task))
+        for task in [task for task in self._waiting if task[:2] == (job, round_)]:
+            one = self._waiting.pop(task)
+            self._begun.discard(task)
+            lanes.queue_D[one.device].remove(one)
+            lanes.emit(TaskDropped(lanes.now_ns, *task, one.device, 0))
 
     def _first_run(self, copy: Assignment) -> Assignment:
         """Where a task waits behind a run that has lost."""
         same = (copy.job, copy.round, copy.shards)
-        every = (one for queue in self._queue_D for one in queue)
+        every = (one for queue in self._lanes.queue_D for one in queue)
         return next(one for one in every if (one.job, one.round, one.shards) == same)
 
     def _race(self, task: _Task, one: Assignment) -> None:
@@ -94,57 +108,43 @@ class CopyingPort(SimPort):
 
     def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
         """Ends to come of tasks of a round, or of one that is alone in its assignment."""
-        done = [one for one in self._events if isinstance(one, TasksDone)]
+        done = [one for one in self._lanes.events if isinstance(one, TasksDone)]
         done = [one for one in done if (one.job, one.round) == (job, round_)]
         return [one for one in done if shard is None or one.shards == (shard,)]
 
     def _run_second(self, one: Assignment) -> _Run:
-        device, now = one.device, self._now
-        before_ns = self._comm_free_D[device]
-        kind = self._type_D[device]
-        comp_end, end = self._lanes.run_round(one.job, one.round, one.shards, kind, now, before_ns)
-        self._comm_free_D[device] = end
-        self._emit(CompDone(comp_end, one.job, one.round, 1, one.shards, device))
+        lanes, device = self._lanes, one.device
+        now, before_ns = lanes.now_ns, lanes.comm_free_D[device]
+        comp_end, end = lanes.durations.run_round(
+            one.job, one.round, one.shards, lanes.type_D[device], now, before_ns
+        )
+        lanes.comm_free_D[device] = end
+        lanes.emit(CompDone(comp_end, one.job, one.round, 1, one.shards, device))
         return _Run(device, now, comp_end, end, before_ns)
 
     def _replace(self, job: int, round_: int, shard: int, second: _Run) -> None:
         """The second run will be first: the task's end, and maybe the barrier, come earlier."""
+        lanes = self._lanes
         self._remove(TasksDone, job, round_, (shard,))
         start, comp_end = second.comp_start_ns, second.comp_end_ns
         what = (job, round_, 1, (shard,), second.device)
-        self._emit(TasksDone(second.end_ns, *what, start, comp_end, comp_end - start))
+        lanes.emit(TasksDone(second.end_ns, *what, start, comp_end, comp_end - start))
         barrier = max(one.time_ns for one in self._done_of(job, round_))
-        self._barrier_J[job] = barrier
-        if self._left_J[job] == 0:
+        lanes.barrier_J[job] = barrier
+        if lanes.left_J[job] == 0:
             self._remove(RoundsDone, job, round_, None)
-            self._emit(self._passed(barrier, job, round_, 1))
-
-    def _pass_barrier(self, job: int, rounds: int) -> None:
-        round_ = self._round_J[job]
-        for task in [task for task in self._losers if task[:2] == (job, round_)]:
-            self._let_go(task, self._losers.pop(task))
-        for task in [task for task in self._waiting if task[:2] == (job, round_)]:
-            one = self._waiting.pop(task)
-            self._begun.discard(task)
-            self._queue_D[one.device].remove(one)
-            self._emit(TaskDropped(self._now, *task, one.device, 0))
-        super()._pass_barrier(job, rounds)
+            lanes.emit(lanes.passed(barrier, job, round_, 1))
 
     def _let_go(self, task: _Task, run: _Run) -> None:
+        lanes = self._lanes
         job, round_, shard = task
-        at = self._now
+        at = lanes.now_ns
         if run.comp_end_ns > at:
             at = run.comp_end_ns
             self._remove(CompDone, job, round_, (shard,), run.device)
-            self._comm_free_D[run.device] = run.comm_before_ns
+            lanes.comm_free_D[run.device] = run.comm_before_ns
         busy = run.comp_end_ns - run.comp_start_ns
-        self._emit(TaskDropped(at, job, round_, shard, run.device, busy))
-
-    def _computes(self, event: TaskDropped) -> bool:
-        queue = self._queue_D[event.device]
-        head = queue[0] if queue else None
-        task = (event.job, event.round, (event.shard,))
-        return head is not None and (head.job, head.round, head.shards) == task
+        lanes.emit(TaskDropped(at, job, round_, shard, run.device, busy))
 
     def _remove(
         self,
@@ -162,4 +162,4 @@ class CopyingPort(SimPort):
             of_task = shards is None or getattr(event, "shards", None) == shards
             return of_task and (device is None or getattr(event, "device", None) == device)
 
-        self._events.drop(is_meant)
+        self._lanes.events.drop(is_meant)

@@ -85,8 +85,7 @@ def check_simulable(run: Run) -> None:
     ------
     SpecError
         For copies of late tasks where switching is charged (a task that waits for a switch is not
-        late) or jobs are rings, for overheads where jobs are rings, and for each job without a
-        number of rounds.
+        late) or jobs are rings, and for each job without a number of rounds.
     """
     problems = []
     rings = any(job.sync == "ring" for job in run.workload.jobs)
@@ -96,11 +95,6 @@ def check_simulable(run: Run) -> None:
     if rings and run.scheduler.copies_after is not None:
         message = "not with jobs of sync: ring, whose tasks wait for each other"
         problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
-    if rings and run.cluster.raises_times:
-        message = (
-            "says nothing of tasks of sync: ring; allowed with them: null, or only cores and ring_*"
-        )
-        problems.append(Problem(file=run.name, field="cluster.overheads", message=message))
     problems += [
         Problem(
             file=run.name,
@@ -114,10 +108,19 @@ def check_simulable(run: Run) -> None:
         raise SpecError(problems)
 
 
-class DeviceLanes:
-    """True times of a run, as plain integers. ``noisy``: tasks of one job differ."""
+class TaskDurations:
+    """``warren.sim.parts.Durations``: the true times of a run, as plain integers."""
 
-    __slots__ = ("_comp", "_comp_key", "_cv_ppm", "_is_lane", "_sync", "_sync_key", "noisy")
+    __slots__ = (
+        "_comp",
+        "_comp_key",
+        "_cv_ppm",
+        "_is_lane",
+        "_sync",
+        "_sync_key",
+        "changing",
+        "noisy",
+    )
 
     def __init__(self, run: Run, costs: CostTable) -> None:
         truth = run.truth
@@ -128,17 +131,14 @@ class DeviceLanes:
         self._cv_ppm = cv_to_ppm(truth.task_cv)
         self._is_lane = run.cluster.network.model == "lane"
         self.noisy = self._cv_ppm > 0
+        self.changing = False
         self._comp_key = [stream_key(truth.seed, COMP, job) for job in jobs] if self.noisy else []
         self._sync_key = [stream_key(truth.seed, SYNC, job) for job in jobs] if self.noisy else []
 
     def run_round(
         self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
     ) -> tuple[int, int]:
-        """End of the last COMP and of the last synchronisation, ns.
-
-        The tasks ``shards`` run back to back from ``start`` on a device of type ``kind`` whose
-        COMM lane is free from ``comm_free`` on.
-        """
+        """Return the ends of the last COMP and synchronisation, ns; see ``Durations``."""
         if self.noisy:
             return self._run_noisy(job, round_, shards, kind, start, comm_free)
         comp, sync = self._comp[job][kind], self._sync[job][kind]

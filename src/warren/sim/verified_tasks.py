@@ -13,6 +13,7 @@ and all at its end.
 from __future__ import annotations
 
 from collections import Counter
+from heapq import heappop, heappush
 
 from warren.model.decision import Assignment
 from warren.model.draws import FIRST, can_tell, is_taken
@@ -20,9 +21,21 @@ from warren.model.run import Run
 
 
 class VerifiedTasks:
-    """What was computed again so far, of each job."""
+    """What was computed again so far, of each job, and until when that keeps devices.
 
-    __slots__ = ("_before", "_count_J", "_device_J", "_owed_J", "_share")
+    ``blocked``: assignments that nothing but such a device keeps from starting.
+    """
+
+    __slots__ = (
+        "_before",
+        "_count_J",
+        "_device_J",
+        "_over",
+        "_owed_J",
+        "_share",
+        "_until_D",
+        "blocked",
+    )
 
     def __init__(self, run: Run) -> None:
         self._share = run.verify
@@ -30,11 +43,37 @@ class VerifiedTasks:
         self._count_J = [0 for _ in run.workload.jobs]
         self._owed_J = [0.0 for _ in run.workload.jobs]  # of stretches: parts of a task
         self._before: Counter[tuple[int, int]] = Counter()
+        self._until_D = [0 for _ in run.cluster.devices]
+        self._over: list[int] = []  # heap of such times to come
+        self.blocked: list[Assignment] = []
 
     def assigned(self, one: Assignment) -> None:
         """Note where a job has its first task, and so its second trainer."""
         if self._device_J[one.job] < 0:
             self._device_J[one.job] = one.device
+
+    def computed(self, one: Assignment, comp_end: int, busy: int) -> None:
+        """An assignment leaves COMP, after so much of it; what is computed again comes next."""
+        again = self.taken(one)
+        if again:
+            until = comp_end + again * busy // (one.rounds * len(one.shards))
+            self._until_D[one.device] = until
+            heappush(self._over, until)
+
+    def keeps(self, device: int, now: int) -> bool:
+        """Tell whether the device still computes a task again."""
+        return self._until_D[device] > now
+
+    def next_over_ns(self, none_ns: int) -> int:
+        """Return when the next device has computed a task again; ``none_ns`` if none does."""
+        return self._over[0] if self._over else none_ns
+
+    def release(self, now: int) -> list[Assignment]:
+        """Forget what is over, and return what was blocked, for another look."""
+        while self._over and self._over[0] <= now:
+            heappop(self._over)
+        blocked, self.blocked = self.blocked, []
+        return blocked
 
     def taken(self, one: Assignment) -> int:
         """Count the tasks of an assignment that are computed again once they have been computed."""

@@ -18,38 +18,69 @@ from __future__ import annotations
 from warren.cost.run_rings import fluid_network, ring_exchanges
 from warren.model.costs import CostTable
 from warren.model.run import Run
+from warren.sim.lanes import Lanes
 from warren.sim.network.flows import RingFlow, TiedRings, flow_of, tied
-from warren.sim.network.ring_gangs import RingPort
+from warren.sim.network.ring_gangs import RingGang
+from warren.sim.parts import IDLE_NS
 
 
-class FluidPort(RingPort):
-    """A ``RingPort`` under ``network: fluid``."""
+class FluidRounds:
+    """``warren.sim.network.ring_gangs.RoundEnds`` under ``network: fluid``."""
 
-    __slots__ = ("_flows", "_network", "_pools", "_sent_bytes_J", "_tied")
+    __slots__ = ("_flows", "_lanes", "_network", "_next", "_pools", "_sent_bytes_J", "_tied")
 
-    def __init__(self, run: Run, costs: CostTable) -> None:
-        super().__init__(run, costs)
+    def __init__(self, run: Run, costs: CostTable, lanes: Lanes) -> None:
+        self._lanes = lanes
         self._network = fluid_network(run.cluster)
         self._sent_bytes_J = ring_exchanges(run.workload.jobs, costs).sent_bytes_J.tolist()
         self._flows: dict[int, RingFlow] = {}
         self._pools: list[TiedRings] = []
+        self._next: TiedRings | None = None  # the pool that takes a step first
         self._tied = True
 
-    def _go_on(self) -> None:
-        if not self._tied or len(self._flows) < len(self._gangs):
-            self._tie()
-        while self._pools:
-            pool = min(self._pools, key=lambda one: one.next_ns)
-            if self._events and self._events.first_ns < pool.next_ns:
-                break
-            self._step(pool)
+    def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
+        """Rings may have come or gone: tie the flows anew; and time what begins now again."""
+        if changed:
+            for pool in self._pools:
+                for flow in pool.flows:
+                    self._retime(flow, pool)
+                pool.share(self._lanes.now_ns)
+        if not self._tied or len(self._flows) < len(gangs):
+            self._tie(gangs)
 
-    def _tie(self) -> None:
+    def next_ns(self, gangs: dict[int, RingGang]) -> int:
+        """Return when a pool takes a step first."""
+        self._next = min(self._pools, key=lambda one: one.next_ns, default=None)
+        return IDLE_NS if self._next is None else self._next.next_ns
+
+    def step(self, gangs: dict[int, RingGang]) -> list[RingGang]:
+        """The pool's next instant: rounds end and begin, sending begins, rates change."""
+        pool, ended = self._next, list[RingGang]()
+        assert pool is not None, "asked for the next instant before"
+        now = pool.next_ns
+        for flow in [one for one in pool.flows if one.until_ns == now]:
+            if not (flow.sends or flow.rounds):
+                flow.start_sending()
+                continue
+            flow.end_round()
+            if flow.gang.left:
+                self._start_round(flow, pool)
+                continue
+            pool.flows.remove(flow)
+            del self._flows[flow.job], gangs[flow.job]
+            self._tied = False
+            ended.append(flow.gang)
+        pool.share(now)
+        if not pool.flows:
+            self._pools.remove(pool)
+        return ended
+
+    def _tie(self, gangs: dict[int, RingGang]) -> None:
         """Rings have come or gone: who is on whose links now. Pools that stay go on as they are."""
-        started = [job for job in self._gangs if job not in self._flows]
+        started = [job for job in gangs if job not in self._flows]
         for job in started:
             sent_bytes = self._sent_bytes_J[job]
-            self._flows[job] = flow_of(job, self._gangs[job], sent_bytes, self._network)
+            self._flows[job] = flow_of(job, gangs[job], sent_bytes, self._network)
         before = {pool.flows[0].job: pool for pool in self._pools}
         self._pools = []
         for flows in tied(list(self._flows.values())):
@@ -65,31 +96,19 @@ class FluidPort(RingPort):
             if flow.job in started:
                 self._start_round(flow, pool)
             elif len(pool.flows) > 1:
-                flow.part(self._now)
-        pool.share(self._now)
+                flow.part(self._lanes.now_ns)
+        pool.share(self._lanes.now_ns)
 
-    def _step(self, pool: TiedRings) -> None:
-        """The pool's next instant: rounds end and begin, sending begins, rates change."""
-        now = pool.next_ns
-        for flow in [one for one in pool.flows if one.until_ns == now]:
-            if not (flow.sends or flow.rounds):
-                flow.start_sending()
-                continue
-            flow.end_round()
-            if flow.gang.left:
-                self._start_round(flow, pool)
-                continue
-            pool.flows.remove(flow)
-            del self._flows[flow.job], self._gangs[flow.job]
-            self._tied = False
-            self._end(flow.gang)
-        pool.share(now)
-        if not pool.flows:
-            self._pools.remove(pool)
+    def _retime(self, flow: RingFlow, pool: TiedRings) -> None:
+        """Tasks take another time: the round at hand stays as it is, unless it begins now."""
+        now = self._lanes.now_ns
+        flow.part(now)
+        if not flow.sends and flow.gang.begin_ns >= now:
+            self._start_round(flow, pool)
 
     def _start_round(self, flow: RingFlow, pool: TiedRings) -> None:
-        self._compute(flow.job, flow.gang)
+        flow.gang.compute(self._lanes)
         if len(pool.flows) == 1:
-            flow.start_alone(self._alike(flow.gang))
+            flow.start_alone(flow.gang.alike(self._lanes.durations.noisy))
         else:
             flow.start_round()

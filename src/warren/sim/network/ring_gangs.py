@@ -6,27 +6,29 @@ exchange: T^s, or under ``network: contention`` what (6)-(8) of SJF-BCO give for
 at work (``warren.cost.ring``). Whenever one starts or ends, the others are priced again: rounds
 that have begun keep their pace, so a change counts from the next round on. The paper counts whole
 rounds a time slot, which is none if a round is longer than a slot; here time has no slots. Under
-``network: fluid`` the same gangs share links within a round: ``warren.sim.network.max_min``. Where
+``network: fluid`` the same gangs share links within a round. So when a round is over is told by
+one of two ``RoundEnds``: ``warren.sim.network.contention`` or ``warren.sim.network.max_min``. Where
 it was measured what a gang takes to start, the first round waits for it:
 ``warren.sim.network.gang_starts``.
 
-Jobs with parameter servers run as in ``SimPort``: their traffic is in their T^s and slows no ring.
+The traffic of jobs with parameter servers is in their T^s and slows no ring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from warren.model.costs import CostTable, IntArray
-from warren.model.decision import Assignment, Plan
-from warren.model.events import AnyEvent, CompDone, TasksDone
+from warren.cost.run_rings import host_of_D
+from warren.model.costs import IntArray
+from warren.model.decision import Assignment
+from warren.model.events import CompDone, TasksDone
 from warren.model.run import Run
-from warren.sim.network.contention import ContentionLinks
+from warren.sim.lanes import Lanes
 from warren.sim.network.gang_starts import GangStarts
-from warren.sim.port import SimPort
 
 
 @dataclass(slots=True)
@@ -72,80 +74,112 @@ class RingGang:
         self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
         self.count = 0
 
+    def compute(self, lanes: Lanes) -> list[tuple[int, int]]:
+        """Set the next round's ``comp``; return what each device ends at: its COMP, and its T^s."""
+        begin, first = self.begin_ns, self.heads[0].round + self.done
+        run_round, type_D = lanes.durations.run_round, lanes.type_D
+        ends = [
+            run_round(one.job, first, one.shards, type_D[one.device], begin, begin)
+            for one in self.heads
+        ]
+        if self.late_ns and not self.done:
+            there = begin + self.late_ns
+            ends = [
+                (max(comp_end, there), end + max(0, there - comp_end)) for comp_end, end in ends
+            ]
+        self.comp = [comp_end - begin for comp_end, _ in ends]
+        return ends
 
-class RingPort(SimPort):
-    """A ``SimPort`` for a run with rings."""
+    def alike(self, noisy: bool) -> int:
+        """Return how many of the next rounds take the same, where tasks differ or do not."""
+        first_is_late = self.late_ns > 0 and not self.done
+        return 1 if noisy or first_is_late else self.left
 
-    __slots__ = ("_forming", "_gangs", "_links", "_ring_J", "_starts")
 
-    def __init__(self, run: Run, costs: CostTable) -> None:
-        super().__init__(run, costs)
-        self._links = ContentionLinks(run, costs)
+class RoundEnds(Protocol):
+    """When rounds of the gangs at work are over, given all of them and the links they cross."""
+
+    def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
+        """Take note of the gangs, by job, that are at work now.
+
+        ``changed``: tasks take another time from now on; rounds that begin now are timed again.
+        """
+        ...
+
+    def next_ns(self, gangs: dict[int, RingGang]) -> int:
+        """Return the next instant at which a round begins or ends, or a rate changes."""
+        ...
+
+    def step(self, gangs: dict[int, RingGang]) -> list[RingGang]:
+        """Pass that instant, and return the gangs whose last round ends with it."""
+        ...
+
+
+class GangsAtWork:
+    """The part of a simulation that runs rings.
+
+    Parameters
+    ----------
+    run
+        Cluster and workload.
+    lanes
+        The devices that gangs hold.
+    round_ends
+        The network: when a round is over.
+    starts
+        What gangs take to start; None: nothing.
+    """
+
+    __slots__ = (
+        "_arrival_J",
+        "_forming",
+        "_gangs",
+        "_host_D",
+        "_hosts",
+        "_lanes",
+        "_ring_J",
+        "_round_ends",
+        "_starts",
+    )
+
+    def __init__(
+        self, run: Run, lanes: Lanes, round_ends: RoundEnds, starts: GangStarts | None
+    ) -> None:
+        self._lanes = lanes
+        self._round_ends = round_ends
+        self._starts = starts
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
+        self._arrival_J = [job.arrival_ns for job in run.workload.jobs]
+        self._host_D = host_of_D(run.cluster)
+        self._hosts = len(run.cluster.hosts)
         self._forming: dict[int, list[Assignment]] = {}
         self._gangs: dict[int, RingGang] = {}
-        self._starts = GangStarts(run, costs) if run.cluster.delays_gangs else None
 
-    def submit(self, assignments: tuple[Assignment, ...]) -> None:
-        """Append to device queues, in order; see ``SimPort``."""
+    def assigned(self, assignments: Sequence[Assignment]) -> None:
+        """Ranks have devices from now on; called before they are in the queues there."""
         if self._starts is not None:
             ranks = [one for one in assignments if self._ring_J[one.job]]
-            self._starts.assign(ranks, self._begins(assignments), self._now)
-        super().submit(assignments)
+            self._starts.assign(ranks, self._begins(assignments), self._lanes.now_ns)
 
-    def _begins(self, assignments: Sequence[Assignment]) -> set[Assignment]:
-        """Those of jobs that have arrived, on devices that have nothing before."""
-        busy = {device for device, queue in enumerate(self._queue_D) if queue}
-        jobs, begins = self._run.workload.jobs, set[Assignment]()
-        for one in assignments:
-            if one.device not in busy and jobs[one.job].arrival_ns <= self._now:
-                begins.add(one)
-            busy.add(one.device)
-        return begins
-
-    def run_plan(self, plan: Plan) -> None:
-        """A plan goes through events: compiled code knows no rings."""
-
-    def next_events(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant; see ``SimPort``."""
-        self._go_on()
-        return super().next_events()
-
-    def _go_on(self) -> None:
-        """Rounds pass until something else happens, which may be that a ring ends."""
-        self._price()
-        while self._gangs:
-            job, gang = min(self._gangs.items(), key=lambda one: (one[1].end_ns, one[0]))
-            if self._events and self._events.first_ns < gang.end_ns:
-                break
-            gang.pass_on()
-            if gang.left:
-                self._pace(job, gang)
-            else:
-                del self._gangs[job]
-                self._end(gang)
-
-    def _begin(self, head: Assignment) -> None:
-        """Of a ring the last device to come starts all."""
-        job = head.job
-        if not self._ring_J[job]:
-            super()._begin(head)
-            return
+    def come(self, head: Assignment) -> None:
+        """A device has come to its ring; the last one starts the gang."""
+        job, lanes = head.job, self._lanes
         forming = self._forming.setdefault(job, [])
         forming.append(head)
-        if len(forming) < self._scale_J[job]:
+        if len(forming) < lanes.scale_J[job]:
             return
         heads = sorted(self._forming.pop(job), key=lambda one: one.shards)
         devices = [one.device for one in heads]
-        switch = [self._switch_ns(job, device) for device in devices] if self._switch_JT else [0]
-        start, late_ns = self._now + max(switch), 0
+        start = lanes.now_ns + max(lanes.switch_ns(job, device) for device in devices)
+        late_ns = 0
         if self._starts is not None:
-            late_ns = max(0, self._starts.there_ns(job, head.round, devices, self._now) - start)
+            there_ns = self._starts.there_ns(job, head.round, devices, lanes.now_ns)
+            late_ns = max(0, there_ns - start)
             if not self._starts.padded:
                 start, late_ns = start + late_ns, 0
         self._gangs[job] = RingGang(
             heads=heads,
-            workers_S=self._links.workers_S(devices),
+            workers_S=np.bincount(self._host_D[devices], minlength=self._hosts),
             start_ns=start,
             begin_ns=start,
             busy=[0] * len(heads),
@@ -153,60 +187,45 @@ class RingPort(SimPort):
             late_ns=late_ns,
         )
 
-    def _pass_barrier(self, job: int, rounds: int) -> None:
+    def waits(self, device: int) -> bool:
+        """Tell whether the device waits for the others of its ring."""
+        return any(one.device == device for heads in self._forming.values() for one in heads)
+
+    def pass_barrier(self, job: int) -> None:
+        """The job's rounds so far are over: a gang that has to be elsewhere may go."""
         if self._starts is not None:
-            self._starts.pass_barrier(job, self._now)
-        super()._pass_barrier(job, rounds)
+            self._starts.pass_barrier(job, self._lanes.now_ns)
 
-    def _price(self) -> None:
-        """Who is at work now sets the pace of all, from their next round on."""
-        gangs = list(self._gangs.items())
-        if not gangs:
-            return
-        workers_JS = np.stack([gang.workers_S for _, gang in gangs])
-        exchange_ns_J = self._links.exchange_ns_J([job for job, _ in gangs], workers_JS)
-        for (job, gang), exchange_ns in zip(gangs, exchange_ns_J, strict=True):
-            if exchange_ns != gang.exchange_ns:
-                gang.exchange_ns = exchange_ns
-                gang.stop(self._now)
-                if gang.left:
-                    self._pace(job, gang)
+    def settle(self, changed: bool) -> None:
+        """All of an instant is known; see ``RoundEnds.settle``."""
+        self._round_ends.settle(self._gangs, changed)
 
-    def _compute(self, job: int, gang: RingGang) -> list[tuple[int, int]]:
-        """The next round's ``comp``, from what each device ends at: its COMP, and its T^s."""
-        begin, first = gang.begin_ns, gang.heads[0].round + gang.done
-        ends = [
-            self._lanes.run_round(job, first, one.shards, self._type_D[one.device], begin, begin)
-            for one in gang.heads
-        ]
-        if gang.late_ns and not gang.done:
-            there = begin + gang.late_ns
-            ends = [
-                (max(comp_end, there), end + max(0, there - comp_end)) for comp_end, end in ends
-            ]
-        gang.comp = [comp_end - begin for comp_end, _ in ends]
-        return ends
+    def next_ns(self) -> int:
+        """Return the next instant of a ring; see ``RoundEnds.next_ns``."""
+        return self._round_ends.next_ns(self._gangs)
 
-    def _alike(self, gang: RingGang) -> int:
-        """How many of the next rounds take the same."""
-        first_is_late = gang.late_ns > 0 and not gang.done
-        return 1 if self._lanes.noisy or first_is_late else gang.left
+    def step(self) -> None:
+        """Pass the next instant of a ring; where a gang's last round ends, events tell."""
+        for gang in self._round_ends.step(self._gangs):
+            self._end(gang)
 
-    def _pace(self, job: int, gang: RingGang) -> None:
-        """How long the next rounds take."""
-        ends = self._compute(job, gang)
-        exchange_ns = gang.exchange_ns
-        if self._links.from_profile:
-            exchange_ns = max(end - comp_end for comp_end, end in ends)
-        gang.round_ns = max(1, max(gang.comp) + exchange_ns)
-        gang.count = self._alike(gang)
+    def _begins(self, assignments: Sequence[Assignment]) -> set[Assignment]:
+        """Those of jobs that have arrived, on devices that have nothing before."""
+        lanes = self._lanes
+        busy = {device for device, queue in enumerate(lanes.queue_D) if queue}
+        begins = set[Assignment]()
+        for one in assignments:
+            if one.device not in busy and self._arrival_J[one.job] <= lanes.now_ns:
+                begins.add(one)
+            busy.add(one.device)
+        return begins
 
     def _end(self, gang: RingGang) -> None:
-        end = gang.begin_ns
+        end, lanes = gang.begin_ns, self._lanes
         comp_end = end - gang.round_ns + max(gang.comp)
         for one, busy in zip(gang.heads, gang.busy, strict=True):
             what = one.job, one.round, one.rounds, one.shards, one.device
-            self._comm_free_D[one.device] = end
-            self._emit(CompDone(end, *what))
-            self._emit(TasksDone(end, *what, gang.start_ns, comp_end, busy))
-        self._finish_rounds(gang.heads[0], end)
+            lanes.comm_free_D[one.device] = end
+            lanes.emit(CompDone(end, *what))
+            lanes.emit(TasksDone(end, *what, gang.start_ns, comp_end, busy))
+        lanes.finish_rounds(gang.heads[0], end)

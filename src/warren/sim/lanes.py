@@ -1,0 +1,251 @@
+"""The lanes of devices: what has started on them, and the events that follow from it.
+
+Once a task starts, everything about it is known: its COMP end, its synchronisation end and, when it
+is the last of its round to start, the barrier. So nothing is kept but the events that will be
+emitted. A stretch runs its first round that way, since its devices may become free at different
+times; the rounds after it are all alike and are taken in one step. Where times change while it
+runs, its equal rounds between two changes are a *leg*: one step, which is cut back where it has
+been taken too far, so that rounds that start at or after the change are taken again. Only the last
+round's events are emitted, when it starts.
+
+How long a task takes is asked of the durations; when a ring's round is over, of the network.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from warren.model.costs import CostTable
+from warren.model.decision import Assignment
+from warren.model.events import CompDone, RoundsDone, TasksDone
+from warren.model.run import Run
+from warren.sim.event_queue import EventQueue
+from warren.sim.hidden_curves import HiddenCurves
+from warren.sim.parts import Durations
+from warren.sim.verified_tasks import VerifiedTasks
+
+StretchPart = tuple[Assignment, int, int]
+"""A stretch on one device: its assignment, its start, its COMP time in the first round."""
+
+
+@dataclass(slots=True)
+class Leg:
+    """``count`` equal rounds of a stretch, the first of them its round ``offset``.
+
+    Per part of the stretch: ``busy`` is its COMP time before the leg, ``comp`` that of each round.
+    """
+
+    parts: list[StretchPart]
+    busy: list[int]
+    comp: list[int]
+    offset: int
+    begin_ns: int
+    round_ns: int = 0
+    count: int = 0
+
+    @property
+    def end_ns(self) -> int:
+        """The barrier of its last round."""
+        return self.begin_ns + self.count * self.round_ns
+
+    def cut(self, now: int) -> None:
+        """Keep the rounds that start before ``now``."""
+        if self.round_ns:
+            self.count = min(self.count, -(-(now - self.begin_ns) // self.round_ns))
+
+    def pass_on(self) -> None:
+        """Stand where the leg ends."""
+        self.begin_ns = self.end_ns
+        self.offset += self.count
+        self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
+        self.count = 0
+
+
+class Lanes:
+    """Queues, COMM lanes and barriers of a run, which the port and its parts share.
+
+    Parameters
+    ----------
+    run
+        Cluster, workload and the hidden truth.
+    costs
+        The profile; of it only what a device pays between jobs is read here.
+    durations
+        How long tasks take.
+    verified
+        Which tasks are computed again; None: their time is not counted.
+
+    ``legs``: stretches whose rounds are still to be taken, where durations change. ``cut_short``:
+    where a job's stretch begins that its end cuts short.
+    """
+
+    __slots__ = (
+        "_curves",
+        "_held",
+        "_last_job_D",
+        "_parts_J",
+        "_switch_JT",
+        "barrier_J",
+        "comm_free_D",
+        "cut_short",
+        "durations",
+        "emit",
+        "events",
+        "left_J",
+        "legs",
+        "now_ns",
+        "queue_D",
+        "round_J",
+        "rounds_J",
+        "scale_J",
+        "type_D",
+        "verified",
+        "waiting_J",
+    )
+
+    def __init__(
+        self,
+        run: Run,
+        costs: CostTable,
+        durations: Durations,
+        verified: VerifiedTasks | None = None,
+    ) -> None:
+        jobs = run.workload.jobs
+        devices = range(len(run.cluster.devices))
+        losses = run.truth.losses
+        switch_ns_JT = costs.switch_ns_JT
+        self.durations = durations
+        self.verified = verified
+        self.now_ns = 0
+        self.events = EventQueue()
+        self.emit = self.events.add
+        self.type_D = run.cluster.type_of_device
+        self.queue_D: list[deque[Assignment]] = [deque() for _ in devices]
+        self.comm_free_D = [0 for _ in devices]
+        self.scale_J = [job.scale for job in jobs]
+        self.rounds_J = [job.rounds or 0 for job in jobs]
+        self.round_J = [0 for _ in jobs]
+        self.left_J = [job.scale for job in jobs]  # tasks of the round that have not started
+        self.barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
+        self.waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
+        self.legs: list[Leg] = []
+        self.cut_short: dict[int, int] = {}
+        self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None
+        self._switch_JT = [] if switch_ns_JT is None else switch_ns_JT.tolist()
+        self._last_job_D = [-1 for _ in devices]
+        self._parts_J: list[list[StretchPart]] = [[] for _ in jobs]
+        self._held: dict[int, list[tuple[Assignment, int, int, int]]] = {}
+
+    def start(self, head: Assignment) -> None:
+        """Start the first round of an assignment on its device; nothing keeps it from that."""
+        device, job, round_, shards = head.device, head.job, head.round, head.shards
+        start = self.now_ns + (self.switch_ns(job, device) if self._switch_JT else 0)
+        comp_end, end = self.durations.run_round(
+            job, round_, shards, self.type_D[device], start, self.comm_free_D[device]
+        )
+        self.comm_free_D[device] = end
+        if end > self.barrier_J[job]:
+            self.barrier_J[job] = end
+        part = head, start, comp_end - start
+        if self.cut_short and self.cut_short.get(job) == round_ and head.rounds == 1:
+            self._held.setdefault(job, []).append((head, start, comp_end, end))
+        elif head.rounds == 1:
+            self._finish_part(part, comp_end, end, end)
+        else:
+            self._parts_J[job].append(part)
+        left = self.left_J[job] = self.left_J[job] - len(shards)
+        if left == 0:
+            barrier = self.barrier_J[job]
+            if head.rounds > 1:
+                parts, self._parts_J[job] = self._parts_J[job], []
+                self._run_rest(parts, barrier)
+                return
+            for one, start, comp_end, end in self._held.pop(job, ()) if self._held else ():
+                self._finish_part((one, start, comp_end - start), comp_end, end, barrier)
+            self.finish_rounds(head, barrier)
+
+    def switch_ns(self, job: int, device: int) -> int:
+        """What the device, which goes to ``job`` now, spends on it; its first job costs nothing."""
+        if not self._switch_JT:
+            return 0
+        last, self._last_job_D[device] = self._last_job_D[device], job
+        return 0 if last in (-1, job) else int(self._switch_JT[job][self.type_D[device]])
+
+    def finish_rounds(self, one: Assignment, barrier: int) -> None:
+        """Emit the last barrier of an assignment's rounds."""
+        self.emit(self.passed(barrier, one.job, one.round, one.rounds))
+
+    def passed(self, barrier: int, job: int, round_: int, rounds: int) -> RoundsDone:
+        """Return the event of a barrier, with what the job's metric has come to there."""
+        last = round_ + rounds == self.rounds_J[job]
+        shown = () if self._curves is None else self._curves.metrics(job, round_, rounds)
+        return RoundsDone(barrier, job, round_, rounds, last, None, shown)
+
+    def go_on(self, leg: Leg) -> None:
+        """Take the next leg of a stretch, or its last round."""
+        leg.pass_on()
+        begin = leg.begin_ns
+        spans = [self._round_of(part, leg.offset, begin) for part, _, _ in leg.parts]
+        leg.comp = [comp_end - begin for comp_end, _ in spans]
+        end = max(end for _, end in spans)
+        left = leg.parts[0][0].rounds - leg.offset
+        if left > 1:
+            leg.round_ns, leg.count = end - begin, 1 if self.durations.noisy else left - 1
+            return
+        self.legs.remove(leg)
+        each = zip(leg.parts, spans, leg.busy, leg.comp, strict=True)
+        for (part, start, _), (comp_end, part_end), busy, comp in each:
+            self.comm_free_D[part.device] = part_end
+            self._finish_part((part, start, busy + comp), comp_end, part_end, end)
+        self.finish_rounds(leg.parts[0][0], end)
+
+    def _finish_part(self, part: StretchPart, comp_end: int, end: int, barrier: int) -> None:
+        """A part with all its COMP time ends; if its job cut it short that shows at the barrier."""
+        one, start, busy = part
+        device, job, round_, rounds, shards = one.device, one.job, one.round, one.rounds, one.shards
+        if self.cut_short and self.cut_short.get(job) == round_:
+            self.emit(CompDone(barrier, job, round_, rounds, shards, device))
+            times = start, comp_end, busy, end
+            self.emit(TasksDone(barrier, job, round_, rounds, shards, device, *times))
+        else:
+            self.emit(CompDone(comp_end, job, round_, rounds, shards, device))
+            self.emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))
+        if self.verified is not None:
+            self.verified.computed(one, comp_end, busy)
+
+    def _run_rest(self, parts: list[StretchPart], barrier: int) -> None:
+        """Rounds 2 and later of a stretch whose first barrier is ``barrier``."""
+        if self.durations.changing:
+            first = [busy for _, _, busy in parts]
+            self.legs.append(Leg(parts, first, first, offset=1, begin_ns=barrier))
+            return
+        rounds = parts[0][0].rounds
+        if self.durations.noisy:
+            for offset in range(1, rounds - 1):
+                spans = [self._round_of(part, offset, barrier) for part, _, _ in parts]
+                parts = [
+                    (part, start, busy + comp_end - barrier)
+                    for (part, start, busy), (comp_end, _) in zip(parts, spans, strict=True)
+                ]
+                barrier = max(end for _, end in spans)
+            repeat = 1
+        else:
+            # All rounds are alike: look at the last one and count it rounds - 1 times.
+            repeat = rounds - 1
+        spans = [self._round_of(part, rounds - 1, barrier) for part, _, _ in parts]
+        last = max([end for _, end in spans])
+        skipped = (repeat - 1) * (last - barrier)
+        for (part, start, busy), (comp_end, end) in zip(parts, spans, strict=True):
+            busy += repeat * (comp_end - barrier)
+            comp_end, end = comp_end + skipped, end + skipped
+            self.comm_free_D[part.device] = end
+            self._finish_part((part, start, busy), comp_end, end, last + skipped)
+        self.finish_rounds(parts[0][0], last + skipped)
+
+    def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
+        kind = self.type_D[part.device]
+        # The barrier has passed, so this device's COMM lane is free.
+        return self.durations.run_round(
+            part.job, part.round + offset, part.shards, kind, begin, begin
+        )

@@ -1,0 +1,57 @@
+"""The parts that one simulation is made of, and what each of them answers.
+
+``warren.sim.build`` chooses them once, by what the run asks for; ``warren.sim.port`` puts them
+together. No part is a form of another one, so all of them combine; what is still refused stands in
+``warren.sim.task_durations.check_simulable``:
+
+- *durations*, always one: T^c and T^s of a task now, the profile times the hidden truth
+  (``task_durations``), or that on processors which all devices share (``shared_cpu``);
+- *lanes*, always the same: queues, COMP and COMM lanes and barriers (``lanes``);
+- *network*, where jobs are rings: gangs that come together and hold their devices
+  (``network.ring_gangs``), and when a round of theirs is over: by T^s or contention
+  (``network.contention``), or as flows (``network.max_min``);
+- *copies* of late tasks (``speculation``);
+- *verified* tasks, which are computed again (``verified_tasks``).
+
+*Order.* A part never calls the port. At the beginning of each step all of the last instant is
+known: then devices at work are counted, what was put off starts, and rings are settled. From there
+to the next event the parts pass their own instants, in order of time.
+
+*Not chosen:* a port for each set of features, which doubles with each feature; a chain of ports,
+each around another, whose order would matter at every tie; parts that ask the port back, so that
+neither could be read alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+IDLE_NS: Final = 2**100
+"""The next instant of a part that waits for others."""
+
+
+class Durations(Protocol):
+    """How long tasks take.
+
+    ``noisy``: the tasks of one job differ. ``changing``: a task's time depends on when it starts.
+    """
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the tasks of one job differ."""
+        ...
+
+    @property
+    def changing(self) -> bool:
+        """Whether a task's time depends on when it starts."""
+        ...
+
+    def run_round(
+        self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
+    ) -> tuple[int, int]:
+        """Return the end of the last COMP and of the last synchronisation, ns.
+
+        The tasks ``shards`` run back to back from ``start`` on a device of type ``kind`` whose
+        COMM lane is free from ``comm_free`` on.
+        """
+        ...
