@@ -11,8 +11,9 @@ import numpy as np
 from sim_worlds import World
 from test_sim_rings import MB, Rows, S, gang, world
 
-from warren.model.cluster import Network
+from warren.model.cluster import Cluster, Network
 from warren.model.costs import CostTable
+from warren.model.job import Job
 
 
 def fluid(
@@ -53,6 +54,19 @@ def max_min(capacity: list[Fraction], crossed: dict[int, set[int]]) -> dict[int,
     return rates
 
 
+def bytes_per_s(cluster: Cluster) -> tuple[list[Fraction], list[Fraction]]:
+    """What the network card of each host carries, and what is carried inside it."""
+    nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
+    inner = [Fraction(int(host.intra_bps or 0), 8) for host in cluster.hosts]
+    return nic, inner
+
+
+def sent_bytes(costs: CostTable, job: Job) -> Fraction:
+    """What each rank of a ring sends in a round: 2 (w - 1) / w of the model."""
+    assert costs.model_bytes_J is not None
+    return Fraction(2 * int(costs.model_bytes_J[job.index]) * (job.scale - 1), job.scale)
+
+
 def step_by_step(
     one: World,
     rows: Rows,
@@ -66,41 +80,35 @@ def step_by_step(
     at work; None: that of the profile.
     """
     cluster, jobs = one.run.cluster, one.run.workload.jobs
-    nic = [Fraction(int(host.nic_bps or 0), 8) for host in cluster.hosts]
-    inner = [Fraction(int(host.intra_bps or 0), 8) for host in cluster.hosts]
+    nic, inner = bytes_per_s(cluster)
     hosts = [host.name for host in cluster.hosts]
     host_of = [hosts.index(device.host) for device in cluster.devices]
     devices = {job.index: [row[4] for row in rows if row[0] == job.index] for job in jobs}
     queues = {d: [row[0] for row in rows if row[4] == d] for d in range(len(host_of))}
     on = {job: {host_of[d] for d in devices[job]} for job in devices}
-    sent = {
-        job.index: Fraction(
-            2 * int(one.costs.model_bytes_J[job.index]) * (job.scale - 1), job.scale
-        )  # type: ignore[index]
-        for job in jobs
-    }
+    sent = {job.index: sent_bytes(one.costs, job) for job in jobs}
     latency = {job: len(on[job]) * Fraction(1, 100) for job in on}
     arrival = {job.index: Fraction(job.arrival_ns, S) for job in jobs}
     left = {job.index: job.rounds or 0 for job in jobs}
     bytes_left, until = dict[int, Fraction](), dict[int, Fraction]()
     ends, now = [Fraction(0)] * len(jobs), Fraction(0)
+
+    def heads(of: list[int], job: int) -> bool:
+        return all(queues[d] and queues[d][0] == job for d in of)
+
     while any(left.values()):
         again = True
         while again:
             again = False
             for job in list(left):
-                free = all(queues[d] and queues[d][0] == job for d in devices[job])
+                free = heads(devices[job], job)
                 if left[job] and arrival[job] <= now and free and job not in until | bytes_left:
                     first = left[job] == jobs[job].rounds
                     comp = Fraction(int(one.costs.comp_ns_JT[job, 0]), S)
                     if comp_ns is not None:
-                        held = sum(
-                            len(devices[other]) for other in left
-                            if left[other] and arrival[other] <= now
-                            and all(queues[d] and queues[d][0] == other for d in devices[other])
-                        )  # fmt: skip
-                        at = (jobs[job].rounds or 0) - left[job]
-                        comp = Fraction(comp_ns(job, at, held), S)
+                        has_come = [k for k in left if left[k] and arrival[k] <= now]
+                        held = sum(len(devices[k]) for k in has_come if heads(devices[k], k))
+                        comp = Fraction(comp_ns(job, (jobs[job].rounds or 0) - left[job], held), S)
                     there = Fraction(there_ns(job, round(now * S)), S) if first else now
                     late = max(Fraction(0), there - now - comp)
                     until[job], again = now + comp + latency[job] + late, True

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from warren.core.journal_reader import History, read_history
 from warren.core.loop import Core
 from warren.model.run import Run
-from warren.policy.registry import RINGS, place_policy
+from warren.policy.registry import place_policy, ring_policies
 from warren.profile.cost_table import cost_table
 from warren.runs.lower_bound import lower_bound
 from warren.sim.build import sim_port, simulated_costs
@@ -78,7 +78,7 @@ def test_no_policy_beats_the_bounds_of_rings(rng: random.Random) -> None:
     run = world(rng)
     costs = simulated_costs(run, cost_table(run))
     arrival_ns_J = np.array([job.arrival_ns for job in run.workload.jobs])
-    for place in sorted(RINGS):
+    for place in ring_policies():
         found = history(run, place)
         bound = lower_bound(run, costs, found)
         assert bound.makespan_s is not None

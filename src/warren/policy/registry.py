@@ -73,13 +73,6 @@ def ring_policies() -> tuple[str, ...]:
     return tuple(sorted(name for name in POLICIES if plans_rings(_class_of(name))))
 
 
-def __getattr__(name: str) -> frozenset[str]:
-    """Find ``RINGS``, the set of ``ring_policies``, for those who import it by this name."""
-    if name == "RINGS":
-        return frozenset(ring_policies())
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 def _class_of(name: str) -> type[AnyPolicy]:
     """Import the class of a policy of the table."""
     module, _, attribute = POLICIES[name].partition(":")
