@@ -2,7 +2,8 @@
 
 What a newcomer with a debugger steps through: functions that have a name, called while a command of
 two jobs of one round runs under `srtf`. What runs while a file is imported does not count, nor
-comprehensions. `--list` names the files in the order in which they are entered.
+comprehensions, nor templates of the page. `--list` names the files in the order in which they are
+entered.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Trail:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(PACKAGE):
             return
+        if not code.co_filename.endswith(".py"):
+            return
         if code.co_name.startswith("<") or not code.co_flags & _IS_FUNCTION:
             return
         callers = [one for one in _above(frame) if one.f_code.co_filename.startswith(PACKAGE)]
@@ -61,29 +64,36 @@ def _above(frame: FrameType) -> list[FrameType]:
 
 
 def main() -> None:
-    """Simulate once and print three numbers."""
+    """Simulate twice, with the table only and with a folder of results, and print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="Name the files.")
     asked = parser.parse_args()
+    for title, more in (("table", []), ("table and --out", ["--out", "{folder}/out"])):
+        trail = trail_of(more)
+        pairs = set(zip(trail.entered, trail.entered[1:], strict=False))
+        print(f"{title}: files entered: {len(set(trail.entered))}")
+        if asked.list:
+            print("\n".join(f"  {name}" for name in dict.fromkeys(trail.entered)))
+        steps = sum(a != b for a, b in pairs)
+        print(f"{title}: different steps from a file to another, in order of time: {steps}")
+        print(f"{title}: different pairs of caller and called file: {len(trail.calls)}")
+        print(f"{title}: calls into another file: {trail.calls.total()}")
+
+
+def trail_of(more: list[str]) -> Trail:
+    """Return the trail of one simulation; ``{folder}`` in options is a fresh folder."""
     trail = Trail()
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run.yaml"
         run.write_text(RUN)
+        options = [one.format(folder=folder) for one in more]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             sys.setprofile(trail.note)
-            code = call(["simulate", str(run), "--place", "srtf", "--json"])
+            code = call(["simulate", str(run), "--place", "srtf", *options])
             sys.setprofile(None)
     if code:
         raise SystemExit(f"the simulation ended with {code}")
-    pairs = {
-        pair for pair in zip(trail.entered, trail.entered[1:], strict=False) if len(set(pair)) > 1
-    }
-    if asked.list:
-        print("\n".join(dict.fromkeys(trail.entered)))
-    print(f"files entered: {len(set(trail.entered))}")
-    print(f"different steps from a file to another, in order of time: {len(pairs)}")
-    print(f"different pairs of caller and called file: {len(trail.calls)}")
-    print(f"calls into another file: {trail.calls.total()}")
+    return trail
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.model.events import RANK, AnyEvent, CompDone, JobArrived, RoundsDone, Woken
-from warren.sim.event_queue import EventQueue
+from warren.sim.lanes import EventQueue
 
 
 def event_of(kind: int, time_ns: int, number: int) -> AnyEvent:

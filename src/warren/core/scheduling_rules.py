@@ -143,7 +143,7 @@ def check_stretches(state: State, policy: str, assignments: tuple[Assignment, ..
 def is_ring(state: State, job: int) -> bool:
     """Tell whether a round's tasks are one gang; the plain engine has a ring in one process."""
     run = state.run
-    return run.workload.jobs[job].sync == "ring" and run.cluster.engine != "plain"
+    return run.workload.jobs[job].sync == "ring" and run.cluster.is_scheduled
 
 
 def _is_whole(state: State, one: Assignment) -> bool:

@@ -199,7 +199,7 @@ def check_jitter(run: Run) -> tuple[int, ...]:
     SpecError
         If the file of ``emulate.jitter`` cannot be used.
     """
-    emulate = run.cluster.emulate
-    if emulate is None or not emulate.jitter or run.cluster.engine == "plain":
+    emulate = run.cluster.live_emulate
+    if emulate is None or not emulate.jitter:
         return ()
     return read_jitter(os.path.join(run.base, emulate.jitter))

@@ -133,6 +133,20 @@ class Cluster:
         return tuple(device_type.name for device_type in self.types)
 
     @property
+    def is_scheduled(self) -> bool:
+        """Tell whether a policy decides over a live run.
+
+        Not under the plain engine: it trains the jobs one after the other, in one process, as
+        somebody without Warren would. Nothing is padded then, and profiles are not asked.
+        """
+        return self.engine != "plain"
+
+    @property
+    def live_emulate(self) -> Emulate | None:
+        """What pads the tasks of a live run; None: they last as long as they take."""
+        return self.emulate if self.is_scheduled else None
+
+    @property
     def raises_times(self) -> bool:
         """Tell whether a simulation adds measured overheads to tasks.
 
@@ -140,7 +154,7 @@ class Cluster:
         """
         # Padded tasks last as long as the profile says, whatever Warren's own processes take.
         stated = self.overheads is not None and self.overheads.of_tasks
-        return stated and self.emulate is None and self.engine == "local"
+        return stated and self.emulate is None and self.is_scheduled
 
     @property
     def delays_gangs(self) -> bool:
@@ -148,7 +162,7 @@ class Cluster:
 
         Pads hide that time in part, so it holds for emulated runs too.
         """
-        return self.overheads is not None and self.overheads.of_gangs and self.engine == "local"
+        return self.overheads is not None and self.overheads.of_gangs and self.is_scheduled
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ class Run:
     @property
     def live_place(self) -> str:
         """The place policy that a live run is scheduled by: ``plain`` under the plain engine."""
-        return "plain" if self.cluster.engine == "plain" else self.scheduler.place
+        return self.scheduler.place if self.cluster.is_scheduled else "plain"
 
     @property
     def app_sha256_J(self) -> tuple[str, ...]:

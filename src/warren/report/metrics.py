@@ -161,8 +161,8 @@ def summary(record: Record) -> dict[str, Any]:
 
 def _time_scale(run: Run) -> float | None:
     """Real seconds of an emulated second; None where nothing is padded (the plain engine)."""
-    emulate = run.cluster.emulate
-    return None if emulate is None or run.cluster.engine == "plain" else emulate.time_scale
+    emulate = run.cluster.live_emulate
+    return None if emulate is None else emulate.time_scale
 
 
 def _noise(run: Run, *, live: bool) -> dict[str, float]:

@@ -79,7 +79,7 @@ class PreparedRun:
     @property
     def is_plain(self) -> bool:
         """Tell whether the plain engine trains the run: it ignores the run's policy and costs."""
-        return self.world == LIVE and self.run.cluster.engine == "plain"
+        return self.world == LIVE and not self.run.cluster.is_scheduled
 
     @cached_property
     def named_policy(self) -> AnyPolicy:
@@ -429,9 +429,9 @@ def _live_port(run: Run, costs: CostTable, out: RunFolder) -> LivePort | PlainPo
     from warren.live.control.local_engine import LivePort
     from warren.live.control.plain_engine import PlainPort
 
-    if run.cluster.engine == "plain":
-        return PlainPort(run, out.path)
-    return LivePort(run, costs, out.path)
+    if run.cluster.is_scheduled:
+        return LivePort(run, costs, out.path)
+    return PlainPort(run, out.path)
 
 
 def _train(

@@ -40,7 +40,7 @@ Times = Mapping[int, Sequence[TaskTimes]]
 
 def is_padded(run: Run) -> bool:
     """Tell whether tasks last as long as a profile says, not as long as they take."""
-    return run.cluster.emulate is not None and run.cluster.engine != "plain"
+    return run.cluster.live_emulate is not None
 
 
 def ended_jobs(
@@ -105,7 +105,7 @@ def _costs(record: Record, job: Job, timed: Sequence[TaskTimes]) -> str:
     found: dict[str, dict[str, Any]] = {}
     for column, name in enumerate(cluster.type_names):
         here = [one for one in timed if one.type == column]
-        scheduled = costs.fits_JT[job.index, column] and cluster.engine != "plain"
+        scheduled = costs.fits_JT[job.index, column] and cluster.is_scheduled
         if not here and not scheduled:
             continue
         comp_s = ns_to_seconds(int(costs.comp_ns_JT[job.index, column]))
@@ -168,7 +168,7 @@ def _remember(folder: Path, sources: Mapping[str, str], began_at: float) -> None
         # Whoever else writes waits for no more than this.
         with database.transaction():
             database.put(rows)
-            if run.cluster.engine != "plain":
+            if run.cluster.is_scheduled:
                 # Only tasks that ended after ``until_ns``: earlier ones are in the averages.
                 known = {(one.key, one.device_type): one for one in database.profiles()}
                 fresh = _after(times, -1 if before is None else before.until_ns)

@@ -62,7 +62,7 @@ def why_none(run: Run, world: str) -> str:
         return "pads drawn from measured jitter may be shorter than the profile's times"
     if world != LIVE and run.cluster.raises_times:
         return "measured overheads are added to the profile, so its bound does not hold"
-    if run.cluster.engine == "plain" and world == LIVE:
+    if world == LIVE and not run.cluster.is_scheduled:
         return "the plain engine runs jobs one after the other, at its own speed"
     return "" if run.workload.jobs else "there are no jobs"
 

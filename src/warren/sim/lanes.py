@@ -14,13 +14,14 @@ How long a task takes is asked of the durations; when a ring's round is over, of
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from warren.model.costs import CostTable
 from warren.model.decision import Assignment
-from warren.model.events import CompDone, RoundsDone, TasksDone
+from warren.model.events import RANK, AnyEvent, CompDone, RoundsDone, TasksDone
 from warren.model.run import Run
-from warren.sim.event_queue import EventQueue
 from warren.sim.hidden_curves import HiddenCurves
 from warren.sim.parts import Durations
 from warren.sim.verified_tasks import VerifiedTasks
@@ -60,6 +61,62 @@ class Leg:
         self.offset += self.count
         self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
         self.count = 0
+
+
+class EventQueue:
+    """Events to come, in the order of (time, rank, sequence): a heap of instants.
+
+    Most events share their instant with another one, so the heap holds whole numbers, and what was
+    added first among equals stays first.
+    """
+
+    __slots__ = ("_events", "_times_ns")
+
+    def __init__(self) -> None:
+        self._times_ns: list[int] = []
+        self._events: dict[int, list[AnyEvent]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._times_ns)
+
+    def __iter__(self) -> Iterator[AnyEvent]:
+        """Go through all of them, in no order of time."""
+        return (event for events in self._events.values() for event in events)
+
+    @property
+    def first_ns(self) -> int:
+        """Return the next instant; there is one."""
+        return self._times_ns[0]
+
+    def add(self, event: AnyEvent) -> None:
+        """Add one more event."""
+        time_ns = event.time_ns
+        events = self._events.get(time_ns)
+        if events is None:
+            self._events[time_ns] = [event]
+            heappush(self._times_ns, time_ns)
+        else:
+            events.append(event)
+
+    def take(self) -> tuple[AnyEvent, ...]:
+        """Return all events of the next instant, by (rank, sequence), and forget them."""
+        events = self._events.pop(heappop(self._times_ns))
+        if len(events) > 1:
+            events.sort(key=_rank)
+        return tuple(events)
+
+    def drop(self, is_meant: Callable[[AnyEvent], bool]) -> None:
+        """Take back events that will not happen."""
+        for time_ns, events in list(self._events.items()):
+            events[:] = [event for event in events if not is_meant(event)]
+            if not events:
+                del self._events[time_ns]
+        self._times_ns = list(self._events)
+        heapify(self._times_ns)
+
+
+def _rank(event: AnyEvent) -> int:
+    return RANK[type(event)]
 
 
 class Lanes:

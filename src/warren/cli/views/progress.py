@@ -142,7 +142,7 @@ def predicted_ends(run: Run) -> dict[int, int]:
 
     jobs = run.workload.jobs
     tasks = sum((job.rounds or MOST_TASKS) * job.scale for job in jobs)
-    if tasks >= MOST_TASKS or missing(run) or run.cluster.engine == "plain":
+    if tasks >= MOST_TASKS or missing(run) or not run.cluster.is_scheduled:
         return {}
     try:
         end_ns_J = simulate(run).history.finish_ns_J
