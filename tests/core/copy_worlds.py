@@ -68,14 +68,21 @@ def one_job(rounds: int = 2) -> tuple[Run, CostTable, CostTable]:
 
 
 def begun(
-    comp_s: list[float], queues: list[list[Assignment]], *, scale: int = 2, sync_s: float = 2.0
+    comp_s: list[float],
+    queues: list[list[Assignment]],
+    *,
+    scale: int = 2,
+    sync_s: float = 2.0,
+    sync: str = "ps",
 ) -> State:
     """A job that has arrived at 0, on one device of a type of its own for each entry; a second job.
 
     Profile times are ``comp_s`` and ``sync_s``; what stands in ``queues`` is assigned.
     """
     types = [f"T{device}" for device in range(len(comp_s))]
-    run = worlds.run(worlds.cluster(types), [worlds.job(0, scale=scale, rounds=3), worlds.job(1)])
+    run = worlds.run(
+        worlds.cluster(types), [worlds.job(0, scale=scale, rounds=3, sync=sync), worlds.job(1)]
+    )
     state = State(run, worlds.costs([comp_s] * 2, [[sync_s] * len(comp_s)] * 2))
     state.apply(JobArrived(0, 0))
     state.apply(JobArrived(0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ from warren.core.resume import catch_up
 from warren.core.scheduling_rules import check_copy
 from warren.core.stragglers import StragglerCopier
 from warren.model.decision import Assignment
+from warren.model.errors import InfeasibleDecision
 from warren.model.events import (
     CompDone,
     RoundsDone,
@@ -250,3 +252,37 @@ def test_a_journal_with_copies_is_replayed_and_a_new_core_is_led_to_its_end(plac
 def as_bytes(value: bytes | str) -> bytes:
     """The content of a file."""
     return value if isinstance(value, bytes) else value.encode()
+
+
+@pytest.mark.parametrize("place", ["fifo", "braid-online"])
+def test_rings_run_beside_copies_and_are_never_copied(place: str) -> None:
+    copied = 0
+    for seed in range(25):
+        draw = random.Random(seed)
+        jobs = [
+            worlds.job(
+                k,
+                scale=draw.randint(1, 3),
+                rounds=draw.randint(1, 6),
+                arrival_ns=draw.randrange(40) * S,
+                sync=draw.choice(["ps", "ring"]),
+            )
+            for k in range(6)
+        ]
+        run = copying(worlds.run(worlds.cluster(["A", "A", "B", "B"]), jobs))
+        profile = worlds.costs([[10.0, 10.0]] * 6, [[2.0, 2.0]] * 6)
+        true = worlds.costs([[60.0, 10.0]] * 6, [[12.0, 2.0]] * 6)
+        written = journal_of(run, profile, place, true)
+        history = read_history(written)
+        assert {history.status(k) for k in range(6)} == {"finished"}
+        copies = events_of(written, TaskDropped)
+        assert all(run.workload.jobs[one.job].sync == "ps" for one in copies)
+        copied += history.copies
+    assert copied > 10
+
+
+def test_a_copy_of_a_ring_s_task_is_refused() -> None:
+    state = begun([10.0, 10.0, 10.0], [[FIRST], [Assignment(1, 0, 0, 1, (1,))], []], sync="ring")
+    with pytest.raises(InfeasibleDecision, match="its job is a ring"):
+        check_copy(state, Assignment(2, 0, 0, 1, (0,)))
+    assert StragglerCopier(2.0, at(state, 1000)).look(state) == ((), None)

@@ -20,6 +20,7 @@ from warren.model.decision import Assignment
 from warren.model.errors import InfeasibleDecision, SpecError
 from warren.model.events import RANK, CompDone, JobArrived, RoundsDone, TasksDone, Woken
 from warren.model.job import Workload
+from warren.model.measured import Switching
 from warren.model.run import Scheduler
 from warren.sim.plan_runner import run_plan
 from warren.sim.port import SimPort
@@ -133,20 +134,20 @@ def test_times_of_zero_end_and_never_go_back() -> None:
     assert {event.time_ns for event in events} == {0}
 
 
-def test_unknown_rounds_and_copies_of_rings_are_refused_all_at_once() -> None:
+def test_unknown_rounds_and_copies_where_switching_is_charged_are_refused_all_at_once() -> None:
     world = world_of([(0, 1, 1), (0, 1, 1)], [[1], [1]], [[0], [0]], ["A"])
     jobs = tuple(replace(job, rounds=None) for job in world.run.workload.jobs)
-    rings = (replace(jobs[0], sync="ring"), jobs[1])
     run = replace(
         world.run,
-        workload=Workload(jobs=rings),
+        cluster=replace(world.run.cluster, switching=Switching(scheme="hare")),
+        workload=Workload(jobs=jobs),
         scheduler=Scheduler(place="fifo", copies_after=2.0),
     )
     with pytest.raises(SpecError) as caught:
         SimPort(run, world.costs)
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
-    assert "not with jobs of sync: ring" in lines[0]
+    assert "not with cluster.switching" in lines[0]
     assert "job-0" in lines[1]
     assert "job-1" in lines[2]
 

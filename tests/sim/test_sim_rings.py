@@ -22,9 +22,9 @@ from warren.cost.run_rings import (
 )
 from warren.model.cluster import Cluster, Device, DeviceType, Host, Network
 from warren.model.costs import CostTable
-from warren.model.errors import InfeasibleDecision, SpecError
+from warren.model.errors import InfeasibleDecision
 from warren.model.job import Job, Workload
-from warren.model.run import Run, Scheduler, Truth
+from warren.model.run import Run, Truth
 from warren.sim.build import sim_port
 from warren.sim.network.contention import ContentionLinks
 
@@ -254,10 +254,3 @@ def test_a_network_is_that_of_the_slowest_links() -> None:
     assert ring_network(cluster([1, 2])) == RingNetwork(
         inner_bytes_per_s=1e8, outer_bytes_per_s=1e6, xi1=0.5, xi2_s=0.01, alpha=0.2
     )
-
-
-def test_rings_with_copies_of_late_tasks_are_refused() -> None:
-    one = world([2], [(0, 2, 1)])
-    late = replace(one.run, scheduler=Scheduler(place="fifo", copies_after=2.0))
-    with pytest.raises(SpecError, match="not with jobs of sync: ring"):
-        sim_port(late, one.costs)

@@ -67,9 +67,9 @@ def _broken_rules(state: State, one: Assignment) -> Iterator[str]:
 def check_copy(state: State, one: Assignment) -> None:
     """Refuse a copy that breaks a rule.
 
-    A copy is of one task that is first on its device, but for runs that have lost, and whose
-    barrier has passed. It goes to another device that has nothing to do before the task's own
-    barrier. So it can run at once, and a queue and a barrier cannot wait for each other.
+    A copy is of one task, not of a ring, that is first on its device, but for runs that have lost,
+    and whose barrier has passed. It goes to another device that has nothing to do before the task's
+    own barrier. So it can run at once, and a queue and a barrier cannot wait for each other.
 
     Raises
     ------
@@ -86,6 +86,8 @@ def _broken_copy_rules(state: State, one: Assignment) -> Iterator[str]:
         yield "the barrier before it has not passed, or its own has"
     if not state.costs.fits_JT[one.job, state.type_D[one.device]]:
         yield "the job does not fit this device type"
+    if is_ring(state, one.job):
+        yield "its job is a ring, whose tasks wait for each other"
     first = state.races.first_run(state.queues, one)
     if first is None or first.device == one.device:
         yield "its task is not first on another device, alone"

@@ -5,6 +5,9 @@ its device. It is under way while it is on COMP, and while only a run that has l
 there. How long it will still take is not known; it is expected to take as long again as it has so
 far. So a copy is expected to help on a device where the task's T^c + T^s is no more than that. The
 quickest such device with nothing to do before the task's barrier takes it; each task once.
+
+Tasks of a ring are never copied: a rank that is late holds up the exchange of all, so they are late
+together, and a copy of one would have to take its place in the middle of the gang.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warren.core.outstanding import task_of
-from warren.core.scheduling_rules import may_take
+from warren.core.scheduling_rules import is_ring, may_take
 from warren.core.state import State
 from warren.model.decision import Assignment
 
@@ -28,6 +31,7 @@ class StragglerCopier:
         self._spans: list[list[int]] = (state.costs.comp_ns_JT + state.costs.sync_ns_JT).tolist()
         self._fits: list[list[bool]] = state.costs.fits_JT.tolist()
         self._type_D: list[int] = state.type_D.tolist()
+        self._rings = {job.index for job in state.run.workload.jobs if is_ring(state, job.index)}
         self._heads: list[Assignment | None] = [None for _ in self._type_D]
         self._since_D = [0 for _ in self._type_D]
         # The wake-up that was asked for last; -1: none yet.
@@ -79,7 +83,9 @@ class StragglerCopier:
         """Yield tasks under way that have no copy: when each is late, its device, and itself."""
         for device, head in enumerate(self._heads):
             task = None if head is None else task_of(head)
-            if head is not None and task is not None and task not in state.races.pairs:
+            if head is None or task is None or head.job in self._rings:
+                continue
+            if task not in state.races.pairs:
                 span_ns = self._spans[head.job][self._type_D[device]]
                 yield self._since_D[device] + int(self._after * span_ns), device, head
 

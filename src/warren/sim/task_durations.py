@@ -85,15 +85,11 @@ def check_simulable(run: Run) -> None:
     ------
     SpecError
         For copies of late tasks where switching is charged (a task that waits for a switch is not
-        late) or jobs are rings, and for each job without a number of rounds.
+        late), and for each job without a number of rounds.
     """
     problems = []
-    rings = any(job.sync == "ring" for job in run.workload.jobs)
     if run.cluster.switching is not None and run.scheduler.copies_after is not None:
         message = "not with cluster.switching; allowed: one of the two"
-        problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
-    if rings and run.scheduler.copies_after is not None:
-        message = "not with jobs of sync: ring, whose tasks wait for each other"
         problems.append(Problem(file=run.name, field="scheduler.copies_after", message=message))
     problems += [
         Problem(
