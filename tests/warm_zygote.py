@@ -65,7 +65,7 @@ class Forked:
 
 
 class WarmZygote:
-    """The warm one; ``start`` stands in for ``fleet._start_zygote``."""
+    """The warm one; ``start`` stands in for ``process_pool._start_zygote``."""
 
     def __init__(self, folder: Path) -> None:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

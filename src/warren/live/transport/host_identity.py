@@ -10,7 +10,7 @@ TOKEN_BYTES: Final = 32
 """Length of the secret that all processes of a run know, and nobody else."""
 
 
-class HostIdentity(Message, frozen=True, tag="Seat", array_like=True):
+class HostIdentity(Message, frozen=True, tag="HostIdentity", array_like=True):
     """The host of a process, and what it needs to talk to processes of other hosts.
 
     Attributes

@@ -59,13 +59,13 @@ class ExecutorReady(Message, frozen=True, tag="ExecutorReady", array_like=True):
 # Before time zero: trainers build their apps.
 
 
-class RehearseTask(Message, frozen=True, tag="Warm", array_like=True):
+class RehearseTask(Message, frozen=True, tag="RehearseTask", array_like=True):
     """Controller to executor: say when the job's trainer has built its app."""
 
     job: int
 
 
-class TaskRehearsed(Message, frozen=True, tag="Warmed", array_like=True):
+class TaskRehearsed(Message, frozen=True, tag="TaskRehearsed", array_like=True):
     """Executor to controller: the job's trainer is ready, or has failed."""
 
     device: int
@@ -105,7 +105,7 @@ class Drop(Message, frozen=True, tag="Drop", array_like=True):
     ended: bool
 
 
-class LostRace(Message, frozen=True, tag="Beaten", array_like=True):
+class LostRace(Message, frozen=True, tag="LostRace", array_like=True):
     """Controller to executor: this task has been done elsewhere, its result is not wanted.
 
     If it is on COMP it stays there to its end; ``CompEnded`` follows then, else ``LeftComp``.
@@ -114,7 +114,7 @@ class LostRace(Message, frozen=True, tag="Beaten", array_like=True):
     seq: int
 
 
-class LeftComp(Message, frozen=True, tag="NotOnComp", array_like=True):
+class LeftComp(Message, frozen=True, tag="LeftComp", array_like=True):
     """Executor to controller: a task that lost its race had not begun, or has left COMP."""
 
     seq: int

@@ -30,7 +30,7 @@ class GangReady(Message, frozen=True, tag="GangReady", array_like=True):
 # free, and rank 0 begins the rounds when all ranks have said so.
 
 
-class AssignRank(Message, frozen=True, tag="Muster", array_like=True):
+class AssignRank(Message, frozen=True, tag="AssignRank", array_like=True):
     """Controller to executor: the assignment of ``round`` is for a rank of this gang.
 
     The rank may begin at ``opens_ns``, when its job arrives.
@@ -42,7 +42,7 @@ class AssignRank(Message, frozen=True, tag="Muster", array_like=True):
     opens_ns: int
 
 
-class BeginRing(Message, frozen=True, tag="Begin", array_like=True):
+class BeginRing(Message, frozen=True, tag="BeginRing", array_like=True):
     """Executor to rank: the device is free for it from ``at_ns`` on, for these rounds."""
 
     round: int
@@ -50,7 +50,7 @@ class BeginRing(Message, frozen=True, tag="Begin", array_like=True):
     at_ns: int
 
 
-class RankPresent(Message, frozen=True, tag="Here", array_like=True):
+class RankPresent(Message, frozen=True, tag="RankPresent", array_like=True):
     """Rank to rank 0: its device is free for these rounds, since ``at_ns``."""
 
     rank: int
@@ -59,7 +59,7 @@ class RankPresent(Message, frozen=True, tag="Here", array_like=True):
     at_ns: int
 
 
-class BeginRounds(Message, frozen=True, tag="Go", array_like=True):
+class BeginRounds(Message, frozen=True, tag="BeginRounds", array_like=True):
     """Rank 0 to the others: all devices are free, these rounds begin at ``at_ns``."""
 
     round: int

@@ -28,7 +28,7 @@ class Pull(Message, frozen=True, tag="Pull", array_like=True):
     device: int
 
 
-class StateSent(Message, frozen=True, tag="State", array_like=True):
+class StateSent(Message, frozen=True, tag="StateSent", array_like=True):
     """Server to executor: its part of a state, sent ahead of the barrier when possible.
 
     The buffers beside the message lie one after another in the places ``ranges`` (begin, end) of a
@@ -48,20 +48,20 @@ class StateSent(Message, frozen=True, tag="State", array_like=True):
     spot: SharedSlot | None = None
 
 
-class StateReleased(Message, frozen=True, tag="Taken", array_like=True):
+class StateReleased(Message, frozen=True, tag="StateReleased", array_like=True):
     """Executor to server: a state of this round that lay at a spot is not needed there any more."""
 
     round: int
 
 
-class BarrierPassed(Message, frozen=True, tag="Passed", array_like=True):
+class BarrierPassed(Message, frozen=True, tag="BarrierPassed", array_like=True):
     """Server to executor: tasks of this round may start; the barrier passed at ``at_ns``."""
 
     round: int
     at_ns: int
 
 
-class JobOver(Message, frozen=True, tag="Over", array_like=True):
+class JobOver(Message, frozen=True, tag="JobOver", array_like=True):
     """Server to executor: the barrier of this round has passed, its tasks are not needed."""
 
     round: int
@@ -129,7 +129,7 @@ class PartSaved(Message, frozen=True, tag="PartSaved", array_like=True):
     round: int
 
 
-class BeginRound(Message, frozen=True, tag="Turn", array_like=True):
+class BeginRound(Message, frozen=True, tag="BeginRound", array_like=True):
     """First server to the others: ``round`` has begun; ``save`` the state it begins with."""
 
     round: int
@@ -145,7 +145,7 @@ class Open(Message, frozen=True, tag="Open", array_like=True):
     at_ns: int
 
 
-class CheckpointCommitted(Message, frozen=True, tag="Kept", array_like=True):
+class CheckpointCommitted(Message, frozen=True, tag="CheckpointCommitted", array_like=True):
     """Controller to first server or rank 0: the journal has reached this round's end.
 
     Should the controller be lost, the run will not go back behind the checkpoint at its beginning.

@@ -39,7 +39,7 @@ FEW_SERVERS: Final = 3
 
 
 class PackedRings(NamedTuple):
-    """Rings J, device types T. ``first_J``: as in ``ring_times.Gangs``; ``rho_ns_J``: rho."""
+    """Rings J, device types T. ``first_J``: as in ``timing.RingGangs``; ``rho_ns_J``: rho."""
 
     first_J: IntArray
     rho_ns_J: IntArray
