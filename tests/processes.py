@@ -8,20 +8,24 @@ import os
 import signal
 import time
 from collections.abc import Set
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _HELPERS = ("multiprocessing.resource_tracker",)
 
 
-class Process(NamedTuple):
-    """One process; ``started`` (clock ticks since boot) tells a reused pid from the old one."""
+@dataclass(frozen=True, order=True)
+class Process:
+    """One process; ``started`` (clock ticks since boot) tells a reused pid from the old one.
+
+    It stays the same when its ``command`` changes: one that was just started has none for a moment.
+    """
 
     pid: int
     started: int
-    command: str
+    command: str = field(compare=False)
 
 
 @cache
