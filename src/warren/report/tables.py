@@ -90,7 +90,7 @@ class DeviceRow(TypedDict):
     host: str
 
 
-class ProfileRow(TypedDict):
+class CostRow(TypedDict):
     """A row of ``profile.csv``: T^c, T^s and, where it is charged, a switch to the job, seconds."""
 
     job: str
@@ -165,9 +165,9 @@ def read_devices_csv(data: bytes, file: str = DEVICES) -> list[DeviceRow]:
     return cast("list[DeviceRow]", _read(data, DEVICE_COLUMNS, file))
 
 
-def read_profile_rows(data: bytes, file: str = PROFILE) -> list[ProfileRow]:
+def read_profile_rows(data: bytes, file: str = PROFILE) -> list[CostRow]:
     """Return the rows of ``profile.csv``; raises SpecError as ``read_jobs_csv`` does."""
-    return cast("list[ProfileRow]", _read(data, PROFILE_COLUMNS, file))
+    return cast("list[CostRow]", _read(data, PROFILE_COLUMNS, file))
 
 
 def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:

@@ -23,8 +23,8 @@ from warren.report.tables import (
     JOBS,
     PROFILE,
     SWITCH_COLUMN,
+    CostRow,
     DeviceRow,
-    ProfileRow,
     read_devices_csv,
     read_jobs_csv,
     read_profile_rows,
@@ -187,7 +187,7 @@ def _repeated(file: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Fa
 def _names(
     jobs: Sequence[JobRow],
     devices: Sequence[DeviceRow],
-    profile: Sequence[ProfileRow],
+    profile: Sequence[CostRow],
     table: TimelineFile,
 ) -> list[Fault]:
     """Return the names of jobs and devices that are used but not listed."""
@@ -213,7 +213,7 @@ def _unknown(file: str, key: str, names: set[str], where: str) -> list[Fault]:
 def _exported(
     jobs: Sequence[JobRow],
     devices: Sequence[DeviceRow],
-    profile: Sequence[ProfileRow],
+    profile: Sequence[CostRow],
     table: TimelineFile,
     summary: Summary,
 ) -> FolderTables:
@@ -269,7 +269,7 @@ def _rules(summary: Summary, timeline: Timeline) -> FolderRules:
 
 
 def _costs(
-    jobs: Sequence[JobRow], types: tuple[str, ...], profile: Sequence[ProfileRow]
+    jobs: Sequence[JobRow], types: tuple[str, ...], profile: Sequence[CostRow]
 ) -> tuple[IntArray, IntArray, IntArray | None]:
     """Return T^c, T^s and switches (None: not charged) of each job on each device type, ns."""
     place_J = {row["job"]: index for index, row in enumerate(jobs)}
