@@ -9,9 +9,10 @@ from warren.model.events import RANK, AnyEvent
 
 
 class EventQueue:
-    """Total order (time, rank, sequence): most events share their instant with another one.
+    """The events to come, in the total order (time, rank, sequence) of docs/decisions/0002.
 
-    So the heap holds whole numbers, and what was added first among equals stays first.
+    Most events share their instant with another one. So the heap holds instants, which are whole
+    numbers, and what was added first among equals stays first.
     """
 
     __slots__ = ("_events", "_times_ns")
@@ -24,16 +25,16 @@ class EventQueue:
         return bool(self._times_ns)
 
     def __iter__(self) -> Iterator[AnyEvent]:
-        """All of them, in no order of time."""
+        """Yield all events, in no order of time."""
         return (event for events in self._events.values() for event in events)
 
     @property
     def first_ns(self) -> int:
-        """The next instant; there is one."""
+        """Return the next instant; the queue must not be empty."""
         return self._times_ns[0]
 
     def add(self, event: AnyEvent) -> None:
-        """One more event."""
+        """Add one more event."""
         time_ns = event.time_ns
         events = self._events.get(time_ns)
         if events is None:
@@ -43,8 +44,9 @@ class EventQueue:
             events.append(event)
 
     def take(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant, by (rank, sequence)."""
+        """Take out all events of the next instant, by (rank, sequence)."""
         events = self._events.pop(heappop(self._times_ns))
+        # The sort is stable, so the sequence need not be stored.
         if len(events) > 1:
             events.sort(key=_rank)
         return tuple(events)
@@ -53,6 +55,7 @@ class EventQueue:
         """Take back events that will not happen."""
         for time_ns, events in list(self._events.items()):
             events[:] = [event for event in events if not is_meant(event)]
+            # An instant without events must not stay in the heap: ``take`` would deliver it.
             if not events:
                 del self._events[time_ns]
         self._times_ns = list(self._events)
