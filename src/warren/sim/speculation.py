@@ -122,7 +122,7 @@ class TaskCopies:
         return [one for one in done if shard is None or one.shards == (shard,)]
 
     def _run_second(self, one: Assignment) -> _Run:
-        """Start a second run; ``TasksDone`` is emitted for it only where it turns out to be first."""
+        """Start a second run; ``TasksDone`` is emitted for it only if it turns out to be first."""
         lanes, device = self._lanes, one.device
         now, before_ns = lanes.now_ns, lanes.comm_free_D[device]
         comp_end, end = lanes.durations.run_round(
