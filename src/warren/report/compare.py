@@ -153,6 +153,7 @@ def jct_errors(records: Sequence[Record]) -> list[JctError]:
 
 
 def _same_problem(one: Record, other: Record) -> bool:
+    """Tell whether two runs have the same policy and the same jobs."""
     return _identity(one) == _identity(other)
 
 
@@ -163,6 +164,7 @@ def _identity(record: Record) -> tuple[str, tuple[tuple[str, int, int], ...]]:
 
 
 def _jct_error(live: Record, simulated: Record) -> JctError:
+    """Set the JCTs of a simulated run against those of a live run of the same problem."""
     per_job: list[JobError] = []
     for job in live.run.workload.jobs:
         ends = [int(run.history.finish_ns_J[job.index]) for run in (live, simulated)]
@@ -272,8 +274,8 @@ def error_line(error: JctError) -> str:
         return head + "no job finished in both"
     early = error["stopped_early"]
     more = ", ..." if len(early) > _NAMES else ""
-    told = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
+    stopped = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
     return head + (
         f"JCT error of {count(error['jobs'], 'job')}: mean {error['mean_error_pct']:.2f} %, "
-        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{told}"
+        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{stopped}"
     )

@@ -393,6 +393,7 @@ def _final_losses(record: Record) -> dict[int, float]:
 
 
 def _job_column(record: Record, name: str) -> IntArray:
+    """Return a whole number of each job as a column."""
     return np.array([getattr(job, name) for job in record.run.workload.jobs], dtype=np.int64)
 
 

@@ -86,6 +86,7 @@ def _array(pa: ModuleType, values: object) -> Any:
 
 
 def _indices(column: IntArray) -> npt.NDArray[np.int32]:
+    """Return positions in the width that Arrow's dictionaries have in ``_schema``."""
     return column.astype(np.int32)
 
 
@@ -97,7 +98,7 @@ def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
     data
         The content of the file.
     file
-        The name that problems are told of.
+        The name of the file in problems.
 
     Raises
     ------

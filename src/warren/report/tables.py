@@ -121,7 +121,8 @@ def profile_csv(record: Record) -> str:
     Where switching between jobs is charged, ``switch_s`` says what a switch to the job takes.
     """
     charged = record.costs.switch_ns_JT is not None
-    return _text([*PROFILE_COLUMNS, *[SWITCH_COLUMN] * charged], _profile_rows(record))
+    columns = (*PROFILE_COLUMNS, SWITCH_COLUMN) if charged else PROFILE_COLUMNS
+    return _text(columns, _profile_rows(record))
 
 
 def _profile_rows(record: Record) -> Iterable[list[str | float]]:
@@ -180,7 +181,7 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
     run
         Whose jobs and device types the rows must name.
     file
-        The name that problems are told of.
+        The name of the file in problems.
 
     Raises
     ------
@@ -225,7 +226,7 @@ def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]
     if tuple(header[: len(columns)]) != tuple(columns):
         message = f"the columns must be {','.join(columns)}; found {','.join(header)}"
         raise SpecError(Problem(file=file, line=1, message=message))
-    # A wrong value stands in its row as ``_Wrong`` until the file is read, so that all are told.
+    # A wrong value stands in its row as ``_Wrong`` until the whole file is read: one error has all.
     problems: list[Problem] = []
     rows = []
     for number, line in enumerate(lines[1:], start=2):

@@ -146,6 +146,7 @@ def _sync(record: Record) -> Iterator[str]:
 
 
 def _host_of_device(record: Record) -> list[int]:
+    """Return the process number of each device's host."""
     numbers = _host_numbers(record)
     return [numbers[device.host] for device in record.run.cluster.devices]
 

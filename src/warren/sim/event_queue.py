@@ -63,4 +63,5 @@ class EventQueue:
 
 
 def _rank(event: AnyEvent) -> int:
+    """Return what an event is sorted by among those of its instant."""
     return RANK[type(event)]

@@ -140,7 +140,7 @@ class HiddenCurves:
         if curve is None or one.stop is None:
             return ()
         done = first + rounds
-        # A stretch is told at its last barrier alone, so an evaluation within it shows there. The
+        # A stretch has an event at its last barrier alone, so an evaluation in it shows there. The
         # last round of a job is always evaluated.
         if one.evaluate is not None and done != one.rounds:
             every = one.evaluate.every

@@ -161,8 +161,8 @@ class Lanes:
             self._finish_part(part, comp_end, end, end)
         else:
             self._parts_J[job].append(part)
-        # All tasks of the round have started, so ``barrier_J`` is the end of the last of them.
         left = self.left_J[job] = self.left_J[job] - len(shards)
+        # With all tasks of the round started, ``barrier_J`` is the end of the last of them.
         if left == 0:
             barrier = self.barrier_J[job]
             if head.rounds > 1:
@@ -226,8 +226,9 @@ class Lanes:
         shards = one.shards
         if self.cut_short and self.cut_short.get(job) == round_:
             self.emit(CompDone(barrier, job, round_, rounds, shards, device))
-            times = start, comp_end, busy, end
-            self.emit(TasksDone(barrier, job, round_, rounds, shards, device, *times))
+            self.emit(
+                TasksDone(barrier, job, round_, rounds, shards, device, start, comp_end, busy, end)
+            )
         else:
             self.emit(CompDone(comp_end, job, round_, rounds, shards, device))
             self.emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))

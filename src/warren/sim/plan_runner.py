@@ -60,12 +60,15 @@ def _timeline(rows: PlanRows, outcome: UnitTimes) -> Timeline:
 
     Axes: U units (rows that ran as one), X the four times of a unit.
     """
-    time_ns_XU, row_U, tasks_U = outcome.time_ns_XU, outcome.row_U, outcome.tasks_U
+    time_ns_XU = outcome.time_ns_XU
+    row_U = outcome.row_U
+    tasks_U = outcome.tasks_U
     columns = (rows.shard_R, rows.round_R, rows.job_R, rows.device_R)
 
     # As the event path breaks ties, so that both give the same rows in the same order. A unit of
     # several tasks has shard -1 there too.
     def ties(units: IntArray) -> list[IntArray]:
+        """Return the columns (shard, round, job, device) of some units."""
         shard_U, *others = (column[row_U[units]] for column in columns)
         return [np.where(tasks_U[units] > 1, -1, shard_U), *others]
 

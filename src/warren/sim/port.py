@@ -287,7 +287,9 @@ class SimPort:
         A ring's last round may end at the next event's instant and then belongs to it. A stretch's
         leg, or a task computed again, waits for the events of its instant, which may change counts.
         """
-        lanes, rings, verified = self._lanes, self._rings, self._lanes.verified
+        lanes = self._lanes
+        rings = self._rings
+        verified = lanes.verified
         self._settle()
         while True:
             events_ns = lanes.events.first_ns if lanes.events else IDLE_NS

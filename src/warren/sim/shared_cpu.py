@@ -136,6 +136,7 @@ def _check_length(run: Run, index: int, task_ns: int) -> None:
 
 
 def _inverse(bytes_per_s: float | None) -> float:
+    """Return the seconds a byte takes; 0 where no rate is stated: bytes cost nothing then."""
     return 0.0 if bytes_per_s is None else 1.0 / bytes_per_s
 
 

@@ -110,9 +110,13 @@ class TaskCopies:
         self._losers[task] = second
         for done in self._done_of(*task):  # none if the first run has ended already
             if second.end_ns < done.time_ns:
-                before_ns = self._comm_before_D[done.device]
-                times = (done.start_ns, done.comp_end_ns, done.time_ns)
-                self._losers[task] = _Run(done.device, *times, before_ns)
+                self._losers[task] = _Run(
+                    device=done.device,
+                    comp_start_ns=done.start_ns,
+                    comp_end_ns=done.comp_end_ns,
+                    end_ns=done.time_ns,
+                    comm_before_ns=self._comm_before_D[done.device],
+                )
                 self._replace(*task, second)
 
     def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
@@ -137,12 +141,23 @@ class TaskCopies:
         lanes = self._lanes
         self._remove(TasksDone, job, round_, (shard,))
         start, comp_end = second.comp_start_ns, second.comp_end_ns
-        what = (job, round_, 1, (shard,), second.device)
-        lanes.emit(TasksDone(second.end_ns, *what, start, comp_end, comp_end - start))
+        lanes.emit(
+            TasksDone(
+                second.end_ns,
+                job,
+                round_,
+                1,
+                (shard,),
+                second.device,
+                start,
+                comp_end,
+                comp_end - start,
+            )
+        )
         barrier = max(one.time_ns for one in self._done_of(job, round_))
         lanes.barrier_J[job] = barrier
-        # All tasks of the round have started, so its barrier has been told: tell it anew. Else it
-        # will be told by the last task to start.
+        # All tasks of the round have started, so the event of its barrier is in the queue: replace
+        # it. Else the last task to start will add it.
         if lanes.left_J[job] == 0:
             self._remove(RoundsDone, job, round_, None)
             lanes.emit(lanes.passed(barrier, job, round_, 1))
@@ -172,6 +187,7 @@ class TaskCopies:
         """Take back an event that will not happen; None: of any shards, on any device."""
 
         def is_meant(event: AnyEvent) -> bool:
+            """Tell whether this is the event to take back."""
             if not isinstance(event, kind) or (event.job, event.round) != (job, round_):
                 return False
             of_task = shards is None or getattr(event, "shards", None) == shards

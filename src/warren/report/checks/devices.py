@@ -43,7 +43,7 @@ def _rows(run: FolderTables) -> DeviceRows:
     line = run.timeline
     place = line.job_R, run.type_D[line.device_R]
     # 0 where the profile has no row: ``NEVER_NS`` times a number of tasks would overflow. Such a
-    # row is told once, by ``_fits``; the other rules demand nothing of its costs.
+    # row is a fault once, by ``_fits``; the other rules demand nothing of its costs.
     fits_R = run.comp_ns_JT[place] < NEVER_NS
     return DeviceRows(
         comp_ns_R=np.where(fits_R, run.comp_ns_JT[place], 0),

@@ -1,4 +1,4 @@
-"""Faults of a run folder, each of which is told in one line."""
+"""Faults of a run folder, each of which is one line of text."""
 
 from __future__ import annotations
 

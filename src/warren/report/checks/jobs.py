@@ -42,6 +42,7 @@ def _statuses(run: FolderTables) -> list[Fault]:
     """Return the jobs whose status is not known or contradicts their times."""
 
     def fault(place: int) -> Fault:
+        """Return the fault of the job in one row."""
         row = run.jobs[place]
         return Fault(
             place=run.job(place),
@@ -132,19 +133,19 @@ def _rollbacks(run: FolderTables) -> list[Fault]:
     """Demand that a loss costs a job at most one interval between checkpoints, if it states one."""
     # ``round`` is where the job goes on, ``passed`` the barriers it had passed: the difference is
     # the rounds that were lost.
-    told = run.summary.get("rolled_back") or []
+    returns = run.summary.get("rolled_back") or []
     faults = [
         Fault(
             place=f"{SUMMARY} rolled_back {place}",
             what=f"job {one['job']} lost rounds {one['round']} to {one['passed'] - 1}",
             expected=f"at most {one['checkpoint']} rounds, its checkpoint.every",
         )
-        for place, one in enumerate(told)
+        for place, one in enumerate(returns)
         if one["checkpoint"] is not None and one["passed"] - one["round"] > one["checkpoint"]
     ]
-    if (run.summary.get("rollbacks") or 0) != len(told):
+    if (run.summary.get("rollbacks") or 0) != len(returns):
         what = f"is {run.summary.get('rollbacks')}"
-        faults.append(Fault(place=f"{SUMMARY} rollbacks", what=what, expected=f"{len(told)}"))
+        faults.append(Fault(place=f"{SUMMARY} rollbacks", what=what, expected=f"{len(returns)}"))
     return faults
 
 
@@ -184,6 +185,7 @@ def _bound(run: FolderTables) -> list[Fault]:
 
 
 def _gap_fault(found: object, expected: str) -> Fault:
+    """Return the fault of a gap that should be another one."""
     return Fault(place=f"{SUMMARY} gap", what=f"is {found}", expected=expected)
 
 

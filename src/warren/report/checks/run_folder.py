@@ -103,7 +103,7 @@ class FolderTables:
 
 def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
     """Return the folder as arrays, or None and the reasons why it cannot be read."""
-    # Each file is read whatever is wrong with the others, so that all is told at once.
+    # Each file is read whatever is wrong with the others, so that a user learns all at once.
     faults: list[Fault] = []
     jobs = _read(files, JOBS, read_jobs_csv, faults)
     devices = _read(files, DEVICES, read_devices_csv, faults)
@@ -158,14 +158,14 @@ def _read_summary(data: bytes) -> Summary:
     return summary
 
 
-def _are_rollbacks(told: object) -> bool:
+def _are_rollbacks(value: object) -> bool:
     """Tell whether a value is a list of roll-backs, with what ``check_summary`` reads of them."""
-    return isinstance(told, list) and all(
+    return isinstance(value, list) and all(
         isinstance(one, dict)
         and "job" in one
         and all(isinstance(one.get(key), int) for key in ("passed", "round"))
         and isinstance(one.get("checkpoint", ""), int | None)
-        for one in told
+        for one in value
     )
 
 
@@ -176,7 +176,7 @@ def _is_number(value: object) -> bool:
 
 
 def _repeated(file: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Fault]:
-    """Return the fault of a table in which a name stands twice; only the first such is told."""
+    """Return the fault of a table in which names stand twice; it states the first of them."""
     names = [row[key] for row in rows]
     if len(set(names)) == len(names):
         return []
@@ -204,6 +204,7 @@ def _names(
 
 
 def _unknown(file: str, key: str, names: set[str], where: str) -> list[Fault]:
+    """Return a fault for each of the first names that a file uses and ``where`` does not list."""
     return [
         Fault(place=file, what=f"unknown {key} {name}", expected=f"a {key} of {where}")
         for name in sorted(names)[:SHOWN]

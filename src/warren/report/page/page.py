@@ -67,14 +67,14 @@ def page(
         predictions=[prediction(error) for error in jct_errors(records)],
         runs=[
             {"number": k, "title": _title(records[k]), "body": _run(records[k], k)}
-            for k in _some(records)
+            for k in _shown(records)
         ],
         note=note,
     )
     return _document("comparison", body)
 
 
-def _some(records: Sequence[Record]) -> list[int]:
+def _shown(records: Sequence[Record]) -> list[int]:
     """Choose the runs shown in full: the first of each policy, then the second, in their order."""
     # A run's turn is how many of its policy stand before it.
     before: Counter[str] = Counter()
@@ -91,6 +91,7 @@ def _title(record: Record) -> str:
 
 
 def _world(record: Record) -> str:
+    """Return the word for where a run took place."""
     return "live" if record.live else "simulated"
 
 
@@ -151,14 +152,14 @@ def _info(record: Record, colours: Colouring, span_s: Scale) -> Markup:
         "from": span_s.low,
         "to": span_s.high,
         "devices": [device.name for device in record.run.cluster.devices[:MOST_DEVICES]],
-        "jobs": [[row["job"], _told(row)] for row in rows],
+        "jobs": [[row["job"], _tooltip(row)] for row in rows],
     }
     # A job may be called "</script>": inside JSON strings the escapes mean the same characters.
     text = json.dumps(info).replace("<", "\\u003c").replace("&", "\\u0026")
     return Markup(text)
 
 
-def _told(row: JobRow) -> str:
+def _tooltip(row: JobRow) -> str:
     """Tell a job in the line of its tooltip."""
     asked = f"{row['rounds'] or '?'} rounds x {row['scale']}"
     took = f"JCT {duration(row['jct_s'])}" if row["jct_s"] is not None else row["status"]

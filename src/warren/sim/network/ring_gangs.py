@@ -232,8 +232,19 @@ class GangsAtWork:
         # The last round began at ``end - round_ns``, and its COMP lasted as on the slowest rank.
         comp_end = end - gang.round_ns + max(gang.comp)
         for one, busy in zip(gang.heads, gang.busy, strict=True):
-            what = one.job, one.round, one.rounds, one.shards, one.device
             lanes.comm_free_D[one.device] = end
-            lanes.emit(CompDone(end, *what))
-            lanes.emit(TasksDone(end, *what, gang.start_ns, comp_end, busy))
+            lanes.emit(CompDone(end, one.job, one.round, one.rounds, one.shards, one.device))
+            lanes.emit(
+                TasksDone(
+                    end,
+                    one.job,
+                    one.round,
+                    one.rounds,
+                    one.shards,
+                    one.device,
+                    gang.start_ns,
+                    comp_end,
+                    busy,
+                )
+            )
         lanes.finish_rounds(gang.heads[0], end)
