@@ -127,9 +127,12 @@ class Lanes:
         self.scale_J = [job.scale for job in jobs]
         self.rounds_J = [job.rounds or 0 for job in jobs]
         self.round_J = [0 for _ in jobs]
-        self.left_J = [job.scale for job in jobs]  # tasks of the round that have not started
-        self.barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
-        self.waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
+        # The tasks of the job's round at hand that have not started.
+        self.left_J = [job.scale for job in jobs]
+        # The latest end of a synchronisation of that round so far.
+        self.barrier_J = [0 for _ in jobs]
+        # The devices whose head waits for the job.
+        self.waiting_J: list[list[int]] = [[] for _ in jobs]
         self.legs: list[Leg] = []
         self.cut_short: dict[int, int] = {}
         self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None

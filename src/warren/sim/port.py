@@ -97,7 +97,8 @@ class SimPort:
         self._round_J = lanes.round_J
         self._arrived_J = [False for _ in run.workload.jobs]
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
-        self._void: set[int] = set()  # jobs with tasks in queues that will never be
+        # Jobs with assignments in queues that lie wholly beyond their end.
+        self._void: set[int] = set()
         self._wakes: set[int] = set()
         self._start: Callable[[Assignment], None] = lanes.start
         if self._copies is not None:
@@ -181,7 +182,8 @@ class SimPort:
         """
         if self._rings is not None or self._processors is not None:
             return None
-        from warren.sim.plan_runner import run_plan  # numba loads only when a plan is run
+        # Imported here, so that numba is loaded only when a plan is run.
+        from warren.sim.plan_runner import run_plan
 
         return run_plan(plan, self._run, self._costs)
 

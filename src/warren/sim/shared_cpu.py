@@ -69,7 +69,8 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
     """
     overheads = run.cluster.overheads
     assert overheads is not None, "without them nothing is raised"
-    ranks = replace(overheads, dispatch_ns=0)  # they go from round to round by themselves
+    # Ranks go from round to round by themselves, so nothing is handed over to them.
+    ranks = replace(overheads, dispatch_ns=0)
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])

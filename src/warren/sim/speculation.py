@@ -41,8 +41,10 @@ class TaskCopies:
         self._lanes = lanes
         self._comm_before_D = list(lanes.comm_free_D)
         self._losers: dict[_Task, _Run] = {}
-        self._begun: set[_Task] = set()  # one run has, the other will
-        self._waiting: dict[_Task, Assignment] = {}  # first runs whose copy has begun before
+        # Tasks of which one run has begun, and the other will.
+        self._begun: set[_Task] = set()
+        # First runs whose copy has begun before.
+        self._waiting: dict[_Task, Assignment] = {}
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
         """Start each copy at once, before what its device has not begun."""
@@ -108,7 +110,8 @@ class TaskCopies:
         """
         second = self._run_second(one)
         self._losers[task] = second
-        for done in self._done_of(*task):  # none if the first run has ended already
+        # There is no end to come if the first run has ended already; then it has won.
+        for done in self._done_of(*task):
             if second.end_ns < done.time_ns:
                 self._losers[task] = _Run(
                     device=done.device,

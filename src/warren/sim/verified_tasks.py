@@ -41,11 +41,13 @@ class VerifiedTasks:
         self._share = run.verify
         self._device_J = [-1 for _ in run.workload.jobs]
         self._count_J = [0 for _ in run.workload.jobs]
-        self._owed_J = [0.0 for _ in run.workload.jobs]  # of stretches: parts of a task
+        # Parts of a task that stretches have left to compute again.
+        self._owed_J = [0.0 for _ in run.workload.jobs]
         # By (device, job): tasks that the job's trainer on that device has computed.
         self._before: Counter[tuple[int, int]] = Counter()
         self._until_D = [0 for _ in run.cluster.devices]
-        self._over: list[int] = []  # heap of such times to come
+        # A heap of the times, still to come, at which a device has computed a task again.
+        self._over: list[int] = []
         self.blocked: list[Assignment] = []
 
     def assigned(self, one: Assignment) -> None:

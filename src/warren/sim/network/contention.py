@@ -54,7 +54,8 @@ class PricedRounds:
     def __init__(self, run: Run, costs: CostTable, lanes: Lanes) -> None:
         self._lanes = lanes
         self._links = ContentionLinks(run, costs)
-        self._next = -1  # the job whose equal rounds end first
+        # The job whose equal rounds end first.
+        self._next = -1
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
         """Price all rings again by who is at work now, from their next round on."""

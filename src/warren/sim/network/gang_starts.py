@@ -66,9 +66,12 @@ class GangStarts:
         self._whole_ns: dict[tuple[int, int], int] = {}
         self._passed_ns: dict[int, int] = {}
         self._gang_of: dict[int, tuple[tuple[int, ...], int]] = {}
-        self._waiting: dict[int, tuple[tuple[int, ...], int]] = {}  # not formed; since when
-        self._there_ns = 0  # all that are formed
-        self._instant_ns, self._together_ns = -1, 0.0  # what starts at this instant
+        # Gangs that are not formed yet, by job: their devices, and since when these are known.
+        self._waiting: dict[int, tuple[tuple[int, ...], int]] = {}
+        # When all gangs that have been formed are there.
+        self._there_ns = 0
+        # The processor time of all ranks that start at this one instant.
+        self._instant_ns, self._together_ns = -1, 0.0
 
     def assign(self, ranks: Iterable[Assignment], begins: Container[Assignment], now: int) -> None:
         """Note that ranks have devices, and form gangs that are whole, if their job has none.
@@ -77,7 +80,8 @@ class GangStarts:
         """
         # Gangs whose turn came since the last call are formed before what begins now.
         self._form_in_turn(now)
-        later: set[tuple[int, int]] = set()  # ranks of these stretches wait for something
+        # The stretches, by job and round, some of whose ranks wait for something.
+        later: set[tuple[int, int]] = set()
         at_once: list[int] = []
         for one in ranks:
             what = one.job, one.round

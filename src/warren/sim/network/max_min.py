@@ -35,7 +35,8 @@ class FluidRounds:
         self._sent_bytes_J = ring_exchanges(run.workload.jobs, costs).sent_bytes_J.tolist()
         self._flows: dict[int, RingFlow] = {}
         self._pools: list[TiedRings] = []
-        self._next: TiedRings | None = None  # the pool that takes a step first
+        # The pool that takes a step first.
+        self._next: TiedRings | None = None
         self._tied = True
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
