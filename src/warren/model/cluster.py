@@ -129,7 +129,7 @@ class Cluster:
 
     @cached_property
     def type_names(self) -> tuple[str, ...]:
-        """Names of the device types, in the order of the type axis."""
+        """Return the names of the device types, in the order of the type axis."""
         return tuple(device_type.name for device_type in self.types)
 
     @property
@@ -152,7 +152,8 @@ class Cluster:
 
         It does where they are stated and no task is padded.
         """
-        # Padded tasks last as long as the profile says, whatever Warren's own processes take.
+        # Padded tasks last as long as the profile says, whatever Warren's own processes take. The
+        # plain engine has none of these processes.
         stated = self.overheads is not None and self.overheads.of_tasks
         return stated and self.emulate is None and self.is_scheduled
 
@@ -166,7 +167,7 @@ class Cluster:
 
     @cached_property
     def type_of_device(self) -> tuple[int, ...]:
-        """The position of each device's type on the type axis."""
+        """Return the position of each device's type on the type axis."""
         # The type axis of every matrix follows ``types``, not the order in which devices stand.
         position = {name: index for index, name in enumerate(self.type_names)}
         return tuple(position[device.type] for device in self.devices)

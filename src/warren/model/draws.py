@@ -54,8 +54,11 @@ def is_drawn(job: int, round_no: int, shard: int, share: float) -> bool:
 
 
 def can_tell(before: int, count: int) -> bool:
-    """Tell whether a task can show anything: its trainer had computed ``before`` tasks, the second
-    trainer ``count``. Where both are equal, what either keeps may be too."""
+    """Tell whether a task can show anything when it is computed again.
+
+    Its trainer had computed ``before`` tasks, the second trainer ``count``.
+    """
+    # Where both are equal, what either process keeps (a counter, a generator) may be equal too.
     return before != count
 
 

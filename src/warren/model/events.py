@@ -58,7 +58,7 @@ class TasksDone(Event, frozen=True, tag="TasksDone", array_like=True):
 
     @property
     def end_ns(self) -> int:
-        """When the last synchronisation ended."""
+        """Return when the last synchronisation ended."""
         return self.time_ns if self.ended_ns < 0 else self.ended_ns
 
 
@@ -84,7 +84,7 @@ class RoundsDone(Event, frozen=True, tag="RoundsDone", array_like=True):
 
     @property
     def barrier_ns(self) -> int:
-        """When the barrier passed."""
+        """Return when the barrier passed."""
         return self.time_ns if self.passed_ns < 0 else self.passed_ns
 
 
@@ -174,7 +174,8 @@ AnyEvent: TypeAlias = (
 )
 
 # At one instant a barrier comes after the tasks it waits for, an arrival after the work that frees
-# devices for it, and a wake-up after everything.
+# devices for it, and a wake-up after everything. A failure comes first: nothing else may act for a
+# job that is gone (docs/decisions/0002).
 RANK: Final[dict[type[Event], int]] = {
     JobFailed: 0,
     JobCancelled: 1,

@@ -124,6 +124,7 @@ _KEYS: Final[dict[type, tuple[str, ...]]] = {
     LiveRun: ("id",),
     EndedJob: ("run", "position"),
 }
+# By the text of a field's annotation, which is what a dataclass keeps of it in this file.
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,),
     "int": (int,),

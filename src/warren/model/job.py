@@ -104,7 +104,7 @@ class Job:
 
     @property
     def app_file(self) -> str:
-        """The file of ``app``, as the job names it; empty without an app."""
+        """Return the file of ``app``, as the job names it; empty without an app."""
         return (self.app or "").rpartition(":")[0]
 
 
@@ -133,12 +133,12 @@ class AppSource:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of each file, in order of path."""
+        """Return the SHA-256 of each file, in order of path."""
         return {path: hashlib.sha256(self.texts[path]).hexdigest() for path in sorted(self.texts)}
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the only file; of several, that of what ``sha256sum`` prints of them."""
+        """Return the SHA-256 of the only file; of several, that of their ``sha256sum`` lines."""
         # So that a user can compare it with what ``sha256sum`` says.
         hashes = self.hashes
         if len(hashes) == 1:

@@ -56,6 +56,7 @@ class Grain:
         if self.rounds is not None:
             return min(self.rounds, remaining)
         # A grain of time: as many rounds as fit, and one even if a single round takes longer.
+        # A round of 0 ns must not divide by zero.
         assert self.time_ns is not None
         return max(1, min(remaining, self.time_ns // max(1, round_ns)))
 
@@ -105,12 +106,12 @@ class Run:
 
     @property
     def live_place(self) -> str:
-        """The place policy that a live run is scheduled by: ``plain`` under the plain engine."""
+        """Return the place policy of a live run: ``plain`` under the plain engine."""
         return self.scheduler.place if self.cluster.is_scheduled else "plain"
 
     @property
     def app_sha256_J(self) -> tuple[str, ...]:
-        """The hash of each job's app; empty for a job whose app was not read."""
+        """Return the hash of each job's app; empty for a job whose app was not read."""
         # Hashed once a file, not once a job: many jobs may share an app.
         hashes = {file: source.sha256 for file, source in (self.sources or {}).items()}
         return tuple(hashes.get(job.app_file, "") for job in self.workload.jobs)

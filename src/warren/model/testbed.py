@@ -65,7 +65,7 @@ class Bed:
 
     @property
     def prefix_bits(self) -> int:
-        """Length of the prefix of ``subnet``."""
+        """Return the length of the prefix of ``subnet``."""
         return ipaddress.IPv4Network(self.subnet).prefixlen
 
     def index(self, host: str) -> int | None:

@@ -110,6 +110,7 @@ def parse_rate_bps(value: object) -> float:
 
 
 def _parse(value: object, units: Mapping[str, float], kind: str, default: str, hint: str) -> float:
+    """Return a quantity in the base unit; ``default`` is the unit of a bare number."""
     # To Python ``True`` is the number 1, but no user means a quantity by it.
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"expected a {kind} {hint}")

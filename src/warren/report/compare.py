@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from warren.report.metrics import rounds_run, summary
+from warren.report.metrics import Summary, rounds_run, summary
 from warren.report.number_text import count, number, percent
 from warren.report.record import Record
-from warren.report.seeds import mean_rows
+from warren.report.seeds import Row, mean_rows
 
 COLUMNS: Final = (
     ("run", "run"),
@@ -28,20 +28,58 @@ COLUMNS: Final = (
 )
 """Key of a comparison row and its heading in a table."""
 _NAMES: Final = 5
-"""Jobs that a line names at most."""
+"""A line names at most this many jobs."""
 _PERCENT: Final = frozenset({"vs_best", "utilization", "gap"})
+"""The columns that are shares of one, shown as per cent."""
+
+
+class JobError(TypedDict):
+    """Live and simulated JCT of one job in seconds, and (simulated / live - 1) x 100."""
+
+    job: str
+    live_jct_s: float
+    simulated_jct_s: float
+    error_pct: float
+
+
+class JctError(TypedDict):
+    """How well one simulation predicted one live run; None where no job finished in both."""
+
+    live: str
+    simulated: str
+    place: str
+    jobs: int
+    stopped_early: list[str]
+    left_out: int
+    mean_error_pct: float | None
+    p95_error_pct: float | None
+    max_error_pct: float | None
+    bias_pct: float | None
+    per_job: list[JobError]
 
 
 def compare(
-    runs: Iterable[Record | Mapping[str, Any]], problems: Sequence[Hashable] | None = None
+    runs: Iterable[Record | Summary], problems: Sequence[Hashable] | None = None
 ) -> list[dict[str, Any]]:
-    """One row a run, from records or summaries, in the order given.
+    """Return one row a run, in the order given, with the values that ``COLUMNS`` names.
 
-    ``vs_best`` is weighted JCT over the least among runs of as many jobs and of the same seed in
-    which all of them finished, minus one (None for the others); ``gap`` that of the weighted JCT
-    to its bound. With ``problems``, one a run, the least is that of the runs that have the same.
+    Parameters
+    ----------
+    runs
+        Records, or summaries of runs.
+    problems
+        One for each run, anything that can be compared; None: the runs have one problem.
+
+    Returns
+    -------
+    list of dict
+        ``vs_best`` is weighted JCT over the least, minus one. The least is that of the runs with
+        as many jobs, the same seed and the same problem in which all jobs finished; a run in
+        which not all finished has None. ``gap`` is that of the weighted JCT to its bound.
     """
     rows = [_row(run) for run in runs]
+    # A sum over fewer jobs, or over other arrivals, is smaller for no merit of the policy: values
+    # are compared only among runs of one key, and only where every job finished.
     keys = [
         (row["jobs"], row["seed"], problem)
         for row, problem in zip(rows, problems or [None] * len(rows), strict=True)
@@ -59,16 +97,18 @@ def compare(
 comparison_rows = compare
 
 
-def means(rows: Iterable[Mapping[str, Any]], against: str | None = None) -> list[dict[str, Any]]:
-    """A row a policy of runs that differ in their seed alone, see ``report.seeds``."""
+def means(rows: Iterable[Row], against: str | None = None) -> list[dict[str, Any]]:
+    """Return a row a policy of runs that differ in their seed alone, see ``report.seeds``."""
     return mean_rows(rows, [key for key, _ in COLUMNS], against)
 
 
-def _whole(row: Mapping[str, Any]) -> bool:
+def _whole(row: Row) -> bool:
+    """Tell whether all jobs of the run finished, so that its weighted JCT can be compared."""
     return row["weighted_jct_s"] is not None and row["finished"] == row["jobs"]
 
 
-def _row(run: Record | Mapping[str, Any]) -> dict[str, Any]:
+def _row(run: Record | Summary) -> dict[str, Any]:
+    """Return the comparison row of a run, without ``vs_best``, which needs the other runs."""
     found = summary(run) if isinstance(run, Record) else run
     kept = (
         "run",
@@ -88,6 +128,7 @@ def _row(run: Record | Mapping[str, Any]) -> dict[str, Any]:
         "decide_s",
         "wall_s",
     )
+    # ``get``: a summary that was read from a file may lack keys.
     return {
         **{key: found.get(key) for key in kept},
         "place": found["scheduler"]["place"],
@@ -95,13 +136,13 @@ def _row(run: Record | Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def jct_errors(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """For each live run and each simulated run of its workload and policy: the JCT error.
+def jct_errors(records: Sequence[Record]) -> list[JctError]:
+    """Return the JCT error of each pair of a live run and a simulated one of the same problem.
 
     ``error_pct`` of a job is (simulated / live - 1) x 100; mean, p95 (linear interpolation) and
     maximum are over its absolute value, ``bias_pct`` is the plain mean. Jobs that did not finish
-    in both runs are left out and counted. ``stopped_early`` names jobs that a ``stop`` rule ended
-    live: a simulation runs all their rounds.
+    in both runs are left out and counted in ``left_out``. ``stopped_early`` names jobs that a
+    ``stop`` rule ended live: a simulation runs all their rounds.
     """
     return [
         _jct_error(live, other)
@@ -112,18 +153,22 @@ def jct_errors(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _same_problem(one: Record, other: Record) -> bool:
+    """Tell whether two runs have the same policy and the same jobs."""
     return _identity(one) == _identity(other)
 
 
-def _identity(record: Record) -> tuple[Any, ...]:
+def _identity(record: Record) -> tuple[str, tuple[tuple[str, int, int], ...]]:
+    """Return what two runs of one problem share: the policy, and jobs, arrivals and scales."""
     jobs = tuple((job.name, job.arrival_ns, job.scale) for job in record.run.workload.jobs)
     return record.place, jobs
 
 
-def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
-    per_job = []
+def _jct_error(live: Record, simulated: Record) -> JctError:
+    """Set the JCTs of a simulated run against those of a live run of the same problem."""
+    per_job: list[JobError] = []
     for job in live.run.workload.jobs:
         ends = [int(run.history.finish_ns_J[job.index]) for run in (live, simulated)]
+        # A finish below 0 means that the job did not finish in that run.
         if min(ends) < 0:
             continue
         took, guess = ((end - job.arrival_ns) / 1e9 for end in ends)
@@ -136,6 +181,8 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
             }
         )
     errors = np.array([row["error_pct"] for row in per_job])
+    # Without absolute values, jobs that are predicted too long would hide those too short. The
+    # bias keeps the sign, to tell whether the simulation errs to one side.
     size = np.abs(errors)
     known = len(per_job) > 0
     return {
@@ -154,6 +201,7 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
 
 
 def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
+    """Return the names of the jobs of ``among`` that ran fewer rounds live than they asked for."""
     ran_J, known = rounds_run(live), {*among}
     return [
         job.name
@@ -163,11 +211,11 @@ def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
 
 
 def comparison_table(
-    rows: Iterable[Mapping[str, Any]], against: str | None = None
+    rows: Iterable[Row], against: str | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of a comparison as text; '-' where nothing is known.
+    """Return headings and cells of a comparison as text; '-' where nothing is known.
 
-    ``against``: with a column for the difference to that policy, seed by seed.
+    ``against`` adds a column for the difference to that policy, seed by seed.
     """
     rows = list(rows)
     headings = [heading for _, heading in COLUMNS]
@@ -179,21 +227,21 @@ def comparison_table(
     return headings, cells
 
 
-def cell_of(row: Mapping[str, Any], key: str) -> str:
-    """A value of a row as text; of a mean with half its 95 % interval."""
+def cell_of(row: Row, key: str) -> str:
+    """Return a value of a row as text; a mean is followed by half its 95 % interval."""
     half = row.get("half", {}).get(key)
     text = cell(key, row.get(key))
     return text if half is None else f"{text} ± {cell(key, half)}"
 
 
-def difference_text(row: Mapping[str, Any]) -> str:
-    """How much more or less a policy has than the one it is set against."""
+def difference_text(row: Row) -> str:
+    """Tell in per cent how much more or less a policy has than the one it is set against."""
     found = row.get("difference")
     return "-" if found is None else f"{100 * found[0]:+.1f} ± {100 * found[1]:.1f} %"
 
 
 def cell(key: str, value: object) -> str:
-    """One value as text, shares as percent."""
+    """Return one value as text, shares as per cent; '-' for None."""
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -204,11 +252,11 @@ def cell(key: str, value: object) -> str:
 
 
 def comparison_lines(
-    rows: Iterable[Mapping[str, Any]],
-    errors: Iterable[Mapping[str, Any]] = (),
+    rows: Iterable[Row],
+    errors: Iterable[JctError] = (),
     against: str | None = None,
 ) -> list[str]:
-    """The comparison as lines of aligned text, means by seed last, then one line a prediction."""
+    """Return the comparison as aligned lines: runs, means by seed, then a line a prediction."""
     rows = list(rows)
     headings, cells = comparison_table([*rows, *means(rows, against)], against)
     widths = [max(len(line[k]) for line in [headings, *cells]) for k in range(len(headings))]
@@ -219,15 +267,15 @@ def comparison_lines(
     return lines + [error_line(error) for error in errors]
 
 
-def error_line(error: Mapping[str, Any]) -> str:
-    """How well a simulation predicted the live run, in one sentence."""
+def error_line(error: JctError) -> str:
+    """Tell in one sentence how well a simulation predicted the live run."""
     head = f"{error['simulated']} (simulated) against {error['live']} (live), {error['place']}: "
     if not error["jobs"]:
         return head + "no job finished in both"
     early = error["stopped_early"]
     more = ", ..." if len(early) > _NAMES else ""
-    told = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
+    stopped = f"; stopped early live: {', '.join(early[:_NAMES])}{more}" if early else ""
     return head + (
         f"JCT error of {count(error['jobs'], 'job')}: mean {error['mean_error_pct']:.2f} %, "
-        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{told}"
+        f"p95 {error['p95_error_pct']:.2f} %, max {error['max_error_pct']:.2f} %{stopped}"
     )

@@ -1,7 +1,7 @@
 """The numbers of a run: one row a job, and ``summary.json``.
 
-Among them what ran and did not count, also in one sentence for people, and how often devices went
-from one job to another, where that is charged.
+Among them are the tasks that ran and did not count, also in one sentence for people, and how often
+devices went from one job to another, where that is charged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,46 @@ from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
 from warren.report.number_text import count
 from warren.report.record import Bound, Record
 
+Summary = Mapping[str, Any]
+"""The content of ``summary.json`` by key. The values are what JSON has: a file may lack keys."""
 
-def loss_values(record: Record) -> dict[str, Any]:
-    """The keys of ``summary.json`` about losses; none for a simulation.
 
-    ``redone_tasks`` counts tasks that ran and did not count, since they went down with a process or
-    a checkpoint was older; ``rollbacks`` returns of jobs to a checkpoint, each told in
-    ``rolled_back``; ``resumed`` how often the run went on after it was cut off.
+class JobRow(TypedDict):
+    """A row of ``jobs.csv``; None: not known. Only live runs have the last four columns."""
+
+    job: str
+    arrival_s: float
+    start_s: float | None
+    finish_s: float | None
+    jct_s: float | None
+    weight: float
+    rounds: int | None
+    scale: int
+    status: str
+    model: str | None
+    batch: int
+    sync: str
+    user: str
+    group: str
+    seed: int
+    params_sha256: NotRequired[str | None]
+    final_loss: NotRequired[float | None]
+    numerics: NotRequired[str | None]
+    app_sha256: NotRequired[str | None]
+
+
+def loss_values(record: Record) -> dict[str, object]:
+    """Return the keys of ``summary.json`` about losses; none for a simulation.
+
+    ``redone_tasks`` counts tasks that ran and did not count, since they were lost with a process or
+    the checkpoint was older; ``rollbacks`` counts returns of jobs to a checkpoint, each told in
+    ``rolled_back``; ``resumed`` tells how often the run went on after it was cut off.
     """
     if not record.live:
         return {}
     jobs, history = record.run.workload.jobs, record.history
+    # Two ways to be lost: by a roll-back of the job to its checkpoint, and with a process alone,
+    # while the rounds of the job stayed; the journal lists the latter shard by shard.
     redone = sum(one.redone_tasks(jobs[one.event.job].scale) for one in history.rollbacks)
     return {
         "redone_tasks": redone + sum(len(one.shards) for one in history.lost),
@@ -51,8 +80,8 @@ def loss_values(record: Record) -> dict[str, Any]:
     }
 
 
-def copy_values(record: Record) -> dict[str, Any]:
-    """The keys of ``summary.json`` about copies of late tasks; none where the run makes none.
+def copy_values(record: Record) -> dict[str, float]:
+    """Return the keys of ``summary.json`` about copies of late tasks; none where none are made.
 
     ``copies_won`` of ``copies`` were done before the run they were made of; ``copies_wasted_s`` is
     the COMP time, in cluster seconds, of the runs that were not first, as far as they have ended.
@@ -68,12 +97,13 @@ def copy_values(record: Record) -> dict[str, Any]:
 
 
 def _every(record: Record, job: int) -> int | None:
+    """Return the rounds between a job's checkpoints; None if it states none."""
     checkpoint = record.run.workload.jobs[job].checkpoint
     return None if checkpoint is None else checkpoint.every
 
 
-def loss_sentence(found: Mapping[str, Any]) -> str:
-    """What a summary tells of losses and copies; empty if there were none."""
+def loss_sentence(found: Summary) -> str:
+    """Tell what a summary says of losses and copies; empty if there were none."""
     redone, rollbacks = int(found.get("redone_tasks") or 0), int(found.get("rollbacks") or 0)
     resumed, copies = int(found.get("resumed") or 0), int(found.get("copies") or 0)
     parts = []
@@ -89,11 +119,11 @@ def loss_sentence(found: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def switch_values(record: Record) -> dict[str, Any]:
-    """The keys of ``summary.json`` about switching; none where it is not charged.
+def switch_values(record: Record) -> dict[str, float]:
+    """Return the keys of ``summary.json`` about switching; none where it is not charged.
 
-    ``switches``: how often a device went from one job to another; ``switching_s``: the device time,
-    in cluster seconds, that this took.
+    ``switches`` is how often a device went from one job to another; ``switching_s`` the device
+    time, in cluster seconds, that this took.
     """
     if record.costs.switch_ns_JT is None:
         return {}
@@ -101,27 +131,35 @@ def switch_values(record: Record) -> dict[str, Any]:
     return counted(record.history.timeline, type_D, record.costs.switch_ns_JT)
 
 
-def counted(line: Timeline, type_D: IntArray, switch_ns_JT: IntArray) -> dict[str, Any]:
-    """``switch_values`` of a timeline on devices of these types."""
+def counted(line: Timeline, type_D: IntArray, switch_ns_JT: IntArray) -> dict[str, float]:
+    """Return ``switch_values`` of a timeline on devices of these types."""
+    # By device and then time: a switch is a row whose neighbour before it on the same device is
+    # of another job. The first row of a device costs nothing, so it is never counted.
     order = np.lexsort((line.comp_end_ns_R, line.start_ns_R, line.device_R))
     job, device = line.job_R[order], line.device_R[order]
     to_R = order[1:][(job[1:] != job[:-1]) & (device[1:] == device[:-1])]
+    # What a switch takes depends on the job that comes and on the device's type alone.
     time_ns = switch_ns_JT[line.job_R[to_R], type_D[line.device_R[to_R]]].sum()
     return {"switches": len(to_R), "switching_s": ns_to_seconds(int(time_ns))}
 
 
 STATUSES: Final = ("finished", "failed", "cancelled", "unfinished")
 _MEASURED: Final = ("decide_s", "wall_s", "overruns")
+"""Keys of ``Record.extra`` that have a place of their own in ``summary.json``."""
 
 
 def summary(record: Record) -> dict[str, Any]:
-    """The content of ``summary.json``: the contract's keys in its order, then further ones."""
+    """Return the content of ``summary.json``: the contract's keys in its order, then others."""
     counts = status_counts(record)
     values = schedule_values(record)
     unfinished = len(record.run.workload.jobs) - counts["finished"]
     bound = bound_values(record.bound, values, unfinished=unfinished)
-    run, header, extra = record.run, record.history.header, record.extra
+    run = record.run
+    header = record.history.header
+    extra = record.extra
     chosen = run.scheduler
+    # The order is that of the file. ``bound`` and ``extra`` give some keys in the contract's
+    # order, and those that are left of them after it.
     return {
         "run": run.name,
         "scheduler": {
@@ -160,18 +198,23 @@ def summary(record: Record) -> dict[str, Any]:
 
 
 def _time_scale(run: Run) -> float | None:
-    """Real seconds of an emulated second; None where nothing is padded (the plain engine)."""
+    """Return the real seconds of an emulated second; None where nothing is padded.
+
+    The plain engine pads nothing.
+    """
     emulate = run.cluster.live_emulate
     return None if emulate is None else emulate.time_scale
 
 
 def _noise(run: Run, *, live: bool) -> dict[str, float]:
-    """What made times differ from the profile, in the run's own world.
+    """Return what made times differ from the profile, in the run's own world.
 
     ``jitter`` (live) and ``overheads`` (in a simulation) are 1 or 0.
     """
     emulate = run.cluster.emulate
     jitter = live and emulate is not None and bool(emulate.jitter)
+    # Overheads raise the times of tasks, or delay the start of rings; both are hidden from the
+    # policy. A live run has them in its real times, so the key is 0 there.
     rings = any(job.sync == "ring" for job in run.workload.jobs)
     overheads = run.cluster.raises_times or (rings and run.cluster.delays_gangs)
     return {
@@ -182,21 +225,24 @@ def _noise(run: Run, *, live: bool) -> dict[str, float]:
     }
 
 
-def summary_text(summary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
-    """A summary, or a list of them, as JSON text with a newline at its end."""
+def summary_text(summary: Summary | Sequence[Summary]) -> str:
+    """Return a summary, or a list of them, as JSON text with a newline at its end."""
+    # ``allow_nan=False``: NaN and Infinity are no JSON, and no reader of the file expects them.
     return json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def status_counts(record: Record) -> dict[str, int]:
-    """How many jobs ended in each status."""
+    """Count the jobs that ended in each status."""
     statuses = [record.history.status(job.index) for job in record.run.workload.jobs]
     return {status: statuses.count(status) for status in STATUSES}
 
 
 def schedule_values(record: Record) -> dict[str, float | None]:
-    """JCT metrics, makespan (seconds) and utilization; all None when no job finished."""
+    """Return JCT metrics, makespan (seconds) and utilization; all None when no job finished."""
     finish_ns_J = record.history.finish_ns_J
     done_J = finish_ns_J >= 0
+    # Everything is over the jobs that finished: also the busy time, so that the work of a job that
+    # failed makes no utilization.
     arrival_ns_J = _job_column(record, "arrival_ns")
     busy_ns = int(record.history.timeline.busy_ns_R[done_J[record.history.timeline.job_R]].sum())
     return values_of(
@@ -216,13 +262,15 @@ def values_of(
     busy_s: float,
     devices: int,
 ) -> dict[str, float | None]:
-    """The metrics of ``summary.json`` from the finished jobs' JCT and weight (same length).
+    """Return the metrics of ``summary.json`` from the finished jobs' JCT and weight.
 
-    ``busy_s`` is the COMP time of these jobs over all ``devices``; seconds throughout.
+    ``jct_s`` and ``weight`` have the same length. ``busy_s`` is the COMP time of these jobs over
+    all ``devices``; seconds throughout.
     """
     if not len(jct_s):
         return dict.fromkeys(_VALUES)
     p50, p95, p99 = (float(value) for value in np.percentile(jct_s, (50, 95, 99)))
+    # ``fsum`` rounds once, so the sums do not depend on the order of the jobs.
     room_s = devices * makespan_s
     return {
         "weighted_jct_s": math.fsum(weight * jct_s),
@@ -248,11 +296,14 @@ _VALUES: Final = (
 
 def bound_values(
     bound: Bound | None, values: Mapping[str, float | None], *, unfinished: int
-) -> dict[str, Any]:
-    """``lower_bound`` and ``gap`` with, for each that is null, the reason."""
+) -> dict[str, object]:
+    """Return ``lower_bound`` and ``gap`` and, for each that is null, the reason."""
+    # The first three keys are null together; the other two then both carry the reason.
     if bound is None or (bound.weighted_jct_s is None and bound.makespan_s is None):
         reason = bound.reason if bound and bound.reason else "no bound is known for this run"
         return dict.fromkeys(_BOUND[:3]) | dict.fromkeys(_BOUND[3:], reason)
+    # The bound is one of all jobs: where some did not finish, the value lacks their share, and
+    # value / bound - 1 would look better than the schedule is.
     gap = {
         "weighted_jct": _gap(values["weighted_jct_s"], bound.weighted_jct_s),
         "makespan": _gap(values["makespan_s"], bound.makespan_s),
@@ -270,11 +321,12 @@ _BOUND: Final = ("lower_bound", "gap", "lower_bound_by", "lower_bound_reason", "
 
 
 def _gap(value: float | None, bound: float | None) -> float | None:
+    """Return value / bound - 1; None where either is not known or the bound is 0."""
     return None if value is None or not bound else value / bound - 1.0
 
 
-def job_rows(record: Record) -> list[dict[str, Any]]:
-    """One row a job, in workload order, with the columns of ``jobs.csv``.
+def job_rows(record: Record) -> list[JobRow]:
+    """Return one row a job, in workload order, with the columns of ``jobs.csv``.
 
     ``rounds`` is the number of rounds run for a finished job (a stop rule may end it early) and
     the number asked for otherwise. Unknown values are None. Live runs have four more columns.
@@ -286,7 +338,7 @@ def job_rows(record: Record) -> list[dict[str, Any]]:
     for job in record.run.workload.jobs:
         finish_ns, start_ns = int(record.history.finish_ns_J[job.index]), int(start_ns_J[job.index])
         done = finish_ns >= 0
-        row = {
+        row: JobRow = {
             "job": job.name,
             "arrival_s": ns_to_seconds(job.arrival_ns),
             "start_s": ns_to_seconds(start_ns) if start_ns < NEVER_NS else None,
@@ -303,29 +355,31 @@ def job_rows(record: Record) -> list[dict[str, Any]]:
             "group": job.group,
             "seed": job.seed,
         }
-        rows.append(row | _live_columns(record, job.index, losses) if record.live else row)
+        if record.live:
+            _add_live_columns(row, record, job.index, losses)
+        rows.append(row)
     return rows
 
 
-def _live_columns(record: Record, job: int, losses: Mapping[int, float]) -> dict[str, Any]:
+def _add_live_columns(row: JobRow, record: Record, job: int, losses: Mapping[int, float]) -> None:
+    """Add the columns of a job that only a live run has: what it trained and with what."""
     saved = record.history.saved.get(job)
-    return {
-        "params_sha256": saved.sha256 if saved else None,
-        "final_loss": losses.get(job),
-        "numerics": saved.numerics if saved else None,
-        "app_sha256": " ".join(record.history.apps_of(job)) or None,
-    }
+    row["params_sha256"] = saved.sha256 if saved else None
+    row["final_loss"] = losses.get(job)
+    row["numerics"] = saved.numerics if saved else None
+    # Several, one after the other, where the app's text changed before the job had ended.
+    row["app_sha256"] = " ".join(record.history.apps_of(job)) or None
 
 
 def first_start_ns(record: Record) -> IntArray:
-    """For each job when its first task started; ``NEVER_NS`` where none did."""
+    """Return for each job when its first task started; ``NEVER_NS`` where none did."""
     start_ns_J = np.full(len(record.run.workload.jobs), NEVER_NS, dtype=np.int64)
     np.minimum.at(start_ns_J, record.history.timeline.job_R, record.history.timeline.start_ns_R)
     return start_ns_J
 
 
 def rounds_run(record: Record) -> IntArray:
-    """For each job how many rounds have at least one task done."""
+    """Count for each job the rounds that have at least one task done."""
     timeline = record.history.timeline
     ran_J = np.zeros(len(record.run.workload.jobs), dtype=np.int64)
     np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
@@ -333,19 +387,26 @@ def rounds_run(record: Record) -> IntArray:
 
 
 def _final_losses(record: Record) -> dict[int, float]:
+    """Return for each job the loss of its last round that tells one."""
+    # Rounds are in the order of the journal, so a later one replaces those before it.
     return {event.job: event.loss for event in record.history.rounds if event.loss is not None}
 
 
 def _job_column(record: Record, name: str) -> IntArray:
+    """Return a whole number of each job as a column."""
     return np.array([getattr(job, name) for job in record.run.workload.jobs], dtype=np.int64)
 
 
 def _makespan_s(finish_ns: IntArray, arrival_ns: IntArray) -> float:
+    """Return last finish minus first arrival in seconds; 0 where no job finished."""
     return ns_to_seconds(int(finish_ns.max() - arrival_ns.min())) if len(finish_ns) else 0.0
 
 
 def _utilization_by_type(record: Record, makespan_s: float | None) -> dict[str, float | None]:
-    """COMP time of finished jobs on each device type / (its devices x makespan)."""
+    """Return COMP time of finished jobs on each device type / (its devices x makespan).
+
+    None for a type without devices, and for all types where the makespan is 0 or not known.
+    """
     timeline, cluster = record.history.timeline, record.run.cluster
     type_D = np.array(cluster.type_of_device, dtype=np.int64)
     counted_R = (record.history.finish_ns_J >= 0)[timeline.job_R]

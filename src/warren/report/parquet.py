@@ -6,6 +6,7 @@ Seconds are doubles ns / 1e9, so a time up to 104 days comes back to the very na
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ ROW_GROUP: Final = 1 << 17
 """Rows written at a time, so that a large timeline is never copied whole."""
 
 _MAX_S: Final = NEVER_NS / NS_PER_S
+"""Seconds that a column may have at most, so that nanoseconds fit an int64."""
 
 _COUNTS: Final = ("round", "rounds", "shard", "tasks")
 _TIMES: Final = {
@@ -33,6 +35,7 @@ _TIMES: Final = {
     "end_s": "end_ns_R",
     "busy_s": "busy_ns_R",
 }
+"""A column of seconds and the field of ``Timeline`` that has its nanoseconds."""
 TIMELINE_COLUMNS: Final = ("job", *_COUNTS, "device", *_TIMES)
 
 
@@ -46,7 +49,8 @@ class TimelineFile:
 
 
 def timeline_parquet(record: Record) -> bytes:
-    """``timeline.parquet`` as bytes; the same record gives the same bytes."""
+    """Return ``timeline.parquet`` as bytes; the same record gives the same bytes."""
+    # Imported here and below: a run that writes or reads no timeline does not load Arrow.
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -56,6 +60,7 @@ def timeline_parquet(record: Record) -> bytes:
     schema = _schema(pa)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        # At least once: a timeline of no rows is still a file that has the columns.
         for first in range(0, max(1, len(timeline)), ROW_GROUP):
             rows = slice(first, first + ROW_GROUP)
             arrays = [
@@ -68,22 +73,32 @@ def timeline_parquet(record: Record) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _schema(pa: Any) -> Any:
+def _schema(pa: ModuleType) -> Any:
+    """Return the file's columns: names as dictionaries, counts as int64, times as doubles."""
     name = pa.dictionary(pa.int32(), pa.string())
     kinds = {"job": name, "device": name} | dict.fromkeys(_COUNTS, pa.int64())
     return pa.schema([(column, kinds.get(column, pa.float64())) for column in TIMELINE_COLUMNS])
 
 
-def _array(pa: Any, values: Any) -> Any:
+def _array(pa: ModuleType, values: object) -> Any:
+    """Return a column as an Arrow array; names are one already."""
     return pa.array(values) if isinstance(values, np.ndarray) else values
 
 
 def _indices(column: IntArray) -> npt.NDArray[np.int32]:
+    """Return positions in the width that Arrow's dictionaries have in ``_schema``."""
     return column.astype(np.int32)
 
 
 def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
-    """The timeline of ``timeline.parquet``.
+    """Read the timeline of ``timeline.parquet``.
+
+    Parameters
+    ----------
+    data
+        The content of the file.
+    file
+        The name of the file in problems.
 
     Raises
     ------
@@ -112,8 +127,10 @@ def read_timeline_parquet(data: bytes, file: str = TIMELINE) -> TimelineFile:
     )
 
 
-def _schema_problems(pa: Any, table: pa.Table, file: str) -> list[Problem]:
+def _schema_problems(pa: ModuleType, table: pa.Table, file: str) -> list[Problem]:
+    """Return what is wrong with the columns; all are looked at unless their names are wrong."""
     found = tuple(table.column_names)
+    # Further columns may follow: only those of ours are read.
     if found[: len(TIMELINE_COLUMNS)] != TIMELINE_COLUMNS:
         message = f"the columns must be {','.join(TIMELINE_COLUMNS)}; found {','.join(found)}"
         return [Problem(file=file, message=message)]
@@ -129,7 +146,8 @@ def _schema_problems(pa: Any, table: pa.Table, file: str) -> list[Problem]:
     return problems
 
 
-def _kind_fits(pa: Any, name: str, kind: Any) -> bool:
+def _kind_fits(pa: ModuleType, name: str, kind: Any) -> bool:
+    """Tell whether a column's type can be read: any width of number, a plain or encoded string."""
     if name in _COUNTS:
         return bool(pa.types.is_integer(kind))
     if name in _TIMES:
@@ -137,9 +155,12 @@ def _kind_fits(pa: Any, name: str, kind: Any) -> bool:
     return bool(pa.types.is_string(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
-def _names(pa: Any, column: Any) -> tuple[IntArray, tuple[str, ...]]:
+def _names(pa: ModuleType, column: Any) -> tuple[IntArray, tuple[str, ...]]:
+    """Return a column of names as positions and the names that they point to."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
+    # Each row group was written with a dictionary of its own; positions mean the same only once
+    # these are one. Arrow may leave chunks as they are, none or one of them.
     joined = column.unify_dictionaries().combine_chunks()
     if isinstance(joined, pa.ChunkedArray):
         joined = joined.chunk(0) if joined.num_chunks else pa.array([], column.type)
@@ -148,4 +169,5 @@ def _names(pa: Any, column: Any) -> tuple[IntArray, tuple[str, ...]]:
 
 
 def _to_ns(seconds: npt.NDArray[np.float64]) -> IntArray:
+    """Return the nanoseconds nearest to times in seconds."""
     return np.rint(seconds.astype(np.float64) * NS_PER_S).astype(np.int64)

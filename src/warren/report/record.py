@@ -45,10 +45,13 @@ class Record:
 
     @property
     def live(self) -> bool:
-        """Whether real processes ran it."""
+        """Tell whether real processes executed the run."""
         return self.history.header.world == LIVE
 
     @property
     def place(self) -> str:
-        """The place policy that scheduled it; the plain engine ignores the run's."""
+        """Return the name of the place policy that scheduled the run.
+
+        The plain engine ignores the one that the run file names.
+        """
         return self.run.live_place if self.live else self.run.scheduler.place

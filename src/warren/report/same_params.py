@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final, TypedDict
 
 from warren.report.record import Record
 
 _NAMES: Final = 5
+"""A line names at most this many jobs."""
 
 
-def same_params(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """For each live run, how the first one of the same jobs agrees with it; not of the first.
+class Agreement(TypedDict):
+    """How the parameters of two live runs of the same jobs agree.
 
-    Jobs are the same by name. ``same`` of ``jobs`` finished in both with the same hash, ``differ``
-    names the others, ``other_apps`` those of them whose apps had another text, and ``left_out``
-    counts jobs that did not finish in both.
+    ``jobs`` finished in both runs, ``same`` of them with the same hash. ``differ`` names the
+    others, ``other_apps`` those of them whose apps had another text, and ``left_out`` counts jobs
+    that did not finish in both.
+    """
+
+    live: str
+    other: str
+    jobs: int
+    same: int
+    differ: list[str]
+    other_apps: list[str]
+    left_out: int
+
+
+def same_params(records: Sequence[Record]) -> list[Agreement]:
+    """Compare each live run with the first live one of the same jobs, which has no entry itself.
+
+    Jobs are the same by name.
     """
     firsts: dict[frozenset[str], Record] = {}
     found = []
     for record in records:
+        # A simulation trains nothing, so it has no parameters.
         if not record.live:
             continue
         first = firsts.setdefault(frozenset(_hashes(record)), record)
@@ -29,18 +46,20 @@ def same_params(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _hashes(record: Record) -> dict[str, str]:
-    """By job, its hash; empty where there is none."""
+    """Return for each job's name the hash of its parameters; empty where there is none."""
     saved = record.history.saved
     jobs = record.run.workload.jobs
     return {job.name: saved[job.index].sha256 if job.index in saved else "" for job in jobs}
 
 
 def _apps(record: Record) -> dict[str, tuple[str, ...]]:
-    """By job, the hashes of the texts of its app."""
+    """Return for each job's name the hashes of the texts of its app."""
     return {job.name: record.history.apps_of(job.index) for job in record.run.workload.jobs}
 
 
-def _agreement(first: Record, other: Record) -> dict[str, Any]:
+def _agreement(first: Record, other: Record) -> Agreement:
+    """Set the parameters of two runs side by side."""
+    # Only parameters of jobs that have ended can be compared: earlier ones change with each round.
     one, two = _hashes(first), _hashes(other)
     both = [name for name in one if one[name] and two[name]]
     differ = [name for name in both if one[name] != two[name]]
@@ -56,8 +75,8 @@ def _agreement(first: Record, other: Record) -> dict[str, Any]:
     }
 
 
-def agreement_line(found: Mapping[str, Any]) -> str:
-    """One entry of ``same_params`` in a sentence."""
+def agreement_line(found: Agreement) -> str:
+    """Tell one entry of ``same_params`` in a sentence."""
     ends = f"in {found['live']} and {found['other']}"
     if not found["jobs"]:
         return f"parameters: no job finished {ends}"
@@ -73,4 +92,5 @@ def agreement_line(found: Mapping[str, Any]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
+    """List the first names, with dots where there are more."""
     return ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")

@@ -9,25 +9,31 @@ from typing import Any, Final
 import numpy as np
 
 Row = Mapping[str, Any]
+"""A row of ``report.compare``, of a run or of means: values by the column's key."""
+GroupKey = tuple[str, str, str, int]
+"""What runs share that differ in their seed alone: name without the seed, policy, world, jobs."""
 SURE: Final = 0.95
-"""Of intervals: the mean of all seeds lies within with this chance, if rows are normal."""
+"""An interval holds the mean of all seeds with this chance, if rows are normal."""
 SPREAD: Final = ("weighted_jct_s", "mean_jct_s", "p95_jct_s", "makespan_s", "gap")
-"""What has an interval."""
+"""The columns whose means have an interval."""
 PAIRED: Final = "weighted_jct_s"
-"""What is set against another policy."""
+"""The column that is set against another policy's."""
 
 
-def group_of(row: Row) -> tuple[Any, ...] | None:
-    """What runs share that differ in their seed alone: ``NAME`` of ``NAME seed N``, policy ..."""
+def group_of(row: Row) -> GroupKey | None:
+    """Return what a run shares with those that differ in their seed alone.
+
+    None for a run that is not called ``NAME seed N`` with its own seed.
+    """
     name, seed = str(row["run"]), f" seed {row['seed']}"
     if not name.endswith(seed):
         return None
     return name.removesuffix(seed), row["place"], row["world"], row["jobs"]
 
 
-def groups(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """Two or more rows that differ in their seed alone, by ``group_of``."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+def groups(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
+    """Collect two or more rows that differ in their seed alone, by ``group_of``."""
+    found: dict[GroupKey, list[Row]] = {}
     for row in rows:
         if (key := group_of(row)) is not None:
             found.setdefault(key, []).append(row)
@@ -37,24 +43,24 @@ def groups(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
 def mean_rows(
     rows: Iterable[Row], columns: Sequence[str], against: str | None = None
 ) -> list[dict[str, Any]]:
-    """A row a policy: means over the seeds, None where one is not known.
+    """Return a row a policy with the means over its seeds, None where one value is not known.
 
-    ``finished`` is the least. ``half``: by column half the 95 % interval of the mean, by Student's
-    t. With ``against``, ``difference``: mean and half interval of weighted JCT over that policy's
-    of the same seed, minus one.
+    ``finished`` is the least. ``half`` has by column half the 95 % interval of the mean, by
+    Student's t. With ``against``, ``difference`` is the mean and half interval of weighted JCT over
+    that policy's of the same seed, minus one.
     """
     every = groups(rows)
     found = []
-    for (name, place, *same), own in every.items():
+    for (name, place, world, jobs), own in every.items():
         row = _mean(name, own, columns)
         if against is not None and place != against:
-            row["difference"] = paired(own, every.get((name, against, *same), []))
+            row["difference"] = paired(own, every.get((name, against, world, jobs), []))
         found.append(row)
     return found
 
 
 def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:
-    """Of runs of one policy."""
+    """Return the row of means of one policy's runs."""
     found: dict[str, Any] = {
         "run": f"{name}, mean of {len(rows)}",
         "place": rows[0]["place"],
@@ -67,6 +73,8 @@ def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, A
         values = [row.get(key) for row in rows]
         if key in found:
             continue
+        # A mean over the seeds that happen to have a value would be one of other seeds than the
+        # mean of the policy beside it.
         found[key] = None if None in values else float(np.mean(values))  # type: ignore[arg-type]
         if key in SPREAD and None not in values:
             half[key] = half_interval(values)  # type: ignore[arg-type]
@@ -74,18 +82,23 @@ def _mean(name: str, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, A
 
 
 def half_interval(values: Sequence[float]) -> float:
-    """Half the interval in which the mean lies, of two values or more."""
-    from scipy.special import stdtrit  # which a live run, whose report this is part of, spares
+    """Return half the interval in which the mean of all seeds lies, from two values or more."""
+    # Imported here: a live run, whose report this is part of, need not load it.
+    from scipy.special import stdtrit
 
+    # t(n - 1, 0.975) s / sqrt(n), with s over n - 1: the seeds are a sample.
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     return float(stdtrit(len(values) - 1, (1 + SURE) / 2)) * spread
 
 
 def paired(rows: Sequence[Row], others: Sequence[Row]) -> tuple[float, float] | None:
-    """Mean and half interval of ``PAIRED`` over the other's, minus one; None: too few seeds.
+    """Return mean and half interval of ``PAIRED`` over the other's, minus one.
 
-    Seeds that only one of them has, or in which one did not finish all, are left out.
+    None where fewer than two seeds are left. Seeds that only one of the policies has, or in which
+    one did not finish all jobs, are left out.
     """
+    # Seed by seed: what a seed draws is the same for both policies, so it cancels in the ratio,
+    # which would not happen between two means.
     base = {row["seed"]: row[PAIRED] for row in others if row["finished"] == row["jobs"]}
     ratios = [
         row[PAIRED] / base[row["seed"]] - 1.0

@@ -12,7 +12,7 @@ from warren.model.timeline import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
-    """COMP of one job on one device without another job between; S slices by (device, start).
+    """Stays of one job on one device without another job between; S slices by (device, start).
 
     ``busy_ns_S`` is COMP time inside a slice, ``tasks_S`` counts tasks, ``round_S`` and
     ``last_round_S`` are the lowest and the highest round in it.
@@ -31,21 +31,27 @@ class Slices:
         return len(self.device_S)
 
     def only(self, rows: IntArray) -> Slices:
-        """The slices at these positions."""
+        """Return the slices at these positions."""
         return Slices(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
 def joined(timeline: Timeline, gap_ns: int) -> Slices:
-    """Slices of the timeline; rows at most ``gap_ns`` apart are one (-1: every row is its own)."""
+    """Return slices of the timeline, in which rows at most ``gap_ns`` apart are one.
+
+    With ``gap_ns`` -1 every row is a slice of its own.
+    """
     order = np.lexsort((timeline.start_ns_R, timeline.device_R))
     device, job = timeline.device_R[order], timeline.job_R[order]
     start, end = timeline.start_ns_R[order], timeline.comp_end_ns_R[order]
+    # A slice begins where device or job change, or after a gap.
     new = np.ones(len(order), dtype=bool)
     new[1:] = (np.diff(device) != 0) | (np.diff(job) != 0) | (start[1:] - end[:-1] > gap_ns)
+    # Rows of one stretch overlap on their device, so a gap may be negative and below -1.
     if gap_ns < 0:
         new[:] = True
     first = np.flatnonzero(new)
     last_round = (timeline.round_R + timeline.rounds_R - 1)[order]
+    # ``reduceat`` has no answer for no slices.
     if not len(first):
         none = np.zeros(0, dtype=np.int64)
         return Slices(**{field.name: none for field in fields(Slices)})
@@ -62,7 +68,7 @@ def joined(timeline: Timeline, gap_ns: int) -> Slices:
 
 
 def span_ns(timeline: Timeline) -> tuple[int, int]:
-    """First start and last end; (0, 1) for an empty timeline."""
+    """Return first start and last end, at least 1 ns apart; (0, 1) for an empty timeline."""
     if not len(timeline):
         return 0, 1
     first, last = int(timeline.start_ns_R.min()), int(timeline.end_ns_R.max())
@@ -70,9 +76,9 @@ def span_ns(timeline: Timeline) -> tuple[int, int]:
 
 
 def joined_to_fit(timeline: Timeline, most: int) -> tuple[Slices, int]:
-    """At most ``most`` slices, joined over the least gap that does, and how many had to go.
+    """Return at most ``most`` slices, joined over the least gap that does, and how many had to go.
 
-    Gaps grow by doubling from a millionth of the span. Where jobs alternate so often that no gap
+    Gaps grow fourfold from a millionth of the span on. Where jobs alternate so often that no gap
     is enough, the shortest slices are left out.
     """
     first, last = span_ns(timeline)
@@ -84,5 +90,6 @@ def joined_to_fit(timeline: Timeline, most: int) -> tuple[Slices, int]:
     if len(slices) <= most:
         return slices, 0
     length = slices.end_ns_S - slices.start_ns_S
+    # The stable sort keeps the first of equally long slices; then they go back to their order.
     longest = np.sort(np.argsort(-length, kind="stable")[:most])
     return slices.only(longest), len(slices) - most

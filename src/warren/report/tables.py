@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from warren.model.costs import CostTable
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 from warren.model.units import NEVER_NS, ns_to_seconds, seconds_to_ns
-from warren.report.metrics import job_rows
+from warren.report.metrics import JobRow, job_rows
 from warren.report.parquet import read_timeline_parquet, timeline_parquet
 from warren.report.record import Record
 
@@ -58,7 +58,7 @@ LIVE_COLUMNS: Final = ("params_sha256", "final_loss", "numerics", "app_sha256")
 DEVICE_COLUMNS: Final = ("device", "type", "host")
 PROFILE_COLUMNS: Final = ("job", "type", "comp_s", "sync_s")
 SWITCH_COLUMN: Final = "switch_s"
-"""The last of ``profile.csv`` where switching between jobs is charged."""
+"""The last column of ``profile.csv`` where switching between jobs is charged."""
 
 _FLOATS: Final = frozenset(
     {
@@ -79,43 +79,69 @@ _MAY_BE_EMPTY: Final = frozenset(
 )
 
 _MAY_DIVERGE: Final = frozenset({"final_loss"})
-"""What is infinite, or no number, where a job's training was."""
+"""The columns that are infinite, or no number, where a job's training diverged."""
+
+
+class DeviceRow(TypedDict):
+    """A row of ``devices.csv``."""
+
+    device: str
+    type: str
+    host: str
+
+
+class CostRow(TypedDict):
+    """A row of ``profile.csv``: T^c, T^s and, where it is charged, a switch to the job, seconds."""
+
+    job: str
+    type: str
+    comp_s: float
+    sync_s: float
+    switch_s: NotRequired[float]
 
 
 def jobs_csv(record: Record) -> str:
-    """``jobs.csv``: one line a job; an unknown value is an empty field; seconds are ns / 1e9."""
+    """Return ``jobs.csv``: one line a job; an unknown value is an empty field.
+
+    Seconds are ns / 1e9.
+    """
     columns = JOB_COLUMNS + LIVE_COLUMNS if record.live else JOB_COLUMNS
-    return _text(columns, ([row[name] for name in columns] for row in job_rows(record)))
+    rows: Sequence[Mapping[str, object]] = job_rows(record)
+    return _text(columns, ([row[name] for name in columns] for row in rows))
 
 
 def devices_csv(record: Record) -> str:
-    """``devices.csv``: one line a device, in cluster order."""
+    """Return ``devices.csv``: one line a device, in cluster order."""
     return _text(DEVICE_COLUMNS, ([d.name, d.type, d.host] for d in record.run.cluster.devices))
 
 
 def profile_csv(record: Record) -> str:
-    """``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used.
+    """Return ``profile.csv``: T^c and T^s in seconds of each job on each type it fits, as used.
 
     Where switching between jobs is charged, ``switch_s`` says what a switch to the job takes.
     """
     charged = record.costs.switch_ns_JT is not None
-    return _text([*PROFILE_COLUMNS, *[SWITCH_COLUMN] * charged], _profile_rows(record))
+    columns = (*PROFILE_COLUMNS, SWITCH_COLUMN) if charged else PROFILE_COLUMNS
+    return _text(columns, _profile_rows(record))
 
 
-def _profile_rows(record: Record) -> Iterable[list[Any]]:
+def _profile_rows(record: Record) -> Iterable[list[str | float]]:
+    """Yield the fields of each pair of a job and a device type that it fits."""
     costs = record.costs
     for job in record.run.workload.jobs:
         for column, type_name in enumerate(record.run.cluster.type_names):
             if costs.fits_JT[job.index, column]:
                 comp_ns = int(costs.comp_ns_JT[job.index, column])
                 sync_ns = int(costs.sync_ns_JT[job.index, column])
-                row = [job.name, type_name, ns_to_seconds(comp_ns), ns_to_seconds(sync_ns)]
+                row: list[str | float] = [job.name, type_name]
+                row += [ns_to_seconds(comp_ns), ns_to_seconds(sync_ns)]
                 if costs.switch_ns_JT is not None:
                     row.append(ns_to_seconds(int(costs.switch_ns_JT[job.index, column])))
                 yield row
 
 
-def _text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def _text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as text, the same on every system: each line ends in a line feed alone."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -123,29 +149,39 @@ def _text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return out.getvalue()
 
 
-def read_jobs_csv(data: bytes, file: str = JOBS) -> list[dict[str, Any]]:
-    """Rows of ``jobs.csv`` with typed values; an empty field is None.
+def read_jobs_csv(data: bytes, file: str = JOBS) -> list[JobRow]:
+    """Return the rows of ``jobs.csv`` with typed values; an empty field is None.
 
     Raises
     ------
     SpecError
         If a column is missing or a value is not of its kind; all problems at once.
     """
-    return _read(data, JOB_COLUMNS, file)
+    # ``_read`` has checked the columns and the kind of each value, by name.
+    return cast("list[JobRow]", _read(data, JOB_COLUMNS, file))
 
 
-def read_devices_csv(data: bytes, file: str = DEVICES) -> list[dict[str, Any]]:
-    """Rows of ``devices.csv``; raises SpecError as ``read_jobs_csv`` does."""
-    return _read(data, DEVICE_COLUMNS, file)
+def read_devices_csv(data: bytes, file: str = DEVICES) -> list[DeviceRow]:
+    """Return the rows of ``devices.csv``; raises SpecError as ``read_jobs_csv`` does."""
+    return cast("list[DeviceRow]", _read(data, DEVICE_COLUMNS, file))
 
 
-def read_profile_rows(data: bytes, file: str = PROFILE) -> list[dict[str, Any]]:
-    """Rows of ``profile.csv``; raises SpecError as ``read_jobs_csv`` does."""
-    return _read(data, PROFILE_COLUMNS, file)
+def read_profile_rows(data: bytes, file: str = PROFILE) -> list[CostRow]:
+    """Return the rows of ``profile.csv``; raises SpecError as ``read_jobs_csv`` does."""
+    return cast("list[CostRow]", _read(data, PROFILE_COLUMNS, file))
 
 
 def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
-    """The cost table that ``profile.csv`` was written from; what has no row does not fit.
+    """Return the cost table that ``profile.csv`` was written from; a pair without a row has no fit.
+
+    Parameters
+    ----------
+    data
+        The content of the file.
+    run
+        Whose jobs and device types the rows must name.
+    file
+        The name of the file in problems.
 
     Raises
     ------
@@ -159,6 +195,7 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
     switch_ns_JT = np.zeros_like(comp_ns_JT)
     problems = []
     rows = read_profile_rows(data, file)
+    # Line 1 of the file is the header.
     for line, row in enumerate(rows, start=2):
         if row["job"] not in place_J or row["type"] not in place_T:
             message = f"no job {row['job']} or no device type {row['type']} in this run"
@@ -179,14 +216,17 @@ def read_profile_csv(data: bytes, run: Run, file: str = PROFILE) -> CostTable:
 
 
 def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]]:
+    """Return the rows of a table with typed values, or raise all its problems at once."""
     try:
         lines = list(csv.reader(io.StringIO(data.decode("utf-8"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise SpecError(Problem(file=file, message=f"not a CSV file: {error}")) from error
     header = lines[0] if lines else []
+    # Further columns may follow ours: a live run's, a switch's, or those of a later version.
     if tuple(header[: len(columns)]) != tuple(columns):
         message = f"the columns must be {','.join(columns)}; found {','.join(header)}"
         raise SpecError(Problem(file=file, line=1, message=message))
+    # A wrong value stands in its row as ``_Wrong`` until the whole file is read: one error has all.
     problems: list[Problem] = []
     rows = []
     for number, line in enumerate(lines[1:], start=2):
@@ -207,14 +247,16 @@ def _read(data: bytes, columns: Sequence[str], file: str) -> list[dict[str, Any]
 
 
 class _Wrong:
-    """A field that is not of its column's kind."""
+    """What stands for a field that is not of its column's kind; tells why."""
 
     def __init__(self, message: str) -> None:
         self.message = message
 
 
 def _value(name: str, text: str) -> Any:
+    """Return a field as a value of its column's kind; None for an empty one, where it may be."""
     number = name in _FLOATS or name in _INTS
+    # Nobody's user or group is an empty name, as in a job; all else that is empty is not known.
     if text == "" and name in _MAY_BE_EMPTY:
         return "" if name in ("user", "group") else None
     if not number:
@@ -223,6 +265,7 @@ def _value(name: str, text: str) -> Any:
         value = int(text) if name in _INTS else float(text)
     except ValueError:
         return _Wrong(f"{text!r} is not {'a whole' if name in _INTS else 'a'} number")
+    # ``float`` also reads inf and nan, which no time and no weight may be.
     if math.isfinite(value) or name in _MAY_DIVERGE:
         return value
     return _Wrong(f"{text!r} is not finite")

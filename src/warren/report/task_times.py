@@ -1,4 +1,4 @@
-"""What tasks of a live run took, where nothing was padded: for the averages of the history.
+"""The times that tasks of a live run took, where nothing was padded: for averages of the history.
 
 COMP is the time on the device, from handing the task to its trainer until the executor has the
 answer. Synchronisation is seen once a round, on the device of the task that ended last: from the
@@ -20,10 +20,11 @@ from warren.report.record import Record
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """Tasks that one assignment ran of a job on a device type (position on the type axis).
+    """The tasks that one assignment ran of a job on a device type (position on the type axis).
 
-    ``end_ns``: cluster time when their last synchronisation ended. ``comp_s``: their mean COMP;
-    ``sync_s``: of the barrier that they were the last before, else None; cluster seconds.
+    ``end_ns`` is the cluster time when their last synchronisation ended. ``comp_s`` is their mean
+    COMP; ``sync_s`` the synchronisation of the barrier that they were the last before, else None.
+    Both are cluster seconds.
     """
 
     job: int
@@ -35,15 +36,19 @@ class TaskTimes:
 
 
 def task_times(record: Record) -> tuple[TaskTimes, ...]:
-    """The times of all tasks that count, in the order in which they ended."""
+    """Return the times of all tasks that count, in the order in which they ended."""
     timeline, history = record.history.timeline, record.history
     type_D = record.run.cluster.type_of_device
+    # A stretch has one barrier event, of its last round. A barrier that evaluates takes longer for
+    # a reason that is no synchronisation.
     barrier_ns = {
         (event.job, event.round + event.rounds - 1): event.barrier_ns
         for event in history.rounds
         if not event.metrics
     }
     last_R = timeline.round_R + timeline.rounds_R - 1
+    # Ties in time are decided by device, job and shard, so that every reading of a journal gives
+    # the same averages.
     place = (timeline.shard_R, timeline.job_R, timeline.device_R)
     order = np.lexsort((*place, timeline.comp_end_ns_R))
     final = _last_before_barrier(timeline.job_R, last_R, order)
@@ -51,6 +56,7 @@ def task_times(record: Record) -> tuple[TaskTimes, ...]:
     for row in np.lexsort((*place, timeline.end_ns_R)).tolist():
         job, last = int(timeline.job_R[row]), int(last_R[row])
         tasks, comp_end_ns = int(timeline.tasks_R[row]), int(timeline.comp_end_ns_R[row])
+        # The first round alone: its task warms up, as the one that measuring leaves out.
         if last == 0:
             continue
         at_ns = barrier_ns.get((job, last)) if final[job, last] == row else None
@@ -70,6 +76,7 @@ def task_times(record: Record) -> tuple[TaskTimes, ...]:
 def _last_before_barrier(
     job_R: IntArray, last_R: IntArray, order: IntArray
 ) -> dict[tuple[int, int], int]:
-    """By job and round, the row whose COMP ended last; ``order`` is by that end."""
+    """Return by job and round the row whose COMP ended last; ``order`` is by that end."""
+    # Of rows with one key the last in order stays in the dict.
     jobs, lasts = job_R[order].tolist(), last_R[order].tolist()
     return dict(zip(zip(jobs, lasts, strict=True), order.tolist(), strict=True))

@@ -18,19 +18,21 @@ from warren.report.slices import Slices, joined, joined_to_fit
 
 _JOBS_PROCESS: Final = 0
 _SECOND: Final = 1_000_000
-"""Added to a device's thread number to name the track of its synchronisation."""
+"""Added to a device's thread number to number the track of its synchronisation."""
 
 
 def chrome_trace(record: Record, max_events: int = 200_000) -> bytes:
-    """The trace as JSON bytes with at most about ``max_events`` events.
+    """Return the trace as JSON bytes with at most about ``max_events`` events.
 
     Beyond that, synchronisation is left out and adjacent COMP slices of one job are joined; the
     ``otherData`` of the trace then says so under ``capped``.
     """
+    # Events are made as text one by one: there is no dict for each of so many.
     line = record.history.timeline
     fixed = [*_metadata(record), *_job_spans(record)]
     room = max(1, max_events - len(fixed))
     slices, capped = joined(line, -1), None
+    # A row of the timeline is three events: its COMP, and begin and end of its synchronisation.
     if 3 * len(line) > room:
         slices, dropped = joined_to_fit(line, room)
         capped = (
@@ -52,6 +54,7 @@ def chrome_trace(record: Record, max_events: int = 200_000) -> bytes:
 
 
 def _metadata(record: Record) -> Iterator[str]:
+    """Yield the events that name processes and threads and put them in order."""
     host_of = _host_numbers(record)
     yield _meta("process_name", _JOBS_PROCESS, 0, "jobs")
     yield _sorted_at("process_sort_index", _JOBS_PROCESS, 0, 0)
@@ -67,21 +70,25 @@ def _metadata(record: Record) -> Iterator[str]:
 
 
 def _meta(kind: str, process: int, thread: int, name: str) -> str:
+    """Return the event that names a process or a thread."""
     args = json.dumps({"name": name})
     return f'{{"ph":"M","name":"{kind}","pid":{process},"tid":{thread},"args":{args}}}'
 
 
 def _sorted_at(kind: str, process: int, thread: int, place: int) -> str:
+    """Return the event that says where among others a process or a thread is shown."""
     args = f'{{"sort_index":{place}}}'
     return f'{{"ph":"M","name":"{kind}","pid":{process},"tid":{thread},"args":{args}}}'
 
 
 def _host_numbers(record: Record) -> dict[str, int]:
+    """Return for each host its process number, after that of the jobs, in cluster order."""
     hosts = dict.fromkeys(device.host for device in record.run.cluster.devices)
     return {host: number for number, host in enumerate(hosts, start=_JOBS_PROCESS + 1)}
 
 
 def _job_spans(record: Record) -> Iterator[str]:
+    """Yield each job from arrival to finish, or to the last end of a task if it did not finish."""
     line, jobs = record.history.timeline, record.run.workload.jobs
     last_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
     np.maximum.at(last_ns_J, line.job_R, line.end_ns_R)
@@ -96,6 +103,7 @@ def _job_spans(record: Record) -> Iterator[str]:
 
 
 def _comp(record: Record, slices: Slices) -> Iterator[str]:
+    """Yield the COMP slices of all devices as complete events."""
     names = [json.dumps(job.name) for job in record.run.workload.jobs]
     host = _host_of_device(record)
     columns = zip(
@@ -117,6 +125,10 @@ def _comp(record: Record, slices: Slices) -> Iterator[str]:
 
 
 def _sync(record: Record) -> Iterator[str]:
+    """Yield the synchronisation of each timeline row, from COMP end to end, as asynchronous events.
+
+    Only these may overlap on one track; complete events must nest.
+    """
     names = [json.dumps(job.name) for job in record.run.workload.jobs]
     host, line = _host_of_device(record), record.history.timeline
     columns = zip(
@@ -134,9 +146,11 @@ def _sync(record: Record) -> Iterator[str]:
 
 
 def _host_of_device(record: Record) -> list[int]:
+    """Return the process number of each device's host."""
     numbers = _host_numbers(record)
     return [numbers[device.host] for device in record.run.cluster.devices]
 
 
 def _us(time_ns: int) -> str:
+    """Write nanoseconds as microseconds with three decimals, without rounding to a double."""
     return f"{time_ns // 1000}.{time_ns % 1000:03d}"

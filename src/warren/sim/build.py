@@ -21,9 +21,9 @@ from warren.sim.verified_tasks import VerifiedTasks
 
 
 def simulated_costs(run: Run, costs: CostTable) -> CostTable:
-    """The costs that policies see and bounds count with in virtual time.
+    """Return the costs that policies see and bounds count with in virtual time.
 
-    Beside the profile's: what a device pays between jobs, and the exchanges of rings.
+    Beside the profile's they hold what a device pays between jobs, and the exchanges of rings.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def simulated_costs(run: Run, costs: CostTable) -> CostTable:
 
 
 def has_rings(run: Run) -> bool:
-    """Whether a job of the run is a ring."""
+    """Tell whether a job of the run is a ring."""
     return any(job.sync == "ring" for job in run.workload.jobs)
 
 
@@ -77,6 +77,8 @@ def parts_of(run: Run, costs: CostTable) -> Parts:
 
 
 def _gangs(run: Run, costs: CostTable, lanes: Lanes) -> GangsAtWork:
+    """Return the part that runs rings, with the network that the cluster names."""
+    # ``PricedRounds`` stands for three models: under ``constant`` and ``lane`` an exchange is T^s.
     round_ends: RoundEnds
     if run.cluster.network.model == "fluid":
         round_ends = FluidRounds(run, costs, lanes)

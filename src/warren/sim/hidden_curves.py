@@ -1,4 +1,4 @@
-"""Hidden curves: what the metric of a job's ``stop`` rule comes to in a simulation.
+"""Hidden curves: the values that the metric of a job's ``stop`` rule takes in a simulation.
 
 No policy is told them; it sees one value after each evaluation. A job's curve without noise falls
 (or rises) from a start to the target of its rule and is there at its last round, not before. With
@@ -37,19 +37,22 @@ from warren.sim.task_durations import deviation
 Metrics = tuple[tuple[str, float], ...]
 
 _SHORT: Final = 2.0**-40
-"""Of its span a curve is at least short of the target before its end."""
+"""Before its end a curve is short of the target by at least this share of its span."""
 _SD: Final = 65536
+"""The standard deviation of ``task_durations.deviation``."""
 _POWERS: Final = (0, 1, 2, 4)
+"""Twice the powers of the shapes; 0: the exponential one."""
 _NO_UNIT: Final = 1e-6
 """A target nearer to 0 says nothing of the size of what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenCurve:
-    """One job's: ``target + sign * excess``. ``end`` counts the rounds of the group's leader.
+    """The curve of one job: ``target + sign * excess``.
 
-    ``pace`` is what the job makes of the leader's progress: 1 for the leader itself. ``power``:
-    twice the power of the shape, 0 for the exponential one; ``bend`` is s, in rounds.
+    ``end`` counts the rounds of the group's leader. ``pace`` is the part that the job makes of the
+    leader's progress: 1 for the leader itself. ``power`` is twice the power of the shape, 0 for the
+    exponential one; ``bend`` is s, in rounds.
     """
 
     target: float
@@ -61,11 +64,13 @@ class HiddenCurve:
     pace: float = 1.0
 
     def value(self, rounds: int) -> float:
-        """Without noise, after so many rounds."""
+        """Return the metric without noise after so many rounds."""
         return self.target + self.sign * self.excess(rounds)
 
     def excess(self, rounds: int) -> float:
-        """How far it is short of the target, without noise; never negative, never growing."""
+        """Return how far it is short of the target, without noise; never negative or growing."""
+        # ``left`` is (g(x) - g(X)) / (1 - g(X)): 1 at the start, 0 at the last round alone. A job
+        # with a smaller pace has made that part of the progress 1 - left.
         if rounds >= self.end:
             left = 0.0
         else:
@@ -74,17 +79,25 @@ class HiddenCurve:
         return self.span * (1.0 - self.pace * (1.0 - left))
 
     def shown(self, rounds: int, off: float) -> float:
-        """With noise: ``off`` spans from where the curve is, and as the end demands."""
+        """Return the metric with noise, ``off`` spans from where the curve is.
+
+        Before the end it stays short of the target, at the end it is there or beyond.
+        """
         excess = self.excess(rounds)
         if excess == 0.0:
             return self.target - self.sign * abs(off) * self.span
+        # Mirrored at the target (``abs``), and never quite there: a value that reached it would
+        # have stopped the job in this round.
         short = max(_SHORT * self.span, abs(excess + off * self.span))
         return self.target + self.sign * short
 
     def _shape(self, rounds: int) -> float:
+        """Return g(x) at ``x = rounds / s``."""
         x = rounds / self.bend
         if self.power:
+            # (1 + x)^(-power / 2) by roots and products: ``pow`` may differ in its last bit.
             return math.prod([math.sqrt(1.0 / (1.0 + x))] * self.power)
+        # (1 + x/64)^-64: six squarings make the 64th power.
         result = 1.0 / (1.0 + x / 64.0)
         for _ in range(6):
             result *= result
@@ -92,12 +105,16 @@ class HiddenCurve:
 
 
 class HiddenCurves:
-    """Those of all jobs, drawn by (seed, job) when they are first asked for."""
+    """The curves of all jobs, drawn by (seed, job) when they are first asked for."""
 
     __slots__ = ("_curves", "_jobs", "_leader", "_noise", "_seed")
 
     def __init__(self, jobs: Sequence[Job], losses: Losses, seed: int) -> None:
-        self._jobs, self._noise, self._seed = jobs, losses.noise, seed
+        self._jobs = jobs
+        self._noise = losses.noise
+        self._seed = seed
+        # The job with most rounds leads its group; of equals the first, so a later one must have
+        # more.
         self._leader: dict[str, Job] = {}
         self._curves: dict[int, HiddenCurve] = {}
         for job in jobs:
@@ -107,7 +124,7 @@ class HiddenCurves:
                     self._leader[job.group] = job
 
     def of(self, job: int) -> HiddenCurve | None:
-        """That of one job; None if it has no ``stop``, so that nothing is evaluated to an end."""
+        """Return the curve of a job; None if it has no ``stop``, so that no value can end it."""
         curve = self._curves.get(job)
         stop = self._jobs[job].stop
         if curve is None and stop is not None:
@@ -115,30 +132,37 @@ class HiddenCurves:
         return curve
 
     def metrics(self, job: int, first: int, rounds: int) -> Metrics:
-        """What the rounds from ``first`` on show at their last barrier.
+        """Return the metric that the rounds from ``first`` on show at their last barrier.
 
-        Nothing if the job has no curve, or none of its evaluations falls into these rounds.
+        It is empty if the job has no curve, or none of its evaluations falls into these rounds.
         """
         curve, one = self.of(job), self._jobs[job]
         if curve is None or one.stop is None:
             return ()
         done = first + rounds
+        # A stretch has an event at its last barrier alone, so an evaluation in it shows there. The
+        # last round of a job is always evaluated.
         if one.evaluate is not None and done != one.rounds:
             every = one.evaluate.every
             if done // every == first // every:
                 return ()
+        # The noise belongs to (job, round): asked again it is the same.
         key = stream_key(self._seed, LOSS_NOISE, job)
         off = self._noise * deviation(key, done, 0) / _SD
         return ((one.stop.metric, curve.shown(done, off)),)
 
     def _drawn(self, job: Job, stop: Stop) -> HiddenCurve:
+        """Draw the curve of a job that has a ``stop`` rule."""
         leader = self._leader.get(job.group, job)
+        # All jobs of a group have the leader's curve, and differ in their pace alone.
         of_leader = stream_key(self._seed, LOSS, leader.index)
         shape, size, start, beyond = (_uniform(of_leader, counter) for counter in range(4))
         target = stop.reaches if stop.falls_to is None else stop.falls_to
         assert target is not None, "a stop rule has a target"
         unit = abs(target) if abs(target) > _NO_UNIT else 1.0
         end, power = leader.rounds or 0, _POWERS[int(shape * 4)]
+        # In units of the target: the start is ``times`` above it, and the level that the curve
+        # tends to ``deep`` below. So g(X), the rest at the last round, is deep / (times + deep).
         times, deep = 3.0 + 9.0 * size, 0.2 + 0.6 * beyond
         own = _uniform(stream_key(self._seed, LOSS, job.index), 4)
         return HiddenCurve(
@@ -153,9 +177,11 @@ class HiddenCurves:
 
 
 def _x_at(power: int, left: float) -> float:
-    """Where a shape has come down to so much of 1."""
+    """Return x with g(x) = ``left``."""
     if power:
+        # (1 + x)^(-power / 2) = left, solved by quotients and roots.
         return {1: 1.0 / (left * left), 2: 1.0 / left, 4: math.sqrt(1.0 / left)}[power] - 1.0
+    # (1 + x/64)^-64 = left: six roots make the 64th root.
     root = 1.0 / left
     for _ in range(6):
         root = math.sqrt(root)
@@ -163,5 +189,6 @@ def _x_at(power: int, left: float) -> float:
 
 
 def _uniform(key: int, counter: int) -> float:
-    """In [0, 1), a multiple of 2**-53."""
+    """Draw a number in [0, 1), a multiple of 2**-53."""
+    # The upper 53 of 64 bits are what a double holds exactly.
     return (more_bits(draw_bits(key, 0, 0), counter) >> 11) * 2.0**-53

@@ -47,16 +47,17 @@ class Leg:
 
     @property
     def end_ns(self) -> int:
-        """The barrier of its last round."""
+        """Return the barrier of its last round."""
         return self.begin_ns + self.count * self.round_ns
 
     def cut(self, now: int) -> None:
         """Keep the rounds that start before ``now``."""
+        # The quotient is rounded up: a round that has begun keeps its times to its end.
         if self.round_ns:
             self.count = min(self.count, -(-(now - self.begin_ns) // self.round_ns))
 
     def pass_on(self) -> None:
-        """Stand where the leg ends."""
+        """Move to where the leg ends."""
         self.begin_ns = self.end_ns
         self.offset += self.count
         self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
@@ -64,10 +65,10 @@ class Leg:
 
 
 class EventQueue:
-    """Events to come, in the order of (time, rank, sequence): a heap of instants.
+    """The events to come, in the total order (time, rank, sequence) of docs/decisions/0002.
 
-    Most events share their instant with another one, so the heap holds whole numbers, and what was
-    added first among equals stays first.
+    Most events share their instant with another one. So the heap holds instants, which are whole
+    numbers, and what was added first among equals stays first.
     """
 
     __slots__ = ("_events", "_times_ns")
@@ -80,12 +81,12 @@ class EventQueue:
         return bool(self._times_ns)
 
     def __iter__(self) -> Iterator[AnyEvent]:
-        """Go through all of them, in no order of time."""
+        """Yield all events, in no order of time."""
         return (event for events in self._events.values() for event in events)
 
     @property
     def first_ns(self) -> int:
-        """Return the next instant; there is one."""
+        """Return the next instant; the queue must not be empty."""
         return self._times_ns[0]
 
     def add(self, event: AnyEvent) -> None:
@@ -99,8 +100,9 @@ class EventQueue:
             events.append(event)
 
     def take(self) -> tuple[AnyEvent, ...]:
-        """Return all events of the next instant, by (rank, sequence), and forget them."""
+        """Take out all events of the next instant, by (rank, sequence)."""
         events = self._events.pop(heappop(self._times_ns))
+        # The sort is stable, so the sequence need not be stored.
         if len(events) > 1:
             events.sort(key=_rank)
         return tuple(events)
@@ -109,6 +111,7 @@ class EventQueue:
         """Take back events that will not happen."""
         for time_ns, events in list(self._events.items()):
             events[:] = [event for event in events if not is_meant(event)]
+            # An instant without events must not stay in the heap: ``take`` would deliver it.
             if not events:
                 del self._events[time_ns]
         self._times_ns = list(self._events)
@@ -116,6 +119,7 @@ class EventQueue:
 
 
 def _rank(event: AnyEvent) -> int:
+    """Return what an event is sorted by among those of its instant."""
     return RANK[type(event)]
 
 
@@ -183,9 +187,12 @@ class Lanes:
         self.scale_J = [job.scale for job in jobs]
         self.rounds_J = [job.rounds or 0 for job in jobs]
         self.round_J = [0 for _ in jobs]
-        self.left_J = [job.scale for job in jobs]  # tasks of the round that have not started
-        self.barrier_J = [0 for _ in jobs]  # latest synchronisation end of the round so far
-        self.waiting_J: list[list[int]] = [[] for _ in jobs]  # devices whose head waits
+        # The tasks of the job's round at hand that have not started.
+        self.left_J = [job.scale for job in jobs]
+        # The latest end of a synchronisation of that round so far.
+        self.barrier_J = [0 for _ in jobs]
+        # The devices whose head waits for the job.
+        self.waiting_J: list[list[int]] = [[] for _ in jobs]
         self.legs: list[Leg] = []
         self.cut_short: dict[int, int] = {}
         self._curves = HiddenCurves(jobs, losses, run.truth.seed) if losses else None
@@ -196,7 +203,11 @@ class Lanes:
 
     def start(self, head: Assignment) -> None:
         """Start the first round of an assignment on its device; nothing keeps it from that."""
-        device, job, round_, shards = head.device, head.job, head.round, head.shards
+        device = head.device
+        job = head.job
+        round_ = head.round
+        shards = head.shards
+        # A switch comes before the task and is no COMP time of it (docs/decisions/0016).
         start = self.now_ns + (self.switch_ns(job, device) if self._switch_JT else 0)
         comp_end, end = self.durations.run_round(
             job, round_, shards, self.type_D[device], start, self.comm_free_D[device]
@@ -205,6 +216,8 @@ class Lanes:
         if end > self.barrier_J[job]:
             self.barrier_J[job] = end
         part = head, start, comp_end - start
+        # A stretch that is cut short to one round shows its end at the barrier, on all devices. The
+        # barrier is known when the last of them has started; until then its parts are held.
         if self.cut_short and self.cut_short.get(job) == round_ and head.rounds == 1:
             self._held.setdefault(job, []).append((head, start, comp_end, end))
         elif head.rounds == 1:
@@ -212,6 +225,7 @@ class Lanes:
         else:
             self._parts_J[job].append(part)
         left = self.left_J[job] = self.left_J[job] - len(shards)
+        # With all tasks of the round started, ``barrier_J`` is the end of the last of them.
         if left == 0:
             barrier = self.barrier_J[job]
             if head.rounds > 1:
@@ -223,7 +237,10 @@ class Lanes:
             self.finish_rounds(head, barrier)
 
     def switch_ns(self, job: int, device: int) -> int:
-        """What the device, which goes to ``job`` now, spends on it; its first job costs nothing."""
+        """Note that the device goes to ``job``; return what it spends on that, ns.
+
+        Its first job costs nothing, nor does the job that it ran last.
+        """
         if not self._switch_JT:
             return 0
         last, self._last_job_D[device] = self._last_job_D[device], job
@@ -243,10 +260,12 @@ class Lanes:
         """Take the next leg of a stretch, or its last round."""
         leg.pass_on()
         begin = leg.begin_ns
+        # The barrier has passed, so all parts begin together, and from here on all are alike.
         spans = [self._round_of(part, leg.offset, begin) for part, _, _ in leg.parts]
         leg.comp = [comp_end - begin for comp_end, _ in spans]
         end = max(end for _, end in spans)
         left = leg.parts[0][0].rounds - leg.offset
+        # All rounds but the last, whose events are emitted below; with noise no two are equal.
         if left > 1:
             leg.round_ns, leg.count = end - begin, 1 if self.durations.noisy else left - 1
             return
@@ -258,13 +277,21 @@ class Lanes:
         self.finish_rounds(leg.parts[0][0], end)
 
     def _finish_part(self, part: StretchPart, comp_end: int, end: int, barrier: int) -> None:
-        """A part with all its COMP time ends; if its job cut it short that shows at the barrier."""
+        """Emit the end of a part whose COMP time is known in full.
+
+        Where the end of the job cut its stretch short, that shows at the barrier.
+        """
         one, start, busy = part
-        device, job, round_, rounds, shards = one.device, one.job, one.round, one.rounds, one.shards
+        device = one.device
+        job = one.job
+        round_ = one.round
+        rounds = one.rounds
+        shards = one.shards
         if self.cut_short and self.cut_short.get(job) == round_:
             self.emit(CompDone(barrier, job, round_, rounds, shards, device))
-            times = start, comp_end, busy, end
-            self.emit(TasksDone(barrier, job, round_, rounds, shards, device, *times))
+            self.emit(
+                TasksDone(barrier, job, round_, rounds, shards, device, start, comp_end, busy, end)
+            )
         else:
             self.emit(CompDone(comp_end, job, round_, rounds, shards, device))
             self.emit(TasksDone(end, job, round_, rounds, shards, device, start, comp_end, busy))
@@ -272,13 +299,15 @@ class Lanes:
             self.verified.computed(one, comp_end, busy)
 
     def _run_rest(self, parts: list[StretchPart], barrier: int) -> None:
-        """Rounds 2 and later of a stretch whose first barrier is ``barrier``."""
+        """Run rounds 2 and later of a stretch whose first barrier is ``barrier``."""
         if self.durations.changing:
+            # A leg of no rounds, which ends at the barrier: ``go_on`` takes the next one there.
             first = [busy for _, _, busy in parts]
             self.legs.append(Leg(parts, first, first, offset=1, begin_ns=barrier))
             return
         rounds = parts[0][0].rounds
         if self.durations.noisy:
+            # Rounds 2 to the last but one, each from barrier to barrier; only sums are kept.
             for offset in range(1, rounds - 1):
                 spans = [self._round_of(part, offset, barrier) for part, _, _ in parts]
                 parts = [
@@ -292,6 +321,8 @@ class Lanes:
             repeat = rounds - 1
         spans = [self._round_of(part, rounds - 1, barrier) for part, _, _ in parts]
         last = max([end for _, end in spans])
+        # The last round was taken from the first barrier on, as if no other lay between; it begins
+        # ``skipped`` later.
         skipped = (repeat - 1) * (last - barrier)
         for (part, start, busy), (comp_end, end) in zip(parts, spans, strict=True):
             busy += repeat * (comp_end - barrier)
@@ -301,6 +332,7 @@ class Lanes:
         self.finish_rounds(parts[0][0], last + skipped)
 
     def _round_of(self, part: Assignment, offset: int, begin: int) -> tuple[int, int]:
+        """Return the ends of COMP and synchronisation of a part's round begun at ``begin``, ns."""
         kind = self.type_D[part.device]
         # The barrier has passed, so this device's COMM lane is free.
         return self.durations.run_round(

@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 IDLE_NS: Final = 2**100
-"""The next instant of a part that waits for others."""
+"""The next instant of a part that waits for others; later than any time of a run."""
 
 
 class Durations(Protocol):
@@ -38,12 +38,12 @@ class Durations(Protocol):
 
     @property
     def noisy(self) -> bool:
-        """Whether the tasks of one job differ."""
+        """Tell whether the tasks of one job differ."""
         ...
 
     @property
     def changing(self) -> bool:
-        """Whether a task's time depends on when it starts."""
+        """Tell whether a task's time depends on when it starts."""
         ...
 
     def run_round(

@@ -26,7 +26,7 @@ _RULE: Final = {
 
 
 def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
-    """The outcome of a plan under the run's hidden truth.
+    """Return the outcome of a plan under the run's hidden truth.
 
     Parameters
     ----------
@@ -56,17 +56,26 @@ def run_plan(plan: Plan, run: Run, costs: CostTable) -> PlanOutcome:
 
 
 def _timeline(rows: PlanRows, outcome: UnitTimes) -> Timeline:
-    """The timeline of what ran, each column made once, in its order."""
-    time_ns_XU, row_U, tasks_U = outcome.time_ns_XU, outcome.row_U, outcome.tasks_U
+    """Return the timeline of what ran, each column made once, in its order.
+
+    Axes: U units (rows that ran as one), X the four times of a unit.
+    """
+    time_ns_XU = outcome.time_ns_XU
+    row_U = outcome.row_U
+    tasks_U = outcome.tasks_U
     columns = (rows.shard_R, rows.round_R, rows.job_R, rows.device_R)
 
+    # As the event path breaks ties, so that both give the same rows in the same order. A unit of
+    # several tasks has shard -1 there too.
     def ties(units: IntArray) -> list[IntArray]:
+        """Return the columns (shard, round, job, device) of some units."""
         shard_U, *others = (column[row_U[units]] for column in columns)
         return [np.where(tasks_U[units] > 1, -1, shard_U), *others]
 
     order = sorted_by_start(time_ns_XU[0], ties)
     planned = np.empty((6, len(order)), dtype=np.int64)
     planned_columns(rows, row_U, tasks_U, order, planned)
+    # In place: a plan has millions of rows, and no second copy of its times is needed.
     for column in time_ns_XU:
         column[:] = column.take(order)
     names = [field.name for field in fields(Timeline)]
@@ -74,13 +83,16 @@ def _timeline(rows: PlanRows, outcome: UnitTimes) -> Timeline:
 
 
 def _columns(plan: Plan) -> tuple[IntArray, ...]:
+    """Return the columns of a plan in the order of the fields of ``PlanRows``."""
     return plan.job_R, plan.round_R, plan.rounds_R, plan.shard_R, plan.device_R
 
 
 def _tables(run: Run, costs: CostTable) -> PlanTables:
+    """Return what the compiled code reads of jobs, devices, true times and noise."""
     jobs, truth = run.workload.jobs, run.truth
     true = true_costs(run, costs)
     cv_ppm = cv_to_ppm(truth.task_cv)
+    # Without noise nothing is drawn, so no job needs keys.
     keyed = range(len(jobs)) if cv_ppm > 0 else range(0)
     return PlanTables(
         arrival_ns_J=np.array([job.arrival_ns for job in jobs], dtype=np.int64),
@@ -97,6 +109,8 @@ def _tables(run: Run, costs: CostTable) -> PlanTables:
 
 
 def _check_rows(rows: PlanRows, tables: PlanTables, run: Run, costs: CostTable) -> None:
+    """Refuse the first row that is out of range or does not fit its device."""
+    # Jobs and devices first: the checks after it look things up by them.
     jobs, devices = len(tables.scale_J), len(tables.type_D)
     wrong = (rows.job_R < 0) | (rows.job_R >= jobs)
     wrong |= (rows.device_R < 0) | (rows.device_R >= devices)
@@ -109,6 +123,7 @@ def _check_rows(rows: PlanRows, tables: PlanTables, run: Run, costs: CostTable) 
     wrong = (rows.shard_R < 0) | (rows.shard_R >= tables.scale_J[rows.job_R])
     if wrong.any():
         raise _refusal(rows, run, int(np.argmax(wrong)), "is a shard that the job does not have")
+    # By a difference, since round + rounds may be more than an int64 holds.
     wrong = (rows.round_R < 0) | (rows.rounds_R < 1)
     wrong |= rows.rounds_R > tables.rounds_J[rows.job_R] - rows.round_R
     if wrong.any():
@@ -119,6 +134,7 @@ def _check_rows(rows: PlanRows, tables: PlanTables, run: Run, costs: CostTable) 
 
 
 def _refusal(rows: PlanRows, run: Run, row: int, rule: str) -> InfeasibleDecision:
+    """Return the error that a row of the plan breaks a rule."""
     job = run.workload.jobs[rows.job_R[row]]
     device = run.cluster.devices[rows.device_R[row]]
     return InfeasibleDecision(

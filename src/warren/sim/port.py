@@ -97,7 +97,8 @@ class SimPort:
         self._round_J = lanes.round_J
         self._arrived_J = [False for _ in run.workload.jobs]
         self._ring_J = [job.sync == "ring" for job in run.workload.jobs]
-        self._void: set[int] = set()  # jobs with tasks in queues that will never be
+        # Jobs with assignments in queues that lie wholly beyond their end.
+        self._void: set[int] = set()
         self._wakes: set[int] = set()
         self._start: Callable[[Assignment], None] = lanes.start
         if self._copies is not None:
@@ -142,7 +143,7 @@ class SimPort:
             self._lanes.emit(Woken(time_ns))
 
     def next_events(self) -> tuple[AnyEvent, ...]:
-        """All events of the next instant, sorted by (rank, sequence); () when over."""
+        """Return all events of the next instant, sorted by (rank, sequence); () when over."""
         if self._rings is not None or self._processors is not None:
             self._pass_time()
         lanes = self._lanes
@@ -154,6 +155,7 @@ class SimPort:
         for event in batch:
             match event:
                 case TasksDone():
+                    # Its device went on when its COMP ended: synchronisation is the other lane's.
                     pass
                 case CompDone():
                     self._free(event.device)
@@ -180,12 +182,16 @@ class SimPort:
         """
         if self._rings is not None or self._processors is not None:
             return None
-        from warren.sim.plan_runner import run_plan  # numba loads only when a plan is run
+        # Imported here, so that numba is loaded only when a plan is run.
+        from warren.sim.plan_runner import run_plan
 
         return run_plan(plan, self._run, self._costs)
 
     def _cut(self, one: Assignment) -> Assignment:
-        """A policy that does not know when the job ends has gone beyond; what is there is void."""
+        """Return the rounds of an assignment that the job has; a policy may not know its end.
+
+        An assignment wholly beyond the end is void: it stays queued until the job has ended.
+        """
         left = self._lanes.rounds_J[one.job] - one.round
         if left > 0:
             self._lanes.cut_short[one.job] = one.round
@@ -194,25 +200,32 @@ class SimPort:
         return one
 
     def _drop(self, job: int) -> None:
-        """The job has ended; what is void waits for a barrier that will not come."""
+        """Take what is void of a job that has ended out of queues.
+
+        It would wait for a barrier that does not come, and all behind it too.
+        """
         self._void.remove(job)
         end = self._lanes.rounds_J[job]
+        # Devices whose head is void wait for the job no more.
         heads = {device: self._queue_D[device][0] for device in self._waiting_J[job]}
         self._waiting_J[job] = [device for device, head in heads.items() if head.round < end]
         for device, queue in enumerate(self._queue_D):
             kept = deque(one for one in queue if one.job != job or one.round < end)
             if len(kept) < len(queue):
                 self._queue_D[device] = kept
+                # A new head has not been looked at yet; the old one is at work or waits already.
                 if kept and kept[0] is not queue[0]:
                     self._start_or_wait(kept[0])
 
     def _free(self, device: int) -> None:
+        """Take the assignment that has left COMP off its device, and look at the next one."""
         queue = self._queue_D[device]
         queue.popleft()
         if queue:
             self._start_or_wait(queue[0])
 
     def _pass_barrier(self, job: int, rounds: int) -> None:
+        """Let the job's next round begin, after ``rounds`` more rounds are over."""
         lanes = self._lanes
         if self._processors is not None:
             # Only a first run whose copy has won at this very instant is due in a round that ends.
@@ -222,19 +235,23 @@ class SimPort:
             self._copies.pass_barrier(job)
         if self._rings is not None:
             self._rings.pass_barrier(job)
+        # Parts have read the round that ends above; from here on it is the next one.
         self._round_J[job] += rounds
         lanes.left_J[job] = lanes.scale_J[job]
         lanes.barrier_J[job] = 0
         self._retry(job)
 
     def _retry(self, job: int) -> None:
+        """Look again at the devices whose head waits for this job."""
         waiting = self._waiting_J[job]
         if waiting:
+            # A new list, since a head of a later round goes back to waiting in this very loop.
             self._waiting_J[job] = []
             for device in waiting:
                 self._start_or_wait(self._queue_D[device][0])
 
     def _start_or_wait(self, head: Assignment) -> None:
+        """Start the head of a queue if its job is there and its round is the next; else park it."""
         job = head.job
         if self._arrived_J[job] and self._round_J[job] == head.round:
             self._begin(head)
@@ -242,7 +259,11 @@ class SimPort:
             self._waiting_J[job].append(head.device)
 
     def _begin_with_parts(self, head: Assignment) -> None:
-        """Of a ring the last device to come starts all; on shared processors starts are counted."""
+        """Hand a head that may start to the part that says when.
+
+        Of a ring the last device to come starts all; on shared processors a start is put off until
+        all devices at work are counted.
+        """
         verified = self._lanes.verified
         if verified is not None and verified.keeps(head.device, self._lanes.now_ns):
             verified.blocked.append(head)
@@ -254,7 +275,7 @@ class SimPort:
             self._start(head)
 
     def _take_put_off(self, job: int) -> list[Assignment]:
-        """What nothing but this instant, or a task computed again, keeps from starting."""
+        """Take what nothing but this instant, or a task computed again, keeps from starting."""
         assert self._processors is not None, "nothing else puts starts off"
         found, verified = self._processors.take_due_of(job), self._lanes.verified
         if verified is not None:
@@ -268,7 +289,9 @@ class SimPort:
         A ring's last round may end at the next event's instant and then belongs to it. A stretch's
         leg, or a task computed again, waits for the events of its instant, which may change counts.
         """
-        lanes, rings, verified = self._lanes, self._rings, self._lanes.verified
+        lanes = self._lanes
+        rings = self._rings
+        verified = lanes.verified
         self._settle()
         while True:
             events_ns = lanes.events.first_ns if lanes.events else IDLE_NS
@@ -276,6 +299,8 @@ class SimPort:
             leg = min(lanes.legs, key=lambda leg: leg.end_ns, default=None)
             leg_ns = IDLE_NS if leg is None else leg.end_ns
             over_ns = IDLE_NS if verified is None else verified.next_over_ns(IDLE_NS)
+            # Of equal instants rings step first: an end of theirs is an event of that instant.
+            # Events come before legs and tasks computed again.
             if rings is not None and rings_ns < IDLE_NS and rings_ns <= min(leg_ns, over_ns):
                 if events_ns < rings_ns:
                     return
@@ -294,6 +319,7 @@ class SimPort:
         changed = False
         if processors is not None:
             self._release()
+            # Counted before anything starts, so that all that starts now has the same count.
             changed = processors.count(self._at_work())
             if changed:
                 for leg in self._lanes.legs:
@@ -316,12 +342,13 @@ class SimPort:
                     self._begin(head)
 
     def _at_work(self) -> int:
-        """How many devices are at work, or will be when what is due has started."""
+        """Count the devices at work, with those that will be when what is due has started."""
         assert self._processors is not None, "nobody else counts"
         busy = {device for device in range(len(self._queue_D)) if self._is_at_work(device)}
         return len(busy.union(one.device for one in self._processors.due_copies))
 
     def _is_at_work(self, device: int) -> bool:
+        """Tell whether a device computes, synchronises, or computes a task again."""
         queue, lanes = self._queue_D[device], self._lanes
         waits = self._rings is not None and self._rings.waits(device)
         if queue and not waits and device not in self._waiting_J[queue[0].job]:

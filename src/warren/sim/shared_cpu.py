@@ -1,4 +1,4 @@
-"""Devices that share one machine: how long a task takes depends on how many are at work.
+"""Devices that share one machine, where a task's time depends on how many devices are at work.
 
 A device is at work from a task's start to the end of its synchronisation: it computes, then
 Warren's own processes compute for it, and if its job goes on there the next task starts at once. It
@@ -60,7 +60,7 @@ from warren.sim.task_durations import TaskDurations
 
 
 def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
-    """The costs of a run with measured overheads while ``at_work`` devices are, 1 or more.
+    """Return the costs of a run with measured overheads while ``at_work`` (>= 1) devices are.
 
     Raises
     ------
@@ -69,10 +69,12 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
     """
     overheads = run.cluster.overheads
     assert overheads is not None, "without them nothing is raised"
-    ranks = replace(overheads, dispatch_ns=0)  # they go from round to round by themselves
+    # Ranks go from round to round by themselves, so nothing is handed over to them.
+    ranks = replace(overheads, dispatch_ns=0)
     comp_ns_JT, sync_ns_JT = np.array(costs.comp_ns_JT), np.array(costs.sync_ns_JT)
     for job, kind in zip(*np.nonzero(costs.fits_JT), strict=True):
         comp_ns, sync_ns = int(comp_ns_JT[job, kind]), int(sync_ns_JT[job, kind])
+        # Of a ring ``dispatch`` and ``o`` are 0: no server computes for it.
         if run.workload.jobs[job].sync == "ring":
             raised = raised_ns(ranks, at_work, comp_ns, sync_ns, 0.0)
         else:
@@ -91,7 +93,7 @@ def raised_costs(run: Run, costs: CostTable, at_work: int) -> CostTable:
 
 
 def _cpu_ns(run: Run, costs: CostTable, overheads: Overheads, job: int, kind: int) -> float:
-    """``o`` as it was measured with the job's row, else from the constants."""
+    """Return ``o`` as it was measured with the job's row (-1: was not), else by the constants."""
     if costs.overhead_ns_JT is not None and costs.overhead_ns_JT[job, kind] >= 0:
         return float(costs.overhead_ns_JT[job, kind])
     model_bytes = 0 if costs.model_bytes_J is None else int(costs.model_bytes_J[job])
@@ -99,7 +101,9 @@ def _cpu_ns(run: Run, costs: CostTable, overheads: Overheads, job: int, kind: in
 
 
 def processor_ns(overheads: Overheads, model_bytes: int, scale: int) -> float:
-    """``o``: processor time that Warren's own processes spend on one task, nanoseconds."""
+    """Return ``o``: processor time that Warren's own processes spend on one task, nanoseconds."""
+    # o = task + bytes / task_rate + (round + bytes / round_rate) / scale: what is done once a round
+    # is shared by its tasks.
     task_s_per_byte = _inverse(overheads.task_cpu_bytes_per_s)
     round_s_per_byte = _inverse(overheads.round_cpu_bytes_per_s)
     task_ns = overheads.task_cpu_ns + model_bytes * task_s_per_byte * NS_PER_S
@@ -110,17 +114,22 @@ def processor_ns(overheads: Overheads, model_bytes: int, scale: int) -> float:
 def raised_ns(
     overheads: Overheads, at_work: int, comp_ns: int, sync_ns: int, cpu_ns: float
 ) -> tuple[int, int]:
-    """T^c' and T^s' of a task with this T^c, T^s and ``o``; ``at_work`` is b."""
+    """Return T^c' and T^s' of a task with this T^c, T^s and ``o``; ``at_work`` is b."""
     cores, dispatch_ns = overheads.cores, overheads.dispatch_ns
+    # y = T^c (1 + (slowdown - 1) (min(b, P) - 1) / (P - 1)): from no other core at work to all.
     busy = (min(at_work, cores) - 1) / (cores - 1) if cores > 1 else 1.0
     computing_ns = comp_ns * (1 + (overheads.slowdown - 1) * busy)
+    # x = max(dispatch, (y + o) b / P - y) where b >= P: on a full machine one of b devices ends a
+    # task every (y + o) b / P, by conservation of processor time. Else x = dispatch.
     added_ns = float(dispatch_ns)
     if at_work >= cores:
         added_ns = max(added_ns, (computing_ns + cpu_ns) * at_work / cores - computing_ns)
+    # T^s was measured with the handing over in it, which is in x now.
     return round(computing_ns + added_ns), max(0, round(sync_ns - dispatch_ns))
 
 
 def _check_length(run: Run, index: int, task_ns: int) -> None:
+    """Refuse a job whose tasks one after another would take longer than time can count."""
     job = run.workload.jobs[index]
     if (job.rounds or 1) * job.scale * task_ns + job.arrival_ns >= NEVER_NS:
         message = "with the overheads its tasks one after another would take more than 146 years"
@@ -128,6 +137,7 @@ def _check_length(run: Run, index: int, task_ns: int) -> None:
 
 
 def _inverse(bytes_per_s: float | None) -> float:
+    """Return the seconds a byte takes; 0 where no rate is stated: bytes cost nothing then."""
     return 0.0 if bytes_per_s is None else 1.0 / bytes_per_s
 
 
@@ -149,13 +159,14 @@ class SharedProcessors:
         self._costs = costs
         self.changing = True
         self._durations_of: dict[int, TaskDurations] = {}
-        self._counted = self._of(len(run.cluster.devices))  # the longest times come first
+        # The longest times first: what is too long for time to count is refused before the run.
+        self._counted = self._of(len(run.cluster.devices))
         self.due: list[Assignment] = []
         self.due_copies: tuple[Assignment, ...] = ()
 
     @property
     def noisy(self) -> bool:
-        """Whether the tasks of one job differ."""
+        """Tell whether the tasks of one job differ."""
         return self._counted.noisy
 
     def run_round(
@@ -165,7 +176,7 @@ class SharedProcessors:
         return self._counted.run_round(job, round_, shards, kind, start, comm_free)
 
     def count(self, at_work: int) -> bool:
-        """So many devices are at work from now on. Tell whether that changes a task's time."""
+        """Note how many devices are at work from now on; tell whether that changes tasks' times."""
         counted = self._of(max(1, at_work))
         changed = counted is not self._counted
         self._counted = counted
@@ -188,6 +199,7 @@ class SharedProcessors:
         return found
 
     def _of(self, at_work: int) -> TaskDurations:
+        """Return the durations while so many devices are at work, made once."""
         if at_work not in self._durations_of:
             raised = raised_costs(self._run, self._costs, at_work)
             self._durations_of[at_work] = TaskDurations(self._run, raised)

@@ -41,17 +41,23 @@ class TaskCopies:
         self._lanes = lanes
         self._comm_before_D = list(lanes.comm_free_D)
         self._losers: dict[_Task, _Run] = {}
-        self._begun: set[_Task] = set()  # one run has, the other will
-        self._waiting: dict[_Task, Assignment] = {}  # first runs whose copy has begun before
+        # Tasks of which one run has begun, and the other will.
+        self._begun: set[_Task] = set()
+        # First runs whose copy has begun before.
+        self._waiting: dict[_Task, Assignment] = {}
 
     def copy(self, copies: tuple[Assignment, ...]) -> None:
-        """Start each at once, before what its device has not begun."""
+        """Start each copy at once, before what its device has not begun."""
         lanes = self._lanes
         for one in copies:
             queue = lanes.queue_D[one.device]
+            # A copy is allowed on a device whose head waits for this very barrier. It goes before
+            # that head, which is looked at again when the copy leaves the queue.
             if queue:
                 lanes.waiting_J[queue[0].job].remove(one.device)
             task = (one.job, one.round, one.shards[0])
+            # Without an end to come the first run has not begun: it waits behind a run that has
+            # lost, and is then the second of the two to start.
             if self._done_of(*task):
                 self._begun.add(task)
             else:
@@ -80,10 +86,11 @@ class TaskCopies:
         return head is not None and (head.job, head.round, head.shards) == task
 
     def pass_barrier(self, job: int) -> None:
-        """The job's round is over: decide what becomes of the runs that have lost."""
+        """Decide what becomes of the runs that have lost, now that the job's round is over."""
         lanes, round_ = self._lanes, self._lanes.round_J[job]
         for task in [task for task in self._losers if task[:2] == (job, round_)]:
             self._let_go(task, self._losers.pop(task))
+        # First runs whose copy was done before they began: dropped, with no COMP time wasted.
         for task in [task for task in self._waiting if task[:2] == (job, round_)]:
             one = self._waiting.pop(task)
             self._begun.discard(task)
@@ -91,28 +98,38 @@ class TaskCopies:
             lanes.emit(TaskDropped(lanes.now_ns, *task, one.device, 0))
 
     def _first_run(self, copy: Assignment) -> Assignment:
-        """Where a task waits behind a run that has lost."""
+        """Return the first run of a copied task, which waits in a queue behind a run that lost."""
         same = (copy.job, copy.round, copy.shards)
         every = (one for queue in self._lanes.queue_D for one in queue)
         return next(one for one in every if (one.job, one.round, one.shards) == same)
 
     def _race(self, task: _Task, one: Assignment) -> None:
+        """Run a task's second run, and note which of the two loses.
+
+        Of two that end at one instant the first run counts.
+        """
         second = self._run_second(one)
         self._losers[task] = second
-        for done in self._done_of(*task):  # none if the first run has ended already
+        # There is no end to come if the first run has ended already; then it has won.
+        for done in self._done_of(*task):
             if second.end_ns < done.time_ns:
-                before_ns = self._comm_before_D[done.device]
-                times = (done.start_ns, done.comp_end_ns, done.time_ns)
-                self._losers[task] = _Run(done.device, *times, before_ns)
+                self._losers[task] = _Run(
+                    device=done.device,
+                    comp_start_ns=done.start_ns,
+                    comp_end_ns=done.comp_end_ns,
+                    end_ns=done.time_ns,
+                    comm_before_ns=self._comm_before_D[done.device],
+                )
                 self._replace(*task, second)
 
     def _done_of(self, job: int, round_: int, shard: int | None = None) -> list[TasksDone]:
-        """Ends to come of tasks of a round, or of one that is alone in its assignment."""
+        """Return ends to come of tasks of a round, or of one that is alone in its assignment."""
         done = [one for one in self._lanes.events if isinstance(one, TasksDone)]
         done = [one for one in done if (one.job, one.round) == (job, round_)]
         return [one for one in done if shard is None or one.shards == (shard,)]
 
     def _run_second(self, one: Assignment) -> _Run:
+        """Start a second run; ``TasksDone`` is emitted for it only if it turns out to be first."""
         lanes, device = self._lanes, one.device
         now, before_ns = lanes.now_ns, lanes.comm_free_D[device]
         comp_end, end = lanes.durations.run_round(
@@ -123,22 +140,38 @@ class TaskCopies:
         return _Run(device, now, comp_end, end, before_ns)
 
     def _replace(self, job: int, round_: int, shard: int, second: _Run) -> None:
-        """The second run will be first: the task's end, and maybe the barrier, come earlier."""
+        """Let the task, and with it maybe the barrier, end with the second run, which is first."""
         lanes = self._lanes
         self._remove(TasksDone, job, round_, (shard,))
         start, comp_end = second.comp_start_ns, second.comp_end_ns
-        what = (job, round_, 1, (shard,), second.device)
-        lanes.emit(TasksDone(second.end_ns, *what, start, comp_end, comp_end - start))
+        lanes.emit(
+            TasksDone(
+                second.end_ns,
+                job,
+                round_,
+                1,
+                (shard,),
+                second.device,
+                start,
+                comp_end,
+                comp_end - start,
+            )
+        )
         barrier = max(one.time_ns for one in self._done_of(job, round_))
         lanes.barrier_J[job] = barrier
+        # All tasks of the round have started, so the event of its barrier is in the queue: replace
+        # it. Else the last task to start will add it.
         if lanes.left_J[job] == 0:
             self._remove(RoundsDone, job, round_, None)
             lanes.emit(lanes.passed(barrier, job, round_, 1))
 
     def _let_go(self, task: _Task, run: _Run) -> None:
+        """Drop a run that has lost: at once if it has left COMP, else when it leaves it."""
         lanes = self._lanes
         job, round_, shard = task
         at = lanes.now_ns
+        # On COMP it frees its device by ``TaskDropped`` instead of ``CompDone``. It will not
+        # synchronise, so the COMM lane is as it was before; what has begun there keeps its place.
         if run.comp_end_ns > at:
             at = run.comp_end_ns
             self._remove(CompDone, job, round_, (shard,), run.device)
@@ -157,6 +190,7 @@ class TaskCopies:
         """Take back an event that will not happen; None: of any shards, on any device."""
 
         def is_meant(event: AnyEvent) -> bool:
+            """Tell whether this is the event to take back."""
             if not isinstance(event, kind) or (event.job, event.round) != (job, round_):
                 return False
             of_task = shards is None or getattr(event, "shards", None) == shards

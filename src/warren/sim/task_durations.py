@@ -1,4 +1,4 @@
-"""How long a task really takes, which no policy sees, and when its device's lanes are done.
+"""The true times of tasks, which no policy sees, and when their device's lanes are done.
 
 A task's time is the profile's time multiplied by a factor for (job, device type), a profile that
 is wrong, and by a factor for (job, round, shard), which is the same on every device. Factors
@@ -20,25 +20,29 @@ from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
 
 PPM: Final = 1_000_000
+"""Parts in a factor of one."""
 FLOOR_PPM: Final = 50_000
 """No task takes less than 5 % of its profile time."""
 _MEAN: Final = 12 * 65535 // 2
+"""The mean of a sum of twelve uniform 16-bit numbers."""
 
 
 def factor_ppm(key: int, first: int, second: int, cv_ppm: int) -> int:
-    """Factor in parts per million for counters ``first`` and ``second`` of a stream.
+    """Return a factor in parts per million for counters ``first`` and ``second`` of a stream.
 
     The sum of twelve uniform 16-bit numbers (Irwin-Hall) has mean 6 x 65535 and standard
     deviation 65536 to within 1e-9, so it is close to a normal draw cut at six deviations.
     Cutting at ``FLOOR_PPM`` raises the mean a little where ``cv_ppm`` is above some 300,000.
     """
+    # 1 + cv x z, with z in 65536ths: the shift by 16 bits divides by the standard deviation.
     return max(FLOOR_PPM, PPM + (cv_ppm * deviation(key, first, second) >> 16))
 
 
 def deviation(key: int, first: int, second: int) -> int:
-    """A nearly normal draw of mean 0, in 65536ths of its standard deviation."""
+    """Draw a nearly normal number of mean 0, in 65536ths of its standard deviation."""
     drawn = draw_bits(key, first, second)
     total = 0
+    # Three outputs of 64 bits are twelve fields of 16.
     for counter in (1, 2, 3):
         bits = more_bits(drawn, counter)
         total += (bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)
@@ -46,17 +50,17 @@ def deviation(key: int, first: int, second: int) -> int:
 
 
 def scaled(time_ns: int, ppm: int) -> int:
-    """``time_ns * ppm // 10**6``, as the compiled twin computes it without overflow."""
+    """Return ``time_ns * ppm // 10**6``, as the compiled twin computes it without overflow."""
     return time_ns * ppm // PPM
 
 
 def cv_to_ppm(cv: float) -> int:
-    """A coefficient of variation as parts per million."""
+    """Return a coefficient of variation as parts per million."""
     return round(cv * PPM)
 
 
 def true_costs(run: Run, costs: CostTable) -> CostTable:
-    """Costs of each (job, type) times its hidden factor. Task noise comes on top."""
+    """Return the costs of each (job, type) times its hidden factor; task noise comes on top."""
     truth = run.truth
     cv_ppm = cv_to_ppm(truth.job_cv)
     if cv_ppm == 0:
@@ -71,7 +75,9 @@ def true_costs(run: Run, costs: CostTable) -> CostTable:
 def _scaled_matrix(
     time_ns_JT: IntArray, costs: CostTable, seed: int, kind: int, cv_ppm: int
 ) -> IntArray:
+    """Return times multiplied by the factor of each pair that fits."""
     result = np.array(time_ns_JT, dtype=np.int64)
+    # Only pairs that fit: NEVER_NS must stay what it is.
     for job, kind_of_device in zip(*np.nonzero(costs.fits_JT), strict=True):
         factor = factor_ppm(stream_key(seed, kind, int(job)), int(kind_of_device), 0, cv_ppm)
         result[job, kind_of_device] = scaled(int(time_ns_JT[job, kind_of_device]), factor)
@@ -150,11 +156,14 @@ class TaskDurations:
     def _run_noisy(
         self, job: int, round_: int, shards: tuple[int, ...], kind: int, start: int, comm_free: int
     ) -> tuple[int, int]:
+        """Return the same with a factor for each task, so one task after the other."""
         comp, sync = self._comp[job][kind], self._sync[job][kind]
         end = comp_end = start
         for shard in shards:
             comp_end += scaled(comp, factor_ppm(self._comp_key[job], round_, shard, self._cv_ppm))
             sync_ns = scaled(sync, factor_ppm(self._sync_key[job], round_, shard, self._cv_ppm))
+            # ``lane``: a synchronisation waits for its task and for the one before it. Elsewhere
+            # it waits for its task alone, and the longest of all ends last.
             if self._is_lane:
                 comm_free = end = max(comm_free, comp_end) + sync_ns
             else:

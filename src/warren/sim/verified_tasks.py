@@ -1,4 +1,4 @@
-"""Tasks that a live run computes again, and for how long their devices begin nothing else.
+"""Tasks that a live run computes again, and how long that keeps their devices busy.
 
 The rule is that of ``warren.model.draws``: a job has one second trainer, on the device of the
 first task that it was assigned. The update of a task has been sent when it is computed again, so no
@@ -21,7 +21,7 @@ from warren.model.run import Run
 
 
 class VerifiedTasks:
-    """What was computed again so far, of each job, and until when that keeps devices.
+    """The tasks of each job that were computed again so far, and until when that keeps devices.
 
     ``blocked``: assignments that nothing but such a device keeps from starting.
     """
@@ -41,10 +41,13 @@ class VerifiedTasks:
         self._share = run.verify
         self._device_J = [-1 for _ in run.workload.jobs]
         self._count_J = [0 for _ in run.workload.jobs]
-        self._owed_J = [0.0 for _ in run.workload.jobs]  # of stretches: parts of a task
+        # Parts of a task that stretches have left to compute again.
+        self._owed_J = [0.0 for _ in run.workload.jobs]
+        # By (device, job): tasks that the job's trainer on that device has computed.
         self._before: Counter[tuple[int, int]] = Counter()
         self._until_D = [0 for _ in run.cluster.devices]
-        self._over: list[int] = []  # heap of such times to come
+        # A heap of the times, still to come, at which a device has computed a task again.
+        self._over: list[int] = []
         self.blocked: list[Assignment] = []
 
     def assigned(self, one: Assignment) -> None:
@@ -53,9 +56,13 @@ class VerifiedTasks:
             self._device_J[one.job] = one.device
 
     def computed(self, one: Assignment, comp_end: int, busy: int) -> None:
-        """An assignment leaves COMP, after so much of it; what is computed again comes next."""
+        """Keep the device of an assignment that leaves COMP for what is computed again of it.
+
+        ``comp_end`` is when it leaves COMP, ``busy`` its COMP time, ns.
+        """
         again = self.taken(one)
         if again:
+            # One more COMP a task, each as long as the mean of this assignment.
             until = comp_end + again * busy // (one.rounds * len(one.shards))
             self._until_D[one.device] = until
             heappush(self._over, until)
@@ -84,6 +91,8 @@ class VerifiedTasks:
             return 0
         had = self._count_J[job]
         if one.rounds > 1:
+            # A stretch: the first tasks that are always taken, as far as it has them, then the
+            # expected share of the others. What is left below a whole task is owed by the next.
             first = min(max(0, FIRST - had), tasks)
             self._owed_J[job] += self._share * (tasks - first)
             whole = int(self._owed_J[job])

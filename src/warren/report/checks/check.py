@@ -1,14 +1,14 @@
-"""Does a run folder keep its promises? Found out from its exported files alone.
+"""Check from the exported files of a run folder alone whether the run kept the rules.
 
 What is checked: names are known; arrivals are respected; every (round, shard) is done once; no
 round starts before the barrier of the one before; no device runs two COMP steps at once, and with
 network ``lane`` no two synchronisations; jobs ran only where they fit, as long as ``profile.csv``
-says; a device that goes to another job spends what ``profile.csv`` says, where it does;
+says; a device that goes to another job spends the switch of ``profile.csv``, where it has one;
 ``jobs.csv`` and ``summary.json`` follow from the timeline; no bound exceeds its value.
 
 How exactly: in simulation times agree within 2 ns (and the rounding of a double); with hidden
-noise durations are free. Live a stamp may be off by what its rounding is, ``STAMP_S`` of real time,
-and steps may be longer than their pad, never shorter unless their pads were drawn from jitter.
+noise durations are free. Live a stamp may be off by its rounding, ``STAMP_S`` of real time, and
+steps may be longer than their pad, but not shorter unless their pads were drawn from jitter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Fault", "check"]
 
 
 def check(files: Mapping[str, bytes]) -> list[Fault]:
-    """All faults of a run folder; none if it keeps its promises.
+    """Return all faults of a run folder; none if the run kept the rules.
 
     Parameters
     ----------
@@ -35,6 +35,7 @@ def check(files: Mapping[str, bytes]) -> list[Fault]:
         ``timeline.parquet`` and ``summary.json``; others are not looked at.
     """
     run, faults = load(files)
+    # The rules index arrays by the names in the files: without known names there is nothing to ask.
     if run is None:
         return faults
     return [

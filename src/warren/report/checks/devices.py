@@ -14,7 +14,7 @@ from warren.report.checks.run_folder import FolderTables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRows:
-    """Timeline rows with their costs; axes R. ``fits_R``: the profile has a row for the pair."""
+    """The costs of the timeline rows; axis R. ``fits_R``: the profile has a row for the pair."""
 
     comp_ns_R: IntArray
     sync_ns_R: IntArray
@@ -24,7 +24,7 @@ class DeviceRows:
 
 
 def check_devices(run: FolderTables) -> list[Fault]:
-    """All faults of devices and durations."""
+    """Return all faults of devices and durations."""
     rows = _rows(run)
     faults = [
         *_fits(run, rows),
@@ -34,12 +34,16 @@ def check_devices(run: FolderTables) -> list[Fault]:
         *_sync(run, rows),
         *_one_comp(run),
     ]
+    # In the network model ``constant`` synchronisations never wait, so they may overlap.
     return faults + (_one_sync(run, rows) if run.rules.network == "lane" else [])
 
 
 def _rows(run: FolderTables) -> DeviceRows:
+    """Look up the profile's times for each timeline row."""
     line = run.timeline
     place = line.job_R, run.type_D[line.device_R]
+    # 0 where the profile has no row: ``NEVER_NS`` times a number of tasks would overflow. Such a
+    # row is a fault once, by ``_fits``; the other rules demand nothing of its costs.
     fits_R = run.comp_ns_JT[place] < NEVER_NS
     return DeviceRows(
         comp_ns_R=np.where(fits_R, run.comp_ns_JT[place], 0),
@@ -50,6 +54,7 @@ def _rows(run: FolderTables) -> DeviceRows:
 
 
 def _fits(run: FolderTables, rows: DeviceRows) -> list[Fault]:
+    """Return the rows that ran on a device type which their job does not fit."""
     device_R = run.timeline.device_R
     return listed(
         ~rows.fits_R,
@@ -62,6 +67,7 @@ def _fits(run: FolderTables, rows: DeviceRows) -> list[Fault]:
 
 
 def _order_in_row(run: FolderTables, rows: DeviceRows) -> list[Fault]:
+    """Return the rows whose own times contradict each other."""
     line, slack_ns = run.timeline, run.rules.slack_ns
     wrong_R = (rows.span_ns_R < line.busy_ns_R - slack_ns) | (line.busy_ns_R < 0)
     wrong_R |= line.end_ns_R < line.comp_end_ns_R - slack_ns
@@ -77,9 +83,10 @@ def _order_in_row(run: FolderTables, rows: DeviceRows) -> list[Fault]:
 
 
 def _busy(run: FolderTables, rows: DeviceRows) -> list[Fault]:
-    """COMP time is tasks x T^c: exactly in simulation, at least that when padded."""
+    """Demand that COMP time is tasks x T^c: exactly in simulation, at least that when padded."""
     line, rules = run.timeline, run.rules
     want_ns_R = line.tasks_R * rows.comp_ns_R
+    # Neither exact nor padded: hidden noise may make a task shorter than its profile as well.
     wrong_R = line.busy_ns_R < want_ns_R - rules.slack_ns
     if rules.exact:
         wrong_R = np.abs(line.busy_ns_R - want_ns_R) > rules.slack_ns
@@ -96,16 +103,20 @@ def _busy(run: FolderTables, rows: DeviceRows) -> list[Fault]:
 
 
 def _spans(run: FolderTables, rows: DeviceRows) -> list[Fault]:
-    """From start to COMP end: the busy time in one round; a stretch also waits for barriers.
+    """Demand that from start to COMP end a row takes its busy time, and in a stretch its waits.
 
     In a stretch of n rounds a device waits at least for its own synchronisation n - 1 times.
     """
     line, rules = run.timeline, run.rules
+    # Live a row may take longer than its busy time, since tasks are handed over one by one; that
+    # it takes no less is a rule of ``_order_in_row``.
     if rules.live:
         return []
     waits_R = line.rounds_R - 1
+    # With hidden noise T^s is not known, so nothing but the busy time is sure.
     least_ns_R = line.busy_ns_R + (waits_R * rows.sync_ns_R if rules.exact else 0)
     wrong_R = rows.span_ns_R < least_ns_R - rules.slack_ns
+    # One round has nothing to wait for. How long a stretch waits for other devices is open.
     wrong_R |= (waits_R == 0) & (rows.span_ns_R > least_ns_R + rules.slack_ns)
     return listed(
         wrong_R & rows.fits_R,
@@ -118,8 +129,12 @@ def _spans(run: FolderTables, rows: DeviceRows) -> list[Fault]:
 
 
 def _sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
-    """The last synchronisation lasts T^s: exactly with ``constant``, at least that elsewhere."""
+    """Demand that the last synchronisation lasts T^s, or at least that where it may wait.
+
+    It is exactly T^s in a simulation of the network model ``constant``.
+    """
     line, rules = run.timeline, run.rules
+    # Under ``contention`` and ``fluid`` an exchange takes what links give it, which no file tells.
     if not (rules.exact or rules.padded) or rules.network not in ("constant", "lane"):
         return []
     took_ns_R = line.end_ns_R - line.comp_end_ns_R
@@ -139,7 +154,7 @@ def _sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visits:
-    """A device's stay with one stretch (its rows joined), by device and time; axis V."""
+    """The stays of devices with one stretch each (its rows joined), by device and time; axis V."""
 
     row_V: IntArray
     device_V: IntArray
@@ -150,8 +165,12 @@ class Visits:
 
 
 def visits_of(run: FolderTables, by_end: bool) -> Visits:
-    """Rows that share device and stretch (several rounds) interleave, so they are joined."""
+    """Return the stays of devices with a round's task or a stretch, by start or by end.
+
+    Rows that share device and stretch (several rounds) interleave, so they are joined.
+    """
     line = run.timeline
+    # Shards of one stretch on one device become neighbours; a row of one round stands alone.
     order = np.lexsort((line.round_R, line.job_R, line.device_R))
     columns = (line.device_R[order], line.job_R[order], line.round_R[order])
     new = np.ones(len(order), dtype=bool)
@@ -175,7 +194,9 @@ def visits_of(run: FolderTables, by_end: bool) -> Visits:
 
 
 def _one_comp(run: FolderTables) -> list[Fault]:
+    """Return the stays that begin before COMP of the one before on their device has ended."""
     visits = visits_of(run, by_end=False)
+    # The first stay of each device has none before it: -NEVER_NS lets it start at any time.
     before_ns_V = np.full(len(visits.row_V), -NEVER_NS, dtype=np.int64)
     before_ns_V[1:] = np.where(np.diff(visits.device_V) == 0, visits.comp_end_ns_V[:-1], -NEVER_NS)
     return listed(
@@ -189,10 +210,11 @@ def _one_comp(run: FolderTables) -> list[Fault]:
 
 
 def _one_sync(run: FolderTables, rows: DeviceRows) -> list[Fault]:
-    """``lane``: all synchronisations of a visit fit between the ends of the last one and its own.
+    """Demand, in ``lane``, that a visit's synchronisations fit between the last end and its own.
 
     The lane is served in COMP order, so those of earlier visits have all ended before.
     """
+    # With hidden noise a synchronisation may take less than T^s.
     if not (run.rules.exact or run.rules.padded):
         return []
     visits = visits_of(run, by_end=True)

@@ -1,10 +1,10 @@
-"""What a check found: one line a fault."""
+"""Faults of a run folder, each of which is one line of text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +28,20 @@ class Fault:
 def listed(
     wrong: npt.NDArray[np.bool_] | Iterable[bool], fault: Callable[[int], Fault]
 ) -> list[Fault]:
-    """The faults of one rule: ``fault(i)`` for the first true places, then how many more."""
-    places: npt.NDArray[Any] = np.flatnonzero(np.asarray(wrong))
+    """Return the faults of one rule: those of the first true places, then how many more.
+
+    Parameters
+    ----------
+    wrong
+        For each place of a table whether the rule is broken there.
+    fault
+        Makes the fault of a place. It is called only for those that are listed, since a large
+        timeline with a systematic fault has one in every row.
+    """
+    places: npt.NDArray[np.intp] = np.flatnonzero(np.asarray(wrong))
     found = [fault(int(place)) for place in places[:SHOWN]]
     if len(places) > SHOWN:
+        # The last line tells the number of the rest, so there is no line without a place.
         last = found[-1]
         more = f"{last.what} (and {len(places) - SHOWN} more like this)"
         found[-1] = Fault(place=last.place, what=more, expected=last.expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -12,14 +12,16 @@ from warren.model.costs import IntArray
 from warren.model.units import NEVER_NS, NS_PER_S
 from warren.report.checks.fault import Fault, listed
 from warren.report.checks.run_folder import NO_TIME, SUMMARY, FolderTables
-from warren.report.metrics import STATUSES, values_of
+from warren.report.metrics import STATUSES, JobRow, values_of
 
 TOLERANCE: Final = 1e-9
-"""Relative difference allowed between a number of ``summary.json`` and ours."""
+"""Relative difference allowed between a number of ``summary.json`` and the recomputed one."""
 
 
 def check_jobs(run: FolderTables) -> list[Fault]:
-    """All faults of ``jobs.csv``."""
+    """Return all faults of ``jobs.csv``."""
+    # First start, last end and number of tasks of each job, from the timeline; a job that has no
+    # row there keeps NEVER_NS, NO_TIME and 0.
     line = run.timeline
     first_ns_J = np.full(len(run.jobs), NEVER_NS, dtype=np.int64)
     last_ns_J = np.full(len(run.jobs), NO_TIME, dtype=np.int64)
@@ -37,7 +39,10 @@ def check_jobs(run: FolderTables) -> list[Fault]:
 
 
 def _statuses(run: FolderTables) -> list[Fault]:
+    """Return the jobs whose status is not known or contradicts their times."""
+
     def fault(place: int) -> Fault:
+        """Return the fault of the job in one row."""
         row = run.jobs[place]
         return Fault(
             place=run.job(place),
@@ -48,21 +53,27 @@ def _statuses(run: FolderTables) -> list[Fault]:
     return listed([_status_wrong(row) for row in run.jobs], fault)
 
 
-def _status_wrong(row: Mapping[str, Any]) -> bool:
+def _status_wrong(row: JobRow) -> bool:
+    """Tell whether a status is not known, or not the one with a finish and a JCT."""
     done = row["status"] == "finished"
     times_fit = (row["finish_s"] is not None) == done and (row["jct_s"] is not None) == done
     return row["status"] not in STATUSES or not times_fit
 
 
 def _starts(run: FolderTables, first_ns_J: IntArray) -> list[Fault]:
+    """Return the jobs whose ``start_s`` is not the first start of a task of theirs."""
     want_ns_J = np.where(first_ns_J == NEVER_NS, NO_TIME, first_ns_J)
     wrong_J = np.abs(run.start_ns_J - want_ns_J) > run.rules.slack_ns
+    # NO_TIME is -1: a start within the slack of 0 would pass for it.
     wrong_J |= (run.start_ns_J == NO_TIME) != (want_ns_J == NO_TIME)
     return listed(wrong_J, lambda j: _differs(run, j, "start_s", want_ns_J[j]))
 
 
 def _finishes(run: FolderTables, last_ns_J: IntArray) -> list[Fault]:
-    """A finish is the last end of a task; live it may be later, by evaluation in the barrier."""
+    """Demand that a finish is the last end of a task; live it may be later.
+
+    There the last barrier may evaluate the job's metric.
+    """
     known_J = run.finished_J & (run.finish_ns_J != NO_TIME)
     late_J = run.finish_ns_J > last_ns_J + run.rules.slack_ns
     early_J = run.finish_ns_J < last_ns_J - run.rules.slack_ns
@@ -71,19 +82,25 @@ def _finishes(run: FolderTables, last_ns_J: IntArray) -> list[Fault]:
 
 
 def _jcts(run: FolderTables) -> list[Fault]:
+    """Return the jobs whose JCT is not finish minus arrival."""
     want_ns_J = run.finish_ns_J - run.arrival_ns_J
     known_J = (run.finish_ns_J != NO_TIME) & (run.jct_ns_J != NO_TIME)
+    # The JCT was computed as finish minus arrival, so no stamp's error counts here, live neither:
+    # only what rounding to and from seconds as doubles may lose.
     exact_ns = 2 + 4 * np.finfo(float).eps * np.abs(run.finish_ns_J)
     wrong_J = known_J & (np.abs(run.jct_ns_J - want_ns_J) > exact_ns)
     return listed(wrong_J, lambda j: _differs(run, j, "jct_s", want_ns_J[j]))
 
 
 def _differs(run: FolderTables, job: int, column: str, want_ns: int) -> Fault:
+    """Return the fault of a time of a job that should be another one, or empty."""
     want = "empty: nothing ran" if want_ns == NO_TIME else f"{want_ns / NS_PER_S}"
-    return Fault(place=run.job(job), what=f"{column} is {run.jobs[job][column]}", expected=want)
+    row: Mapping[str, object] = run.jobs[job]
+    return Fault(place=run.job(job), what=f"{column} is {row[column]}", expected=want)
 
 
 def _task_sums(run: FolderTables, tasks_J: IntArray) -> list[Fault]:
+    """Return the finished jobs that have more or fewer tasks than scale x rounds."""
     want_J = run.scale_J * run.rounds_J
     return listed(
         run.finished_J & (tasks_J != want_J),
@@ -96,8 +113,8 @@ def _task_sums(run: FolderTables, tasks_J: IntArray) -> list[Fault]:
 
 
 def check_summary(run: FolderTables) -> list[Fault]:
-    """All faults of ``summary.json``, the bound and the gap included."""
-    want: dict[str, Any] = {
+    """Return all faults of ``summary.json``, the bound and the gap included."""
+    want: dict[str, object] = {
         "jobs": len(run.jobs),
         "devices": len(run.devices),
         "tasks": int(run.timeline.tasks_R.sum()),
@@ -113,24 +130,27 @@ def check_summary(run: FolderTables) -> list[Fault]:
 
 
 def _rollbacks(run: FolderTables) -> list[Fault]:
-    """A loss costs a job at most one interval between checkpoints, where it states one."""
-    told = run.summary.get("rolled_back") or []
+    """Demand that a loss costs a job at most one interval between checkpoints, if it states one."""
+    # ``round`` is where the job goes on, ``passed`` the barriers it had passed: the difference is
+    # the rounds that were lost.
+    returns = run.summary.get("rolled_back") or []
     faults = [
         Fault(
             place=f"{SUMMARY} rolled_back {place}",
             what=f"job {one['job']} lost rounds {one['round']} to {one['passed'] - 1}",
             expected=f"at most {one['checkpoint']} rounds, its checkpoint.every",
         )
-        for place, one in enumerate(told)
+        for place, one in enumerate(returns)
         if one["checkpoint"] is not None and one["passed"] - one["round"] > one["checkpoint"]
     ]
-    if (run.summary.get("rollbacks") or 0) != len(told):
+    if (run.summary.get("rollbacks") or 0) != len(returns):
         what = f"is {run.summary.get('rollbacks')}"
-        faults.append(Fault(place=f"{SUMMARY} rollbacks", what=what, expected=f"{len(told)}"))
+        faults.append(Fault(place=f"{SUMMARY} rollbacks", what=what, expected=f"{len(returns)}"))
     return faults
 
 
 def _values(run: FolderTables) -> dict[str, float | None]:
+    """Compute the metrics of ``summary.json`` from the tables, as ``report.metrics`` does."""
     line, done_J = run.timeline, run.finished_J & (run.finish_ns_J != NO_TIME)
     arrival_ns, finish_ns = run.arrival_ns_J[done_J], run.finish_ns_J[done_J]
     makespan_ns = int(finish_ns.max() - arrival_ns.min()) if done_J.any() else 0
@@ -144,7 +164,7 @@ def _values(run: FolderTables) -> dict[str, float | None]:
 
 
 def _bound(run: FolderTables) -> list[Fault]:
-    """Bounds hold for whole schedules only, so they are checked when every job finished."""
+    """Check bounds and gaps when every job finished, since bounds hold for whole schedules only."""
     bounds, gaps = run.summary.get("lower_bound"), run.summary.get("gap")
     if bounds is None or not run.finished_J.all():
         return [] if gaps is None else [_gap_fault(gaps, "null without a bound or a finish")]
@@ -153,6 +173,7 @@ def _bound(run: FolderTables) -> list[Fault]:
         bound, value = bounds.get(key), run.summary.get(key)
         if bound is None or value is None:
             continue
+        # The tolerance is for rounding alone: a schedule that beats a bound disproves it.
         if bound > value * (1.0 + TOLERANCE):
             place = f"{SUMMARY} lower_bound.{key}"
             expected = f"at most the schedule's own {value}"
@@ -164,10 +185,12 @@ def _bound(run: FolderTables) -> list[Fault]:
 
 
 def _gap_fault(found: object, expected: str) -> Fault:
+    """Return the fault of a gap that should be another one."""
     return Fault(place=f"{SUMMARY} gap", what=f"is {found}", expected=expected)
 
 
 def _same(found: object, want: object) -> bool:
+    """Tell whether two values agree: doubles within ``TOLERANCE``, all else exactly."""
     if isinstance(want, float) and isinstance(found, int | float):
         return math.isclose(found, want, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     return found == want

@@ -15,6 +15,7 @@ from warren.model.errors import SpecError
 from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
 from warren.report.checks.fault import SHOWN, Fault
+from warren.report.metrics import JobRow, Summary
 from warren.report.parquet import TIMELINE, TimelineFile, read_timeline_parquet
 from warren.report.record import LIVE
 from warren.report.tables import (
@@ -22,6 +23,8 @@ from warren.report.tables import (
     JOBS,
     PROFILE,
     SWITCH_COLUMN,
+    CostRow,
+    DeviceRow,
     read_devices_csv,
     read_jobs_csv,
     read_profile_rows,
@@ -31,15 +34,16 @@ SUMMARY: Final = "summary.json"
 NO_TIME: Final = -1
 """Stands for an empty time field."""
 _KEYS: Final = ("world", "network", "time_scale", "noise")
+"""The keys of ``summary.json`` without which it is not known which rules hold."""
 STAMP_S: Final = 1e-6
-"""Real time that two live stamps may differ by: rounding to and from cluster time."""
+"""Real time, in seconds, that two live stamps may differ by: rounding to and from cluster time."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderRules:
-    """Which rules hold for this run, and how exactly.
+    """Which rules hold for a run, and how exactly.
 
     ``slack_ns`` is what two times may differ by. In simulation it is 2 ns and the rounding of a
     double; live it is ``STAMP_S`` of real time, in cluster time (all stamps of a run are readings
@@ -48,6 +52,7 @@ class FolderRules:
 
     live: bool
     exact: bool
+    """A simulation without hidden noise: tasks take their profile times."""
     padded: bool
     """No task is shorter than its profile times (with measured jitter some are)."""
     network: str
@@ -56,16 +61,17 @@ class FolderRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderTables:
-    """Axes: J rows of jobs.csv, D rows of devices.csv, T device types, R timeline rows.
+    """The tables of a run folder as arrays.
 
-    Times are nanoseconds, ``NO_TIME`` where the field is empty; costs are ``NEVER_NS`` where
-    ``profile.csv`` has no row. Timeline indices point into jobs.csv and devices.csv.
+    Axes: J rows of jobs.csv, D rows of devices.csv, T device types, R timeline rows. Times are
+    nanoseconds, ``NO_TIME`` where the field is empty; costs are ``NEVER_NS`` where ``profile.csv``
+    has no row. Timeline indices point into jobs.csv and devices.csv.
     """
 
-    summary: Mapping[str, Any]
+    summary: Summary
     rules: FolderRules
-    jobs: Sequence[Mapping[str, Any]]
-    devices: Sequence[Mapping[str, Any]]
+    jobs: Sequence[JobRow]
+    devices: Sequence[DeviceRow]
     types: tuple[str, ...]
     type_D: IntArray
     arrival_ns_J: IntArray
@@ -82,7 +88,7 @@ class FolderTables:
     timeline: Timeline
 
     def row(self, index: int) -> str:
-        """The place of a timeline row, for people."""
+        """Return the place of a timeline row, for people."""
         line = self.timeline
         return (
             f"{TIMELINE} row {index} (job {self.jobs[line.job_R[index]]['job']}, "
@@ -91,12 +97,13 @@ class FolderTables:
         )
 
     def job(self, index: int) -> str:
-        """The place of a job, for people."""
+        """Return the place of a job, for people."""
         return f"{JOBS} job {self.jobs[index]['job']}"
 
 
 def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
-    """The folder as arrays, or None and why it cannot be read."""
+    """Return the folder as arrays, or None and the reasons why it cannot be read."""
+    # Each file is read whatever is wrong with the others, so that a user learns all at once.
     faults: list[Fault] = []
     jobs = _read(files, JOBS, read_jobs_csv, faults)
     devices = _read(files, DEVICES, read_devices_csv, faults)
@@ -118,6 +125,7 @@ def load(files: Mapping[str, bytes]) -> tuple[FolderTables | None, list[Fault]]:
 def _read(
     files: Mapping[str, bytes], name: str, reader: Callable[[bytes], T], faults: list[Fault]
 ) -> T | None:
+    """Read one file; None where it is missing or wrong, which is added to ``faults``."""
     if name not in files:
         faults.append(Fault(place=name, what="is missing", expected="the file a run writes"))
         return None
@@ -131,7 +139,8 @@ def _read(
     return None
 
 
-def _read_summary(data: bytes) -> Mapping[str, Any]:
+def _read_summary(data: bytes) -> Summary:
+    """Read ``summary.json``; ValueError if a value that rules compute with is of a wrong kind."""
     summary = json.loads(data)
     if not isinstance(summary, dict):
         raise ValueError("is not a JSON object")
@@ -149,21 +158,25 @@ def _read_summary(data: bytes) -> Mapping[str, Any]:
     return summary
 
 
-def _are_rollbacks(told: object) -> bool:
-    return isinstance(told, list) and all(
+def _are_rollbacks(value: object) -> bool:
+    """Tell whether a value is a list of roll-backs, with what ``check_summary`` reads of them."""
+    return isinstance(value, list) and all(
         isinstance(one, dict)
         and "job" in one
         and all(isinstance(one.get(key), int) for key in ("passed", "round"))
         and isinstance(one.get("checkpoint", ""), int | None)
-        for one in told
+        for one in value
     )
 
 
 def _is_number(value: object) -> bool:
+    """Tell whether a value is a number or null."""
+    # In Python a truth value is an int; in JSON it is no number.
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _repeated(file: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Fault]:
+    """Return the fault of a table in which names stand twice; it states the first of them."""
     names = [row[key] for row in rows]
     if len(set(names)) == len(names):
         return []
@@ -172,11 +185,13 @@ def _repeated(file: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Fa
 
 
 def _names(
-    jobs: Sequence[Mapping[str, Any]],
-    devices: Sequence[Mapping[str, Any]],
-    profile: Sequence[Mapping[str, Any]],
+    jobs: Sequence[JobRow],
+    devices: Sequence[DeviceRow],
+    profile: Sequence[CostRow],
     table: TimelineFile,
 ) -> list[Fault]:
+    """Return the names of jobs and devices that are used but not listed."""
+    # By ``unique``: a file's dictionary of names may hold some that no row uses.
     known_jobs = {row["job"] for row in jobs}
     known_devices = {row["device"] for row in devices}
     used_jobs = {table.jobs[i] for i in np.unique(table.timeline.job_R)}
@@ -189,6 +204,7 @@ def _names(
 
 
 def _unknown(file: str, key: str, names: set[str], where: str) -> list[Fault]:
+    """Return a fault for each of the first names that a file uses and ``where`` does not list."""
     return [
         Fault(place=file, what=f"unknown {key} {name}", expected=f"a {key} of {where}")
         for name in sorted(names)[:SHOWN]
@@ -196,16 +212,19 @@ def _unknown(file: str, key: str, names: set[str], where: str) -> list[Fault]:
 
 
 def _exported(
-    jobs: Sequence[Mapping[str, Any]],
-    devices: Sequence[Mapping[str, Any]],
-    profile: Sequence[Mapping[str, Any]],
+    jobs: Sequence[JobRow],
+    devices: Sequence[DeviceRow],
+    profile: Sequence[CostRow],
     table: TimelineFile,
-    summary: Mapping[str, Any],
+    summary: Summary,
 ) -> FolderTables:
+    """Make arrays of tables whose names are known."""
     types = tuple(dict.fromkeys(row["type"] for row in devices))
     comp_ns_JT, sync_ns_JT, switch_ns_JT = _costs(jobs, types, profile)
     job_index = {row["job"]: index for index, row in enumerate(jobs)}
     device_index = {row["device"]: index for index, row in enumerate(devices)}
+    # The timeline numbers jobs and devices by its own dictionaries: number them by row of jobs.csv
+    # and of devices.csv instead.
     timeline = replace(
         table.timeline,
         job_R=_renamed(table.jobs, job_index)[table.timeline.job_R],
@@ -232,10 +251,14 @@ def _exported(
     )
 
 
-def _rules(summary: Mapping[str, Any], timeline: Timeline) -> FolderRules:
+def _rules(summary: Summary, timeline: Timeline) -> FolderRules:
+    """Return the rules that a run's world, noise and network ask for, and their slack."""
     live, scale = summary["world"] == LIVE, summary["time_scale"]
+    # Files have seconds as doubles. 1 ns for each of two times compared, and the error of doubles
+    # as large as the last end: beyond some 104 days that is more than half a nanosecond.
     last_ns = float(np.abs(timeline.end_ns_R).max(initial=0))
     rounding_ns = 2 + math.ceil(4 * np.finfo(float).eps * last_ns)
+    # ``time_scale`` is real seconds a cluster second; null where nothing is emulated, as 1.
     stamp_ns = math.ceil(STAMP_S * NS_PER_S / (scale or 1.0))
     return FolderRules(
         live=live,
@@ -247,13 +270,15 @@ def _rules(summary: Mapping[str, Any], timeline: Timeline) -> FolderRules:
 
 
 def _costs(
-    jobs: Sequence[Mapping[str, Any]], types: tuple[str, ...], profile: Sequence[Mapping[str, Any]]
+    jobs: Sequence[JobRow], types: tuple[str, ...], profile: Sequence[CostRow]
 ) -> tuple[IntArray, IntArray, IntArray | None]:
+    """Return T^c, T^s and switches (None: not charged) of each job on each device type, ns."""
     place_J = {row["job"]: index for index, row in enumerate(jobs)}
     place_T = {name: index for index, name in enumerate(types)}
     comp_ns_JT = np.full((len(jobs), len(types)), NEVER_NS, dtype=np.int64)
     sync_ns_JT, switch_ns_JT = comp_ns_JT.copy(), np.zeros_like(comp_ns_JT)
     for row in profile:
+        # The profile may have rows of types that the cluster has no device of.
         if row["type"] in place_T:
             place = place_J[row["job"]], place_T[row["type"]]
             comp_ns_JT[place] = seconds_to_ns(row["comp_s"])
@@ -264,10 +289,12 @@ def _costs(
 
 
 def _renamed(names: Sequence[str], index: Mapping[str, int]) -> IntArray:
+    """Return for each name its index; -1 for one that no row uses."""
     return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
 
 def _times(rows: Sequence[Mapping[str, Any]], column: str) -> IntArray:
+    """Return a column of seconds as nanoseconds, ``NO_TIME`` where a field is empty."""
     values = [row[column] for row in rows]
     times = [NO_TIME if value is None else seconds_to_ns(value) for value in values]
     return np.array(times, dtype=np.int64)

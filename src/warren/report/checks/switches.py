@@ -1,7 +1,7 @@
-"""Rules on switching, where it is charged: a device that goes to another job spends its time.
+"""Rules on switching, where it is charged: a device spends time when it goes to another job.
 
 The time is spent from when the task could start otherwise: its device is free, its job has arrived
-and the barrier of the round before has passed.
+and the barrier of the round before has passed (docs/decisions/0016).
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from warren.report.metrics import counted
 
 
 def check_switches(run: FolderTables) -> list[Fault]:
-    """All faults of switches; none where nothing is charged."""
+    """Return all faults of switches; none where nothing is charged."""
     if run.switch_ns_JT is None:
         return []
     visits = visits_of(run, by_end=False)
     job_V = run.timeline.job_R[visits.row_V]
+    # A switch is a stay after one of another job on the same device; the first of a device is free.
     comes_V = np.zeros(len(job_V), dtype=bool)
     comes_V[1:] = (np.diff(job_V) != 0) & (np.diff(visits.device_V) == 0)
+    # Start >= max(device free, barrier, arrival) + switch.
     before_ns_V = _ready_ns_R(run)[visits.row_V]
     before_ns_V[1:] = np.maximum(before_ns_V[1:], visits.comp_end_ns_V[:-1])
     least_ns_V = before_ns_V + run.switch_ns_JT[job_V, run.type_D[visits.device_V]]
@@ -39,9 +41,10 @@ def check_switches(run: FolderTables) -> list[Fault]:
 
 
 def _ready_ns_R(run: FolderTables) -> IntArray:
-    """When each row's first round may start at the earliest: arrival, or the barrier before."""
+    """Return when each row's first round may start at the earliest: arrival or barrier before."""
     groups = groups_of(run)
     ready_ns_G = run.arrival_ns_J[groups.job_G]
+    # A barrier is never before the arrival, so for a job's later rounds it alone counts.
     ready_ns_G[1:] = np.where(groups.next_G[1:], groups.end_ns_G[:-1], ready_ns_G[1:])
     ready_ns_R = np.zeros(len(groups.row_R), dtype=np.int64)
     rows_G = np.diff(np.append(groups.first_G, len(groups.row_R)))
@@ -50,6 +53,7 @@ def _ready_ns_R(run: FolderTables) -> IntArray:
 
 
 def _sums(run: FolderTables, switch_ns_JT: IntArray) -> list[Fault]:
+    """Return the keys of ``summary.json`` that differ from the switches of the timeline."""
     want = counted(run.timeline, run.type_D, switch_ns_JT)
     return [
         Fault(place=f"{SUMMARY} {key}", what=f"is {run.summary.get(key)}", expected=f"{value}")

@@ -1,4 +1,4 @@
-"""Rules on tasks: counted once, after the arrival, behind the barrier, none after the end."""
+"""Rules on tasks: each counts once, starts after arrival and barrier, and ends by the finish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TaskGroups:
     """Timeline rows grouped by (job, first round), sorted; G groups, R rows.
 
     ``row_R`` lists rows group by group (by shard within one) and ``first_G`` is where each group
-    begins in it. ``next_G`` says that the group before it is of the same job.
+    begins in it. ``next_G`` tells whether the group before it is of the same job.
     """
 
     row_R: IntArray
@@ -31,8 +31,9 @@ class TaskGroups:
 
 
 def groups_of(run: FolderTables) -> TaskGroups:
-    """The rounds (at grain 1) or stretches of rounds that the timeline consists of."""
+    """Return the rounds (at grain 1) or stretches of rounds that the timeline consists of."""
     line = run.timeline
+    # By job, round and shard: the rows of a group are neighbours, and a job's groups in order.
     row_R = np.lexsort((line.shard_R, line.round_R, line.job_R))
     job, first_round = line.job_R[row_R], line.round_R[row_R]
     new_R = np.ones(len(row_R), dtype=bool)
@@ -54,6 +55,8 @@ def groups_of(run: FolderTables) -> TaskGroups:
 
 
 def _reduced(how: np.ufunc, column: IntArray, first_G: IntArray) -> IntArray:
+    """Reduce a column, sorted by group, to one value a group."""
+    # ``reduceat`` refuses an empty list of beginnings.
     if not len(first_G):
         return np.zeros(0, dtype=np.int64)
     reduced: IntArray = how.reduceat(column, first_G)
@@ -61,7 +64,7 @@ def _reduced(how: np.ufunc, column: IntArray, first_G: IntArray) -> IntArray:
 
 
 def check_tasks(run: FolderTables) -> list[Fault]:
-    """All faults of tasks and barriers."""
+    """Return all faults of tasks and barriers."""
     groups = groups_of(run)
     return [
         *_row_shapes(run),
@@ -75,8 +78,10 @@ def check_tasks(run: FolderTables) -> list[Fault]:
 
 
 def _row_shapes(run: FolderTables) -> list[Fault]:
+    """Return the rows whose rounds, shard and number of tasks do not go together."""
     line = run.timeline
     scale_R = run.scale_J[line.job_R]
+    # Shard -1 stands for several shards; then tasks are a multiple of rounds, else as many.
     one_R = line.shard_R >= 0
     wrong_R = (line.rounds_R < 1) | (line.round_R < 0) | (line.shard_R < -1)
     wrong_R |= (line.shard_R >= scale_R) | (line.tasks_R < line.rounds_R)
@@ -94,6 +99,7 @@ def _row_shapes(run: FolderTables) -> list[Fault]:
 
 
 def _arrivals(run: FolderTables) -> list[Fault]:
+    """Return the rows that start before their job arrives."""
     line = run.timeline
     arrival_ns_R = run.arrival_ns_J[line.job_R]
     return listed(
@@ -107,7 +113,10 @@ def _arrivals(run: FolderTables) -> list[Fault]:
 
 
 def _once(run: FolderTables, groups: TaskGroups) -> list[Fault]:
+    """Return the rows whose (job, round, shard) an earlier row has too."""
     line, row_R = run.timeline, groups.row_R
+    # Sorted rows that are equal are neighbours. Rows of several shards (-1) do not say which, so
+    # they are left to ``_complete``, which counts.
     again_R = np.zeros(len(row_R), dtype=bool)
     again_R[1:] = (np.diff(line.job_R[row_R]) == 0) & (np.diff(line.round_R[row_R]) == 0)
     again_R[1:] &= (np.diff(line.shard_R[row_R]) == 0) & (line.shard_R[row_R[1:]] >= 0)
@@ -120,7 +129,7 @@ def _once(run: FolderTables, groups: TaskGroups) -> list[Fault]:
 
 
 def _complete(run: FolderTables, groups: TaskGroups) -> list[Fault]:
-    """Every round has scale tasks; only the last one of a job that did not finish may lack some."""
+    """Demand ``scale`` tasks a round; only the last one of an unfinished job may lack some."""
     want_G = run.scale_J[groups.job_G] * groups.rounds_G
     last_G = np.ones(len(want_G), dtype=bool)
     last_G[:-1] = ~groups.next_G[1:]
@@ -137,6 +146,8 @@ def _complete(run: FolderTables, groups: TaskGroups) -> list[Fault]:
 
 
 def _round_order(run: FolderTables, groups: TaskGroups) -> list[Fault]:
+    """Return the groups that do not begin with the round after the group before."""
+    # A job's first group begins with round 0, each other one where the one before it ends.
     after_G = np.zeros(len(groups.job_G), dtype=np.int64)
     after_G[1:] = groups.round_G[:-1] + groups.rounds_G[:-1]
     want_G = np.where(groups.next_G, after_G, 0)
@@ -151,6 +162,7 @@ def _round_order(run: FolderTables, groups: TaskGroups) -> list[Fault]:
 
 
 def _barriers(run: FolderTables, groups: TaskGroups) -> list[Fault]:
+    """Return the groups that start before the last synchronisation of the group before."""
     before_ns_G = np.zeros(len(groups.job_G), dtype=np.int64)
     before_ns_G[1:] = groups.end_ns_G[:-1]
     return listed(
@@ -164,7 +176,8 @@ def _barriers(run: FolderTables, groups: TaskGroups) -> list[Fault]:
 
 
 def _ends(run: FolderTables, groups: TaskGroups) -> list[Fault]:
-    """A finished job ran exactly its rounds and nothing ends after its finish."""
+    """Demand that a job runs no round beyond those asked, and nothing after its finish."""
+    # -1: the job did not say how many rounds it has.
     asked_G = run.rounds_J[groups.job_G]
     last_G = groups.round_G + groups.rounds_G
     finish_ns_G = run.finish_ns_J[groups.job_G]
@@ -190,4 +203,5 @@ def _ends(run: FolderTables, groups: TaskGroups) -> list[Fault]:
 
 
 def _group(run: FolderTables, groups: TaskGroups, group: int) -> str:
+    """Return the place of a group for people: that of its first row."""
     return run.row(int(groups.row_R[groups.first_G[group]]))

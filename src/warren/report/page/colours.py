@@ -21,16 +21,19 @@ _HUES: Final = (
     (0x7F, 0xA8, 0x3B),
 )
 _DEPTHS: Final = (1.0, 0.66, 1.42)
+"""The hue as it is, darker, and mixed with white; see ``_shade``."""
 COLOURS: Final = len(_HUES) * len(_DEPTHS)
+"""Jobs up to this number have a colour each."""
 MODELS: Final = len(_HUES)
+"""Models up to this number have a hue each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colouring:
-    """A colour class for each job, and the legend: (class, key, label).
+    """The colour class of each job, and the legend: (class, key, label).
 
     Up to ``COLOURS`` jobs have one each; more are coloured by model if there are few models, but
-    more than one, else in turn. ``key_J`` is what is highlighted together.
+    more than one, else in turn. Jobs of one ``key_J`` are highlighted together.
     """
 
     class_J: tuple[str, ...]
@@ -39,7 +42,7 @@ class Colouring:
     by: str
 
     def groups(self) -> dict[str, tuple[str, list[int]]]:
-        """For each key its colour class and its jobs, in order of first appearance."""
+        """Return for each key its colour class and its jobs, in order of first appearance."""
         found: dict[str, tuple[str, list[int]]] = {}
         for job, key in enumerate(self.key_J):
             found.setdefault(key, (self.class_J[job], []))[1].append(job)
@@ -47,13 +50,15 @@ class Colouring:
 
 
 def colouring(jobs: Sequence[Job]) -> Colouring:
-    """Colours for these jobs."""
+    """Choose colours for these jobs."""
     if len(jobs) <= COLOURS:
         classes = tuple(f"c{job.index}" for job in jobs)
         keys = tuple(f"j{job.index}" for job in jobs)
         chips = zip(classes, keys, (job.name for job in jobs), strict=True)
         return Colouring(class_J=classes, key_J=keys, legend=tuple(chips), by="job")
+    # Jobs without a model, whose times were measured, count as one model.
     models = list(dict.fromkeys(job.model or "measured" for job in jobs))
+    # One model would paint all jobs alike, which tells less than colours in turn.
     if 1 < len(models) <= MODELS:
         place = {model: index for index, model in enumerate(models)}
         number_J = [place[job.model or "measured"] for job in jobs]
@@ -72,7 +77,7 @@ def colouring(jobs: Sequence[Job]) -> Colouring:
 
 
 def colour_css() -> str:
-    """The rules of all colour classes: ``.c0`` fills, ``.l0`` draws lines."""
+    """Return the CSS rules of all colour classes: ``.c0`` fills, ``.l0`` draws lines."""
     rules = []
     for number in range(COLOURS):
         colour = _shade(_HUES[number % len(_HUES)], _DEPTHS[number // len(_HUES)])
@@ -83,9 +88,10 @@ def colour_css() -> str:
 
 
 def _shade(hue: tuple[int, int, int], depth: float) -> str:
-    """Darker below one, mixed with white above."""
+    """Return a hue as a CSS colour: darker below one, mixed with white above."""
     if depth <= 1:
         mixed = [part * depth for part in hue]
     else:
+        # Depth 1.42 is half way to white: 0.42 x 1.2 = 0.504.
         mixed = [part + (255 - part) * (depth - 1) * 1.2 for part in hue]
     return "#" + "".join(f"{min(255, round(part)):02x}" for part in mixed)

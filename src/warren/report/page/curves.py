@@ -27,13 +27,16 @@ from warren.report.page.svg import (
 from warren.report.record import Record
 
 _HEIGHT: Final = 190
+"""CSS pixels of a chart."""
 _MOST_POINTS: Final = 400
+"""Points of one curve at most, so that a page of long runs stays small."""
 _MOST_CURVES: Final = 60
+"""Jobs at most whose curves are drawn: those with most points."""
 Points = Sequence[tuple[float, float]]
 
 
 def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
-    """Share of finished jobs by JCT, one staircase a run; p50 and p95 are marked for one run."""
+    """Draw the share of finished jobs by JCT, one staircase a run; one run has p50 and p95 too."""
     jct_s = [finished_jct_s(record) for record in records]
     known = [values for values in jct_s if len(values)]
     if not known:
@@ -61,20 +64,24 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
 
 
 def finished_jct_s(record: Record) -> npt.NDArray[np.float64]:
-    """Sorted JCT of finished jobs in seconds."""
+    """Return the JCTs of finished jobs in seconds, sorted."""
     arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     done = record.history.finish_ns_J >= 0
     return np.sort((record.history.finish_ns_J - arrival)[done] / 1e9)
 
 
 def jct_scale(low: float, high: float) -> Scale:
-    """The axis of JCTs from the least to the most, logarithmic where they are far apart."""
+    """Return the axis of JCTs from the least to the most, logarithmic where they are far apart."""
+    # Where JCTs differ by more than a factor of 30 a linear axis would press the short ones
+    # together at its left end.
     if low > 0 and high / low > 30:
         return Scale(low=low / 1.1, high=high * 1.1, log=True)
     return Scale(low=0.0, high=high * 1.02 if high > 0 else 1.0)
 
 
 def _staircase(values: npt.NDArray[np.float64], scale: Scale) -> str:
+    """Return the path of the share of values at most x, thinned to ``_MOST_POINTS`` steps."""
+    # Picked at equal steps of the share, the first and the last among them.
     picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).astype(int))
     points = [(0.0, float(_HEIGHT))]
     points += [
@@ -85,12 +92,14 @@ def _staircase(values: npt.NDArray[np.float64], scale: Scale) -> str:
 
 
 def _quantiles(values: npt.NDArray[np.float64], scale: Scale) -> tuple[str, str]:
+    """Return lines in the picture and labels over it that mark p50 and p95."""
     lines, labels = [], []
     for share in (50, 95):
         value = float(np.percentile(values, share))
         at = scale(value)
         top = (1 - share / 100) * _HEIGHT
         lines.append(f"M{at * WIDTH:.1f} {_HEIGHT}V{top:.1f}")
+        # On the right a label after its line would leave the chart.
         side = "before" if at > 0.6 else "after"
         labels.append(
             f'<span class="mark {side}" style="left:{100 * at:.2f}%;top:{top + 12:.0f}px">'
@@ -100,12 +109,13 @@ def _quantiles(values: npt.NDArray[np.float64], scale: Scale) -> tuple[str, str]
 
 
 def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[tuple[str, Markup]]:
-    """(title, chart) for the loss and for each metric that live jobs evaluated."""
+    """Draw the loss and the metrics that live jobs evaluated: (title, chart), at most four."""
     curves: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for event in record.history.rounds:
         values = {metric_column(name): value for name, value in event.metrics}
         if event.loss is not None:
             values["loss"] = event.loss
+        # A training that diverged has values that no axis can show.
         for name, value in values.items():
             if np.isfinite(value):
                 curves[name][event.job].append((event.barrier_ns / 1e9, value))
@@ -116,6 +126,7 @@ def learning_charts(record: Record, colours: Colouring, span_s: Scale) -> list[t
 def _learning(
     name: str, curves: dict[int, list[tuple[float, float]]], colours: Colouring, span_s: Scale
 ) -> Markup:
+    """Draw one value of all jobs over time."""
     jobs = sorted(curves, key=lambda job: -len(curves[job]))[:_MOST_CURVES]
     values = [value for job in jobs for _, value in curves[job]]
     low, high = min(values), max(values)
@@ -140,7 +151,7 @@ def _learning(
 
 
 def _value_scale(low: float, high: float, log: bool) -> Scale:
-    """The values with a little room above and below."""
+    """Return the axis of the values with a little room above and below."""
     if log:
         return Scale(low=low / 1.15, high=high * 1.15, log=True)
     room = 0.06 * (high - low) or 1.0
@@ -148,10 +159,12 @@ def _value_scale(low: float, high: float, log: bool) -> Scale:
 
 
 def _curve(points: Points, span_s: Scale, scale: Scale) -> str:
+    """Return the path of a curve of (seconds, value), thinned to ``_MOST_POINTS``."""
     picks = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).astype(int))
     places = [
         (span_s(points[k][0]) * WIDTH, (1 - scale(points[k][1])) * _HEIGHT) for k in picks.tolist()
     ]
+    # A path of one point draws nothing: make it a dash.
     if len(places) == 1:
         places = [(places[0][0] - 2, places[0][1]), (places[0][0] + 2, places[0][1])]
     return line_path(places)

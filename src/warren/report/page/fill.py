@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -17,8 +17,9 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u202a-\u202e\
 """Characters that HTML does not allow, or that turn the text around them."""
 
 
-def fill(template: str, **values: Any) -> Markup:
-    """Fill a template's places; gives markup that may stand in another template."""
+def fill(template: str, **values: object) -> Markup:
+    """Fill a template's places; return markup that may stand in another template."""
+    # The template has escaped every value that was no markup, so the result is markup.
     return Markup(_environment().get_template(template).render(**values))
 
 
@@ -41,6 +42,8 @@ def escaped(text: object) -> str:
 
 @cache
 def _environment() -> Environment:
+    """Return the environment of the page's templates, made once."""
+    # A name that a template asks for and nobody gives is a mistake, not an empty text.
     return Environment(
         loader=PackageLoader("warren.report.page", "templates"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The schedule by device: who ran where and when, for five tasks or a million."""
+"""The chart of the schedule by device: which job ran where and when, for few tasks or millions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ Floats = npt.NDArray[np.float64]
 MOST_EXACT: Final = 6_000
 """Slices up to this number are drawn one by one; beyond, pixel columns are."""
 LEVELS: Final = 4
+"""Heights that a box of a pixel column can have: it is drawn in quarters of its row."""
 MOST_BOXES: Final = 40_000
+"""Boxes of pixel columns at most; with more the columns are made wider."""
 MOST_DEVICES: Final = 320
+"""Devices up to this number are shown."""
 MOST_NAMED: Final = 2_000
 """Jobs up to this number have a path of their own that tells its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
-    """What is drawn; B boxes, x from 0 to ``WIDTH``. ``level_B``: busy quarters."""
+    """The boxes of the chart; axis B, x from 0 to ``WIDTH``. ``level_B``: busy quarters.
+
+    ``exact``: each box is a slice; else the main job of neighbouring pixel columns.
+    """
 
     job_B: IntArray
     device_B: IntArray
@@ -40,7 +46,7 @@ class Boxes:
 
 
 def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
-    """The chart with its legend; ``span_s`` is its time axis in seconds."""
+    """Draw the chart with its legend; ``span_s`` is its time axis in seconds."""
     devices = record.run.cluster.devices[:MOST_DEVICES]
     row_px = row_height(len(devices))
     boxes = boxes_of(record, span_s, len(devices))
@@ -59,14 +65,16 @@ def gantt(record: Record, colours: Colouring, span_s: Scale) -> Markup:
 
 
 def row_height(devices: int) -> float:
-    """Pixels a device row takes: fewer the more there are."""
+    """Return the pixels that a device's row takes: fewer the more there are."""
+    # (devices at most, pixels): a chart of up to a hundred devices is at most 800 pixels high.
     return next((px for most, px in ((12, 26), (24, 20), (50, 14), (100, 8)) if devices <= most), 5)
 
 
 def boxes_of(record: Record, span_s: Scale, devices: int) -> Boxes:
-    """Slices as boxes: exact ones where they are few, else the main job of each pixel column."""
+    """Return slices as boxes: exact ones where few, else the main job of each pixel column."""
     line = record.history.timeline
     low_ns, span_ns = span_s.low * 1e9, (span_s.high - span_s.low) * 1e9
+    # A gap of a quarter of a unit of the picture cannot be seen.
     slices = joined(line, int(span_ns / WIDTH / 4))
     slices = slices.only(np.flatnonzero(slices.device_S < devices))
     if len(slices) <= MOST_EXACT:
@@ -80,6 +88,8 @@ def boxes_of(record: Record, span_s: Scale, devices: int) -> Boxes:
 
 
 def _exact(slices: Slices, low_ns: float, span_ns: float) -> Boxes:
+    """Return one box a slice, over the whole height of its row."""
+    # At least 0.3 wide, or a short slice between long gaps would not be seen.
     start = np.asarray((slices.start_ns_S - low_ns) / span_ns * WIDTH, dtype=np.float64)
     return Boxes(
         job_B=slices.job_S,
@@ -92,17 +102,26 @@ def _exact(slices: Slices, low_ns: float, span_ns: float) -> Boxes:
 
 
 def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxes:
-    """For each device and column the job with most time in it; equal neighbours become one box."""
+    """Return for each device and column its main job; equal neighbours become one box.
+
+    Axis P: pieces, the parts of slices that fall into one column.
+    """
+    # Times in columns; ``first`` and ``last`` are the columns that a slice touches. A slice that
+    # ends at a column's edge is not in the next column: hence ceil - 1.
     start = np.clip((slices.start_ns_S - low_ns) / span_ns * columns, 0, columns)
     end = np.clip((slices.end_ns_S - low_ns) / span_ns * columns, 0, columns)
     first = np.minimum(start.astype(np.int64), columns - 1)
     last = np.clip(np.ceil(end).astype(np.int64) - 1, first, columns - 1)
+    # Each slice is repeated once a column: the running number within its own pieces, added to its
+    # first column, gives the column of each piece, and ``cover_P`` how much of it is covered.
     pieces = last - first + 1
     row_P = np.repeat(np.arange(len(slices)), pieces)
     column_P = first[row_P] + np.arange(len(row_P)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     cover_P = np.minimum(end[row_P], column_P + 1) - np.maximum(start[row_P], column_P)
     cell_P = slices.device_S[row_P] * columns + column_P
     cell, job, level = _main_job(cell_P, slices.job_S[row_P], cover_P)
+    # A box ends where a cell is missing, job or level change, or a device's row begins: cells of
+    # all devices are numbered through, so the last of one and the first of the next are neighbours.
     new = np.ones(len(cell), dtype=bool)
     new[1:] = (np.diff(cell) != 1) | (np.diff(job) != 0) | (np.diff(level) != 0)
     new |= cell % columns == 0
@@ -122,7 +141,8 @@ def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxe
 def _main_job(
     cell_P: IntArray, job_P: IntArray, cover_P: Floats
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Cells that are covered at all, their main job, and how many quarters of them are busy."""
+    """Return covered cells, their main jobs, and how many quarters of them are busy."""
+    # Sum what each job covers of each cell.
     order = np.lexsort((job_P, cell_P))
     cell, job = cell_P[order], job_P[order]
     new = np.ones(len(order), dtype=bool)
@@ -131,8 +151,12 @@ def _main_job(
     cover = np.add.reduceat(cover_P[order], begins)
     cell, job = cell[begins], job[begins]
     total = np.bincount(cell, weights=cover)
+    # Sorted by cover within each cell, ``unique`` finds the first, which covers most; of equals
+    # that with the lowest job, since the sort is stable.
     ranked = np.lexsort((-cover, cell))
     top = ranked[np.unique(cell[ranked], return_index=True)[1]]
+    # Less than a fiftieth of a column is not drawn, and a level begins 0.2 late: else a cell that
+    # is a little more than a quarter busy would look half busy.
     seen = total[cell[top]] >= 0.02
     top = top[seen]
     level = np.clip(np.ceil(total[cell[top]] * LEVELS - 0.2), 1, LEVELS).astype(np.int64)
@@ -140,13 +164,22 @@ def _main_job(
 
 
 def _rows(devices: int, row_px: float) -> str:
+    """Return the lines between devices; none where rows are too low for them."""
     lines = "".join(f"M0 {k * row_px:g}h{WIDTH}" for k in range(1, devices))
     return f'<path class="rows" d="{lines}"/>' if row_px >= 8 else ""
 
 
 def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
-    """One path a job, or one a colour where there are too many jobs to name."""
-    gap = 2.0 if row_px >= 14 else 1.0 if row_px >= 8 else 0.4
+    """Return one path a job, or one a colour where there are too many jobs to name.
+
+    Not one a box, of which there may be ``MOST_BOXES``.
+    """
+    if row_px >= 14:
+        gap = 2.0
+    elif row_px >= 8:
+        gap = 1.0
+    else:
+        gap = 0.4
     named = len(colours.class_J) <= MOST_NAMED
     parts: dict[tuple[str, int], list[tuple[float, float, float, float]]] = defaultdict(list)
     columns = zip(
@@ -158,6 +191,7 @@ def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
         strict=True,
     )
     for job, device, x, width, level in columns:
+        # Boxes stand on the lower edge of their row, so levels read like bars.
         height = (row_px - gap) * level / LEVELS
         box = (x, (device + 1) * row_px - gap / 2 - height, width, height)
         parts[(colours.class_J[job], job if named else -1)].append(box)
@@ -170,6 +204,7 @@ def _paths(boxes: Boxes, colours: Colouring, row_px: float) -> str:
 
 
 def _device_labels(record: Record, devices: int, row_px: float) -> str:
+    """Return the labels at the left: of each device, or of hosts where rows are too low."""
     if row_px >= 14:
         return "".join(
             f'<span class="dev" style="top:{k * row_px:g}px;height:{row_px:g}px" '
@@ -180,6 +215,7 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
     rows_of: dict[str, list[int]] = defaultdict(list)
     for device in record.run.cluster.devices[:devices]:
         rows_of[device.host].append(device.index)
+    # A label needs some 16 pixels: of hosts lower than that only each so-many-th is named.
     every = max(1, round(16 / (row_px * devices / len(rows_of))))
     return "".join(
         f'<span class="dev" style="top:{rows[0] * row_px:g}px;'
@@ -190,12 +226,13 @@ def _device_labels(record: Record, devices: int, row_px: float) -> str:
 
 
 def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
-    """Each job's name once, on its longest stretch, where there is room for some letters."""
+    """Return each job's name once, on its longest stay, where there is room for some letters."""
     low_ns, span_ns = span_s.low * 1e9, (span_s.high - span_s.low) * 1e9
     runs = joined(record.history.timeline, int(span_ns / 150))
     left = (runs.start_ns_S - low_ns) / span_ns * 100
     width = (runs.end_ns_S - runs.start_ns_S) / span_ns * 100
     wide = np.flatnonzero((width >= 4) & (runs.device_S < devices))
+    # Sorted by width, so that the widest stay of a job is the one that the dict keeps.
     longest = {int(runs.job_S[s]): s for s in wide[np.argsort(width[wide], kind="stable")]}
     return "".join(
         f'<span class="in" style="left:{left[s]:.2f}%;max-width:{width[s]:.2f}%;'
@@ -206,7 +243,7 @@ def _names(record: Record, span_s: Scale, devices: int, row_px: float) -> str:
 
 
 def _notes(record: Record, boxes: Boxes, colours: Colouring) -> str:
-    """What the reader must know about what is drawn."""
+    """Tell what the reader must know about what is drawn."""
     notes = [] if colours.by == "job" else [f"Coloured by {colours.by}."]
     if not boxes.exact:
         notes.append(

@@ -1,11 +1,12 @@
-"""The top of a run: its key numbers, and what the lower bound says in one sentence."""
+"""The head of a run's page: key numbers, and what the lower bound says in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from warren.report.metrics import Summary
 from warren.report.number_text import NOTHING, count, duration, number, percent, seconds
 
 _SHORT: Final = 11
@@ -26,13 +27,14 @@ class Tile:
 
     @property
     def is_long(self) -> bool:
-        """Whether the value has no room in large type."""
+        """Tell whether the value has no room in large type."""
         return len(self.value) > _SHORT
 
 
-def tiles(found: Mapping[str, Any]) -> list[Tile]:
-    """Give the key numbers of a summary."""
+def tiles(found: Summary) -> list[Tile]:
+    """Return the key numbers of a summary."""
     gap = found.get("gap") or {}
+    # Without a gap the value is not one of all jobs, and the bound may be larger than it.
     bound = (found.get("lower_bound") if gap else None) or {}
     done = f"{found['finished']:,} of {found['jobs']:,}"
     wrong = ", ".join(
@@ -72,21 +74,25 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
 
 
 def _bound_pct(value: float | None, bound: float | None) -> float | None:
+    """Return the bound in per cent of the value; None where either is 0 or not known."""
     if not value or not bound:
         return None
+    # A bound above its value can only be a matter of rounding: ``report.checks`` finds any other.
     return 100 * min(1.0, bound / value)
 
 
 def _whole(share: float | None) -> str:
+    """Write a share as whole per cent."""
     return NOTHING if share is None else f"{100 * share:.0f} %"
 
 
 def _against(gap: float | None) -> str:
+    """Tell a gap: the best schedule has at least the bound, so the value is at most so far off."""
     return "gap not known" if gap is None else f"at most {max(0.0, 100 * gap):.1f} % above optimal"
 
 
-def bound_sentence(found: Mapping[str, Any]) -> str:
-    """What the lower bound means for this run, or why there is none."""
+def bound_sentence(found: Summary) -> str:
+    """Tell what the lower bound means for this run, or why there is none."""
     bound, by = found.get("lower_bound"), found.get("lower_bound_by") or {}
     if not bound:
         return f"No lower bound is stated: {found.get('lower_bound_reason') or 'none is known'}."
@@ -123,12 +129,13 @@ _WHY: Final[Mapping[str, str]] = {
 
 
 def _saving(gap: float) -> str:
-    """The share of the value above the bound: gap / (1 + gap)."""
+    """Write the share of the value that is above the bound: gap / (1 + gap)."""
+    # With gap = value / bound - 1, (value - bound) / value = gap / (1 + gap).
     return f"{100 * max(0.0, gap) / (1 + max(0.0, gap)):.1f} %"
 
 
-def subtitle(found: Mapping[str, Any]) -> str:
-    """Policies, world, cluster and cost of scheduling in one line."""
+def subtitle(found: Summary) -> str:
+    """Tell policies, grain, network, cluster and cost of scheduling in one line."""
     chosen = found["scheduler"]
     measured = [
         f"{label} {duration(found[key])}"

@@ -1,4 +1,4 @@
-"""The table of jobs."""
+"""The table of a run's jobs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from warren.report.metrics import JobRow
 from warren.report.number_text import NOTHING, number
 from warren.report.page.colours import Colouring
 from warren.report.page.table import Cell, TableRow, number_cell, table
 
 MOST_ROWS: Final = 1_500
+"""Jobs up to this number are listed, so that the browser can sort the table at once."""
 _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("job", "job"),
     ("model", "model"),
@@ -29,17 +31,19 @@ _COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 _TEXT: Final = frozenset({"job", "model", "user", "status"})
 
 
-def jobs_table(rows: Sequence[Mapping[str, Any]], colours: Colouring) -> Markup:
+def jobs_table(rows: Sequence[JobRow], colours: Colouring) -> Markup:
     """Make a sortable table of at most ``MOST_ROWS`` jobs: of more, those with the longest JCT."""
     chosen = list(enumerate(rows))
     note = ""
     if len(chosen) > MOST_ROWS:
+        # Without a JCT a job did not finish: such jobs are looked for first.
         chosen.sort(key=lambda item: -(item[1]["jct_s"] or float("inf")))
         chosen = sorted(chosen[:MOST_ROWS])
         note = (
             f"{MOST_ROWS:,} of {len(rows):,} jobs are listed: those that did not "
             "finish and the longest ones. jobs.csv has all."
         )
+    # A column that is empty for all jobs is left out.
     columns = [column for column in _COLUMNS if column[0] != "user" or any(r["user"] for r in rows)]
     if any("final_loss" in row for row in rows):
         columns += [("final_loss", "final loss"), ("params_sha256", "parameters")]
@@ -54,8 +58,10 @@ def jobs_table(rows: Sequence[Mapping[str, Any]], colours: Colouring) -> Markup:
     return table([(label, key in _TEXT) for key, label in columns], lines, note)
 
 
-def _cell(key: str, row: Mapping[str, Any], colour: str) -> Cell:
-    value: Any = _waited(row) if key == "wait_s" else row.get(key)
+def _cell(key: str, row: JobRow, colour: str) -> Cell:
+    """Make the cell of a column; ``wait_s`` is the one that the row does not have."""
+    values: Mapping[str, Any] = row
+    value: Any = _waited(row) if key == "wait_s" else values.get(key)
     if key == "job":
         return Cell(text=value, colour=colour)
     if key == "status":
@@ -67,5 +73,7 @@ def _cell(key: str, row: Mapping[str, Any], colour: str) -> Cell:
     return Cell(text=NOTHING if value in (None, "") else value, kind="" if key in _TEXT else "n")
 
 
-def _waited(row: Mapping[str, Any]) -> float | None:
+def _waited(row: JobRow) -> float | None:
+    """Return the seconds from arrival to first start; None where the job did not start."""
+    # A live start may be stamped a rounding before its arrival.
     return None if row["start_s"] is None else max(0.0, row["start_s"] - row["arrival_s"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from markupsafe import Markup
 
 from warren.report.compare import compare, jct_errors
-from warren.report.metrics import job_rows, loss_sentence, summary
+from warren.report.metrics import JobRow, job_rows, loss_sentence, summary
 from warren.report.number_text import duration
 from warren.report.number_text import number as number_text
 from warren.report.page.colours import Colouring, colour_css, colouring
@@ -24,6 +24,7 @@ from warren.report.page.svg import Scale
 from warren.report.page.use import jobs_chart, share_chart, use_chart
 from warren.report.page.versus import comparison_table, prediction
 from warren.report.record import Record
+from warren.report.seeds import Row
 from warren.report.slices import span_ns
 
 MOST_RUNS: Final = 8
@@ -32,10 +33,10 @@ MOST_RUNS: Final = 8
 
 def page(
     record: Record | Sequence[Record],
-    comparison: Sequence[Mapping[str, Any]] | None = None,
+    comparison: Sequence[Row] | None = None,
     against: str | None = None,
 ) -> str:
-    """The HTML page of a run, or of several with their comparison.
+    """Make the HTML page of a run, or of several with their comparison.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ def page(
     if len(records) == 1 and comparison is None:
         return _document(records[0].run.name, _run(records[0], 0))
     rows = compare(records) if comparison is None else list(comparison)
+    # Runs of several seeds are drawn as one band a policy, or curves would hide each other.
     groups = by_group(records, rows)
     chart = seeds_chart(groups) if groups else jct_chart(records, [_title(one) for one in records])
     note = ""
@@ -65,15 +67,16 @@ def page(
         predictions=[prediction(error) for error in jct_errors(records)],
         runs=[
             {"number": k, "title": _title(records[k]), "body": _run(records[k], k)}
-            for k in _some(records)
+            for k in _shown(records)
         ],
         note=note,
     )
     return _document("comparison", body)
 
 
-def _some(records: Sequence[Record]) -> list[int]:
-    """Which are shown in full: the first of each policy, then the second, in their order."""
+def _shown(records: Sequence[Record]) -> list[int]:
+    """Choose the runs shown in full: the first of each policy, then the second, in their order."""
+    # A run's turn is how many of its policy stand before it.
     before: Counter[str] = Counter()
     turns = []
     for at, record in enumerate(records):
@@ -83,15 +86,21 @@ def _some(records: Sequence[Record]) -> list[int]:
 
 
 def _title(record: Record) -> str:
+    """Return what a run is called beside others."""
     return f"{record.run.name} · {record.place} · {_world(record)}"
 
 
 def _world(record: Record) -> str:
+    """Return the word for where a run took place."""
     return "live" if record.live else "simulated"
 
 
 def _run(record: Record, number: int) -> Markup:
-    found, colours, span_s = summary(record), colouring(record.run.workload.jobs), _span(record)
+    """Make all that is shown of one run; ``number`` tells its links from those of others."""
+    found = summary(record)
+    colours = colouring(record.run.workload.jobs)
+    # One time axis for all charts, so that they can be read above each other.
+    span_s = _span(record)
     learned = learning_charts(record, colours, span_s)
     return fill(
         "run.html",
@@ -120,7 +129,8 @@ def _run(record: Record, number: int) -> Markup:
 
 
 def _span(record: Record) -> Scale:
-    """The time axis of a run in seconds: first arrival to last end."""
+    """Return the time axis of a run in seconds: first arrival to last end."""
+    # A finish may be later than the last end of a task, by an evaluation.
     first_ns, last_ns = span_ns(record.history.timeline)
     arrivals = [job.arrival_ns for job in record.run.workload.jobs]
     low = min([first_ns, *arrivals]) / 1e9
@@ -129,30 +139,36 @@ def _span(record: Record) -> Scale:
 
 
 def _failures(record: Record) -> list[tuple[str, str]]:
+    """Return name and reason of the jobs that failed, of the first 50."""
     jobs = record.run.workload.jobs
     failed = sorted(record.history.failed.items())[:50]
     return [(jobs[job].name, reason) for job, reason in failed]
 
 
 def _info(record: Record, colours: Colouring, span_s: Scale) -> Markup:
-    """What tooltips say, as JSON that cannot end its own element."""
+    """Return what tooltips say, as JSON that cannot end its own element."""
     rows = job_rows(record) if len(colours.class_J) <= MOST_NAMED else []
     info = {
         "from": span_s.low,
         "to": span_s.high,
         "devices": [device.name for device in record.run.cluster.devices[:MOST_DEVICES]],
-        "jobs": [[row["job"], _told(row)] for row in rows],
+        "jobs": [[row["job"], _tooltip(row)] for row in rows],
     }
+    # A job may be called "</script>": inside JSON strings the escapes mean the same characters.
     text = json.dumps(info).replace("<", "\\u003c").replace("&", "\\u0026")
     return Markup(text)
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _tooltip(row: JobRow) -> str:
+    """Tell a job in the line of its tooltip."""
     asked = f"{row['rounds'] or '?'} rounds x {row['scale']}"
     took = f"JCT {duration(row['jct_s'])}" if row["jct_s"] is not None else row["status"]
     return f"{row['model'] or 'measured'}, {asked}, weight {row['weight']:g}, {took}"
 
 
 def _document(title: str, body: Markup) -> str:
-    css, js, colours = source("page.css"), source("page.js"), Markup(colour_css())
+    """Make the whole page, with style and script in it."""
+    css = source("page.css")
+    js = source("page.js")
+    colours = Markup(colour_css())
     return fill("document.html", title=title, body=body, css=css, js=js, colours=colours) + "\n"

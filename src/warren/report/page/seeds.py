@@ -1,9 +1,9 @@
-"""Runs of several seeds: one colour and one band a policy."""
+"""The chart of runs of several seeds: one colour and one band a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +13,20 @@ from warren.report.page.colours import COLOURS
 from warren.report.page.curves import finished_jct_s, jct_scale
 from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, short, time_ticks
 from warren.report.record import Record
-from warren.report.seeds import group_of, groups
+from warren.report.seeds import Row, group_of, groups
 
 _HEIGHT: Final = 190
+"""CSS pixels of the chart."""
 _SHARES: Final = np.linspace(0.0, 1.0, 101)
+"""Shares of jobs at which the seeds are compared: every per cent."""
 Floats = npt.NDArray[np.float64]
 
 
-def by_group(
-    records: Sequence[Record], rows: Sequence[Mapping[str, Any]]
-) -> dict[str, list[Record]]:
-    """Records by a title without the seed; empty where no runs differ in their seed alone."""
+def by_group(records: Sequence[Record], rows: Sequence[Row]) -> dict[str, list[Record]]:
+    """Return records by a title without the seed; empty where no runs differ in seed alone.
+
+    ``rows`` are those of the comparison, one a record and in the same order.
+    """
     known = groups(rows)
     found: dict[str, list[Record]] = {}
     for record, row in zip(records, rows, strict=True):
@@ -34,7 +37,8 @@ def by_group(
 
 
 def seeds_chart(found: Mapping[str, Sequence[Record]]) -> Markup:
-    """Share of finished jobs by JCT: the median of the seeds as a line, all of them as a band."""
+    """Draw the share of finished jobs by JCT: a line for the seeds' median, a band for all."""
+    # Seeds have other jobs, so curves are compared by share: at each share each seed has one JCT.
     quantiles_G = [
         np.array([np.quantile(jct_s, _SHARES) for one in own if len(jct_s := finished_jct_s(one))])
         for own in found.values()
@@ -62,7 +66,7 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> Markup:
 
 
 def _group(number: int, quantiles: Floats, scale: Scale) -> str:
-    """A policy's band and line."""
+    """Return the paths of a policy's band and line."""
     colour, middle = number % COLOURS, _line(np.median(quantiles, axis=0), scale)
     return (
         f'<path class="range c{colour}" data-k="r{number}" d="{_band(quantiles, scale)}"/>'
@@ -71,13 +75,15 @@ def _group(number: int, quantiles: Floats, scale: Scale) -> str:
 
 
 def _band(quantiles: Floats, scale: Scale) -> str:
-    """The area between the least and the most of each share."""
+    """Return the path around the area between the least and the most JCT of each share."""
+    # Out along the least and back along the most, which closes the area.
     there = _line(quantiles.min(axis=0), scale)
     back = _line(quantiles.max(axis=0), scale).split("L")
     return f"M{there}L{'L'.join(reversed(back))}z"
 
 
 def _line(values: Floats, scale: Scale) -> str:
+    """Return the points (JCT, share) of a curve, as a path without its first letter."""
     return "L".join(
         f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * _HEIGHT)}"
         for value, share in zip(values, _SHARES, strict=True)

@@ -1,4 +1,4 @@
-"""Paths, scales and frames: what the charts are made of."""
+"""The paths, scales and frames that charts are made of."""
 
 from __future__ import annotations
 
@@ -26,32 +26,36 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Maps values from ``low``..``high`` to 0..1, by logarithm where ``log``."""
+    """An axis: maps values from ``low``..``high`` to 0..1, by logarithm where ``log``."""
 
     low: float
     high: float
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The place of a value; outside 0..1 for one beyond the ends."""
+        """Return the place of a value; outside 0..1 for one beyond the ends."""
         low, high = self.low, self.high
         if self.log:
-            value, low, high = math.log(max(value, 1e-300)), math.log(low), math.log(high)
+            # 0 has no logarithm; the least double stands for it, far beyond the left end.
+            value = math.log(max(value, 1e-300))
+            low = math.log(low)
+            high = math.log(high)
+        # An axis of one value shows it in the middle.
         return (value - low) / (high - low) if high > low else 0.5
 
 
 def short(value: float) -> str:
-    """A coordinate with at most one decimal."""
+    """Write a coordinate with at most one decimal, which keeps pages small."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def line_path(points: Iterable[tuple[float, float]]) -> str:
-    """The ``d`` of a path through points in chart units."""
+    """Return the ``d`` of a path through points in chart units."""
     return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in points)
 
 
 def step_path(points: Sequence[tuple[float, float]]) -> str:
-    """The ``d`` of a staircase: each value holds until the next point."""
+    """Return the ``d`` of a staircase: each value holds until the next point."""
     first, *rest = points
     return f"M{short(first[0])} {short(first[1])}" + "".join(
         f"H{short(x)}V{short(y)}" for x, y in rest
@@ -59,19 +63,21 @@ def step_path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def boxes_path(boxes: Iterable[tuple[float, float, float, float]]) -> str:
-    """The ``d`` of many boxes (x, y, width, height)."""
+    """Return the ``d`` of many boxes (x, y, width, height)."""
     return "".join(
         f"M{short(x)} {short(y)}h{short(w)}v{short(h)}h-{short(w)}z" for x, y, w, h in boxes
     )
 
 
 def ticks(scale: Scale, most: int = 6) -> list[Tick]:
-    """Round values on a scale, at most about ``most`` of them."""
+    """Return round values on a scale, at most about ``most`` of them."""
     if scale.log:
         return _log_ticks(scale, most)
     span = scale.high - scale.low
     if span <= 0:
         return [Tick(at=0.5, label=number(scale.low))]
+    # Multiples of the step, counted as whole numbers: adding steps up would add up rounding. The
+    # 1e-9 keeps a tick that lies on an end but for its last bit.
     step = _round_step(span / most)
     first = math.ceil(scale.low / step - 1e-9)
     values = [k * step for k in range(first, math.floor(scale.high / step + 1e-9) + 1)]
@@ -80,11 +86,13 @@ def ticks(scale: Scale, most: int = 6) -> list[Tick]:
 
 
 def _round_step(raw: float) -> float:
+    """Return the least of 1, 2, 5 times a power of ten that is not below ``raw``."""
     power = 10.0 ** math.floor(math.log10(raw))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
 
 
 def _log_ticks(scale: Scale, most: int) -> list[Tick]:
+    """Return ticks at 1, 2, 5 times powers of ten, or at 1, 3, or at 1 where these are too many."""
     powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
     for mantissas in ((1, 2, 5), (1, 3), (1,)):
         values = [m * 10.0**p for p in powers for m in mantissas]
@@ -95,7 +103,8 @@ def _log_ticks(scale: Scale, most: int) -> list[Tick]:
 
 
 def time_ticks(scale: Scale, most: int = 6) -> tuple[list[Tick], str]:
-    """Ticks of a time axis whose scale is in seconds, and the unit of their labels."""
+    """Return ticks of a time axis whose scale is in seconds, and the unit of their labels."""
+    # The unit suits the length of a linear axis, and the middle of a logarithmic one.
     size, sign = time_unit(
         math.sqrt(scale.low * scale.high) if scale.log else scale.high - scale.low
     )

@@ -1,4 +1,4 @@
-"""Over time: how busy each device type is, and how many jobs wait and run."""
+"""Charts over time: how busy each device type is, and how many jobs wait and run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ from warren.report.record import Record
 
 Floats = npt.NDArray[np.float64]
 BINS: Final = 120
+"""Equal bins of time that a share of devices is averaged over."""
 _FINE: Final = 1000
+"""Times at which jobs are counted."""
 _HEIGHT: Final = 190
+"""CSS pixels of a chart."""
 MOST_BANDS: Final = 30
+"""Bands up to this number can be told apart; with more no chart is drawn."""
 
 
 def use_chart(record: Record, span_s: Scale) -> Markup:
-    """Share of each type's devices that compute, in ``BINS`` bins."""
+    """Draw the share of each type's devices that compute, in ``BINS`` bins."""
     x_ticks, unit = time_ticks(span_s)
     names = record.run.cluster.type_names
     lines, chips = [], []
@@ -54,20 +58,23 @@ def use_chart(record: Record, span_s: Scale) -> Markup:
 
 
 def busy_share(record: Record, kind: int, span_s: Scale) -> Floats:
-    """Mean share of the devices of type ``kind`` in COMP, for each of ``BINS`` equal bins."""
+    """Return the mean share of the devices of type ``kind`` in COMP, for each of ``BINS`` bins."""
     type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
     busy = busy_devices(record, type_D[record.history.timeline.device_R] == kind, span_s)
     return np.clip(busy / max(1, int((type_D == kind).sum())), 0.0, 1.0)
 
 
 def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
-    """Mean number of devices in COMP on these timeline rows, for each of ``BINS`` equal bins.
+    """Return the mean number of devices in COMP, for each of ``BINS`` equal bins.
 
-    A row's COMP time is spread evenly from its start to its COMP end.
+    Only the timeline rows where ``rows`` is true count. A row's COMP time is spread evenly from its
+    start to its COMP end.
     """
     line = record.history.timeline
     start, end = line.start_ns_R[rows].astype(float), line.comp_end_ns_R[rows].astype(float)
     rate = line.busy_ns_R[rows] / np.maximum(1.0, end - start)
+    # COMP time done until each edge is a sum of ramps, each cut off at its row's end: a ramp from
+    # its start less one from its end. Differences of it are the COMP time in each bin.
     edges = np.linspace(span_s.low, span_s.high, BINS + 1) * 1e9
     done = _ramps(edges, start, rate) - _ramps(edges, end, rate)
     busy: Floats = np.diff(done) / np.maximum(np.diff(edges), 1e-9)
@@ -75,11 +82,12 @@ def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
 
 
 def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
-    """How many devices compute for whom: one band a job, or a model where jobs are many."""
+    """Draw how many devices compute for whom: one band a job, or a model where jobs are many."""
     line, total = record.history.timeline, len(record.run.cluster.devices)
     groups = list(colours.groups().items())
     if len(groups) > MOST_BANDS:
         return Markup("")
+    # Bands are stacked: each stands on the sum of those before.
     floor, bands = np.zeros(BINS), []
     for key, (colour, jobs) in groups:
         top = floor + busy_devices(record, np.isin(line.job_R, jobs), span_s)
@@ -97,7 +105,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
 
 
 def _band(floor: Floats, top: Floats, total: int) -> str:
-    """The area between two curves of device counts."""
+    """Return the path around the area between two curves of device counts."""
     x = np.linspace(0, WIDTH, BINS)
     upper = [(float(x[k]), (1 - float(top[k]) / total) * _HEIGHT) for k in range(BINS)]
     lower = [(float(x[k]), (1 - float(floor[k]) / total) * _HEIGHT) for k in range(BINS)]
@@ -105,7 +113,10 @@ def _band(floor: Floats, top: Floats, total: int) -> str:
 
 
 def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
-    """Sum over rows of rate x max(0, at - begin), for each ``at``."""
+    """Return the sum over rows of rate x max(0, at - begin), for each ``at``."""
+    # Over the rows that begin before ``at`` it is (sum of rates) x at - (sum of rate x begin): two
+    # running sums by begin, and one search for each ``at``. Times count from the first begin, since
+    # the difference of two large products would lose digits.
     order = np.argsort(begin, kind="stable")
     origin = float(begin.min()) if len(begin) else 0.0
     rates = np.concatenate(([0.0], np.cumsum(rate[order])))
@@ -115,11 +126,12 @@ def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
 
 
 def jobs_chart(record: Record, span_s: Scale) -> Markup:
-    """How many jobs wait (arrived, nothing ran yet) and how many are under way."""
+    """Draw how many jobs wait (arrived, nothing ran yet) and how many are under way."""
     arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     start = first_start_ns(record)
     end = _last_end_ns(record, arrival)
     times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
+    # A job that never ran waits until its end, so its start, NEVER_NS, is cut there.
     waiting = _count(times, arrival) - _count(times, np.minimum(start, end))
     running = _count(times, np.minimum(start, end)) - _count(times, end)
     top = Scale(low=0.0, high=1.08 * float(max(1, waiting.max(), running.max())))
@@ -140,7 +152,8 @@ def jobs_chart(record: Record, span_s: Scale) -> Markup:
 
 
 def _steps(values: IntArray, scale: Scale) -> str:
-    """A staircase through the changes of a count sampled at equal steps."""
+    """Return the path of a staircase through the changes of a count sampled at equal steps."""
+    # Prepending another value keeps the first sample, where the staircase begins.
     kept = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
     points = [
         (float(k) / (_FINE - 1) * WIDTH, (1 - scale(float(values[k]))) * _HEIGHT)
@@ -150,7 +163,10 @@ def _steps(values: IntArray, scale: Scale) -> str:
 
 
 def _last_end_ns(record: Record, arrival_ns: IntArray) -> IntArray:
-    """The finish, or the last end of a task for a job that did not finish."""
+    """Return for each job its finish, or the last end of a task if it did not finish.
+
+    A job that never ran ends as it arrives.
+    """
     last = arrival_ns.copy()
     line = record.history.timeline
     np.maximum.at(last, line.job_R, line.end_ns_R)
@@ -158,4 +174,5 @@ def _last_end_ns(record: Record, arrival_ns: IntArray) -> IntArray:
 
 
 def _count(times: Floats, events: IntArray) -> IntArray:
+    """Count the events until each of the times."""
     return np.searchsorted(np.sort(events), times, side="right").astype(np.int64)

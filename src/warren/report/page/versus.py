@@ -1,25 +1,36 @@
-"""Several runs side by side, and a prediction against what really happened."""
+"""The comparison of several runs, and of a prediction with what really happened."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal
 
 from markupsafe import Markup
 
-from warren.report.compare import COLUMNS, cell_of, difference_text, error_line, means
+from warren.report.compare import (
+    COLUMNS,
+    JctError,
+    JobError,
+    cell_of,
+    difference_text,
+    error_line,
+    means,
+)
 from warren.report.page.colours import COLOURS
 from warren.report.page.fill import escaped
 from warren.report.page.svg import ChartFrame, Scale, Tick, short, time_ticks
 from warren.report.page.table import Cell, TableRow, number_cell, table
-from warren.report.seeds import group_of
+from warren.report.seeds import Row, group_of
 
 _SIDE: Final = 340
+"""CSS pixels of a side of the scatter."""
 _TEXT: Final = frozenset({"run", "place", "world"})
+"""The columns of text; all others have numbers."""
+_ErrorColumn = Literal["live_jct_s", "simulated_jct_s", "error_pct"]
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = None) -> Markup:
+def comparison_table(rows: Sequence[Row], against: str | None = None) -> Markup:
     """Make one row a run, then the means by seed; a bar sets the weighted JCT against the largest.
 
     Runs that differ in their seed alone have one colour, that of their curve.
@@ -27,6 +38,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = No
     largest = max((row["weighted_jct_s"] or 0.0 for row in rows), default=0.0)
     known: dict[object, int] = {}
     colours = [known.setdefault(group_of(row) or n, len(known)) for n, row in enumerate(rows)]
+    # A row of means has no curve of its own, hence no colour: its 0 is not shown.
     lines = [*rows, *means(rows, against)]
     colours += [0] * (len(lines) - len(rows))
     headings = [(label, key in _TEXT) for key, label in COLUMNS]
@@ -41,9 +53,10 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], against: str | None = No
     return table(headings, body)
 
 
-def _cell(key: str, row: Mapping[str, Any], largest: float, place: tuple[int, int]) -> Cell:
+def _cell(key: str, row: Row, largest: float, place: tuple[int, int]) -> Cell:
     """Make a cell of a run in row ``place[0]``, of colour ``place[1]``."""
     value = row.get(key)
+    # A run links to its part of the page; means ("seeds") have none.
     if key == "run" and "seeds" not in row:
         return Cell(text=value, colour=f"c{place[1] % COLOURS}", link=f"#run-{place[0]}")
     if key in _TEXT:
@@ -56,19 +69,24 @@ def _cell(key: str, row: Mapping[str, Any], largest: float, place: tuple[int, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """Simulated against live JCT: a sentence; of jobs in both a scatter and a table."""
+    """Simulated against live JCT as a sentence, and for jobs in both a scatter and a table."""
 
     sentence: str
     scatter: Markup | None = None
     table: Markup | None = None
 
 
-def prediction(error: Mapping[str, Any]) -> Predicted:
+def prediction(error: JctError) -> Predicted:
     """Set simulated against live JCTs: a scatter with the diagonal, and the table of errors."""
     rows = error["per_job"]
     if not rows:
         return Predicted(sentence=error_line(error))
-    forms = (("live_jct_s", ",.2f"), ("simulated_jct_s", ",.2f"), ("error_pct", "+.2f"))
+    forms: tuple[tuple[_ErrorColumn, str], ...] = (
+        ("live_jct_s", ",.2f"),
+        ("simulated_jct_s", ",.2f"),
+        ("error_pct", "+.2f"),
+    )
+    # At most as many rows as the table of jobs has; the scatter below shows more.
     body = (
         TableRow(
             cells=[
@@ -90,12 +108,16 @@ def prediction(error: Mapping[str, Any]) -> Predicted:
     )
 
 
-def _scatter(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    both = [row[key] for row in rows for key in ("live_jct_s", "simulated_jct_s")]
+def _scatter(rows: Sequence[JobError]) -> Markup:
+    """Draw a dot a job, live JCT to the right and simulated JCT upwards, with the diagonal."""
+    columns: tuple[_ErrorColumn, ...] = ("live_jct_s", "simulated_jct_s")
+    both = [row[key] for row in rows for key in columns]
+    # Both axes have one scale, or the diagonal would not be where both are equal.
     low, high = min(both), max(both)
     log = low > 0 and high / low > 30
     scale = Scale(low=low / 1.15 if log else 0.0, high=high * 1.08 or 1.0, log=log)
     marks, unit = time_ticks(scale, 5)
+    # A dot is a line of hardly any length, whose round ends have the size of the stroke.
     dots = "".join(
         f'<path class="dot" data-k="e{k}" data-t="{escaped(row["job"])}: '
         f'{row["error_pct"]:+.2f} %" d="M{_at(scale, row["live_jct_s"], row["simulated_jct_s"])}'
@@ -116,11 +138,12 @@ def _scatter(rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def _at(scale: Scale, x: float, y: float) -> str:
+    """Return the point of two JCTs in the picture; its y grows downwards."""
     return f"{short(scale(x) * _SIDE)} {short((1 - scale(y)) * _SIDE)}"
 
 
 def _band(scale: Scale) -> str:
-    """The area within 5 % of the diagonal."""
+    """Return the path around the area within 5 % of the diagonal."""
     low, high = scale.low, scale.high
     corners = [(low, low * 0.95), (high, high * 0.95), (high, high * 1.05), (low, low * 1.05)]
     if scale.log:

@@ -1,4 +1,4 @@
-"""Rounds of rings that slow each other: what an exchange takes, given all rings at work.
+"""Rounds of rings that slow each other: the time of an exchange, given all rings at work.
 
 Whenever a ring starts or ends, the others are priced again. Rounds that have begun keep their pace,
 so a change counts from the next round on; equal rounds between two changes are taken in one step.
@@ -21,7 +21,7 @@ from warren.sim.parts import IDLE_NS
 
 
 class ContentionLinks:
-    """Exchange times under ``network: contention``; else they are T^s, which is not asked here."""
+    """The exchange times under ``network: contention``; else they are T^s, not asked here."""
 
     __slots__ = ("_jobs", "_network", "from_profile")
 
@@ -31,7 +31,10 @@ class ContentionLinks:
         self._jobs = ring_exchanges(run.workload.jobs, costs)
 
     def exchange_ns_J(self, jobs: Sequence[int], workers_JS: IntArray) -> list[int]:
-        """(8) without compute time, for these jobs where they and no others are at work."""
+        """Return (8) of SJF-BCO without compute time, for these jobs while only they are at work.
+
+        The axis S of ``workers_JS``, the ranks of each job on each host, is that of hosts.
+        """
         if self.from_profile:
             return [0] * len(jobs)
         rows = list(jobs)
@@ -51,16 +54,19 @@ class PricedRounds:
     def __init__(self, run: Run, costs: CostTable, lanes: Lanes) -> None:
         self._lanes = lanes
         self._links = ContentionLinks(run, costs)
-        self._next = -1  # the job whose equal rounds end first
+        # The job whose equal rounds end first.
+        self._next = -1
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
-        """Who is at work now sets the pace of all, from their next round on."""
+        """Price all rings again by who is at work now, from their next round on."""
         if not gangs:
             return
+        # (6)-(8) ask for all rings at once: how many share a link is in the price of each.
         each = list(gangs.items())
         workers_JS = np.stack([gang.workers_S for _, gang in each])
         exchange_ns_J = self._links.exchange_ns_J([job for job, _ in each], workers_JS)
         for (_, gang), exchange_ns in zip(each, exchange_ns_J, strict=True):
+            # A gang whose price is the same keeps its equal rounds, taken in one step.
             if changed or exchange_ns != gang.exchange_ns:
                 gang.exchange_ns = exchange_ns
                 gang.stop(self._lanes.now_ns)
@@ -87,10 +93,12 @@ class PricedRounds:
         return [gang]
 
     def _pace(self, gang: RingGang) -> None:
-        """How long the next rounds take."""
+        """Set how long the next rounds take, and how many of them are alike."""
         ends = gang.compute(self._lanes)
         exchange_ns = gang.exchange_ns
+        # T^s may differ by device type: the exchange is over when it is on the slowest.
         if self._links.from_profile:
             exchange_ns = max(end - comp_end for comp_end, end in ends)
+        # At least 1 ns, or time would stand still.
         gang.round_ns = max(1, max(gang.comp) + exchange_ns)
         gang.count = gang.alike(self._lanes.durations.noisy)

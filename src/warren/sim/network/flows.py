@@ -26,12 +26,12 @@ from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.sim.network.ring_gangs import RingGang
 
 _REMEMBERED: Final = 4096
-"""Sets of senders; a pool of many rings with times of their own has no end of them."""
+"""Sets of senders whose rates a pool remembers at most: many rings meet ever new sets."""
 
 
 @dataclass(slots=True, eq=False)
 class RingFlow:
-    """A ring at work. Its next step, until which it computes or sends, is at ``until_ns``.
+    """The flow of a ring at work, which computes or sends until its next step at ``until_ns``.
 
     ``rounds``: equal rounds at its rate alone, taken in one step; 0: the round at hand only.
     ``wait_ns``: from the beginning of a round to its first byte.
@@ -54,60 +54,71 @@ class RingFlow:
     until_ns: int = 0
 
     def start_round(self) -> None:
-        """The gang's next round begins: it computes, and sends nothing."""
+        """Begin the gang's next round: it computes, and sends nothing."""
         self.sends, self.rounds = False, 0
+        # The slowest rank's COMP, then the latency of the hosts, then the first byte.
         self.wait_ns = max(self.gang.comp) + self.latency_ns
         self.until_ns = self.gang.begin_ns + self.wait_ns
 
     def start_alone(self, rounds: int) -> None:
-        """So many equal rounds, while nobody else is on its links."""
+        """Begin so many equal rounds, while nobody else is on its links."""
         self.start_round()
         gang, self.rounds = self.gang, rounds
+        # At least 1 ns, or time would stand still.
         gang.round_ns = max(1, self.wait_ns + self._takes_ns(self.sent_bytes))
         gang.count = rounds
         self.until_ns = gang.end_ns
 
     def start_sending(self) -> None:
-        """All has been computed. The rate is still to be set."""
-        self.sends, self.left_bytes, self.bytes_per_s = True, self.sent_bytes, 0.0
+        """Begin to send: all has been computed. The rate is still to be set."""
+        self.sends = True
+        self.left_bytes = self.sent_bytes
+        self.bytes_per_s = 0.0
         self.since_ns = self.until_ns
 
     def set_rate(self, bytes_per_s: float, now: int) -> None:
-        """What is left goes on at this rate."""
+        """Send what is left at this rate from ``now`` on."""
+        # The end of an unchanged rate stays as it is: computed again from what is left, it could
+        # move by a rounding.
         if bytes_per_s == self.bytes_per_s:
             return
         sent = self.bytes_per_s * ((now - self.since_ns) / NS_PER_S)
         self.left_bytes = max(0.0, self.left_bytes - sent)
         self.since_ns, self.bytes_per_s = now, bytes_per_s
         end = now + seconds_to_ns(self.left_bytes / bytes_per_s)
+        # A round lasts 1 ns at least, as one that is taken alone does.
         self.until_ns = max(end, self.gang.begin_ns + 1)
 
     def end_round(self) -> None:
-        """The gang stands at the end of what has passed: the round at hand, or all equal ones."""
+        """Move the gang to the end of what has passed: the round at hand, or all equal ones."""
         gang = self.gang
         if not self.rounds:
             gang.round_ns, gang.count = self.until_ns - gang.begin_ns, 1
         gang.pass_on()
 
     def part(self, now: int) -> None:
-        """Of equal rounds, stay in the one at hand: others have come to the links."""
+        """Go back from equal rounds to the one at hand, since others have come to the links."""
         if not self.rounds:
             return
         gang = self.gang
+        # Whole rounds that have passed, rounded down; the last one has not, or the gang had ended.
         gang.count = min(self.rounds - 1, max(0, now - gang.begin_ns) // gang.round_ns)
         gang.pass_on()
         self.start_round()
+        # It sends already: since its first byte at the rate that it had alone, until its end alone.
+        # What others leave it is set afterwards, by ``TiedRings.share``.
         if now >= self.until_ns:
             self.start_sending()
             self.bytes_per_s = self.alone_bytes_per_s
             self.until_ns = gang.begin_ns + gang.round_ns
 
     def _takes_ns(self, sent_bytes: float) -> int:
+        """Return how long it sends so many bytes at its rate alone, ns."""
         return seconds_to_ns(sent_bytes / self.alone_bytes_per_s)
 
 
 def flow_of(job: int, gang: RingGang, sent_bytes: float, network: FluidNetwork) -> RingFlow:
-    """The flow of a ring that starts."""
+    """Return the flow of a ring that starts."""
     workers_JS = gang.workers_S[None]
     crosses_S = crossing_JS(workers_JS)[0]
     return RingFlow(
@@ -132,9 +143,10 @@ class TiedRings:
     rates: dict[tuple[int, ...], list[float]] = field(default_factory=dict)
 
     def share(self, now: int) -> None:
-        """Those who send now have the rates of this set."""
+        """Set the rates of those who send now, and find when a flow takes its next step."""
         senders = [flow for flow in self.flows if flow.sends]
         if senders:
+            # Rates follow from who sends alone, so a set that was met before has the same ones.
             key = tuple(flow.job for flow in senders)
             rates = self.rates.get(key)
             if rates is None:
@@ -150,7 +162,8 @@ class TiedRings:
 
 
 def tied(flows: Sequence[RingFlow]) -> list[list[RingFlow]]:
-    """The flows of each pool, by job; one that goes over no link is on its own."""
+    """Return the flows of each pool, by job; one that goes over no link is on its own."""
+    # Each flow joins the pools of all hosts that it crosses into one, under its own number.
     number_of_host: dict[int, int] = {}
     pools: dict[int, list[RingFlow]] = {}
     for number, flow in enumerate(flows):

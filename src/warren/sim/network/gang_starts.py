@@ -1,4 +1,4 @@
-"""When gangs are there: the processes of a ring take time to start, which no profile tells.
+"""The starts of gangs: the processes of a ring take time to start, which no profile tells.
 
 As the live engine does it (``warren.live.control.ring_gangs``): where all ranks of a stretch have
 devices, a gang is formed at once if these wait for nothing else and its job has arrived, or else,
@@ -28,7 +28,7 @@ from warren.model.run import Run
 
 
 class GangStarts:
-    """Of each ring, the devices of its gang in the order of ranks, and since when it is there."""
+    """The gang of each ring: its devices in the order of ranks, and since when it is there."""
 
     __slots__ = (
         "_cores",
@@ -66,17 +66,22 @@ class GangStarts:
         self._whole_ns: dict[tuple[int, int], int] = {}
         self._passed_ns: dict[int, int] = {}
         self._gang_of: dict[int, tuple[tuple[int, ...], int]] = {}
-        self._waiting: dict[int, tuple[tuple[int, ...], int]] = {}  # not formed; since when
-        self._there_ns = 0  # all that are formed
-        self._instant_ns, self._together_ns = -1, 0.0  # what starts at this instant
+        # Gangs that are not formed yet, by job: their devices, and since when these are known.
+        self._waiting: dict[int, tuple[tuple[int, ...], int]] = {}
+        # When all gangs that have been formed are there.
+        self._there_ns = 0
+        # The processor time of all ranks that start at this one instant.
+        self._instant_ns, self._together_ns = -1, 0.0
 
     def assign(self, ranks: Iterable[Assignment], begins: Container[Assignment], now: int) -> None:
-        """Ranks have devices, where those of ``begins`` wait for nothing else.
+        """Note that ranks have devices, and form gangs that are whole, if their job has none.
 
-        Gangs that are whole are formed, if their job has none.
+        Ranks in ``begins`` wait for nothing else.
         """
+        # Gangs whose turn came since the last call are formed before what begins now.
         self._form_in_turn(now)
-        later: set[tuple[int, int]] = set()  # ranks of these stretches wait for something
+        # The stretches, by job and round, some of whose ranks wait for something.
+        later: set[tuple[int, int]] = set()
         at_once: list[int] = []
         for one in ranks:
             what = one.job, one.round
@@ -91,6 +96,8 @@ class GangStarts:
                     self._waiting[one.job] = tuple(devices[r] for r in range(len(devices))), now
                     if what not in later:
                         at_once.append(one.job)
+        # Ranks of all gangs that start at one instant share the cores: their processor time adds
+        # up, also over several calls at that instant.
         if now != self._instant_ns:
             self._instant_ns, self._together_ns = now, 0.0
         self._together_ns += sum(self._cpu_ns(job, self._waiting[job][0]) for job in at_once)
@@ -99,16 +106,18 @@ class GangStarts:
         self._form_in_turn(now)
 
     def pass_barrier(self, job: int, now: int) -> None:
-        """A gang that has to be elsewhere may go now."""
+        """Note that a gang that has to be elsewhere may go now."""
         self._passed_ns[job] = now
 
     def there_ns(self, job: int, round_: int, devices: Sequence[int], now: int) -> int:
-        """When the gang of a stretch is there, whose devices have all come to it now."""
+        """Return when the gang of a stretch is there, whose devices have all come to it now."""
         self._form_in_turn(now)
         if job in self._waiting:
             self._form(job, now)
         whole_ns, where = self._whole_ns.pop((job, round_)), tuple(devices)
         before, there_ns = self._gang_of[job]
+        # On other devices, or in another order of ranks, it is formed anew: not before all ranks of
+        # the stretch have devices and the barrier before has passed.
         if where != before:
             left_ns = max(whole_ns, self._passed_ns[job]) + round(self._move_ns)
             there_ns = left_ns + self._took_ns(job, where)
@@ -116,27 +125,31 @@ class GangStarts:
         return there_ns
 
     def _form_in_turn(self, now: int) -> None:
-        """Those whose devices are not free yet: each when all that were formed before are there."""
+        """Form gangs that wait, one after another, each when all formed before are there."""
         while self._waiting and self._there_ns <= now:
             job = min(self._waiting, key=self._turn)
             self._form(job, max(self._there_ns, self._waiting[job][1]))
 
     def _turn(self, job: int) -> tuple[int, int]:
+        """Return the order in which gangs are formed: by arrival."""
         return self._jobs[job].arrival_ns, job
 
     def _form(self, job: int, now: int, together_ns: float = 0.0) -> None:
+        """Form the gang of a job that waits; ``together_ns`` as in ``_took_ns``."""
         where, _ = self._waiting.pop(job)
         there_ns = now + self._took_ns(job, where, together_ns)
         self._gang_of[job] = where, there_ns
         self._there_ns = max(self._there_ns, there_ns)
 
     def _took_ns(self, job: int, where: Sequence[int], together_ns: float = 0.0) -> int:
-        """A gang's ranks, alone or among all that share the cores."""
+        """Return how long a gang takes to start; ``together_ns`` is the CPU time of all with it."""
+        # start + max(own rank, sum of ranks / P): no rank is quicker than alone on a core, and P
+        # cores do not do more than P seconds of work a second.
         together_ns = max(together_ns, self._cpu_ns(job, where))
         longest_ns = max(self._rank_ns_JT[job][self._type_D[device]] for device in where)
         took_ns: float = self._start_ns + max(longest_ns, together_ns / self._cores)
         return round(took_ns)
 
     def _cpu_ns(self, job: int, where: Sequence[int]) -> float:
-        """Processor time of all its ranks until it is there."""
+        """Return the processor time of all its ranks until it is there, ns."""
         return float(sum(self._rank_ns_JT[job][self._type_D[device]] for device in where))

@@ -35,11 +35,12 @@ class FluidRounds:
         self._sent_bytes_J = ring_exchanges(run.workload.jobs, costs).sent_bytes_J.tolist()
         self._flows: dict[int, RingFlow] = {}
         self._pools: list[TiedRings] = []
-        self._next: TiedRings | None = None  # the pool that takes a step first
+        # The pool that takes a step first.
+        self._next: TiedRings | None = None
         self._tied = True
 
     def settle(self, gangs: dict[int, RingGang], changed: bool) -> None:
-        """Rings may have come or gone: tie the flows anew; and time what begins now again."""
+        """Tie the flows anew if rings have come or gone, and time again what begins now."""
         if changed:
             for pool in self._pools:
                 for flow in pool.flows:
@@ -54,10 +55,12 @@ class FluidRounds:
         return IDLE_NS if self._next is None else self._next.next_ns
 
     def step(self, gangs: dict[int, RingGang]) -> list[RingGang]:
-        """The pool's next instant: rounds end and begin, sending begins, rates change."""
+        """Pass a pool's next instant: rounds end and begin, sending begins, rates change."""
         pool, ended = self._next, list[RingGang]()
         assert pool is not None, "asked for the next instant before"
         now = pool.next_ns
+        # All flows at this instant before rates are set once: a set of senders that holds for no
+        # time changes nothing.
         for flow in [one for one in pool.flows if one.until_ns == now]:
             if not (flow.sends or flow.rounds):
                 flow.start_sending()
@@ -67,6 +70,7 @@ class FluidRounds:
                 self._start_round(flow, pool)
                 continue
             pool.flows.remove(flow)
+            # Without this ring the others may fall apart into pools; ``settle`` finds out.
             del self._flows[flow.job], gangs[flow.job]
             self._tied = False
             ended.append(flow.gang)
@@ -76,7 +80,7 @@ class FluidRounds:
         return ended
 
     def _tie(self, gangs: dict[int, RingGang]) -> None:
-        """Rings have come or gone: who is on whose links now. Pools that stay go on as they are."""
+        """Find out who is on whose links now. Pools that stay the same go on as they are."""
         started = [job for job in gangs if job not in self._flows]
         for job in started:
             sent_bytes = self._sent_bytes_J[job]
@@ -84,6 +88,7 @@ class FluidRounds:
         before = {pool.flows[0].job: pool for pool in self._pools}
         self._pools = []
         for flows in tied(list(self._flows.values())):
+            # The same rings as before: their steps and remembered rates still hold.
             pool = before.get(flows[0].job)
             if pool is None or pool.flows != flows:
                 pool = TiedRings(flows, self._network.capacity_L)
@@ -92,6 +97,7 @@ class FluidRounds:
         self._tied = True
 
     def _settle(self, pool: TiedRings, started: list[int]) -> None:
+        """Begin what has started in a new pool, and take the others out of their equal rounds."""
         for flow in pool.flows:
             if flow.job in started:
                 self._start_round(flow, pool)
@@ -100,13 +106,14 @@ class FluidRounds:
         pool.share(self._lanes.now_ns)
 
     def _retime(self, flow: RingFlow, pool: TiedRings) -> None:
-        """Tasks take another time: the round at hand stays as it is, unless it begins now."""
+        """Time a flow again whose tasks take another time; a round under way stays as it is."""
         now = self._lanes.now_ns
         flow.part(now)
         if not flow.sends and flow.gang.begin_ns >= now:
             self._start_round(flow, pool)
 
     def _start_round(self, flow: RingFlow, pool: TiedRings) -> None:
+        """Begin a flow's next round, or all equal ones at once where it is alone in its pool."""
         flow.gang.compute(self._lanes)
         if len(pool.flows) == 1:
             flow.start_alone(flow.gang.alike(self._lanes.durations.noisy))

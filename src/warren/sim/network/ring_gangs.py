@@ -53,22 +53,23 @@ class RingGang:
 
     @property
     def left(self) -> int:
-        """Rounds that have not been passed yet."""
+        """Count the rounds that have not been passed yet."""
         return self.heads[0].rounds - self.done
 
     @property
     def end_ns(self) -> int:
-        """The barrier of the last of the equal rounds."""
+        """Return the barrier of the last of the equal rounds."""
         return self.begin_ns + self.count * self.round_ns
 
     def stop(self, now: int) -> None:
-        """Stand at the end of the last round that has begun before ``now``."""
+        """Move to the end of the last round that has begun before ``now``."""
+        # Rounded up: rounds that have begun keep their pace.
         if self.count:
             self.count = min(self.count, -(-max(0, now - self.begin_ns) // self.round_ns))
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Stand where the equal rounds end."""
+        """Move to where the equal rounds end."""
         self.begin_ns = self.end_ns
         self.done += self.count
         self.busy = [b + self.count * c for b, c in zip(self.busy, self.comp, strict=True)]
@@ -82,6 +83,8 @@ class RingGang:
             run_round(one.job, first, one.shards, type_D[one.device], begin, begin)
             for one in self.heads
         ]
+        # The first round: no rank's COMP ends before the gang is there, and what follows comes as
+        # much later.
         if self.late_ns and not self.done:
             there = begin + self.late_ns
             ends = [
@@ -156,13 +159,13 @@ class GangsAtWork:
         self._gangs: dict[int, RingGang] = {}
 
     def assigned(self, assignments: Sequence[Assignment]) -> None:
-        """Ranks have devices from now on; called before they are in the queues there."""
+        """Note that ranks have devices from now on; called before they are in the queues there."""
         if self._starts is not None:
             ranks = [one for one in assignments if self._ring_J[one.job]]
             self._starts.assign(ranks, self._begins(assignments), self._lanes.now_ns)
 
     def come(self, head: Assignment) -> None:
-        """A device has come to its ring; the last one starts the gang."""
+        """Note that a device has come to its ring; the last one starts the gang."""
         job, lanes = head.job, self._lanes
         forming = self._forming.setdefault(job, [])
         forming.append(head)
@@ -170,11 +173,14 @@ class GangsAtWork:
             return
         heads = sorted(self._forming.pop(job), key=lambda one: one.shards)
         devices = [one.device for one in heads]
+        # They start together, so the longest switch of a device counts for all.
         start = lanes.now_ns + max(lanes.switch_ns(job, device) for device in devices)
         late_ns = 0
         if self._starts is not None:
             there_ns = self._starts.there_ns(job, head.round, devices, lanes.now_ns)
             late_ns = max(0, there_ns - start)
+            # Emulated, a pad begins when its devices are free and hides some of the wait, so that
+            # the first COMP lasts longer; else the first round starts later.
             if not self._starts.padded:
                 start, late_ns = start + late_ns, 0
         self._gangs[job] = RingGang(
@@ -192,12 +198,12 @@ class GangsAtWork:
         return any(one.device == device for heads in self._forming.values() for one in heads)
 
     def pass_barrier(self, job: int) -> None:
-        """The job's rounds so far are over: a gang that has to be elsewhere may go."""
+        """Note that the job's rounds so far are over: a gang that has to be elsewhere may go."""
         if self._starts is not None:
             self._starts.pass_barrier(job, self._lanes.now_ns)
 
     def settle(self, changed: bool) -> None:
-        """All of an instant is known; see ``RoundEnds.settle``."""
+        """Take note of the gangs, as all of an instant is known; see ``RoundEnds.settle``."""
         self._round_ends.settle(self._gangs, changed)
 
     def next_ns(self) -> int:
@@ -210,7 +216,7 @@ class GangsAtWork:
             self._end(gang)
 
     def _begins(self, assignments: Sequence[Assignment]) -> set[Assignment]:
-        """Those of jobs that have arrived, on devices that have nothing before."""
+        """Return those of jobs that have arrived, on devices that have nothing before."""
         lanes = self._lanes
         busy = {device for device, queue in enumerate(lanes.queue_D) if queue}
         begins = set[Assignment]()
@@ -221,11 +227,24 @@ class GangsAtWork:
         return begins
 
     def _end(self, gang: RingGang) -> None:
+        """Emit the events of a gang whose last round is over; its devices are free only now."""
         end, lanes = gang.begin_ns, self._lanes
+        # The last round began at ``end - round_ns``, and its COMP lasted as on the slowest rank.
         comp_end = end - gang.round_ns + max(gang.comp)
         for one, busy in zip(gang.heads, gang.busy, strict=True):
-            what = one.job, one.round, one.rounds, one.shards, one.device
             lanes.comm_free_D[one.device] = end
-            lanes.emit(CompDone(end, *what))
-            lanes.emit(TasksDone(end, *what, gang.start_ns, comp_end, busy))
+            lanes.emit(CompDone(end, one.job, one.round, one.rounds, one.shards, one.device))
+            lanes.emit(
+                TasksDone(
+                    end,
+                    one.job,
+                    one.round,
+                    one.rounds,
+                    one.shards,
+                    one.device,
+                    gang.start_ns,
+                    comp_end,
+                    busy,
+                )
+            )
         lanes.finish_rounds(gang.heads[0], end)
