@@ -108,6 +108,10 @@ FILE_FAULTS = [
     (lambda f: edit_summary(f, finished=7), "summary.json finished"),
     (lambda f: edit_summary(f, tasks=1), "summary.json tasks"),
     (lambda f: edit_summary(f, lower_bound={"makespan_s": "x"}), "mapping of names to numbers"),
+    (lambda f: edit_summary(f, noise=None), "noise is not a mapping of names to numbers"),
+    (lambda f: edit_summary(f, weighted_jct_s="x"), "weighted_jct_s is not a number"),
+    (lambda f: edit_summary(f, time_scale=-1.0), "time_scale is not above 0"),
+    (lambda f: edit_summary(f, world=[]), "world is not a text"),
     (lambda f: edit_summary(f, gap={"weighted_jct": 0.0, "makespan": 0.0}), "summary.json gap"),
     (lambda f: edit_summary(f, gap=None), "summary.json gap"),
 ]  # fmt: skip

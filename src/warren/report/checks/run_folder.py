@@ -148,11 +148,20 @@ def _read_summary(data: bytes) -> Summary:
     if missing:
         raise ValueError(f"lacks {', '.join(missing)}")
     for key in ("noise", "lower_bound", "gap"):
-        values = summary.get(key) or {}
+        # Bounds and gaps may be null: there is none. Without noise the mapping is empty.
+        values = summary.get(key, {})
+        if values is None and key != "noise":
+            continue
         if not isinstance(values, dict) or not all(map(_is_number, values.values())):
             raise ValueError(f"{key} is not a mapping of names to numbers")
-    if not _is_number(summary["time_scale"]):
-        raise ValueError("time_scale is not a number")
+    for key in ("time_scale", "weighted_jct_s", "makespan_s"):
+        if not _is_number(summary.get(key)):
+            raise ValueError(f"{key} is not a number")
+    if summary["time_scale"] is not None and summary["time_scale"] <= 0:
+        raise ValueError("time_scale is not above 0")
+    for key in ("world", "network"):
+        if not isinstance(summary[key], str):
+            raise ValueError(f"{key} is not a text")
     if not _are_rollbacks(summary.get("rolled_back", [])):
         raise ValueError("rolled_back is not a list of jobs and rounds")
     return summary
