@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from core_faults import Cut, Disk, FaultyPort, Trouble
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_replay import replay
 from test_core_rollback import COARSE, WAYS, check_counts, policy_of, world_of
@@ -68,6 +68,7 @@ def test_cut_off_at_any_step_and_torn_at_any_byte_every_job_finishes(
 ) -> None:
     resumed = 0
 
+    @settings(max_examples=settings().max_examples // 3)  # in each of fifty ways
     @given(st.integers(0, 10**6))
     def check(seed: int) -> None:
         nonlocal resumed
@@ -88,7 +89,7 @@ def test_cut_off_at_any_step_and_torn_at_any_byte_every_job_finishes(
         assert state.done_J.all()
 
     check()
-    assert resumed > 30
+    assert resumed > 10
 
 
 def cut_run(name: str = "srtf", cut_at: int = 25) -> tuple[Run, CostTable, bytes, Disk]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core_faults import FaultyPort, Trouble
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warren.core import loop
@@ -86,6 +86,7 @@ def test_whatever_is_rolled_back_every_job_ends_and_every_task_counts_once(
 ) -> None:
     seen = 0
 
+    @settings(max_examples=settings().max_examples // 3)  # in each of fifty ways
     @given(st.integers(0, 10**6), st.booleans())
     def check(seed: int, failing: bool) -> None:
         nonlocal seen
@@ -97,7 +98,7 @@ def test_whatever_is_rolled_back_every_job_ends_and_every_task_counts_once(
         seen += len(history.rollbacks)
 
     check()
-    assert seen > 100
+    assert seen > 30
 
 
 class Asleep(RoundRobin):
