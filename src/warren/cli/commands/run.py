@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,15 +12,15 @@ import typer
 from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
-from warren.core.journal_reader import History
 from warren.model.errors import Problem, SpecError
+from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import LIVE, Record
 from warren.runs.compose import Attend, Options, PreparedRun, train
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.inputs import named_after, run_of
-from warren.store.run_folder import ReopenedFolder, RunFolder, check_free, default_dir
+from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
 
 _RUN: Final = "examples/quickstart/run.yaml"
 app: Final = one_command()
@@ -196,7 +195,7 @@ def run_command(
     finish(record, path, json_)
 
 
-def _watch_start(run: Run, path: str, past: History | None) -> Attend:
+def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:
     """Say that a live run begins, then how far it is."""
     from warren.cli.views.progress import live_view
 
@@ -249,15 +248,13 @@ def say_what_is_left(folder: RunFolder, error: BaseException) -> None:
 
 
 def _show_resolved(prepared: PreparedRun, out: str | None, json_: bool) -> None:
-    """Check costs, policy and folder too, then print the run as the folder would hold it."""
+    """Check all that a run needs, then print it as its folder would hold it."""
+    # Imported here, since only a dry run needs either.
     import yaml
 
-    from warren.workload.specs.write import dump_run
+    from warren.runs.studies.dry_run import resolved_text
 
-    prepared.check()
-    if out:
-        check_free(Path(out))
-    text = dump_run(prepared.run)
+    text = resolved_text(prepared, out)
     if json_:
         print_json(yaml.safe_load(text))
     else:

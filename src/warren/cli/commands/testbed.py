@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,29 +13,15 @@ from warren.cli.views.testbed_text import hosts_lines, measured_lines, measured_
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import MeasuredLink, measure
 from warren.live.testbed.status import TestbedStatus, standing
-from warren.model.errors import Problem, SpecError
-from warren.model.testbed import COMMAND, Bed, checked_name
+from warren.model.testbed import Bed, checked_name
 from warren.report.number_text import count
-from warren.store.files import read
-from warren.workload.specs.testbed import equal_hosts, load_testbed
-
-
-@dataclass(frozen=True, slots=True)
-class TestbedShape:
-    """The options of ``warren testbed up`` that say what is to be made."""
-
-    hosts: int | None
-    link: str | None
-    cpus: float | None
-    subnet: str | None
-    file: str | None
-    queue: str | None = None
+from warren.runs.studies.testbed_shape import TestbedShape, bed_of
 
 
 @answers_alone()
 def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> None:
     """Make a testbed and measure it."""
-    bed = _bed(shape, checked_name(name))
+    bed = bed_of(shape, checked_name(name))
     made = make(bed)
     if made.repaired:
         say(f"{name}: what an earlier attempt had left was removed")
@@ -70,25 +55,6 @@ def down_command(name: str, json_: bool) -> None:
     say(f"{name}: removed{ended}" if removed.changed else f"{name} is not up; nothing to remove")
     if json_:
         print_json({"name": name, "changed": removed.changed, "ended": removed.ended})
-
-
-def _bed(shape: TestbedShape, name: str) -> Bed:
-    """The testbed that is asked for: by a file, or by options."""
-    options = {"--hosts": shape.hosts, "--link": shape.link}
-    others = {**options, "--cpus": shape.cpus, "--subnet": shape.subnet, "--queue": shape.queue}
-    if shape.file is not None:
-        given = [option for option, value in others.items() if value is not None]
-        if given:
-            message = f"says it all; leave out {', '.join(given)}"
-            raise SpecError(Problem(file=COMMAND, field="--file", message=message))
-        return load_testbed(shape.file, read, name)
-    for option, value in options.items():
-        if value is None:
-            message = "is missing; allowed: --hosts N --link RATE, or --file TESTBED.yaml"
-            raise SpecError(Problem(file=COMMAND, field=option, message=message))
-    return equal_hosts(
-        shape.hosts or 0, shape.link or "", shape.cpus, shape.subnet, name, shape.queue
-    )
 
 
 def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:

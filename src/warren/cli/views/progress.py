@@ -7,7 +7,7 @@ else unless it is time to draw.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Event, Thread
 from time import monotonic
@@ -20,15 +20,14 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
-from warren.core.journal_reader import History
 from warren.core.loop import Core, Observer
 from warren.core.state import Phase, State
-from warren.model.errors import WarrenError
 from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
-from warren.runs.compose import Attend, simulate
+from warren.runs.compose import Attend
+from warren.runs.studies.expected_ends import predicted_ends
 
 LINES_S: Final = 5.0
 
@@ -79,8 +78,6 @@ _SELDOM: Final = 0.1
 _MOST_S: Final = 60.0
 _JOBS: Final = 10
 """So many jobs have a line each."""
-MOST_TASKS: Final = 20_000
-"""Up to so many tasks, a live run is simulated first to predict when its jobs will end."""
 
 
 def progress(run: Run) -> Attend:
@@ -114,14 +111,15 @@ def progress(run: Run) -> Attend:
     return attend
 
 
-def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
-    """A live table on a terminal; elsewhere a line when a job ends, and now and then one a job.
+def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
+    """Make what watches a live run: a table on a terminal, elsewhere lines.
 
-    ``past`` is what had happened when a run that goes on was cut off.
+    There is a line when a job ends, and now and then one a job. ``past``: the rounds that were done
+    when a run that goes on was cut off.
     """
     is_terminal = sys.stderr.isatty()
     far = JobProgress(run, predicted_ends(run))
-    for event in past.rounds if past else ():
+    for event in past:
         far.note(event)
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
@@ -134,21 +132,6 @@ def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
         return _watch_table(run, LiveTable(run, core, far), far)
 
     return attend
-
-
-def predicted_ends(run: Run) -> dict[int, int]:
-    """When each job will end by a simulation of the run, where that is a matter of a second."""
-    from warren.profile.cost_table import missing
-
-    jobs = run.workload.jobs
-    tasks = sum((job.rounds or MOST_TASKS) * job.scale for job in jobs)
-    if tasks >= MOST_TASKS or missing(run) or run.cluster.engine == "plain":
-        return {}
-    try:
-        end_ns_J = simulate(run).history.finish_ns_J
-    except WarrenError:
-        return {}  # what cannot be simulated can still be trained
-    return {job: int(end_ns) for job, end_ns in enumerate(end_ns_J) if end_ns >= 0}
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from warren.cost.ring import BoolArray, FloatArray, RingNetwork, round_at_s_J
-from warren.cost.ring_fit import RingPoints
 from warren.runs.calibration.ring_network_file import RingCalibration
 from warren.store.files import write_atomic
 
@@ -36,7 +35,7 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
         2, 1, sharex=True, figsize=(7.5, 5.6), height_ratios=(3, 1), layout="constrained"
     )
     points, best = found.points, found.best
-    kinds = _kinds(points)
+    kinds = _kinds(found)
     for at, (label, of_N) in enumerate(kinds):
         colour, mark = _COLOURS[at % len(_COLOURS)], _MARKS[at % len(_MARKS)]
         own = points.where(of_N)
@@ -45,7 +44,7 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
         above.plot(k_N, own.time_s_N, mark, color=colour, markersize=4.5, label=label)
         curve = np.linspace(1, max(1, int(own.contenders_N.max())), 60)
         if own.contenders_N.max() > 1 and label != _OTHERS:
-            above.plot(curve, _curve(best.network, own, curve), color=colour, linewidth=1)
+            above.plot(curve, found.fitted_round_s(of_N, curve), color=colour, linewidth=1)
         below.plot(k_N, 100 * best.error_N[of_N], mark, color=colour, markersize=4.5)
     _dress(above, below, found)
     handles, labels = above.get_legend_handles_labels()
@@ -86,28 +85,27 @@ def _dress(above: Any, below: Any, found: RingCalibration) -> None:
         axes.spines[["top", "right"]].set_visible(False)
 
 
-def _kinds(points: RingPoints) -> list[tuple[str, BoolArray]]:
-    """Points of one size on as many hosts, with or without compute time, the largest first."""
+def _kinds(found: RingCalibration) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Group the points of one size on as many hosts, with or without compute time.
+
+    Each group has a label. The one of the most points is first, of equal ones that of the larger
+    message; what is left when the colours but one are used is one group, the last.
+    """
+    points = found.points
     columns = np.stack(
         (points.message_bytes_N, points.servers_N, points.workers_N, points.comp_s_N)
     )
     each, of_N = np.unique(columns, axis=1, return_inverse=True)
     counts = np.bincount(of_N.ravel())
     order = sorted(range(len(counts)), key=lambda at: (-counts[at], -each[0][at]))
-    found: list[tuple[str, BoolArray]] = []
+    kinds: list[tuple[str, NDArray[np.bool_]]] = []
     rest_N = np.zeros(len(points.time_s_N), dtype=np.bool_)
     for at in order:
         of = of_N.ravel() == at
         size, hosts, _, comp_s = each[:, at]
         beside = f" + {1e3 * comp_s:.0f} ms" if comp_s else ""
-        if len(found) < len(_COLOURS) - 1:
-            found.append((f"{size / 1e6:.1f} MB, {hosts:.0f} hosts{beside}", of))
+        if len(kinds) < len(_COLOURS) - 1:
+            kinds.append((f"{size / 1e6:.1f} MB, {hosts:.0f} hosts{beside}", of))
         else:
             rest_N |= of
-    return [*found, (_OTHERS, rest_N)] if rest_N.any() else found
-
-
-def _curve(network: RingNetwork, own: RingPoints, curve: FloatArray) -> FloatArray:
-    """What the fit says of rings like these with so many contenders, which need not be whole."""
-    like = own.where(np.zeros(len(curve), dtype=np.int64))
-    return round_at_s_J(network, like.jobs, curve, like.servers_N)  # type: ignore[arg-type]
+    return [*kinds, (_OTHERS, rest_N)] if rest_N.any() else kinds
