@@ -28,6 +28,7 @@ def calibrate_command(
     if not local:
         message = "is missing; allowed: --local, or --rings --testbed NAME"
         raise SpecError(Problem(file="calibrate", field="--local", message=message))
+    # Without a run there is no field to set.
     if jobs is None and overrides:
         raise SpecError(Problem(file="calibrate", field="--set", message="needs --jobs RUN.yaml"))
     # Imported here: help on the command needs nothing of what measures.

@@ -19,7 +19,10 @@ _PICTURES: Final = (".png", ".svg", ".pdf")
 
 @dataclass(frozen=True, slots=True)
 class RingCalibrationOptions:
-    """The options as typed; ``others`` are those of other calibrations that were given."""
+    """The options of ``warren calibrate --rings`` as typed.
+
+    ``others``: options that were given and belong to other calibrations.
+    """
 
     local: bool
     testbed: str | None
@@ -31,7 +34,7 @@ class RingCalibrationOptions:
 
 @answers_alone()
 def calibrate_rings_command(asked: RingCalibrationOptions, json_: bool) -> None:
-    """Measure, fit, and write what is asked for."""
+    """Measure how rings slow each other, fit a network, and write it and its picture."""
     import yaml
 
     # Imported here: help on ``warren calibrate`` needs nothing of what measures rings.
@@ -58,6 +61,8 @@ def calibrate_rings_command(asked: RingCalibrationOptions, json_: bool) -> None:
 
 
 def _check(asked: RingCalibrationOptions) -> None:
+    """Refuse options that do not go together, before minutes of measuring."""
+
     def wrong(field: str, message: str) -> SpecError:
         return SpecError(Problem(file="calibrate", field=field, message=message))
 
@@ -74,10 +79,12 @@ def _check(asked: RingCalibrationOptions) -> None:
 
 
 def _lines(found: RingCalibration) -> list[str]:
-    """What was found, for people."""
+    """Return the fitted constants and how far off they are, a line a reading of SJF-BCO."""
     from warren.runs.calibration.ring_network_file import shares
 
     lines = []
+    # Rounds that were left out of a fit tell its error best; too few rounds leave none out.
+    # 8e-6: from bytes a second to Mbit/s.
     for reading, fit in found.fits.items():
         one, error = fit.network, shares(fit.left_out_N) or shares(fit.error_N)
         lines.append(
@@ -85,5 +92,6 @@ def _lines(found: RingCalibration) -> list[str]:
             f"b^e {8e-6 * one.outer_bytes_per_s:.4g} Mbit/s; error of rounds left out: mean "
             f"{100 * error['mean']:.1f} %, largest {100 * error['largest']:.1f} %"
         )
+    # The better fit is first, and the file has that one.
     lines[0] += " (stored)"
     return lines

@@ -47,5 +47,6 @@ def check_command(file: str, name: str | None, json_: bool) -> None:
             answer(report.sentence)
             if report.traceback:
                 answer(report.traceback)
+    # An app that fails is not the same twice either: ``same`` is False, and ``error`` says why.
     if not all(report.same for report in reports):
         raise typer.Exit(1)

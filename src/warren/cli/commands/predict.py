@@ -12,6 +12,7 @@ from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.pictures import picture_path
 from warren.runs.studies.learning_curve import CurvePrediction, predict_curve
 
+# As ``Forecast.direction`` counts them.
 _DIRECTIONS: Final = {1: "rising", -1: "falling", 0: "constant"}
 
 

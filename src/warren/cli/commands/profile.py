@@ -57,7 +57,9 @@ def measure_command(
     """Measure the jobs of a file, but for what is known; exit code 1 if one of them fails."""
     run = _run(job_file, cluster, names)
     found = measure_kept(run, job_file, db, tasks)
-    jobs, profiles, rows = found.jobs, found.profiles, found.rows
+    jobs = found.jobs
+    profiles = found.profiles
+    rows = found.rows
     if json_:
         print_json([_measured(job, profiles[job.index], rows[job.name]) for job in jobs])
     elif jobs and run.cluster.emulate is not None:
@@ -100,6 +102,7 @@ def show_command(key: str, db: str | None, json_: bool) -> None:
     if json_:
         print_json([asdict(row) for row in rows])
         return
+    # A kind of tasks may have been measured on several types of devices: a block each.
     for row in rows:
         for name, value in {**asdict(row), "updated_at": _date(row.updated_at)}.items():
             answer(f"{name:13}  {'-' if value is None else value}")
@@ -133,6 +136,7 @@ def export_command(asked: ExportOptions, db: str | None, json_: bool) -> None:
             "was another, or it is another file of that name; named measured:NAME it prices job "
             "NAME"
         )
+    # The text is read back, so that --json prints the very content of the file.
     if json_:
         print_json(yaml.safe_load(found.text))
     elif asked.out is None:
@@ -212,6 +216,7 @@ class _JobOrCommand(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put ``measure`` before a job file and its options."""
+        # The library would take the name of the file for that of a command.
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = [_MEASURE, *args]
         return super().parse_args(ctx, args)

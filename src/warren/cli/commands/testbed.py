@@ -1,4 +1,4 @@
-"""``warren testbed``: made, looked at and removed."""
+"""``warren testbed``: testbeds are made, looked at, used and removed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> N
     if made.repaired:
         say(f"{name}: what an earlier attempt had left was removed")
     say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
+    # Looked at again: what is told is what is there, not what was asked for.
     (found,) = standing(name)
     told, fine = _told(found, measured, json_)
     if json_:
@@ -36,7 +37,7 @@ def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> N
 
 @answers_alone()
 def status_command(name: str | None, measured: bool, json_: bool) -> None:
-    """Which testbeds are there."""
+    """Print which testbeds are there; exit code 1 if one is not as it was made."""
     found = standing(None if name is None else checked_name(name))
     if not found:
         say("no testbed is up" if name is None else f"{name} is not up")
@@ -58,7 +59,10 @@ def down_command(name: str, json_: bool) -> None:
 
 
 def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
-    """A testbed for ``--json``, and whether all of it is as it should be; else also printed."""
+    """Return a testbed for ``--json``, and tell whether all of it is as it should be.
+
+    Without ``--json`` it is also printed. Links are measured only where nothing else is wrong.
+    """
     for fault in one.faults:
         complain(f"{one.name}: {fault}; `warren testbed down --name {one.name}` removes it")
     if one.record is None:
@@ -66,6 +70,7 @@ def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, An
     if not json_:
         for line in hosts_lines(one):
             answer(line)
+    # A testbed with faults has no rates to be met.
     found = _measured(one.record.bed) if measured and not one.faults else None
     for line in measured_lines(one.record.bed, found) if found and not json_ else ():
         answer(line)
@@ -76,6 +81,7 @@ def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, An
 
 
 def _measured(bed: Bed) -> list[MeasuredLink]:
+    """Measure the links of a testbed, and show how far that is."""
     with measured_view(bed) as tell:
         return measure(bed, tell)
 
@@ -175,8 +181,8 @@ def exec_(
     It sees the host's network and names alone; files, users and processes are the machine's.
     """
     from warren.live.testbed.exec import become
-    from warren.model.testbed import checked_name
 
+    # This process becomes the command: nothing below would run.
     become(checked_name(name), host, command)
 
 

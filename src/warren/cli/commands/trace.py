@@ -39,6 +39,7 @@ def convert_command(asked: TraceOptions, to: str, profiles: str | None, json_: b
     found = convert_trace(asked, to, profiles)
     for note in found.notes:
         say(note)
+    # A trace that names models or steps alone tells no costs: the run's own rows must.
     costs = (
         f"their costs, for `profiles:`, in {found.profiles}"
         if found.profiles

@@ -20,7 +20,9 @@ def draw_curve(path: Path, prediction: CurvePrediction) -> None:
     SpecError
         If the file cannot be written.
     """
-    whole, seen, target = prediction.whole, prediction.observed, prediction.target
+    whole = prediction.whole
+    seen = prediction.observed
+    target = prediction.target
     found = prediction.band(_DRAWN)
     figure, axes = new_picture()
     # What the file has between the last point observed and the step predicted: it shows how good

@@ -30,26 +30,28 @@ from warren.runs.compose import Attend
 from warren.runs.studies.expected_ends import predicted_ends
 
 LINES_S: Final = 5.0
+"""How far lines are apart at least."""
 
 
 def simulation_view(run: Run) -> Attend:
-    """What suits standard error."""
+    """Return what shows a simulation: a bar on a terminal, elsewhere lines on standard error."""
     if not sys.stderr.isatty():
         return progress_lines
     return progress(run)
 
 
 def tasks_of(run: Run) -> int:
-    """Tasks of all jobs that state their rounds."""
+    """Return how many tasks the jobs have that state their rounds."""
     return sum((job.rounds or 0) * job.scale for job in run.workload.jobs)
 
 
 @contextmanager
 def progress_lines(core: Core) -> Iterator[None]:
-    """Lines from a thread of their own, so that they come while a policy plans, too."""
+    """Print lines from a thread of their own, so that they come while a policy plans, too."""
     begin, over = monotonic(), Event()
 
     def tell() -> None:
+        """Print a line from time to time until the simulation is over."""
         while not over.wait(LINES_S):
             with suppress(OSError):
                 print(_line(core, monotonic() - begin), file=sys.stderr, flush=True)
@@ -64,6 +66,8 @@ def progress_lines(core: Core) -> Iterator[None]:
 
 
 def _line(core: Core, passed_s: float) -> str:
+    """Return how far a simulation is; ``passed_s``: real seconds so far."""
+    # Read from another thread while the core goes on: figures may be of two steps.
     state, total = core.state, tasks_of(core.run)
     done = int(np.sum(state.round_J * state.scale_J))
     if not done:
@@ -73,18 +77,21 @@ def _line(core: Core, passed_s: float) -> str:
 
 
 REFRESH_S: Final = 0.2
+"""How far two pictures of a bar or a table are apart."""
 _SELDOM: Final = 0.1
 """Lines come this share of the time passed apart: the log of a long run stays short."""
 _MOST_S: Final = 60.0
+"""How far lines are apart at most."""
 _JOBS: Final = 10
 """So many jobs have a line each."""
 
 
 def progress(run: Run) -> Attend:
-    """A spinner while a plan is made, then a bar over tasks; on standard error."""
+    """Return what shows a spinner while a plan is made, then a bar over tasks."""
 
     @contextmanager
     def attend(core: Core) -> Iterator[Observer]:
+        """Show the bar while the block runs; yield what moves it at each step."""
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -98,6 +105,7 @@ def progress(run: Run) -> Attend:
             due = monotonic()
 
             def observe(state: State, _: tuple[AnyEvent, ...]) -> None:
+                """Move the bar if that is due; else only look at the clock."""
                 nonlocal due
                 if monotonic() < due:
                     return
@@ -118,11 +126,13 @@ def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
     when a run that goes on was cut off.
     """
     is_terminal = sys.stderr.isatty()
+    # Before the run begins: the simulation that predicts ends would take time from it.
     far = JobProgress(run, predicted_ends(run))
     for event in past:
         far.note(event)
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
+        """Say what begins; return what watches it."""
         jobs = count(len(run.workload.jobs), "job")
         devices = count(len(run.cluster.devices), "device")
         what = f"training {jobs} on {devices} under {core.policy.name}"
@@ -136,13 +146,17 @@ def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
 
 @contextmanager
 def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Observer]:
+    """Show the table while the block runs; jobs that fail get a line above it, which stays."""
     due = monotonic()
     console = Console(stderr=True)
+    # Drawn by the core's thread alone: the state changes only between two calls of ``observe``.
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+            """Take the events of a step, and draw the table if that is due."""
             nonlocal due
             for event in events:
+                # Exact types: they are quicker to compare than subclasses are to tell.
                 if type(event) is RoundsDone:
                     far.note(event)
                 elif type(event) is JobFailed or type(event) is JobCancelled:
@@ -157,11 +171,13 @@ def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Obser
 
 @contextmanager
 def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
+    """Print a line when a job ends, and from time to time how far all are."""
     begin = monotonic()
     due = begin + LINES_S
     ends = RoundsDone, JobFailed, JobCancelled
 
     def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+        """Take the events of a step, and print what is due."""
         nonlocal due
         for event in events:
             if type(event) is RoundsDone:
@@ -172,6 +188,7 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
         if now < due:
             return
         due = now + min(max((now - begin) * _SELDOM, LINES_S), _MOST_S)
+        # Times are those of the core, in cluster seconds, not those of the clock here.
         done, total = int(state.done_J.sum()), len(run.workload.jobs)
         busy = int(np.count_nonzero(state.queued_D))
         now_s, devices = ns_to_seconds(state.now_ns), len(run.cluster.devices)
@@ -186,11 +203,12 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
 
 
 def _err(text: str) -> None:
+    """Print a line on standard error at once."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _end_line(run: Run, event: AnyEvent) -> str:
-    """One line for the end of a job; empty for any other event."""
+    """Return one line for the end of a job; empty for any other event."""
     now_s = ns_to_seconds(event.time_ns)
     if isinstance(event, RoundsDone) and event.finished:
         job = run.workload.jobs[event.job]

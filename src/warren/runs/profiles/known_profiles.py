@@ -123,6 +123,8 @@ def export_profiles(
     from warren.workload.run_file import load_cluster
     from warren.workload.specs.write import dump_profiles
 
+    # Measured times are real seconds of this machine's processor; a cluster that emulates its
+    # devices counts each real second as 1 / time_scale of its own.
     found = exported(known_profiles(path), averages=averages)
     rows = found.rows
     if cluster is not None:

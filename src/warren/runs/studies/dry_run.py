@@ -20,6 +20,7 @@ def resolved_text(prepared: PreparedRun, out: str | None = None) -> str:
         If the run could not begin, or the folder is taken.
     """
     prepared.check()
+    # As late as a run would look: what is wrong with the run itself is told first.
     if out:
         check_free(Path(out))
     return dump_run(prepared.run)

@@ -18,7 +18,7 @@ def predicted_ends(run: Run) -> dict[int, int]:
     Empty for a run of too many tasks, or of unknown costs or rounds, and for one by the plain
     engine, which no policy schedules. Jobs that the simulation does not finish are left out.
     """
-    # Imported here, as long as no run is watched nobody needs costs.
+    # Imported here: views of simulations load this file too, and predict nothing.
     from warren.profile.cost_table import missing
 
     jobs = run.workload.jobs

@@ -55,6 +55,7 @@ def given_table(columns: str, units: str | None, separator: str) -> dict[str, An
     SpecError
         If they are not what a table can be read by.
     """
+    # From the fields to their units: each error names the option that it is in.
     named, told = _pairs("--columns", columns), _pairs("--units", units or "")
     if unknown := [field for field in named if field not in FIELDS]:
         allowed = f"allowed: {', '.join(FIELDS)}"
