@@ -36,6 +36,9 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "runs": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report store")
     ),
+    # What watches a run is called by the core's loop at each step, with its state; a testbed is made
+    # and looked at without a run; the schema of a file is printed as it is. ``runs`` would add
+    # nothing to these but a name.
     "cli": frozenset(
         words(
             "model report store runs core.loop core.state core.wait_reasons live.testbed "
@@ -44,7 +47,7 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 """Room to what it may import: a room, or one module or folder of it. docs/structure.md shows the
-same, and why ``cli`` may import some modules beside its rooms."""
+same."""
 
 FACE: Final = "warren"
 """The package's own modules: ``warren.simulate`` and its like hand over to ``cli`` when called."""

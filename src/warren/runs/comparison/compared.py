@@ -57,7 +57,7 @@ class Comparison:
 
     def records(self) -> list[Record]:
         """Return the records as a person tells them apart: by run file, or else by folder."""
-        # Folders' names for all, if two runs share a name: a comparison mixes no two kinds of names.
+        # Of all runs the folder if two share a name: one kind of names in a comparison.
         count = Counter(one.record.run.name for one in self.runs)
         clear = all(number == 1 for number in count.values())
         return [one.record if clear else one.named for one in self.runs]
