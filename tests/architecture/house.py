@@ -36,9 +36,9 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "runs": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report store")
     ),
-    # What watches a run is called by the core's loop at each step, with its state; a testbed is made
-    # and looked at without a run; the schema of a file is printed as it is. ``runs`` would add
-    # nothing to these but a name.
+    # What watches a run is called by the core's loop at each step, with its state. A testbed is
+    # made and looked at without a run. The schema of a file is printed as it is. To these ``runs``
+    # would add nothing but a name.
     "cli": frozenset(
         words(
             "model report store runs core.loop core.state core.wait_reasons live.testbed "

@@ -132,4 +132,5 @@ def calibrate(
         calibrate_rings_command(asked, json_)
         return
     only_rings({"--testbed": testbed, "--quick": quick, "--plot": plot})
+    # 20 is no default of the option, since --rings must see whether it was given.
     calibrate_command(local, jobs, tasks or 20, set_ or [], pin, out, json_)

@@ -84,6 +84,7 @@ def list_command(db: str | None, json_: bool) -> None:
     if not rows:
         say("nothing was measured yet")
         return
+    # A key is a hash: its first 12 characters tell kinds of tasks apart, and ``show`` takes them.
     answer(f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}  app, job")
     for row in rows:
         # Of a kind that was never measured alone there are averages of live runs.

@@ -46,6 +46,7 @@ def _tell(name: str, compared: list[Row], json_: bool) -> None:
     else:
         for one in compared:
             values = " | ".join(_text(one[which]) for which in ("committed", "made"))
+            # A line has room for some names of figures; --json has all that differ.
             verdict = "agree" if one["agree"] else f"differ in {', '.join(one['differ'][:3])}"
             answer(f"{', '.join(one['row'])}: {one['figure']} {values}: {verdict}")
         answer(f"{name}: {agree} of {len(compared)} rows agree (committed | made again)")

@@ -182,7 +182,8 @@ def exec_(
     """
     from warren.live.testbed.exec import become
 
-    # This process becomes the command: nothing below would run.
+    # Not under ``answers_alone``: this process becomes the command, and what stands on standard
+    # output is the command's.
     become(checked_name(name), host, command)
 
 

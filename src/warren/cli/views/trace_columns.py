@@ -43,4 +43,5 @@ def _yaml(value: Any) -> str:
     """Return a text, or a mapping of texts, as YAML in one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_yaml(one)}' for key, one in value.items())}}}"
+    # A column may have any name: one that is not plain is quoted, and a tab in it escaped.
     return value if set(value) <= _PLAIN else f'"{value}"'.replace("\t", "\\t")

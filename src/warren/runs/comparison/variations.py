@@ -54,6 +54,7 @@ def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimula
         message = f"{wanted.place!r} has an empty name; give policies with commas between"
         raise SpecError(Problem(file="--place", message=message))
     several = wanted.seeds > 1
+    # Seeds vary fastest: the runs of one policy stand together.
     for sets, name, seed in product(_swept(wanted.sweeps), names, range(1, wanted.seeds + 1)):
         chosen = [*wanted.overrides, *sets]
         # Both: the seed of the run's own draws, and that of the simulator's hidden truth.

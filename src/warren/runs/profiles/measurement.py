@@ -64,6 +64,7 @@ def measurable_jobs(jobs: Sequence[Job], job_file: str, cluster: str) -> Measura
         )
     # A run's jobs are numbered from 0 without gaps.
     numbered = tuple(replace(job, index=index) for index, job in enumerate(training))
+    # Apps are named relative to the file that names them.
     base = str(Path(job_file).parent)
     run = Run(name=job_file, cluster=found, workload=Workload(jobs=numbered), base=base)
     return MeasurableJobs(run=with_absolute_base(run), skipped=without)

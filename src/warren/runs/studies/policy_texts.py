@@ -91,6 +91,7 @@ def _text(policy: AnyPolicy) -> str:
 def _row(name: str, policy: AnyPolicy) -> dict[str, str]:
     """Describe a policy in a row; ``what`` is the first paragraph of its text, in one line."""
     what = _text(policy).partition("\n\n")[0]
+    # The registry has policies for one of the four questions.
     return {
         "name": name,
         "question": "place",

@@ -74,6 +74,7 @@ def trace_request(
         leave_out=asked.leave_out,
         throughputs_file=asked.throughputs or "",
         throughputs=table,
+        # What is wrong with that file is told of the option that names it.
         throughputs_field="--throughputs",
         gang=asked.gang,
         **how,
