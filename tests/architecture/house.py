@@ -36,11 +36,18 @@ ROOMS: Final[Mapping[str, frozenset[str]]] = {
     "runs": frozenset(
         words("model workload profile cost predict solve policy core sim apps live report store")
     ),
+    # What watches a run is called by the core's loop at each step, with its state. A testbed is
+    # made and looked at without a run. The schema of a file is printed as it is. To these ``runs``
+    # would add nothing but a name.
     "cli": frozenset(
-        words("model workload profile cost predict policy core live report store runs")
+        words(
+            "model report store runs core.loop core.state core.wait_reasons live.testbed "
+            "workload.specs.json_schema"
+        )
     ),
 }
-"""Room to what it may import: a room, or one module of it. docs/structure.md shows the same."""
+"""Room to what it may import: a room, or one module or folder of it. docs/structure.md shows the
+same."""
 
 FACE: Final = "warren"
 """The package's own modules: ``warren.simulate`` and its like hand over to ``cli`` when called."""

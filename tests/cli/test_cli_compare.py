@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cli_runs import JOBS, Warren, write_run
 
-from warren.cli.commands import compare as comparing
 from warren.core.journal import MAGIC, Header, decode, encode
+from warren.runs.comparison import compared as comparing
 
 
 def rows(text: str) -> list[list[str]]:

@@ -13,6 +13,7 @@ from warren.cli.options import GROUP, examples
 
 _RUN: Final = "examples/quickstart/run.yaml"
 
+# Each line of help stands here too, since ``warren --help`` loads no file of a command.
 COMMANDS: Final = {
     "simulate": ("run:simulate_app", "Predict a run in virtual time."),
     "run": ("run:app", "Train for real under a scheduler."),
@@ -36,10 +37,11 @@ COMMANDS: Final = {
 
 
 class _Commands(TyperGroup):
-    """Commands that are loaded one at a time."""
+    """The group of all commands, whose files are loaded one at a time."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        # The library reads the names alone; what each one is, ``get_command`` tells when asked.
         self.commands: Any = dict.fromkeys(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -49,11 +51,12 @@ class _Commands(TyperGroup):
         file, _, attribute = COMMANDS[cmd_name][0].partition(":")
         module = import_module(f"warren.cli.commands.{file}")
         found = typer.main.get_command(getattr(module, attribute))
+        # Usage lines show this name; in its file a command is named after its function.
         found.name = cmd_name
         return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a line a command, without loading any."""
+        """Write a line a command into the help, without loading any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
@@ -64,12 +67,14 @@ app: Final = typer.Typer(
     help="One scheduler for many training jobs on one shared cluster.",
     epilog=examples(f"warren simulate {_RUN}", "warren compare --help"),
     add_completion=False,
+    # ``warren.cli.errors`` makes one line of each error.
     pretty_exceptions_enable=False,
     **GROUP,
 )
 
 
 def _version(value: bool) -> None:
+    """Print the version and end, where ``--version`` is given."""
     if value:
         typer.echo(f"warren {__version__}")
         raise typer.Exit

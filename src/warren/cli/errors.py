@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 
 def usage_line(error: Any) -> str | None:
-    """The line for a usage error of the command-line library, or None if it is no such error.
+    """Return the line for a usage error of the command-line library; None for any other error.
 
-    Told by what it has, since the library moves its classes about between versions.
+    Such an error is told by its attributes, since the library moves its classes between versions.
     """
     if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
         return None
     context = getattr(error, "ctx", None)
+    # Without a context it is not known which command was meant.
     if context is None:
         return _one_line(f"{_lowered(error.format_message())}; see `warren --help`")
     _, _, command = context.command_path.partition(" ")
@@ -38,7 +39,8 @@ def usage_line(error: Any) -> str | None:
 
 
 def _said(error: Any, command: Any) -> tuple[str, str]:
-    """What is wrong, and what is allowed (empty: see the help)."""
+    """Return what is wrong, and what is allowed; empty where only the help tells that."""
+    # By name of the class, as ``usage_line`` says; each kind has attributes of its own.
     kind = type(error).__name__
     commands = getattr(command, "commands", None)
     if kind == "NoSuchOption":
@@ -46,6 +48,7 @@ def _said(error: Any, command: Any) -> tuple[str, str]:
     if kind == "MissingParameter":
         return f"{_name(error.param)} is missing", _usage(error.ctx)
     if kind == "UsageError" and commands:
+        # The library's sentence quotes what was typed, and keeps it nowhere else.
         typed = error.message.partition("'")[2].partition("'")[0]
         return f"no command {typed!r}", ", ".join(commands)
     if kind == "UsageError":
@@ -56,15 +59,18 @@ def _said(error: Any, command: Any) -> tuple[str, str]:
 
 
 def _options(command: Any) -> list[str]:
+    """Return the options of a command, as they are typed."""
     found = [param.opts[0] for param in command.params if param.param_type_name == "option"]
     return [*found, "--help"]
 
 
 def _name(param: Any) -> str:
+    """Return what the help calls an argument or an option."""
     return str(param.metavar if param.param_type_name == "argument" else param.opts[0])
 
 
 def _usage(context: Any) -> str:
+    """Return how a command is called, in short."""
     return " ".join(
         [context.command_path, "[OPTIONS]"]
         + [p.metavar for p in context.command.params if p.param_type_name == "argument"]
@@ -72,13 +78,16 @@ def _usage(context: Any) -> str:
 
 
 def _lowered(text: str) -> str:
+    """Return a sentence of the library as it may stand inside a line of ours."""
     return (text[:1].lower() + text[1:]).rstrip(".")
 
 
 def _one_line(text: str) -> str:
+    """Return a text with each run of blanks and line breaks as one blank."""
     return " ".join(text.split())
 
 
+# Exit codes, as the head of this file explains them.
 DONE: Final = 0
 FAILED: Final = 1
 WRONG_INPUT: Final = 2
@@ -89,16 +98,19 @@ _MACHINE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENA
 
 
 def complain(text: str) -> None:
-    """Each line of the text on standard error, marked as ours."""
+    """Print each line of a text on standard error, marked as Warren's."""
     for line in text.splitlines():
         print(f"warren: {line}", file=sys.stderr, flush=True)
 
 
 def end_of(error: BaseException) -> int:
-    """Say what went wrong and give the exit code."""
+    """Say what went wrong, and return the exit code."""
+    # Imported here: help and usage errors need no model.
     from warren.model.errors import SpecError, WarrenError, one_line
 
+    # What the command-line library raises to end a command has its exit code.
     code = getattr(error, "exit_code", None)
+    # Usage errors have an exit code as well, so they are looked for first.
     line = usage_line(error)
     if line is not None:
         complain(line)
@@ -108,11 +120,13 @@ def end_of(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         complain("interrupted")
         return INTERRUPTED
+    # Whoever read the output has gone, as ``head`` does: nobody is there to be told.
     if isinstance(error, BrokenPipeError):
         return FAILED
     if isinstance(error, WarrenError):
         complain(_with_cause(error))
         return WRONG_INPUT if isinstance(error, SpecError) else FAILED
+    # A full disk or a folder without permission is for the user to mend, as wrong input is.
     if isinstance(error, OSError) and error.errno in DISK_ERRORS | _MACHINE:
         complain(f"{error.filename or 'output'}: {error.strerror}")
         return WRONG_INPUT
@@ -121,7 +135,7 @@ def end_of(error: BaseException) -> int:
 
 
 def _with_cause(error: WarrenError) -> str:
-    """The text of an error and, where a user's policy raised it, where its traceback is."""
+    """Return the text of an error and, where a user's policy raised it, where its traceback is."""
     from warren.model.errors import InfeasibleDecision
 
     text, cause = str(error) or type(error).__name__, error.__cause__
@@ -131,7 +145,10 @@ def _with_cause(error: WarrenError) -> str:
 
 
 def keep_traceback(error: BaseException) -> str:
-    """Write the traceback to a new file of the temporary folder; gives its path."""
+    """Write a traceback to a new file of the temporary folder, and return its path.
+
+    Where it cannot be written, the reason is returned in its place.
+    """
     text = "".join(traceback.format_exception(error))
     try:
         handle, path = tempfile.mkstemp(prefix="warren-error-", suffix=".txt")

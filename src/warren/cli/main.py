@@ -6,13 +6,14 @@ import sys
 
 
 def main() -> None:
-    """Entry point; see ``warren.cli.errors`` for the exit codes."""
+    """Run the command line of this process and end it; ``warren.cli.errors`` has the exit codes."""
     import gc
     import os
     import signal
 
-    # Almost nothing that is made dies in a cycle; to look after every 700 objects, as is usual,
-    # takes a twelfth of a short run. Up to here come the classes and functions of all libraries.
+    # Almost no object of a run becomes garbage in a cycle. To search for cycles after every 700
+    # new objects, as the interpreter does, takes a twelfth of a short run; so many objects are
+    # about what all libraries make when they are imported.
     gc.set_threshold(200_000)
     # A second thread of numpy's BLAS costs more to start than all it would do here, and sums in
     # another order. User code runs in processes of its own, which have their own setting.
@@ -20,13 +21,14 @@ def main() -> None:
     # Until the handlers stand, Ctrl-C ends the process without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = call(sys.argv[1:])
-    # The interpreter would look through all that is left for cycles, twice, and end then.
+    # Frozen objects are left alone: the interpreter would search all for cycles twice at its end.
     gc.freeze()
     sys.exit(code)
 
 
 def call(arguments: list[str]) -> int:
-    """Run one command line; gives its exit code. Anything raised becomes one line."""
+    """Run one command line and return its exit code; anything that is raised becomes one line."""
+    # Imported here and below, so that the signal's handler is set before libraries are loaded.
     from warren.store.signals import held, interruptible
 
     try:
@@ -34,6 +36,7 @@ def call(arguments: list[str]) -> int:
             try:
                 return _invoke(arguments)
             except BaseException as error:
+                # A signal that comes meanwhile must not cut off the line that tells of the error.
                 with held():
                     return _end(error)
     except KeyboardInterrupt:  # it came while another error was being told
@@ -41,19 +44,23 @@ def call(arguments: list[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    """Run a command line and return 0; an error, or another exit code, is raised."""
     import typer
 
     from warren.cli.app import app
 
     command = typer.main.get_command(app)
+    # Not ``command.main``: that prints errors in its own way and ends the process.
     with command.make_context("warren", arguments) as context:
         command.invoke(context)
+    # Now, so that a full disk is an error of the command, and not one after its end.
     if sys.stdout is not None:
         sys.stdout.flush()
     return 0
 
 
 def _end(error: BaseException) -> int:
+    """Tell of an error and return the exit code."""
     from warren.cli.errors import end_of
 
     code = end_of(error)
@@ -66,7 +73,10 @@ def _end(error: BaseException) -> int:
 
 
 def _drop_stdout() -> None:
-    """Nobody reads: what is still buffered must not raise again while the interpreter ends."""
+    """Send standard output nowhere, since nobody reads it any more.
+
+    What is still buffered must not raise again while the interpreter ends.
+    """
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

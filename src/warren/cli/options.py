@@ -10,13 +10,14 @@ CONTEXT: Final[dict[str, Any]] = {
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
 }
+# A group that is called without a command prints its help, by a callback of its own.
 GROUP: Final[dict[str, Any]] = {
     "rich_markup_mode": None,
     "no_args_is_help": False,
     "invoke_without_command": True,
     "context_settings": CONTEXT,
 }
-"""What every command that has commands of its own is made with."""
+"""How each command is made that has commands of its own."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on standard output.")]
 
@@ -31,10 +32,11 @@ Set = Annotated[
 
 
 def examples(*lines: str) -> str:
-    """An epilog that is shown line by line, as it stands."""
+    """Return examples as an epilog of a help text, shown line by line as they stand."""
+    # The library joins the lines of a paragraph unless it begins with a backspace.
     return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines])
 
 
 def one_command() -> typer.Typer:
-    """What a file of one command registers it with."""
+    """Return what a file of one command registers it with."""
     return typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=CONTEXT)

@@ -14,19 +14,21 @@ from warren.runs.notices import LOGGER
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """JSON alone on standard output."""
+    """Answer with JSON; nothing else may be answered beside it."""
+    # Without ``allow_nan``, since NaN is no JSON: a figure that is not known is null.
     answer(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
 
 
 def say(text: str) -> None:
-    """A line for people: standard error, so that standard output stays clean for ``--json``."""
+    """Print a line for people on standard error; standard output stays clean for ``--json``."""
     print(text, file=sys.stderr, flush=True)
 
 
 class _Said(logging.Handler):
-    """What is noticed while a run is prepared and played, said as a command's own lines are."""
+    """The handler by which lines of the room ``runs`` are said as a command's own lines are."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Say one line."""
         say(record.getMessage())
 
 
@@ -34,23 +36,27 @@ _SAID: Final = _Said()
 
 
 _answers: list[str] = []
+"""What was answered and not yet printed."""
 
 
 def answer(text: str) -> None:
-    """What was asked for: printed on standard output when the command is done."""
+    """Answer a line of what was asked for; it is printed when the command is done."""
     _answers.append(text)
 
 
 @contextlib.contextmanager
 def answers_alone() -> Iterator[None]:
-    """Only ``answer`` reaches standard output.
+    """Let only ``answer`` reach standard output while the block runs.
 
     What anything else prints there meanwhile, a library or a user's file, goes to standard error,
     also from compiled code.
     """
+    # What a command before it left, in a process that calls several, is not its answer.
     _answers.clear()
+    # Without ``propagate`` a line is said once, whatever handlers the root logger has.
     LOGGER.addHandler(_SAID)
     LOGGER.propagate = False
+    # Both: prints of compiled code go to the descriptor, those of Python to the stream.
     saved, old = _point_stdout_at_stderr(), sys.stdout
     sys.stdout = sys.stderr
     try:
@@ -62,13 +68,17 @@ def answers_alone() -> Iterator[None]:
         if saved is not None:
             os.dup2(saved, 1)
             os.close(saved)
+        # Also after an error: what was answered before it holds.
         for text in _answers:
             print(text)
         _answers.clear()
 
 
 def _point_stdout_at_stderr() -> int | None:
-    """A copy of the real standard output; None where there is none."""
+    """Send the descriptor of standard output to standard error; return a copy of the real one.
+
+    None where there is none: whoever started the process may have closed it.
+    """
     try:
         sys.stdout.flush()
         saved = os.dup(1)

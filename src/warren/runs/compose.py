@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,12 +13,12 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from warren.core.journal_reader import History, read_history
+from warren.core.journal_reader import read_history
 from warren.core.loop import Core, Observer
 from warren.core.state import State
 from warren.model.costs import CostTable
 from warren.model.errors import JournalError, WarrenError
-from warren.model.events import AnyEvent
+from warren.model.events import AnyEvent, RoundsDone
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.report.record import LIVE, Record
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 SIMULATED: Final = "sim"
 Attend = Callable[[Core], AbstractContextManager[Observer | None]]
 """Given the core, a context that watches every step (progress bar, live table)."""
-Watch = Callable[[Run, str, History | None], Attend]
-"""Given a live run, its folder and what it did before it was cut off: what watches each step."""
+Watch = Callable[[Run, str, Sequence[RoundsDone]], Attend]
+"""Given a live run, its folder and the rounds done before it was cut off: watches each step."""
 OnError = Callable[[RunFolder, BaseException], None]
 """Given the folder of a live run and the error that ended it: tells a person what is left."""
 
@@ -350,7 +350,7 @@ def train(
             folder,
             remembered(run, folder, wanted=prepared.history),
         ):
-            attend = watch(run, path, None) if watch else None
+            attend = watch(run, path, ()) if watch else None
             return run_live(prepared, folder, Options(check=check, attend=attend))
     except BaseException as error:
         if on_error is not None:

@@ -103,7 +103,8 @@ def _resume(
         run = with_kept_apps(path, run, history, app)
         run = check_apps(run, unfinished(run, history))
         check_jitter(run)
-        attend = watch(run, path, history) if watch else None
+        done = () if history is None else history.rounds
+        attend = watch(run, path, done) if watch else None
         prepared = PreparedRun(run=run, world=LIVE, history=remember, recorded=costs)
         with remembered(run, folder, wanted=remember):
             return run_live(prepared, folder, Options(check=check, attend=attend), files["journal"])

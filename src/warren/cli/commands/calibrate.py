@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,13 +11,7 @@ import typer
 from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
-from warren.model.run import Run
-from warren.runs.check_apps import check_apps
-from warren.runs.inputs import named_after, run_of
 from warren.store.files import write_atomic
-
-_BUSY: Final = 0.2
 
 
 @answers_alone()
@@ -35,9 +28,16 @@ def calibrate_command(
     if not local:
         message = "is missing; allowed: --local, or --rings --testbed NAME"
         raise SpecError(Problem(file="calibrate", field="--local", message=message))
+    # Without a run there is no field to set.
     if jobs is None and overrides:
         raise SpecError(Problem(file="calibrate", field="--set", message="needs --jobs RUN.yaml"))
-    text = _constants(pin=pin) if jobs is None else _rows(jobs, tasks, overrides, pin=pin)
+    # Imported here: help on the command needs nothing of what measures.
+    from warren.runs.calibration.machine_files import overheads_text, profile_rows_text
+
+    if jobs is None:
+        text = overheads_text(pin=pin)
+    else:
+        text = profile_rows_text(jobs, tasks, overrides, pin=pin)
     if out is not None:
         write_atomic(Path(out), text)
         say(f"written: {out}")
@@ -55,57 +55,8 @@ def only_rings(given: Mapping[str, object]) -> None:
             raise SpecError(Problem(file="calibrate", field=option, message=message))
 
 
-def _constants(*, pin: bool) -> str:
-    from warren.profile.overheads import overheads_yaml
-    from warren.runs.calibration.engine_overheads import calibrate
-
-    share = _busy_share()
-    say("calibrating the live engine of this machine; other work on it spoils the figures")
-    found = calibrate(pin=pin, progress=lambda at, of: say(f"repeat {at} of {of}"))
-    facts = {**found.facts, "busy_before": round(share, 2)}
-    return overheads_yaml(found.found, found.cores, facts)
-
-
-def _rows(path: str, tasks: int, overrides: Sequence[str], *, pin: bool) -> str:
-    from warren.live.measure.machine import processor
-    from warren.runs.calibration.profile_rows import fresh_rows
-    from warren.workload.specs.write import dump_profiles
-
-    run = run_of(path, None, overrides)
-    if pin:
-        cluster = replace(run.cluster, local=replace(run.cluster.local, pin=True))
-        run = replace(run, cluster=cluster)
-    with named_after(path, run):
-        chosen = _unpriced(run)
-        busy = f"{100 * _busy_share():.0f} % busy with other work before"
-        pinned = ", pinned" if run.cluster.local.pin else ""
-        say(f"measuring {tasks} tasks of {', '.join(job.name for job in chosen)}")
-        rows = fresh_rows(run, chosen, tasks, f"{processor()}{pinned}, {busy}")
-    return dump_profiles(rows, "Made by `warren calibrate --local --jobs`, in cluster seconds.")
-
-
-def _unpriced(run: Run) -> list[Job]:
-    from warren.profile.cost_table import unpriced
-
-    jobs = [job for job in run.workload.jobs if unpriced(job)]
-    if not jobs:
-        message = "nothing to measure: no job has an app without model and cost"
-        raise SpecError(Problem(file=run.name, field="workload.jobs", message=message))
-    check_apps(replace(run, workload=replace(run.workload, jobs=tuple(jobs))))
-    return jobs
-
-
-def _busy_share() -> float:
-    """Share of the machine that other work takes; a remark where it is too much."""
-    from warren.live.measure.machine import busy_share
-
-    share = busy_share()
-    if share > _BUSY:
-        say(f"this machine is {100 * share:.0f} % busy with other work; times will come out long")
-    return share
-
-
 def _plain(text: str) -> Any:
+    """Return what the text of a file holds, for ``--json``."""
     import yaml
 
     return yaml.safe_load(text)
@@ -181,4 +132,5 @@ def calibrate(
         calibrate_rings_command(asked, json_)
         return
     only_rings({"--testbed": testbed, "--quick": quick, "--plot": plot})
+    # 20 is no default of the option, since --rings must see whether it was given.
     calibrate_command(local, jobs, tasks or 20, set_ or [], pin, out, json_)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.model.errors import Problem, SpecError
 from warren.store.files import write_atomic
 
+if TYPE_CHECKING:
+    from warren.runs.calibration.ring_network_file import RingCalibration
+
 _PICTURES: Final = (".png", ".svg", ".pdf")
-_BUSY: Final = 0.2
-_TRIAL_BYTES: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RingCalibrationOptions:
-    """The options as typed; ``others`` are those of other calibrations that were given."""
+    """The options of ``warren calibrate --rings`` as typed.
+
+    ``others``: options that were given and belong to other calibrations.
+    """
 
     local: bool
     testbed: str | None
@@ -30,14 +34,15 @@ class RingCalibrationOptions:
 
 @answers_alone()
 def calibrate_rings_command(asked: RingCalibrationOptions, json_: bool) -> None:
-    """Measure, fit, and write what is asked for."""
+    """Measure how rings slow each other, fit a network, and write it and its picture."""
     import yaml
 
-    from warren.runs.calibration.ring_network_file import calibrated, network_yaml
+    # Imported here: help on ``warren calibrate`` needs nothing of what measures rings.
+    from warren.runs.calibration.ring_measurement import calibrate_rings
+    from warren.runs.calibration.ring_network_file import network_yaml
 
     _check(asked)
-    rows, facts = _measured(asked)
-    found = calibrated(rows)
+    found, facts = calibrate_rings(asked.testbed, quick=asked.quick)
     text = network_yaml(found, facts)
     if asked.out is not None:
         write_atomic(Path(asked.out), text)
@@ -56,6 +61,8 @@ def calibrate_rings_command(asked: RingCalibrationOptions, json_: bool) -> None:
 
 
 def _check(asked: RingCalibrationOptions) -> None:
+    """Refuse options that do not go together, before minutes of measuring."""
+
     def wrong(field: str, message: str) -> SpecError:
         return SpecError(Problem(file="calibrate", field=field, message=message))
 
@@ -71,48 +78,13 @@ def _check(asked: RingCalibrationOptions) -> None:
             raise SpecError(Problem(file=path, message="cannot be written: no such folder"))
 
 
-def _measured(asked: RingCalibrationOptions) -> tuple[list[Any], Mapping[str, str | float]]:
-    """Rows, and of which machine and hosts they are."""
-    from warren.live.measure.machine import busy_share, machine_facts
-    from warren.live.measure.ring_rounds import ProbedRing, RingProber, bed_places, local_places
-    from warren.live.testbed.link_test import GOODPUT
-    from warren.live.testbed.status import one_standing
-    from warren.model.testbed import checked_name
-    from warren.runs.calibration.ring_rounds import measure_rings, plan
-
-    facts: dict[str, str | float] = {}
-    if asked.testbed is not None:
-        record = one_standing(checked_name(asked.testbed))
-        slowest_bps = min(one.link_bps for one in record.bed.hosts)
-        ranks, bytes_per_s = bed_places(record), GOODPUT * slowest_bps / 8
-        facts |= {"testbed": record.bed.name, "hosts": len(ranks), "queue": record.bed.queue}
-        facts["link_mbit"] = slowest_bps / 1e6
-    else:
-        say("all ranks are on this machine and exchange over lo: processors, not links, limit them")
-        ranks, bytes_per_s = local_places(4), 0.0
-        facts |= {"testbed": "none; over lo", "hosts": len(ranks)}
-    share = busy_share()
-    if share > _BUSY:
-        say(f"this machine is {100 * share:.0f} % busy with other work; times will come out long")
-    facts |= {**machine_facts(""), "busy_before": round(share, 2)}
-    facts.pop("numerics")
-    with RingProber(ranks) as prober:
-        if not bytes_per_s:
-            trial = ProbedRing(hosts=(0, 1), message_bytes=_TRIAL_BYTES)
-            bytes_per_s = _TRIAL_BYTES / float(prober.run([trial], 5)[0].round_s_R.mean())
-        runs = plan(len(ranks), bytes_per_s, quick=asked.quick)
-        return measure_rings(prober, runs, _tell), facts
-
-
-def _tell(done: int, of: int, what: str) -> None:
-    say(f"{done + 1} of {of}: {what}")
-
-
-def _lines(found: Any) -> list[str]:
-    """What was found, for people."""
+def _lines(found: RingCalibration) -> list[str]:
+    """Return the fitted constants and how far off they are, a line a reading of SJF-BCO."""
     from warren.runs.calibration.ring_network_file import shares
 
     lines = []
+    # Rounds that were left out of a fit tell its error best; too few rounds leave none out.
+    # 8e-6: from bytes a second to Mbit/s.
     for reading, fit in found.fits.items():
         one, error = fit.network, shares(fit.left_out_N) or shares(fit.error_N)
         lines.append(
@@ -120,5 +92,6 @@ def _lines(found: Any) -> list[str]:
             f"b^e {8e-6 * one.outer_bytes_per_s:.4g} Mbit/s; error of rounds left out: mean "
             f"{100 * error['mean']:.1f} %, largest {100 * error['largest']:.1f} %"
         )
+    # The better fit is first, and the file has that one.
     lines[0] += " (stored)"
     return lines

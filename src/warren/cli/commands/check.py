@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from warren.cli.options import Json, examples, one_command
-from warren.cli.streams import answer, answers_alone, print_json, say
-from warren.model.errors import Problem, SpecError
-from warren.model.job import Job
-from warren.runs.inputs import chosen, jobs_of, run_of
-from warren.store.files import read
+from warren.cli.streams import answer, answers_alone, print_json
+from warren.runs.studies.app_determinism import checked_apps
 
 app: Final = one_command()
 
@@ -43,13 +39,7 @@ def check(
 @answers_alone()
 def check_command(file: str, name: str | None, json_: bool) -> None:
     """Run the first tasks of each job in two processes, in two orders; compare every tensor."""
-    from warren.live.oracle.determinism_check import check_job
-
-    jobs, base = _jobs(file, name)
-    reports = []
-    for job in jobs:
-        say(f"checking {job.name}")
-        reports.append(check_job(job, base))
+    reports = checked_apps(file, [] if name is None else [name])
     if json_:
         print_json([asdict(report) for report in reports])
     else:
@@ -57,26 +47,6 @@ def check_command(file: str, name: str | None, json_: bool) -> None:
             answer(report.sentence)
             if report.traceback:
                 answer(report.traceback)
+    # An app that fails is not the same twice either: ``same`` is False, and ``error`` says why.
     if not all(report.same for report in reports):
         raise typer.Exit(1)
-
-
-def _jobs(file: str, name: str | None) -> tuple[list[Job], str]:
-    """Jobs of a file of jobs, or of a run file; and the folder to which their apps are relative.
-
-    A run may have jobs without an app beside those with one: they are left out.
-    """
-    from warren.workload.run_file import describes_run
-
-    names = [] if name is None else [name]
-    if describes_run(file, read):
-        run = run_of(file, None, [], history=False)
-        jobs, base = chosen(run.workload.jobs, names, file), run.base
-        with_app = [job for job in jobs if job.app is not None]
-    else:
-        jobs, base = jobs_of(file, names), str(Path(file).parent)
-        with_app = jobs if all(job.app is not None for job in jobs) else []
-    if not with_app:
-        without = ", ".join(job.name for job in jobs if job.app is None)
-        raise SpecError(Problem(file=file, field="app", message=f"no app to check in {without}"))
-    return with_app, base

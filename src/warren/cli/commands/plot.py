@@ -27,7 +27,7 @@ def cdf_command(folders: Sequence[str], out: str) -> None:
 
 @answers_alone()
 def gantt_command(folder: str, out: str) -> None:
-    """Draw who runs where."""
+    """Draw which job computes where and when."""
     from warren.cli.views.run_plots import plot_gantt
 
     path = picture_path(out)
@@ -37,7 +37,7 @@ def gantt_command(folder: str, out: str) -> None:
 
 @answers_alone()
 def use_command(folder: str, out: str) -> None:
-    """Draw how busy devices are."""
+    """Draw how busy the devices of each type are, over time."""
     from warren.cli.views.run_plots import plot_use
 
     path = picture_path(out)
@@ -46,6 +46,7 @@ def use_command(folder: str, out: str) -> None:
 
 
 def _record(folder: str) -> Record:
+    """Load the run of a folder."""
     return load_record(folder, read_dir(folder))
 
 

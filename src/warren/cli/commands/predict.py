@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import numpy as np
 import typer
 
 from warren.cli.options import Json, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.pictures import picture_path
-from warren.model.errors import Problem, SpecError
-from warren.predict.curve import Curve, first, part_of, until
-from warren.predict.curve_files import log_curve, table_curve
-from warren.predict.forecast import Forecast, forecast
-from warren.store.files import read
-from warren.workload.text import decoded, fetch, unpacked
+from warren.runs.studies.learning_curve import CurvePrediction, predict_curve
 
-_DRAWN: Final = 121
-_WAY: Final = {1: "rising", -1: "falling", 0: "constant"}
+# As ``Forecast.direction`` counts them.
+_DIRECTIONS: Final = {1: "rising", -1: "falling", 0: "constant"}
 
 
 @dataclass(frozen=True, slots=True)
 class PredictOptions:
-    """The options as typed."""
+    """The options of ``warren predict`` as typed."""
 
     file: str
     at: str
@@ -41,28 +33,23 @@ class PredictOptions:
 @answers_alone()
 def predict_command(asked: PredictOptions, json_: bool) -> None:
     """Print the prediction, and draw it where that is asked for."""
+    # Before the prediction, which may take seconds: a picture that cannot be written is told first.
     picture = None if asked.plot is None else picture_path(asked.plot)
-    whole = _curve(asked)
-    last = float(whole.steps[-1])
-    at = _step("--at", asked.at, last)
-    seen = _observed(asked, whole)
-    if at < seen.steps[-1]:
-        message = (
-            f"step {at:g} lies before the last one observed, {seen.steps[-1]:g}; "
-            "give a later one, or a smaller --observe"
-        )
-        raise SpecError(Problem(file="--at", message=message))
-    if asked.target is not None and not math.isfinite(asked.target):
-        raise SpecError(Problem(file="--target", message=f"{asked.target} is not a finite number"))
-    started = time.perf_counter()
-    found = forecast(seen, [at], asked.seed)
-    seconds = time.perf_counter() - started
-    told = _told(asked, seen, found, seconds)
+    found = predict_curve(
+        asked.file,
+        at=asked.at,
+        observe=asked.observe,
+        target=asked.target,
+        columns=asked.columns,
+        pattern=asked.pattern,
+        seed=asked.seed,
+    )
+    told = _told(asked.file, found)
     if picture:
+        # Imported here, since matplotlib takes long to load.
         from warren.cli.views.curve_plot import draw_curve
 
-        shown = forecast(seen, np.linspace(seen.steps[-1], at, _DRAWN), asked.seed)
-        draw_curve(picture, whole, seen, shown, asked.target)
+        draw_curve(picture, found)
         say(f"written: {picture}")
     if json_:
         print_json(told)
@@ -70,28 +57,30 @@ def predict_command(asked: PredictOptions, json_: bool) -> None:
         answer(_text(told))
 
 
-def _told(asked: PredictOptions, seen: Curve, found: Forecast, seconds: float) -> dict[str, Any]:
-    chance = None if asked.target is None else float(found.reaches(asked.target)[0])
+def _told(file: str, found: CurvePrediction) -> dict[str, Any]:
+    """Return a prediction as ``--json`` prints it."""
+    seen, forecast = found.observed, found.forecast
     return {
-        "at": float(found.at[0]),
-        "mean": float(found.mean[0]),
-        "low": float(found.low[0]),
-        "high": float(found.high[0]),
-        "p_target": chance,
-        "seconds": seconds,
-        "curve": asked.file,
-        "direction": _WAY[found.direction],
+        "at": float(forecast.at[0]),
+        "mean": float(forecast.mean[0]),
+        "low": float(forecast.low[0]),
+        "high": float(forecast.high[0]),
+        "p_target": found.p_target,
+        "seconds": found.seconds,
+        "curve": file,
+        "direction": _DIRECTIONS[forecast.direction],
         "observed": {
             "points": len(seen),
             "step": float(seen.steps[-1]),
             "value": float(seen.values[-1]),
         },
-        "target": asked.target,
-        "seed": asked.seed,
+        "target": found.target,
+        "seed": found.seed,
     }
 
 
 def _text(told: dict[str, Any]) -> str:
+    """Return a prediction as lines for people."""
     seen = told["observed"]
     lines = [
         f"{told['curve']}: {told['direction']}; {seen['points']} points to step {seen['step']:g}, "
@@ -102,48 +91,6 @@ def _text(told: dict[str, Any]) -> str:
     if told["target"] is not None:
         lines.append(f"{told['target']:g} or better: {100 * told['p_target']:.0f} %")
     return "\n".join(lines)
-
-
-def _curve(asked: PredictOptions) -> Curve:
-    if asked.columns is not None and asked.pattern is not None:
-        message = "names columns of a table; leave it out where --pattern reads a log"
-        raise SpecError(Problem(file="--columns", message=message))
-    text = decoded(asked.file, unpacked(asked.file, fetch(asked.file, read)))
-    if asked.pattern is not None:
-        return log_curve(asked.file, text, asked.pattern)
-    names = tuple(name.strip() for name in (asked.columns or "step,value").split(","))
-    if len(names) != 2 or "" in names:
-        message = f"{asked.columns!r} is not STEP,VALUE, for example round,loss"
-        raise SpecError(Problem(file="--columns", message=message))
-    return table_curve(asked.file, text, (names[0], names[1]))
-
-
-def _observed(asked: PredictOptions, whole: Curve) -> Curve:
-    """The points up to a step, or so many percent of them."""
-    number, percent = _number("--observe", asked.observe)
-    try:
-        return first(whole, part_of(len(whole), number / 100)) if percent else until(whole, number)
-    except ValueError as error:
-        message = f"{asked.observe} {error}"
-        raise SpecError(Problem(file=asked.file, field="--observe", message=message)) from None
-
-
-def _step(option: str, text: str, last: float) -> float:
-    """A step as typed: a number, or a percentage of the last step."""
-    number, percent = _number(option, text)
-    return last * number / 100 if percent else number
-
-
-def _number(option: str, text: str) -> tuple[float, bool]:
-    """A number as typed, and whether it is a percentage."""
-    try:
-        number = float(text.strip().removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or number < 0:
-        message = f"{text!r} is neither a step nor a percentage, such as 30%"
-        raise SpecError(Problem(file=option, message=message))
-    return number, text.strip().endswith("%")
 
 
 _CURVE: Final = "examples/curves/digits.csv"

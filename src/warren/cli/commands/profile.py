@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,19 +14,23 @@ from typer.core import TyperGroup
 from warren.cli.errors import complain
 from warren.cli.options import GROUP, Json, examples
 from warren.cli.streams import answer, answers_alone, print_json, say
-from warren.model.cluster import Cluster
 from warren.model.costs import ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.history_rows import Profile
-from warren.model.job import Job, Workload
+from warren.model.job import Job
 from warren.model.run import Run
-from warren.profile.history import exported, on_types, snapshot, with_own_names
 from warren.report.number_text import count
-from warren.runs.check_apps import check_apps
-from warren.runs.inputs import jobs_of, named_after, some_of, with_absolute_base
-from warren.runs.machine import check_device_types
-from warren.store.files import read, refused, write_atomic
-from warren.store.history_database import Database, default_file, known_jobs, known_profiles
+from warren.runs.inputs import jobs_of
+from warren.runs.profiles.known_profiles import (
+    existing_database,
+    export_jobs,
+    export_profiles,
+    forget_profiles,
+    latest_profiles,
+    profiles_under,
+)
+from warren.runs.profiles.measurement import measurable_jobs, measure_kept
+from warren.store.files import refused, write_atomic
 
 _COMMANDS = "measure, list, show, forget, export"
 
@@ -51,39 +55,39 @@ def measure_command(
     json_: bool,
 ) -> None:
     """Measure the jobs of a file, but for what is known; exit code 1 if one of them fails."""
-    from warren.runs.measure_profiles import profiles_of, row_of_run
-
     run = _run(job_file, cluster, names)
-    with named_after(job_file, run):
-        run = check_apps(run)
-        found, failed = profiles_of(run, run.workload.jobs, _file(db), tasks, asked=True)
-    jobs = [job for job in run.workload.jobs if job.index in found]
-    rows = {job.name: row_of_run(run, job, found[job.index]) for job in jobs}
+    found = measure_kept(run, job_file, db, tasks)
+    jobs = found.jobs
+    profiles = found.profiles
+    rows = found.rows
     if json_:
-        print_json([_measured(job, found[job.index], rows[job.name]) for job in jobs])
+        print_json([_measured(job, profiles[job.index], rows[job.name]) for job in jobs])
     elif jobs and run.cluster.emulate is not None:
         scale = run.cluster.emulate.time_scale
         say(f"times are cluster seconds: those of this machine's processor / {scale:g}")
     for job in [] if json_ else jobs:
-        for line in _lines(job, found[job.index], rows[job.name]):
+        for line in _lines(job, profiles[job.index], rows[job.name]):
             answer(line)
-    if failed:
-        complain(str(SpecError(failed)))
+    # What was measured is told first: a job that fails costs the others nothing.
+    if found.failed:
+        complain(str(SpecError(found.failed)))
         raise typer.Exit(1)
 
 
 @answers_alone()
 def list_command(db: str | None, json_: bool) -> None:
-    """All profiles, the latest first."""
-    rows = sorted(known_profiles(_there(db)), key=lambda row: (-row.updated_at, row.key))
+    """Print all profiles, the latest first."""
+    rows = latest_profiles(existing_database(db))
     if json_:
         print_json([asdict(row) for row in rows])
         return
     if not rows:
         say("nothing was measured yet")
         return
+    # A key is a hash: its first 12 characters tell kinds of tasks apart, and ``show`` takes them.
     answer(f"{'key':12}  {'type':6}  {'comp':>10}  {'sync':>10}  {'memory':>8}  app, job")
     for row in rows:
+        # Of a kind that was never measured alone there are averages of live runs.
         comp_s, sync_s = row.comp_s or row.comp_avg_s, row.sync_s
         sync_s = row.sync_avg_s if row.comp_s is None else sync_s
         answer(
@@ -94,11 +98,12 @@ def list_command(db: str | None, json_: bool) -> None:
 
 @answers_alone()
 def show_command(key: str, db: str | None, json_: bool) -> None:
-    """One key, every column."""
-    rows = _of_key(known_profiles(_there(db)), key)
+    """Print all columns of the profiles of one key."""
+    rows = profiles_under(existing_database(db), key)
     if json_:
         print_json([asdict(row) for row in rows])
         return
+    # A kind of tasks may have been measured on several types of devices: a block each.
     for row in rows:
         for name, value in {**asdict(row), "updated_at": _date(row.updated_at)}.items():
             answer(f"{name:13}  {'-' if value is None else value}")
@@ -106,135 +111,76 @@ def show_command(key: str, db: str | None, json_: bool) -> None:
 
 @answers_alone()
 def forget_command(key: str, db: str | None, json_: bool) -> None:
-    """Remove one key."""
-    path = _there(db)
-    rows = _of_key(known_profiles(path), key)
-    with Database(path) as database, database.transaction():
-        database.forget(rows[0].key)
-    say(f"forgotten: {rows[0].key[:12]}, {rows[0].app}, {rows[0].job}")
+    """Remove the profiles of one key."""
+    gone = forget_profiles(existing_database(db), key)
+    say(f"forgotten: {gone.key[:12]}, {gone.app}, {gone.job}")
     if json_:
-        print_json({"forgotten": rows[0].key})
+        print_json({"forgotten": gone.key})
 
 
 @answers_alone()
 def export_command(asked: ExportOptions, db: str | None, json_: bool) -> None:
-    """Profiles as a file of rows, or ended jobs as a jobs file."""
+    """Print or write profiles as a file of rows, or write ended jobs as a jobs file."""
     import yaml
 
-    from warren.workload.specs.write import dump_profiles
-
+    path = existing_database(db)
     if asked.jobs is not None:
-        _export_jobs(asked, _there(db), json_)
+        _export_jobs(asked, path, json_)
         return
-    found = exported(known_profiles(_there(db)), averages=asked.averages)
-    rows = found.rows
-    if asked.cluster is not None:
-        cluster = _cluster(asked.cluster)
-        scale = cluster.emulate.time_scale if cluster.emulate else 1.0
-        rows = tuple(on_types(row, cluster.type_names, scale) for row in rows)
-    seconds = "real" if asked.cluster is None else f"{asked.cluster}'s"
-    text = dump_profiles(rows, f"Made by `warren profile export`, in {seconds} seconds.")
+    found = export_profiles(path, asked.cluster, averages=asked.averages)
     if asked.out is not None:
-        write_atomic(Path(asked.out), text)
-        say(f"written: {asked.out}, {count(len(rows), 'row')}")
+        write_atomic(Path(asked.out), found.text)
+        say(f"written: {asked.out}, {count(found.rows, 'row')}")
     if found.spare:
         say(
             f"no job uses {'; '.join(found.spare)}: the app's file, the numerics or the machine "
             "was another, or it is another file of that name; named measured:NAME it prices job "
             "NAME"
         )
+    # The text is read back, so that --json prints the very content of the file.
     if json_:
-        print_json(yaml.safe_load(text))
+        print_json(yaml.safe_load(found.text))
     elif asked.out is None:
-        answer(text.rstrip("\n"))
+        answer(found.text.rstrip("\n"))
 
 
 def _export_jobs(asked: ExportOptions, path: Path, json_: bool) -> None:
-    from warren.workload.specs.write import dump_profiles
-    from warren.workload.traces.convert import jobs_csv
-
+    """Write the finished jobs of a database, and what they cost."""
     if asked.out is not None or asked.cluster is not None or asked.averages:
         message = "writes jobs; leave out --out, --cluster and --averages"
         raise SpecError(Problem(file="--jobs", message=message))
     to = Path(asked.jobs or "")
-    if to.suffix != ".csv":
-        raise refused(to, "allowed: a table of jobs, .csv")
-    try:
-        past = snapshot(known_jobs(path))
-    except ValueError as error:
-        raise refused(path, str(error)) from None
-    costs = to.with_suffix(".profiles.yaml")
-    write_atomic(costs, dump_profiles(past.rows, f"Costs of {to.name}, jobs of live runs."))
-    write_atomic(to, jobs_csv(with_own_names(past.jobs)))
-    say(f"written: {to}, {len(past.jobs)} jobs; their costs, for `profiles:`, in {costs}")
+    found = export_jobs(path, to)
+    say(f"written: {to}, {found.jobs} jobs; their costs, for `profiles:`, in {found.costs}")
     if json_:
-        content = {"jobs": len(past.jobs), "to": str(to), "profiles": str(costs)}
-        print_json({**content, "digest": past.digest})
-
-
-def _file(db: str | None) -> Path:
-    try:
-        return default_file() if db is None else Path(db)
-    except OSError as error:
-        raise SpecError(Problem(file="--db", message=str(error))) from None
-
-
-def _there(db: str | None) -> Path:
-    """The database to look into: one's own, which need not be there yet, or a file that is."""
-    path = _file(db)
-    if db is not None and not path.exists():
-        raise refused(path, "no such file")
-    return path
+        content = {"jobs": found.jobs, "to": str(to), "profiles": str(found.costs)}
+        print_json({**content, "digest": found.digest})
 
 
 def _run(job_file: str, cluster: str | None, names: Sequence[str]) -> Run:
-    """The jobs of a file that have an app, on a cluster that this machine has, or plays."""
+    """Return the jobs to measure as a run; tell which have no app."""
     if not Path(job_file).exists():
         message = f"no such file; allowed: a job file with --cluster, or {_COMMANDS}"
         raise refused(Path(job_file), message)
-    chosen = jobs_of(job_file, names)
+    jobs = jobs_of(job_file, names)
     if cluster is None:
         message = "is missing; allowed: a cluster file"
         raise SpecError(Problem(file="profile", field="--cluster", message=message))
-    found = replace(_cluster(cluster), switching=None)  # which only simulations charge
-    check_device_types(found, cluster, "hosts")
-    without = some_of([job.name for job in chosen if job.app is None])
-    training = [job for job in chosen if job.app is not None]
-    if not training:
-        raise SpecError(
-            Problem(file=job_file, field="app", message=f"no app to measure in {without}")
-        )
-    if without:
-        say(f"skipped, no app to measure: {without}")
-    jobs = tuple(replace(job, index=index) for index, job in enumerate(training))
-    base = str(Path(job_file).parent)
-    run = Run(name=job_file, cluster=found, workload=Workload(jobs=jobs), base=base)
-    return with_absolute_base(run)
-
-
-def _cluster(path: str) -> Cluster:
-    from warren.workload.run_file import load_cluster
-
-    return load_cluster(path, read)
-
-
-def _of_key(rows: Sequence[Profile], key: str) -> list[Profile]:
-    found = sorted({row.key for row in rows if (key and row.key.startswith(key)) or row.job == key})
-    if len(found) != 1:
-        some = some_of([one[:12] for one in found or sorted({row.key for row in rows})], 8)
-        what = "stands for several keys" if found else "no such key and no such job"
-        message = f"{key!r}: {what}; allowed: {some}" if some else "nothing was measured yet"
-        raise SpecError(Problem(file="profile", field="KEY", message=message))
-    return [row for row in rows if row.key == found[0]]
+    found = measurable_jobs(jobs, job_file, cluster)
+    if found.skipped:
+        say(f"skipped, no app to measure: {found.skipped}")
+    return found.run
 
 
 def _measured(job: Job, profile: Profile, row: ProfileRow) -> dict[str, Any]:
+    """Return a measured job for ``--json``."""
     times = {"comp_s": dict(row.comp_s), "sync_s": dict(row.sync_s)}
     sizes = {"model_bytes": row.model_bytes, "memory_bytes": row.memory_bytes}
     return {"job": job.name, "key": profile.key, **times, **sizes, "profile": asdict(profile)}
 
 
 def _lines(job: Job, profile: Profile, row: ProfileRow) -> list[str]:
+    """Return a measured job for people, a line a device type."""
     return [
         f"{job.name}  {kind}  comp {_time(row.comp_s[kind])}  sync {_time(row.sync_s.get(kind))}  "
         f"model {_size(row.model_bytes)}  memory {_size(row.memory_bytes)}  {profile.key[:12]}"
@@ -243,16 +189,19 @@ def _lines(job: Job, profile: Profile, row: ProfileRow) -> list[str]:
 
 
 def _date(unix_s: float) -> str:
+    """Return an instant as a date and a time of day, UTC."""
     return datetime.fromtimestamp(unix_s, UTC).isoformat(sep=" ", timespec="seconds")
 
 
 def _time(seconds: float | None) -> str:
+    """Return a time in seconds or milliseconds; ``-`` where it is not known."""
     if seconds is None:
         return "-"
     return f"{seconds:.3f} s" if seconds >= 1 else f"{1000 * seconds:.3f} ms"
 
 
 def _size(size_bytes: int) -> str:
+    """Return a size in MB or kB; ``-`` where it is not known."""
     if not size_bytes:
         return "-"
     return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
@@ -268,6 +217,7 @@ class _JobOrCommand(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put ``measure`` before a job file and its options."""
+        # The library would take the name of the file for that of a command.
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = [_MEASURE, *args]
         return super().parse_args(ctx, args)

@@ -41,6 +41,7 @@ def report_command(folder: str, check: bool, json_: bool) -> None:
         return
     record = load_record(folder, files)
     written = result_files(record)
+    # All files or none are of this journal: Ctrl-C waits until they are written.
     with held():
         for name, content in written.items():
             write_atomic(Path(folder) / name, content)
@@ -54,6 +55,7 @@ def report_command(folder: str, check: bool, json_: bool) -> None:
 
 
 def _check(folder: str, files: dict[str, bytes], json_: bool) -> None:
+    """Print what is wrong with a folder; exit code 1 if something is."""
     from warren.report.checks.check import check
 
     faults = [str(fault) for fault in check(files)]
@@ -68,6 +70,7 @@ def _check(folder: str, files: dict[str, bytes], json_: bool) -> None:
 
 
 def _count(faults: list[str]) -> str:
+    """Return how many faults there are, in words."""
     if not faults:
         return "every check holds"
     return "1 fault" if len(faults) == 1 else f"{len(faults)} faults"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,15 +12,15 @@ import typer
 from warren.cli.options import Json, Set, examples, one_command
 from warren.cli.streams import answer, answers_alone, print_json, say
 from warren.cli.views.progress import simulation_view
-from warren.core.journal_reader import History
 from warren.model.errors import Problem, SpecError
+from warren.model.events import RoundsDone
 from warren.model.run import Run
 from warren.report.number_text import count
 from warren.report.record import LIVE, Record
 from warren.runs.compose import Attend, Options, PreparedRun, train
 from warren.runs.compose import simulate as simulate_run
 from warren.runs.inputs import named_after, run_of
-from warren.store.run_folder import ReopenedFolder, RunFolder, check_free, default_dir
+from warren.store.run_folder import ReopenedFolder, RunFolder, default_dir
 
 _RUN: Final = "examples/quickstart/run.yaml"
 app: Final = one_command()
@@ -138,7 +137,7 @@ def simulate_command(
     check: bool,
     json_: bool,
 ) -> None:
-    """Simulate one run file."""
+    """Simulate one run file, print its summary, and with ``out`` write its folder."""
     run = run_of(run_file, place, overrides)
     prepared = PreparedRun(run=run)
     _say_size(prepared, events=events)
@@ -146,6 +145,7 @@ def simulate_command(
         with named_after(run_file, run):
             _show_resolved(prepared, out, json_)
         return
+    # ``ahead``: nothing else goes on here, so another process may compute the lower bound now.
     view = simulation_view(run)
     options = Options(compiled=not events, check=check, attend=view, ahead=True)
     with named_after(run_file, run), RunFolder(out) if out else nullcontext(None) as folder:
@@ -167,6 +167,7 @@ def run_command(
     app: str | None,
 ) -> None:
     """Train one run file for real, or go on with a run that was cut off."""
+    # A run that goes on is the one of its folder, whatever else is typed.
     if resume is not None:
         given: dict[str, Any] = {
             "RUN.yaml": run_file,
@@ -196,8 +197,8 @@ def run_command(
     finish(record, path, json_)
 
 
-def _watch_start(run: Run, path: str, past: History | None) -> Attend:
-    """Say that a live run begins, then how far it is."""
+def _watch_start(run: Run, path: str, past: Sequence[RoundsDone]) -> Attend:
+    """Say that a live run begins, and return what then says how far it is."""
     from warren.cli.views.progress import live_view
 
     _say_start(run)
@@ -207,7 +208,10 @@ def _watch_start(run: Run, path: str, past: History | None) -> Attend:
 def _go_on(
     path: str, given: Mapping[str, Any], check: bool, json_: bool, history: bool, app: str
 ) -> None:
-    """Go on with the run of a folder; ``given`` are arguments that do not go with it."""
+    """Go on with the run of a folder.
+
+    ``given``: arguments that do not go with it, by name; those that were typed are refused.
+    """
     from warren.cli.views.progress import live_view
     from warren.runs.resume import resume
 
@@ -222,6 +226,7 @@ def _go_on(
 
 
 def _say_size(prepared: PreparedRun, *, events: bool = False) -> None:
+    """Say of a run of very many stretches how many there are, and which grain has fewer."""
     from warren.runs.grain_advice import size_note
 
     note = size_note(prepared, events=events)
@@ -230,15 +235,16 @@ def _say_size(prepared: PreparedRun, *, events: bool = False) -> None:
 
 
 def _say_start(run: Run) -> None:
-    """A first line at once: a plan and the libraries of devices may take long."""
+    """Say at once that a run begins: its plan, and the libraries of devices, may take long."""
     jobs, devices = count(len(run.workload.jobs), "job"), count(len(run.cluster.devices), "device")
     say(f"{run.name}: planning {jobs}, starting {devices}")
 
 
 def say_what_is_left(folder: RunFolder, error: BaseException) -> None:
-    """After a live run that did not come to its end: what is in its folder, and the way on."""
+    """Say after a live run that was cut off what is in its folder, and how it can go on."""
     path, going_on = folder.path, isinstance(folder, ReopenedFolder)
     way = f"`warren run --resume {shlex.quote(str(path))}` goes on"
+    # Three ends: its tables were written too, its journal alone, or nothing had begun.
     if folder.whole:
         say(f"cut off; the journal and the tables of what ran are in {path}; {way}")
     elif folder.kept:
@@ -249,15 +255,14 @@ def say_what_is_left(folder: RunFolder, error: BaseException) -> None:
 
 
 def _show_resolved(prepared: PreparedRun, out: str | None, json_: bool) -> None:
-    """Check costs, policy and folder too, then print the run as the folder would hold it."""
+    """Check all that a run needs, then print it as its folder would hold it."""
+    # Imported here, since only a dry run needs either.
     import yaml
 
-    from warren.workload.specs.write import dump_run
+    from warren.runs.studies.dry_run import resolved_text
 
-    prepared.check()
-    if out:
-        check_free(Path(out))
-    text = dump_run(prepared.run)
+    text = resolved_text(prepared, out)
+    # The text is read back, so that --json prints the very content of ``run.yaml``.
     if json_:
         print_json(yaml.safe_load(text))
     else:
@@ -275,6 +280,7 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
     if json_:
         print_json(values)
     else:
+        # At which most tasks would have kept their emulated time, for the advice on overruns.
         scale = needed_time_scale(record, OVERRUN_SHARE)
         for line in summary_lines(values, _notes(record.run), scale):
             answer(line)
@@ -289,10 +295,11 @@ def finish(record: Record, out: str | None, json_: bool) -> None:
 
 
 def _notes(run: Run) -> tuple[str, ...]:
-    """What readers remarked on the jobs, and on those that ended before."""
+    """Return what readers remarked on the jobs, and on those of the history."""
     past = () if run.history is None else run.history.notes
     return (*run.workload.notes, *(f"history: {note}" for note in past))
 
 
 def _not_finished(values: dict[str, Any]) -> int:
+    """Return how many jobs of a summary failed, were cancelled or were not done."""
     return int(values["jobs"]) - int(values["finished"])

@@ -20,13 +20,14 @@ def schema(
     ] = False,
 ) -> None:
     """Print the JSON Schema of a file, with or without --json."""
-
+    # ``json_`` is taken because every command has it; a schema is JSON in any case.
     schema_command(kind)
 
 
 @answers_alone()
 def schema_command(kind: str) -> None:
-    """Print a JSON Schema."""
+    """Print the JSON Schema of the files of one kind."""
+    # Imported here: schemas need pydantic, which takes long to load.
     from warren.workload.specs.json_schema import json_schema
 
     print_json(json_schema(kind))

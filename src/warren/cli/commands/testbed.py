@@ -1,8 +1,7 @@
-"""``warren testbed``: made, looked at and removed."""
+"""``warren testbed``: testbeds are made, looked at, used and removed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,33 +13,20 @@ from warren.cli.views.testbed_text import hosts_lines, measured_lines, measured_
 from warren.live.testbed.lifecycle import make, remove
 from warren.live.testbed.link_test import MeasuredLink, measure
 from warren.live.testbed.status import TestbedStatus, standing
-from warren.model.errors import Problem, SpecError
-from warren.model.testbed import COMMAND, Bed, checked_name
+from warren.model.testbed import Bed, checked_name
 from warren.report.number_text import count
-from warren.store.files import read
-from warren.workload.specs.testbed import equal_hosts, load_testbed
-
-
-@dataclass(frozen=True, slots=True)
-class TestbedShape:
-    """The options of ``warren testbed up`` that say what is to be made."""
-
-    hosts: int | None
-    link: str | None
-    cpus: float | None
-    subnet: str | None
-    file: str | None
-    queue: str | None = None
+from warren.runs.studies.testbed_shape import TestbedShape, bed_of
 
 
 @answers_alone()
 def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> None:
     """Make a testbed and measure it."""
-    bed = _bed(shape, checked_name(name))
+    bed = bed_of(shape, checked_name(name))
     made = make(bed)
     if made.repaired:
         say(f"{name}: what an earlier attempt had left was removed")
     say(f"{name} is {'up' if made.changed else 'up already; nothing was changed'}")
+    # Looked at again: what is told is what is there, not what was asked for.
     (found,) = standing(name)
     told, fine = _told(found, measured, json_)
     if json_:
@@ -51,7 +37,7 @@ def up_command(shape: TestbedShape, name: str, measured: bool, json_: bool) -> N
 
 @answers_alone()
 def status_command(name: str | None, measured: bool, json_: bool) -> None:
-    """Which testbeds are there."""
+    """Print which testbeds are there; exit code 1 if one is not as it was made."""
     found = standing(None if name is None else checked_name(name))
     if not found:
         say("no testbed is up" if name is None else f"{name} is not up")
@@ -72,27 +58,11 @@ def down_command(name: str, json_: bool) -> None:
         print_json({"name": name, "changed": removed.changed, "ended": removed.ended})
 
 
-def _bed(shape: TestbedShape, name: str) -> Bed:
-    """The testbed that is asked for: by a file, or by options."""
-    options = {"--hosts": shape.hosts, "--link": shape.link}
-    others = {**options, "--cpus": shape.cpus, "--subnet": shape.subnet, "--queue": shape.queue}
-    if shape.file is not None:
-        given = [option for option, value in others.items() if value is not None]
-        if given:
-            message = f"says it all; leave out {', '.join(given)}"
-            raise SpecError(Problem(file=COMMAND, field="--file", message=message))
-        return load_testbed(shape.file, read, name)
-    for option, value in options.items():
-        if value is None:
-            message = "is missing; allowed: --hosts N --link RATE, or --file TESTBED.yaml"
-            raise SpecError(Problem(file=COMMAND, field=option, message=message))
-    return equal_hosts(
-        shape.hosts or 0, shape.link or "", shape.cpus, shape.subnet, name, shape.queue
-    )
-
-
 def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, Any], bool]:
-    """A testbed for ``--json``, and whether all of it is as it should be; else also printed."""
+    """Return a testbed for ``--json``, and tell whether all of it is as it should be.
+
+    Without ``--json`` it is also printed. Links are measured only where nothing else is wrong.
+    """
     for fault in one.faults:
         complain(f"{one.name}: {fault}; `warren testbed down --name {one.name}` removes it")
     if one.record is None:
@@ -100,6 +70,7 @@ def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, An
     if not json_:
         for line in hosts_lines(one):
             answer(line)
+    # A testbed with faults has no rates to be met.
     found = _measured(one.record.bed) if measured and not one.faults else None
     for line in measured_lines(one.record.bed, found) if found and not json_ else ():
         answer(line)
@@ -110,6 +81,7 @@ def _told(one: TestbedStatus, measured: bool, json_: bool) -> tuple[dict[str, An
 
 
 def _measured(bed: Bed) -> list[MeasuredLink]:
+    """Measure the links of a testbed, and show how far that is."""
     with measured_view(bed) as tell:
         return measure(bed, tell)
 
@@ -209,8 +181,9 @@ def exec_(
     It sees the host's network and names alone; files, users and processes are the machine's.
     """
     from warren.live.testbed.exec import become
-    from warren.model.testbed import checked_name
 
+    # Not under ``answers_alone``: this process becomes the command, and what stands on standard
+    # output is the command's.
     become(checked_name(name), host, command)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from warren.cli.views.pictures import DARK, GREY, ORANGE, new_picture, save_picture
-from warren.predict.curve import Curve
-from warren.predict.forecast import Forecast
+from warren.runs.studies.learning_curve import CurvePrediction
+
+_DRAWN: Final = 121
+"""Steps at which the mean and the band are drawn."""
 
 
-def draw_curve(
-    path: Path, whole: Curve, seen: Curve, found: Forecast, target: float | None
-) -> None:
+def draw_curve(path: Path, prediction: CurvePrediction) -> None:
     """Draw what was observed, what the file holds beyond it, and the prediction.
 
     Raises
@@ -19,7 +20,13 @@ def draw_curve(
     SpecError
         If the file cannot be written.
     """
+    whole = prediction.whole
+    seen = prediction.observed
+    target = prediction.target
+    found = prediction.band(_DRAWN)
     figure, axes = new_picture()
+    # What the file has between the last point observed and the step predicted: it shows how good
+    # the prediction is. Points beyond that step would only shrink the part that matters.
     later = whole.steps > seen.steps[-1]
     within = later & (whole.steps <= found.at[-1])
     axes.fill_between(

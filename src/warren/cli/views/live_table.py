@@ -21,7 +21,9 @@ from warren.model.units import ns_to_seconds
 _WIDEST: Final = 40
 """Names of devices are shown up to this many columns, if they fit; else their number."""
 _DEVICES: Final = 4
+"""The column of devices, by its place in ``_COLUMNS``."""
 _FRAME_LINES: Final = 8
+"""Lines of a terminal that are left to the title, the header, the caption and a margin."""
 _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
     ("job", "left"),
     ("phase", "left"),
@@ -31,7 +33,7 @@ _COLUMNS: Final[tuple[tuple[str, JustifyMethod], ...]] = (
     ("finish", "right"),
 )
 _LEAST: Final = {"phase": 14, "loss": 8, "finish": 8}
-"""What columns that grow during a run may need."""
+"""How wide columns that grow during a run may become; the devices leave them room."""
 _STYLES: Final = {
     Phase.PENDING: "dim",
     Phase.ACTIVE: "",
@@ -50,16 +52,19 @@ _ORDER: Final = (Phase.ACTIVE, Phase.FAILED, Phase.PENDING, Phase.FINISHED, Phas
 
 
 class LiveTable:
-    """Draws the state it is asked about, beside what is noted in ``progress``."""
+    """The table of a live run: the core's state, with what ``progress`` has noted beside it."""
 
     def __init__(self, run: Run, core: Core, progress: JobProgress) -> None:
-        self._run, self._core, self._progress = run, core, progress
+        self._run = run
+        self._core = core
+        self._progress = progress
+        # By phase its place in ``_ORDER``: the order in which jobs are shown.
         self._widths = [len(name) for name, _ in _COLUMNS]
         self._rank = np.zeros(len(Phase), dtype=np.int64)
         self._rank[list(_ORDER)] = np.arange(len(_ORDER))
 
     def draw(self, width: int, height: int) -> Table:
-        """The table as it stands, for a terminal of this many columns and lines."""
+        """Return the table as it stands, for a terminal of this many columns and lines."""
         state = self._core.state
         shown = self._shown(state, max(3, height - _FRAME_LINES))
         rows = [self._row(state, job, width) for job in shown]
@@ -86,6 +91,7 @@ class LiveTable:
         return table
 
     def _title(self, state: State) -> Text:
+        """Return the line above the table: run, policy, time, jobs done, devices busy."""
         run, busy = self._run, int(np.count_nonzero(state.queued_D))
         now_s = ns_to_seconds(state.now_ns)
         return Text(
@@ -95,12 +101,17 @@ class LiveTable:
         )
 
     def _shown(self, state: State, most: int) -> list[int]:
-        """Running jobs first, then failed, coming and ended ones; in file order."""
+        """Return which jobs are shown, in file order.
+
+        Where not all fit, running jobs go before failed, coming and ended ones.
+        """
+        # Stable: jobs of one phase stay in the order of the file.
         order = np.argsort(self._rank[state.phase_J], kind="stable")
         shown: list[int] = sorted(order[:most].tolist())
         return shown
 
     def _row(self, state: State, job: int, width: int) -> list[Text]:
+        """Return the cells of a job; ``width``: columns of the terminal."""
         phase = Phase(state.phase_J[job])
         return [
             Text(self._run.workload.jobs[job].name),
@@ -112,25 +123,29 @@ class LiveTable:
         ]
 
     def _phase(self, state: State, job: int, phase: Phase) -> str:
+        """Return what a job does now, or what it waits for."""
         if phase is Phase.PENDING:
             return f"at {ns_to_seconds(int(state.arrival_ns_J[job])):.0f} s"
         if phase is Phase.ACTIVE:
+            # Its synchronisation may go on while its device computes another job already.
             if self._held(state, job) or any(one.job == job for d in state.syncing for one in d):
                 return "running"
             return _WAITS.get(reason(state, job), "waiting")
         return phase.name.lower()
 
     def _devices(self, state: State, job: int, width: int) -> str:
+        """Return the names of the devices that a job has; their number where names do not fit."""
         names = [self._run.cluster.devices[device].name for device in self._held(state, job)]
         grown = [
             max(wide, _LEAST.get(name, 0))
             for (name, _), wide in zip(_COLUMNS, self._widths, strict=True)
         ]
+        # What all other columns may need, with three for the space between two columns.
         others = sum(grown) - grown[_DEVICES] + 3 * len(_COLUMNS)
         if len(" ".join(names)) > min(width - others, _WIDEST):
             return f"{len(names)}" if names else ""
         return " ".join(names)
 
     def _held(self, state: State, job: int) -> list[int]:
-        """Devices that have the job at the head of their queue."""
+        """Return the devices that have a job at the head of their queue."""
         return [d for d, queue in enumerate(state.queues) if queue and queue[0].job == job]

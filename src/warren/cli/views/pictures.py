@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS: Final = (".png", ".svg", ".pdf")
+"""How the names of picture files may end."""
 DARK: Final = "#0b5394"
 ORANGE: Final = "#e69f00"
 GREY: Final = "#b0b0b0"
 COLOURS: Final = (DARK, ORANGE, "#009e73", "#d55e00", "#56b4e9", "#882255", "#117733", GREY)
-"""Told apart without colour vision too."""
+"""Colours that are told apart without colour vision too."""
 
 
 def picture_path(name: str) -> Path:
-    """The file to draw into.
+    """Return the file of this name, if a picture can be drawn into it.
 
     Raises
     ------
@@ -37,9 +38,11 @@ def picture_path(name: str) -> Path:
 
 
 def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
-    """An empty picture with one pair of axes, in inches."""
+    """Return an empty picture of so many inches, with one pair of axes."""
+    # Imported here: matplotlib takes long to load, and few commands draw.
     import matplotlib
 
+    # ``agg`` draws without a screen. A fixed salt gives the parts of an SVG the same ids each time.
     matplotlib.use("agg")
     matplotlib.rcParams["svg.hashsalt"] = "warren"
     from matplotlib import pyplot
@@ -50,7 +53,7 @@ def new_picture(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
 
 
 def save_picture(figure: Figure, axes: Axes, path: Path) -> None:
-    """Write it with a legend of what has a label; the same picture is the same file.
+    """Write a picture with a legend of what has a label; the same picture is the same file.
 
     Raises
     ------
@@ -70,6 +73,7 @@ def save_picture(figure: Figure, axes: Axes, path: Path) -> None:
             ncols=min(len(labels), 4),
         )
     content = BytesIO()
+    # Without the date of its making, which SVG and PDF would hold.
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix[1:]
     figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))

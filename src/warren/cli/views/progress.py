@@ -7,7 +7,7 @@ else unless it is time to draw.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Event, Thread
 from time import monotonic
@@ -20,37 +20,38 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from warren.cli.views.job_progress import JobProgress
 from warren.cli.views.live_table import LiveTable
-from warren.core.journal_reader import History
 from warren.core.loop import Core, Observer
 from warren.core.state import Phase, State
-from warren.model.errors import WarrenError
 from warren.model.events import AnyEvent, JobCancelled, JobFailed, RoundsDone
 from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.report.number_text import count
-from warren.runs.compose import Attend, simulate
+from warren.runs.compose import Attend
+from warren.runs.studies.expected_ends import predicted_ends
 
 LINES_S: Final = 5.0
+"""How far lines are apart at least."""
 
 
 def simulation_view(run: Run) -> Attend:
-    """What suits standard error."""
+    """Return what shows a simulation: a bar on a terminal, elsewhere lines on standard error."""
     if not sys.stderr.isatty():
         return progress_lines
     return progress(run)
 
 
 def tasks_of(run: Run) -> int:
-    """Tasks of all jobs that state their rounds."""
+    """Return how many tasks the jobs have that state their rounds."""
     return sum((job.rounds or 0) * job.scale for job in run.workload.jobs)
 
 
 @contextmanager
 def progress_lines(core: Core) -> Iterator[None]:
-    """Lines from a thread of their own, so that they come while a policy plans, too."""
+    """Print lines from a thread of their own, so that they come while a policy plans, too."""
     begin, over = monotonic(), Event()
 
     def tell() -> None:
+        """Print a line from time to time until the simulation is over."""
         while not over.wait(LINES_S):
             with suppress(OSError):
                 print(_line(core, monotonic() - begin), file=sys.stderr, flush=True)
@@ -65,6 +66,8 @@ def progress_lines(core: Core) -> Iterator[None]:
 
 
 def _line(core: Core, passed_s: float) -> str:
+    """Return how far a simulation is; ``passed_s``: real seconds so far."""
+    # Read from another thread while the core goes on: figures may be of two steps.
     state, total = core.state, tasks_of(core.run)
     done = int(np.sum(state.round_J * state.scale_J))
     if not done:
@@ -74,20 +77,21 @@ def _line(core: Core, passed_s: float) -> str:
 
 
 REFRESH_S: Final = 0.2
+"""How far two pictures of a bar or a table are apart."""
 _SELDOM: Final = 0.1
 """Lines come this share of the time passed apart: the log of a long run stays short."""
 _MOST_S: Final = 60.0
+"""How far lines are apart at most."""
 _JOBS: Final = 10
 """So many jobs have a line each."""
-MOST_TASKS: Final = 20_000
-"""Up to so many tasks, a live run is simulated first to predict when its jobs will end."""
 
 
 def progress(run: Run) -> Attend:
-    """A spinner while a plan is made, then a bar over tasks; on standard error."""
+    """Return what shows a spinner while a plan is made, then a bar over tasks."""
 
     @contextmanager
     def attend(core: Core) -> Iterator[Observer]:
+        """Show the bar while the block runs; yield what moves it at each step."""
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -101,6 +105,7 @@ def progress(run: Run) -> Attend:
             due = monotonic()
 
             def observe(state: State, _: tuple[AnyEvent, ...]) -> None:
+                """Move the bar if that is due; else only look at the clock."""
                 nonlocal due
                 if monotonic() < due:
                     return
@@ -114,17 +119,20 @@ def progress(run: Run) -> Attend:
     return attend
 
 
-def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
-    """A live table on a terminal; elsewhere a line when a job ends, and now and then one a job.
+def live_view(run: Run, folder: str, past: Sequence[RoundsDone] = ()) -> Attend:
+    """Make what watches a live run: a table on a terminal, elsewhere lines.
 
-    ``past`` is what had happened when a run that goes on was cut off.
+    There is a line when a job ends, and now and then one a job. ``past``: the rounds that were done
+    when a run that goes on was cut off.
     """
     is_terminal = sys.stderr.isatty()
+    # Before the run begins: the simulation that predicts ends would take time from it.
     far = JobProgress(run, predicted_ends(run))
-    for event in past.rounds if past else ():
+    for event in past:
         far.note(event)
 
     def attend(core: Core) -> AbstractContextManager[Observer]:
+        """Say what begins; return what watches it."""
         jobs = count(len(run.workload.jobs), "job")
         devices = count(len(run.cluster.devices), "device")
         what = f"training {jobs} on {devices} under {core.policy.name}"
@@ -136,30 +144,19 @@ def live_view(run: Run, folder: str, past: History | None = None) -> Attend:
     return attend
 
 
-def predicted_ends(run: Run) -> dict[int, int]:
-    """When each job will end by a simulation of the run, where that is a matter of a second."""
-    from warren.profile.cost_table import missing
-
-    jobs = run.workload.jobs
-    tasks = sum((job.rounds or MOST_TASKS) * job.scale for job in jobs)
-    if tasks >= MOST_TASKS or missing(run) or not run.cluster.is_scheduled:
-        return {}
-    try:
-        end_ns_J = simulate(run).history.finish_ns_J
-    except WarrenError:
-        return {}  # what cannot be simulated can still be trained
-    return {job: int(end_ns) for job, end_ns in enumerate(end_ns_J) if end_ns >= 0}
-
-
 @contextmanager
 def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Observer]:
+    """Show the table while the block runs; jobs that fail get a line above it, which stays."""
     due = monotonic()
     console = Console(stderr=True)
+    # Drawn by the core's thread alone: the state changes only between two calls of ``observe``.
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+            """Take the events of a step, and draw the table if that is due."""
             nonlocal due
             for event in events:
+                # Exact types: they are quicker to compare than subclasses are to tell.
                 if type(event) is RoundsDone:
                     far.note(event)
                 elif type(event) is JobFailed or type(event) is JobCancelled:
@@ -174,11 +171,13 @@ def _watch_table(run: Run, table: LiveTable, far: JobProgress) -> Iterator[Obser
 
 @contextmanager
 def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
+    """Print a line when a job ends, and from time to time how far all are."""
     begin = monotonic()
     due = begin + LINES_S
     ends = RoundsDone, JobFailed, JobCancelled
 
     def observe(state: State, events: tuple[AnyEvent, ...]) -> None:
+        """Take the events of a step, and print what is due."""
         nonlocal due
         for event in events:
             if type(event) is RoundsDone:
@@ -189,6 +188,7 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
         if now < due:
             return
         due = now + min(max((now - begin) * _SELDOM, LINES_S), _MOST_S)
+        # Times are those of the core, in cluster seconds, not those of the clock here.
         done, total = int(state.done_J.sum()), len(run.workload.jobs)
         busy = int(np.count_nonzero(state.queued_D))
         now_s, devices = ns_to_seconds(state.now_ns), len(run.cluster.devices)
@@ -203,11 +203,12 @@ def _watch_lines(run: Run, core: Core, far: JobProgress) -> Iterator[Observer]:
 
 
 def _err(text: str) -> None:
+    """Print a line on standard error at once."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _end_line(run: Run, event: AnyEvent) -> str:
-    """One line for the end of a job; empty for any other event."""
+    """Return one line for the end of a job; empty for any other event."""
     now_s = ns_to_seconds(event.time_ns)
     if isinstance(event, RoundsDone) and event.finished:
         job = run.workload.jobs[event.job]

@@ -7,25 +7,28 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from warren.cost.ring import BoolArray, FloatArray, RingNetwork, round_at_s_J
-from warren.cost.ring_fit import RingPoints
 from warren.runs.calibration.ring_network_file import RingCalibration
 from warren.store.files import write_atomic
 
+# A colour and a mark a kind of ring; the last of both is left to what remains.
 _COLOURS: Final = ("#0b5394", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#7f6000")
 _MARKS: Final = "os^Dvp"
 _OTHERS: Final = "others"
 
 
 def draw_rings(path: Path, found: RingCalibration) -> None:
-    """Rounds by rings on the busiest link, a colour a kind of ring; below, fitted / measured - 1.
+    """Draw rounds by rings on the busiest link, a colour a kind of ring, and what the fit is off.
+
+    Above: measured rounds as marks, fitted ones as lines. Below: fitted / measured - 1, in percent.
 
     Raises
     ------
     SpecError
         If the file cannot be written.
     """
+    # As ``pictures.new_picture`` does, but for two pairs of axes.
     import matplotlib
 
     matplotlib.use("agg")
@@ -36,16 +39,18 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
         2, 1, sharex=True, figsize=(7.5, 5.6), height_ratios=(3, 1), layout="constrained"
     )
     points, best = found.points, found.best
-    kinds = _kinds(points)
+    kinds = _kinds(found)
     for at, (label, of_N) in enumerate(kinds):
         colour, mark = _COLOURS[at % len(_COLOURS)], _MARKS[at % len(_MARKS)]
         own = points.where(of_N)
+        # Kinds stand beside each other at a number of contenders, or marks would hide marks.
         spread = 0.16 * (at - (len(kinds) - 1) / 2) / max(1, len(kinds) - 1)
         k_N = own.contenders_N + spread
         above.plot(k_N, own.time_s_N, mark, color=colour, markersize=4.5, label=label)
         curve = np.linspace(1, max(1, int(own.contenders_N.max())), 60)
+        # The others are of several sizes, so no one curve is theirs.
         if own.contenders_N.max() > 1 and label != _OTHERS:
-            above.plot(curve, _curve(best.network, own, curve), color=colour, linewidth=1)
+            above.plot(curve, found.fitted_round_s(of_N, curve), color=colour, linewidth=1)
         below.plot(k_N, 100 * best.error_N[of_N], mark, color=colour, markersize=4.5)
     _dress(above, below, found)
     handles, labels = above.get_legend_handles_labels()
@@ -59,6 +64,7 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
         title_fontsize=8,
     )
     content = BytesIO()
+    # Without the date of its making, so that the same picture is the same file.
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix[1:]
     figure.savefig(content, format=kind, dpi=144, metadata=dates.get(kind))
@@ -67,6 +73,7 @@ def draw_rings(path: Path, found: RingCalibration) -> None:
 
 
 def _dress(above: Any, below: Any, found: RingCalibration) -> None:
+    """Give both pairs of axes their title, labels and limits."""
     one = found.best.network
     above.set_title(
         f"xi1 {one.xi1:.3g}, alpha {one.alpha:.3g}, xi2 {1e3 * one.xi2_s:.2g} ms, "
@@ -77,6 +84,7 @@ def _dress(above: Any, below: Any, found: RingCalibration) -> None:
     above.set_ylabel("round, s")
     above.set_ylim(bottom=0)
     below.axhline(0, color="#b0b0b0", linewidth=0.8)
+    # At least 10 % to either side, so that a good fit looks like one.
     widest = max(10.0, 1.15 * 100 * float(np.abs(found.best.error_N).max()))
     below.set_ylim(-widest, widest)
     below.set_ylabel("fitted over\nmeasured, %")
@@ -86,28 +94,28 @@ def _dress(above: Any, below: Any, found: RingCalibration) -> None:
         axes.spines[["top", "right"]].set_visible(False)
 
 
-def _kinds(points: RingPoints) -> list[tuple[str, BoolArray]]:
-    """Points of one size on as many hosts, with or without compute time, the largest first."""
+def _kinds(found: RingCalibration) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Group the points of one size on as many hosts, with or without compute time.
+
+    Each group has a label. The one of the most points is first, of equal ones that of the larger
+    message; what is left when the colours but one are used is one group, the last.
+    """
+    points = found.points
+    # A column a point: points of one kind have equal columns.
     columns = np.stack(
         (points.message_bytes_N, points.servers_N, points.workers_N, points.comp_s_N)
     )
     each, of_N = np.unique(columns, axis=1, return_inverse=True)
     counts = np.bincount(of_N.ravel())
     order = sorted(range(len(counts)), key=lambda at: (-counts[at], -each[0][at]))
-    found: list[tuple[str, BoolArray]] = []
+    kinds: list[tuple[str, NDArray[np.bool_]]] = []
     rest_N = np.zeros(len(points.time_s_N), dtype=np.bool_)
     for at in order:
         of = of_N.ravel() == at
         size, hosts, _, comp_s = each[:, at]
         beside = f" + {1e3 * comp_s:.0f} ms" if comp_s else ""
-        if len(found) < len(_COLOURS) - 1:
-            found.append((f"{size / 1e6:.1f} MB, {hosts:.0f} hosts{beside}", of))
+        if len(kinds) < len(_COLOURS) - 1:
+            kinds.append((f"{size / 1e6:.1f} MB, {hosts:.0f} hosts{beside}", of))
         else:
             rest_N |= of
-    return [*found, (_OTHERS, rest_N)] if rest_N.any() else found
-
-
-def _curve(network: RingNetwork, own: RingPoints, curve: FloatArray) -> FloatArray:
-    """What the fit says of rings like these with so many contenders, which need not be whole."""
-    like = own.where(np.zeros(len(curve), dtype=np.int64))
-    return round_at_s_J(network, like.jobs, curve, like.servers_N)  # type: ignore[arg-type]
+    return [*kinds, (_OTHERS, rest_N)] if rest_N.any() else kinds

@@ -16,18 +16,21 @@ from warren.report.record import Record
 from warren.report.slices import joined_to_fit, span_ns
 
 _SLICES: Final = 20_000
+"""Boxes in a picture at most: stretches are joined over small gaps until no more are left."""
 _NAMED: Final = 7
 """So many jobs have a colour that is not grey, and a name; of more, those that computed longest."""
 
 
 def plot_cdf(records: Sequence[Record], names: Sequence[str], path: Path) -> None:
-    """Share of finished jobs by JCT in cluster seconds, a staircase a run."""
+    """Draw the share of finished jobs by JCT in cluster seconds, a staircase a run."""
     figure, axes = new_picture()
     values = [finished_jct_s(record) for record in records]
     for k, (jct_s, name) in enumerate(zip(values, names, strict=True)):
         share = np.arange(1, len(jct_s) + 1) / max(1, len(jct_s))
         axes.step([0.0, *jct_s], [0.0, *share], where="post", color=_colour(k), label=name)
+    # A run without a finished job has no JCTs; without any in all runs there is one to scale by.
     known = np.concatenate([one for one in values if len(one)] or [np.ones(1)])
+    # Beyond this ratio short jobs would stand on the axis.
     if known.min() > 0 and known.max() / known.min() > 30:
         axes.set_xscale("log")
     axes.set_ylim(0, 1)
@@ -37,10 +40,11 @@ def plot_cdf(records: Sequence[Record], names: Sequence[str], path: Path) -> Non
 
 
 def plot_gantt(record: Record, path: Path) -> None:
-    """Who computes where: a row a device, a box a stretch of one job."""
+    """Draw which job computes where: a row a device, a box a stretch of one job."""
     slices, _ = joined_to_fit(record.history.timeline, _SLICES)
     devices = record.run.cluster.devices
     figure, axes = new_picture(height=1.2 + 0.18 * len(devices))
+    # The jobs that computed longest have colours.
     busy_J = np.bincount(slices.job_S, slices.busy_ns_S, len(record.run.workload.jobs))
     longest = np.argsort(-busy_J, kind="stable")[:_NAMED]
     for job in np.unique(slices.job_S).tolist():
@@ -64,7 +68,7 @@ def plot_gantt(record: Record, path: Path) -> None:
 
 
 def plot_use(record: Record, path: Path) -> None:
-    """Share of the devices of each type that compute, over time."""
+    """Draw the share of the devices of each type that compute, over time."""
     figure, axes = new_picture()
     first_ns, last_ns = span_ns(record.history.timeline)
     span_s = Scale(low=first_ns / 1e9, high=last_ns / 1e9)
@@ -79,4 +83,5 @@ def plot_use(record: Record, path: Path) -> None:
 
 
 def _colour(number: int) -> str:
+    """Return the colour of a line; beyond the last they begin again."""
     return COLOURS[number % len(COLOURS)]

@@ -15,7 +15,7 @@ OVERRUN_SHARE: Final = 0.05
 def summary_lines(
     values: Mapping[str, Any], notes: Sequence[str] = (), time_scale: float | None = None
 ) -> list[str]:
-    """What a run's ``summary.json`` says, in a few lines; ``notes`` come first.
+    """Return what a run's ``summary.json`` says, in a few lines; ``notes`` come first.
 
     ``time_scale`` is one at which nearly all tasks would have kept their emulated time.
     """
@@ -31,6 +31,7 @@ def summary_lines(
             f"{seconds(values['weighted_jct_s'])}, utilisation {percent(values['utilization'])} "
             "(cluster time)"
         )
+    # The gap to the lower bound, or why there is none.
     gap = (values.get("gap") or {}).get("weighted_jct")
     if gap is not None:
         lines.append(
@@ -44,6 +45,7 @@ def summary_lines(
     lines += _overruns(values, time_scale)
     if losses := loss_sentence(values):
         lines.append(losses)
+    # Only the run itself could measure these: one that was cut off has none.
     if values["decide_s"] is not None and values["wall_s"] is not None:
         lines.append(
             f"decided in {duration(values['decide_s'])}, {duration(values['wall_s'])} in all "
@@ -53,7 +55,10 @@ def summary_lines(
 
 
 def _overruns(values: Mapping[str, Any], time_scale: float | None) -> list[str]:
-    """A warning where so many tasks outlasted their pad that the times say little."""
+    """Return a warning where so many tasks outlasted their pad that the times say little.
+
+    With ``time_scale`` it names the value that would do.
+    """
     overruns, tasks = int(values.get("overruns") or 0), int(values["tasks"])
     if overruns <= OVERRUN_SHARE * tasks:
         return []

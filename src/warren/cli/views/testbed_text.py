@@ -14,8 +14,9 @@ from warren.model.testbed import Bed
 
 
 def whole(one: TestbedStatus, found: Sequence[MeasuredLink] | None) -> dict[str, Any]:
-    """A testbed for ``--json``; ``measured`` is there if it was."""
+    """Return a testbed for ``--json``; ``measured`` is in it if its links were measured."""
     value: dict[str, Any] = {"name": one.name, "faults": list(one.faults)}
+    # Without its record only its name is known.
     if one.record is None:
         return value
     bed = one.record.bed
@@ -35,6 +36,7 @@ def whole(one: TestbedStatus, found: Sequence[MeasuredLink] | None) -> dict[str,
 
 
 def _hosts(bed: Bed, processes_H: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the hosts of a testbed, with how many processes run in each."""
     return [
         {
             "name": host.name,
@@ -49,7 +51,7 @@ def _hosts(bed: Bed, processes_H: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def hosts_lines(one: TestbedStatus) -> list[str]:
-    """The hosts of a testbed with a record as an aligned table."""
+    """Return the hosts of a testbed with a record as an aligned table."""
     assert one.record is not None
     bed = one.record.bed
     rows = [("host", "address", "link", "cpus", "processes", "namespace")]
@@ -64,12 +66,13 @@ def hosts_lines(one: TestbedStatus) -> list[str]:
 
 
 def measured_lines(bed: Bed, found: Sequence[MeasuredLink]) -> list[str]:
-    """What was measured as an aligned table."""
+    """Return what was measured as an aligned table."""
     rows = [("fills", "flows", "expected", "measured", "off by", "")]
     for one in found:
         names = [host.name for host in bed.hosts]
         whose = sorted(one.flows.fills, key=lambda fill: fill[1], reverse=True)  # out before in
         fills = ", ".join(f"{names[host]} {way}" for host, way in whose)
+        # Goodput against goodput: neither counts headers.
         off = 100 * (one.goodput_bps / one.expected_bps - 1)
         rates = (_rate(one.expected_bps), _rate(one.goodput_bps), f"{off:+.1f} %")
         rows.append((fills, _flows(bed, one.flows), *rates, "" if one.ok else "OFF"))
@@ -77,15 +80,19 @@ def measured_lines(bed: Bed, found: Sequence[MeasuredLink]) -> list[str]:
 
 
 def _flows(bed: Bed, flows: TestFlows) -> str:
+    """Return which host sends to which, in words."""
     return ", ".join(f"{bed.hosts[a].name} -> {bed.hosts[b].name}" for a, b in flows.flows)
 
 
 def _rate(rate_bps: float) -> str:
+    """Return a rate for people."""
     return f"{rate_bps / 1e6:.4g} Mbit/s" if rate_bps < 1e9 else f"{rate_bps / 1e9:.4g} Gbit/s"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines in which columns stand below each other."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    # Without blanks behind the last cell, which is empty in most rows.
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
@@ -94,7 +101,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @contextmanager
 def measured_view(bed: Bed) -> Iterator[Callable[[int, int, MeasuredLink], None]]:
-    """A bar on a terminal; elsewhere a line a measurement. Both on standard error."""
+    """Show how far a measurement is on standard error: a bar on a terminal, elsewhere lines.
+
+    Yields what is to be called with how many are done, of how many, and the last one.
+    """
     if not sys.stderr.isatty():
         yield lambda done, total, last: print(
             f"  measured {done} of {total}: {_flows(bed, last.flows)}", file=sys.stderr, flush=True

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _LABEL: Final = 18
+"""How wide the first column is."""
 _TIMES: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _QUANTILES: Final = {
     "least": "least",
@@ -17,11 +18,12 @@ _NAMES: Final = 8
 
 
 def trace_text(summary: Mapping[str, Any]) -> str:
-    """Lines of ``warren trace inspect``, from what its --json prints."""
+    """Return the lines of ``warren trace inspect``, from what its --json prints."""
     return "\n".join(_lines(summary))
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines; of what the trace does not tell there are none."""
     yield f"{found['file']}: {found['format']}"
     unused = found["unused_rows"]
     yield _line("jobs", f"{found['jobs']:,}; rows not used: {unused:,}")
@@ -32,6 +34,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     order = "in order" if found["in_order"] else "not in order"
     equal = f"rows equal to an earlier one: {found['equal_rows']:,}"
     yield _line("submitted", f"over {_time(found['span_s'])}, {order}; {equal}")
+    # Gaps between arrivals of a Poisson process are exponential: their coefficient is 1.
     if found["gap_cv"] is not None:
         burst = f"coefficient of variation {found['gap_cv']:.2f} (1: Poisson)"
         yield _line("gaps between", f"{burst}; gaps of 0: {found['gaps_of_0']:,}")
@@ -50,12 +53,14 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _hint(found: Mapping[str, Any]) -> str:
-    """How the run times of a trace come to be known."""
+    """Return how the run times of a trace come to be known, where an option can tell."""
+    # Gavel's traces state steps; its table of throughputs tells how long a step takes.
     priced = found["run_s"] is None and found["format"] == "gavel"
     return "; give --throughputs FILE" if priced else ""
 
 
 def _gpus(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each number of GPUs that jobs have."""
     yield _line("GPUs of a job", f"{'GPUs':>6}  {'jobs':>9}  {'share':>6}  {'of work':>7}")
     for one in entries:
         work = "-" if one["work_share"] is None else f"{one['work_share']:.1%}"
@@ -63,12 +68,15 @@ def _gpus(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _tail(tail: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield how much of the work the largest jobs have, and how heavy the tail is."""
     if tail is None:
         return
     parts = f"the largest 1 % of jobs have {tail['top_1_pct_work']:.1%} of the work, "
     yield _line("tail", f"{parts}10 % have {tail['top_10_pct_work']:.1%}")
     more = f"coefficient of variation {tail['work_cv']:.2f} (1: exponential)"
+    # Too few jobs, or jobs of equal work, have no tail index.
     if tail["hill"] is not None:
+        # Below 2 the variance of the work is infinite (``warren.workload.traces.summary``).
         heavy = "heavy" if tail["heavy"] else "not heavy"
         index = f"tail index {tail['hill']:.2f} by the largest {tail['hill_jobs']:,} jobs"
         more = f"{index}: {heavy} (limit 2); {more}"
@@ -76,16 +84,19 @@ def _tail(tail: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _line(label: str, text: str) -> str:
+    """Return a line with its label."""
     return f"  {label:{_LABEL}}{text}".rstrip()
 
 
 def _quantiles(values: Mapping[str, float] | None) -> str:
+    """Return times, a column a quantile."""
     if values is None:
         return "  not known"
     return "".join(f"{_time(values[name]):>9}" for name in _QUANTILES)
 
 
 def _time(seconds: float) -> str:
+    """Return a time in the largest unit of which it has one or more."""
     for unit, size in _TIMES:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -93,5 +104,6 @@ def _time(seconds: float) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
+    """Return the first names and how many jobs each has."""
     shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_NAMES]]
     return ", ".join(shown) + (", ..." if len(counts) > _NAMES else "")

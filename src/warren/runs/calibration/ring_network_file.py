@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from warren.cost.ring import Reading
+from warren.cost.ring import BoolArray, FloatArray, Reading, round_at_s_J
 from warren.cost.ring_fit import RingPoints
 from warren.cost.ring_readings import ReadingFit, fit_readings, inner_bytes_per_s, unsure
 from warren.model.errors import EngineError
@@ -33,6 +33,17 @@ class RingCalibration:
     def best(self) -> ReadingFit:
         """The fit that is stored."""
         return next(iter(self.fits.values()))
+
+    def fitted_round_s(self, of_N: BoolArray, contenders: FloatArray) -> FloatArray:
+        """Return what the stored fit says a round of rings takes, by how many contenders they have.
+
+        The rings are like the first of the points ``of_N``. Contenders need not be whole numbers:
+        a picture draws a curve through them.
+        """
+        own = self.points.where(of_N)
+        like = own.where(np.zeros(len(contenders), dtype=np.int64))
+        network = self.best.network
+        return round_at_s_J(network, like.jobs, contenders, like.servers_N)  # type: ignore[arg-type]
 
 
 def calibrated(rows: Sequence[RingRow]) -> RingCalibration:

@@ -1,0 +1,1 @@
+"""Runs side by side: which are simulated, and what their comparison says."""

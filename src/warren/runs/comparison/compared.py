@@ -1,0 +1,185 @@
+"""Runs side by side: simulated now, or read from their folders."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from warren.model.errors import Problem, SpecError
+from warren.model.run import Run
+from warren.report.record import Record
+from warren.runs.comparison.variations import PlannedSimulation, Variations, planned_simulations
+from warren.runs.compose import Attend
+from warren.runs.grain_advice import size_note
+from warren.runs.notices import say
+from warren.runs.results import load_record
+from warren.runs.simulate_many import simulated
+from warren.store.files import read_dir
+
+_CHOSEN: Final = ("policy.", "scheduler.", "grain")
+"""Keys of --sweep whose values are ways to schedule one problem; others make it another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRun:
+    """One run to compare; ``folder`` is None when it was simulated just now.
+
+    ``swept``: what --sweep gave it, by key.
+    """
+
+    record: Record
+    folder: str | None
+    swept: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Record:
+        """Return the record under its folder's name, which tells more than its run file's."""
+        if self.folder is None:
+            return self.record
+        return replace(self.record, run=replace(self.record.run, name=self.folder))
+
+    @property
+    def problem(self) -> tuple[tuple[str, str], ...]:
+        """Return what --sweep makes of the run that is not for its policy to choose."""
+        return tuple(item for item in self.swept.items() if not item[0].startswith(_CHOSEN))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Runs side by side, in the order in which they were given."""
+
+    runs: tuple[ComparedRun, ...]
+
+    def records(self) -> list[Record]:
+        """Return the records as a person tells them apart: by run file, or else by folder."""
+        # Of all runs the folder if two share a name: one kind of names in a comparison.
+        count = Counter(one.record.run.name for one in self.runs)
+        clear = all(number == 1 for number in count.values())
+        return [one.record if clear else one.named for one in self.runs]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row a run, as ``warren.report.compare.compare`` makes them."""
+        from warren.report.compare import compare
+
+        return compare(self.records(), [one.problem for one in self.runs])
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Return the runs' summaries; that of a folder tells it as ``dir``.
+
+        A live one carries how well each simulation predicted it (``jct_errors``), and whether the
+        other live runs of its jobs ended with the same parameters (``same_params``).
+        """
+        from warren.report.metrics import summary
+
+        found = []
+        for one in self.runs:
+            values = summary(one.record)
+            if one.folder is not None:
+                values["dir"] = one.folder
+            if one.record.live:
+                values |= self._against_others(one)
+            found.append(values)
+        return found
+
+    def csv_text(self) -> str:
+        """Return a table of one row a run, by name of column, with a column a key of --sweep."""
+        text = io.StringIO()
+        # All rows have all swept keys, so that folders and other run files have empty cells.
+        swept = dict.fromkeys((key for one in self.runs for key in one.swept), "")
+        rows = [
+            {"run": row["run"], "place": row["place"], **swept, **one.swept, **row}
+            for row, one in zip(self.rows(), self.runs, strict=True)
+        ]
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+    def _against_others(self, live: ComparedRun) -> dict[str, Any]:
+        """Return how a live run compares with the simulations, and with the other live runs."""
+        from warren.report.compare import jct_errors
+        from warren.report.same_params import same_params
+
+        simulations = [one.named for one in self.runs if not one.record.live]
+        others = [one.named for one in self.runs if one.record.live and one is not live]
+        own = live.named
+        # Pairs of other live runs are told with those.
+        same = [one for one in same_params([own, *others]) if one["live"] == own.run.name]
+        return {"jct_errors": jct_errors([own, *simulations]), "same_params": same}
+
+
+def compared(
+    what: Sequence[str],
+    wanted: Variations,
+    *,
+    processes: int = 1,
+    against: str | None = None,
+    watch: Callable[[Run], Attend],
+) -> Comparison:
+    """Simulate run files and read folders of runs.
+
+    All is read and checked before the first simulation, which may take long.
+
+    Parameters
+    ----------
+    what
+        Paths of run files and of folders of runs.
+    wanted
+        What each run file is simulated with.
+    processes
+        How many simulations run at a time.
+    against
+        A policy that the others will be set against; it must be simulated.
+    watch
+        How a person sees a simulation that goes on.
+
+    Raises
+    ------
+    SpecError
+        If a file, a folder or an option is wrong.
+    EngineError
+        If a process that simulates is ended from outside.
+    """
+    found: list[PlannedSimulation | ComparedRun] = []
+    for one in what:
+        if Path(one).is_dir():
+            found.append(ComparedRun(record=load_record(one, read_dir(one)), folder=one))
+        else:
+            found += planned_simulations(one, wanted)
+    runs = [one for one in found if isinstance(one, PlannedSimulation)]
+    _check_use(wanted, runs)
+    places = sorted({one.run.scheduler.place for one in runs})
+    if against is not None and against not in places:
+        message = f"{against!r} is not simulated; allowed: {', '.join(places) or 'none'}"
+        raise SpecError(Problem(file="--against", message=message))
+    # Each note once: many runs of a comparison are of one size.
+    for note in dict.fromkeys(size_note(one.prepared) for one in runs):
+        if note:
+            say(note)
+    records = iter(simulated([(one.path, one.prepared) for one in runs], processes, watch))
+    # Records come in the order of the simulations among ``found``.
+    entries = (
+        entry
+        if isinstance(entry, ComparedRun)
+        else ComparedRun(record=next(records), folder=None, swept=entry.swept)
+        for entry in found
+    )
+    return Comparison(runs=tuple(entries))
+
+
+def _check_use(wanted: Variations, runs: Sequence[PlannedSimulation]) -> None:
+    """Refuse options of simulations where only folders of runs are compared."""
+    given = {
+        "--place": wanted.place is not None,
+        "--seeds": wanted.seeds > 1,
+        "--sweep": bool(wanted.sweeps),
+        "--set": bool(wanted.overrides),
+    }
+    if not runs and (unused := [option for option, is_given in given.items() if is_given]):
+        message = "is for run files that are simulated; only folders of runs are given"
+        raise SpecError(Problem(file=unused[0], message=message))

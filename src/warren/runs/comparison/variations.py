@@ -1,0 +1,81 @@
+"""Which simulations a comparison wants of a run file: every policy, seed and swept value of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from warren.model.errors import Problem, SpecError
+from warren.model.run import Run
+from warren.runs.compose import PreparedRun
+from warren.runs.inputs import named_after, run_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variations:
+    """What each run file of a comparison is simulated with.
+
+    ``place``: policies with commas between; None: the run file's own. ``seeds``: with seeds 1 to
+    so many; 1: with the run file's own. ``sweeps``: ``KEY=a,b,c`` each, as ``--sweep`` takes them.
+    ``overrides``: ``KEY=VALUE`` each, as ``--set`` takes them.
+    """
+
+    place: str | None = None
+    seeds: int = 1
+    sweeps: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSimulation:
+    """One run to simulate, of the file at ``path``; ``swept``: what --sweep gives it, by key."""
+
+    path: str
+    prepared: PreparedRun
+    swept: Mapping[str, str]
+
+    @property
+    def run(self) -> Run:
+        """Return the run that is simulated."""
+        return self.prepared.run
+
+
+def planned_simulations(path: str, wanted: Variations) -> Iterator[PlannedSimulation]:
+    """Yield the simulations of a run file, each checked as far as that is quick.
+
+    Raises
+    ------
+    SpecError
+        If the file, a policy or an option is wrong.
+    """
+    names = [None] if wanted.place is None else [name.strip() for name in wanted.place.split(",")]
+    if "" in names:
+        message = f"{wanted.place!r} has an empty name; give policies with commas between"
+        raise SpecError(Problem(file="--place", message=message))
+    several = wanted.seeds > 1
+    # Seeds vary fastest: the runs of one policy stand together.
+    for sets, name, seed in product(_swept(wanted.sweeps), names, range(1, wanted.seeds + 1)):
+        chosen = [*wanted.overrides, *sets]
+        # Both: the seed of the run's own draws, and that of the simulator's hidden truth.
+        chosen += [f"seed={seed}", f"truth.seed={seed}"] if several else []
+        run = run_of(path, name, chosen)
+        # ``warren.report.seeds`` takes runs whose names differ in ``seed N`` alone together.
+        said = [run.name, *sets, *([f"seed {seed}"] if several else [])]
+        prepared = PreparedRun(run=replace(run, name=" ".join(said)))
+        with named_after(path, prepared.run):
+            prepared.check_policy()
+        swept = dict(one.split("=", 1) for one in sets)
+        yield PlannedSimulation(path=path, prepared=prepared, swept=swept)
+
+
+def _swept(sweeps: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Return every combination of swept values, as KEY=value each; of no sweeps, one of none."""
+    axes = []
+    for one in sweeps:
+        key, equals, values = one.partition("=")
+        if not equals or not key.strip() or not all(map(str.strip, values.split(","))):
+            message = f"{one!r} is not KEY=A,B,C, for example workload.jobs=100,200"
+            raise SpecError(Problem(file="--sweep", message=message))
+        axes.append([f"{key.strip()}={value.strip()}" for value in values.split(",")])
+    return product(*axes)

@@ -1,0 +1,1 @@
+"""Studies beside a run: of a learning curve, an app, a policy, a figure, a testbed."""

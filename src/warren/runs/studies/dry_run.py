@@ -1,0 +1,26 @@
+"""A run checked without being run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warren.runs.compose import PreparedRun
+from warren.store.run_folder import check_free
+from warren.workload.specs.write import dump_run
+
+
+def resolved_text(prepared: PreparedRun, out: str | None = None) -> str:
+    """Check a run's costs, policy and folder; return its ``run.yaml`` as the folder would hold it.
+
+    ``out``: the folder that the run would write; None: it would write none.
+
+    Raises
+    ------
+    SpecError
+        If the run could not begin, or the folder is taken.
+    """
+    prepared.check()
+    # As late as a run would look: what is wrong with the run itself is told first.
+    if out:
+        check_free(Path(out))
+    return dump_run(prepared.run)

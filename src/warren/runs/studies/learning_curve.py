@@ -1,0 +1,147 @@
+"""Predicting a learning curve of a file: which points are observed, and what comes later."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from warren.model.errors import Problem, SpecError
+from warren.predict.curve import Curve, first, part_of, until
+from warren.predict.curve_files import log_curve, table_curve
+from warren.predict.forecast import Forecast, forecast
+from warren.store.files import read
+from warren.workload.text import decoded, fetch, unpacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePrediction:
+    """What a learning curve is predicted to be at one later step.
+
+    ``whole`` is the curve of the file, ``observed`` the part of it that the prediction looked at.
+    ``forecast`` is at one step. ``seconds``: real time that the forecast took.
+    """
+
+    whole: Curve
+    observed: Curve
+    forecast: Forecast
+    target: float | None
+    seed: int
+    seconds: float
+
+    @property
+    def p_target(self) -> float | None:
+        """Return the chance that the value is the target or better; None without a target."""
+        return None if self.target is None else float(self.forecast.reaches(self.target)[0])
+
+    def band(self, points: int) -> Forecast:
+        """Forecast evenly spaced steps from the last one observed to the one predicted."""
+        at = float(self.forecast.at[0])
+        steps = np.linspace(self.observed.steps[-1], at, points)
+        # With the seed of the prediction itself, so that the last step has the same values.
+        return forecast(self.observed, steps, self.seed)
+
+
+def predict_curve(
+    file: str,
+    *,
+    at: str = "100%",
+    observe: str = "100%",
+    target: float | None = None,
+    columns: str | None = None,
+    pattern: str | None = None,
+    seed: int = 1,
+) -> CurvePrediction:
+    """Predict how the learning curve of a file goes on.
+
+    Parameters
+    ----------
+    file
+        A table with a header, or a log; it may be gzipped.
+    at
+        The step to predict: a number, or ``N%`` of the last step of the file.
+    observe
+        Up to which point the curve is looked at: a step, or ``N%`` of the points.
+    target
+        A value; the prediction then tells the chance of it, or of a better one.
+    columns
+        ``STEP,VALUE``: the columns of a table; ``step,value`` unless given.
+    pattern
+        A regular expression with a group ``value``, and perhaps ``step``: the file is a log.
+    seed
+        The seed of the sampling.
+
+    Raises
+    ------
+    SpecError
+        If the file is no curve, or an argument is wrong; the error names it as the options of
+        ``warren predict`` are called.
+    """
+    whole = _curve(file, columns, pattern)
+    step = _step("--at", at, float(whole.steps[-1]))
+    observed = _observed(file, observe, whole)
+    if step < observed.steps[-1]:
+        message = (
+            f"step {step:g} lies before the last one observed, {observed.steps[-1]:g}; "
+            "give a later one, or a smaller --observe"
+        )
+        raise SpecError(Problem(file="--at", message=message))
+    if target is not None and not math.isfinite(target):
+        raise SpecError(Problem(file="--target", message=f"{target} is not a finite number"))
+    started = time.perf_counter()
+    found = forecast(observed, [step], seed)
+    return CurvePrediction(
+        whole=whole,
+        observed=observed,
+        forecast=found,
+        target=target,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _curve(file: str, columns: str | None, pattern: str | None) -> Curve:
+    """Read the curve of a file: of a log if there is a pattern, else of a table."""
+    if columns is not None and pattern is not None:
+        message = "names columns of a table; leave it out where --pattern reads a log"
+        raise SpecError(Problem(file="--columns", message=message))
+    text = decoded(file, unpacked(file, fetch(file, read)))
+    if pattern is not None:
+        return log_curve(file, text, pattern)
+    names = tuple(name.strip() for name in (columns or "step,value").split(","))
+    if len(names) != 2 or "" in names:
+        message = f"{columns!r} is not STEP,VALUE, for example round,loss"
+        raise SpecError(Problem(file="--columns", message=message))
+    return table_curve(file, text, (names[0], names[1]))
+
+
+def _observed(file: str, observe: str, whole: Curve) -> Curve:
+    """Return the points up to a step, or so many percent of them."""
+    # A percentage counts points, not steps: reports may come at uneven distances.
+    number, percent = _number("--observe", observe)
+    try:
+        return first(whole, part_of(len(whole), number / 100)) if percent else until(whole, number)
+    except ValueError as error:
+        message = f"{observe} {error}"
+        raise SpecError(Problem(file=file, field="--observe", message=message)) from None
+
+
+def _step(option: str, text: str, last: float) -> float:
+    """Return a step as typed: a number, or a percentage of the last step."""
+    number, percent = _number(option, text)
+    return last * number / 100 if percent else number
+
+
+def _number(option: str, text: str) -> tuple[float, bool]:
+    """Parse a number as typed; tell also whether it is a percentage."""
+    try:
+        number = float(text.strip().removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    # One error for both: a text that is no number, and a number that is no step, such as inf.
+    if not math.isfinite(number) or number < 0:
+        message = f"{text!r} is neither a step nor a percentage, such as 30%"
+        raise SpecError(Problem(file=option, message=message))
+    return number, text.strip().endswith("%")

@@ -1,0 +1,101 @@
+"""What policies are, in words: a row of each, one in full, and what one makes of a cluster."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+from warren.model.errors import Problem, SpecError
+from warren.policy.protocol import AnyPolicy
+from warren.policy.registry import POLICIES, place_policy
+from warren.runs.choose_policy import foreign, is_foreign
+from warren.store.files import read
+
+
+def policy_rows() -> list[dict[str, str]]:
+    """Describe each shipped policy in a row, by name."""
+    return [_row(name, place_policy(name)) for name in sorted(POLICIES)]
+
+
+def policy_in_full(name: str) -> dict[str, str]:
+    """Describe one policy: its row, and all that its file says of it as ``text``.
+
+    ``name``: of a shipped policy, or ``FILE.py:Class``.
+
+    Raises
+    ------
+    SpecError
+        If there is no such policy, or it cannot be loaded.
+    """
+    policy = _policy(name)
+    return {**_row(name, policy), "text": _text(policy)}
+
+
+def explain_on_cluster(name: str, path: str) -> str:
+    """Tell what a policy makes of a cluster file, for example its groups of GPUs.
+
+    A policy that prepares something for a cluster says it by its own ``explain_cluster``: of the
+    cluster and the costs of every shipped model there, a text.
+
+    Raises
+    ------
+    SpecError
+        If the policy prepares nothing, the cluster file is wrong, or no shipped model has a time
+        on one of its device types.
+    """
+    policy = _policy(name)
+    explain_cluster = getattr(policy, "explain_cluster", None)
+    if explain_cluster is None:
+        message = f"{name} prepares nothing for a cluster; leave out --explain"
+        raise SpecError(Problem(file="--explain", message=message))
+    # Imported here: a list of policies needs no costs.
+    from warren.profile.cost_table import model_costs
+    from warren.profile.published import DEVICE_TYPES, TABLE
+    from warren.workload.run_file import load_cluster
+
+    cluster = load_cluster(path, read)
+    costs = model_costs(cluster, tuple(TABLE.values()))
+    # A type that no model runs on would have an empty column of times, which nothing follows from.
+    names = enumerate(cluster.type_names)
+    idle = [name for column, name in names if not costs.fits_JT[:, column].any()]
+    if idle:
+        allowed = ", ".join(DEVICE_TYPES)
+        message = f"no shipped model runs on {', '.join(idle)}; there are times for: {allowed}"
+        raise SpecError(Problem(file=path, field="device_types", message=message))
+    try:
+        text: str = explain_cluster(cluster, costs)
+    except ValueError as error:
+        raise SpecError(Problem(file=path, message=f"{name}: {error}")) from None
+    return text
+
+
+def _policy(name: str) -> AnyPolicy:
+    """Make the policy of this name, without options."""
+    if is_foreign(name):
+        return foreign(name, {})
+    if name not in POLICIES:
+        message = f"unknown policy {name!r}; allowed: {', '.join(sorted(POLICIES))}, FILE.py:Class"
+        raise SpecError(Problem(file="policies", message=message))
+    return place_policy(name)
+
+
+def _text(policy: AnyPolicy) -> str:
+    """Return What, Source and Differs: of the class where a file has several, else of its file."""
+    own = inspect.getdoc(policy) or ""
+    # A class with a source of its own shares its file with other policies.
+    if "\nSource\n" in own:
+        return own
+    return inspect.getdoc(sys.modules[type(policy).__module__]) or own
+
+
+def _row(name: str, policy: AnyPolicy) -> dict[str, str]:
+    """Describe a policy in a row; ``what`` is the first paragraph of its text, in one line."""
+    what = _text(policy).partition("\n\n")[0]
+    # The registry has policies for one of the four questions.
+    return {
+        "name": name,
+        "question": "place",
+        "kind": "offline" if policy.offline else "online",
+        "what": " ".join(what.split()).rstrip("."),
+        "source": policy.source,
+    }
