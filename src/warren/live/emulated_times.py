@@ -163,14 +163,6 @@ class Pads:
         """Return the pads that an executor of a device of this type needs."""
         return self._tables[device_type]
 
-    def constant(self, job: int, device_type: int) -> Pair:
-        """Return the pads of a task of this job before it draws."""
-        return self._tables[device_type].constant(job)
-
-    def of(self, job: int, device_type: int, round_no: int, shard: int) -> Pair:
-        """Return the pads of one task."""
-        return self._tables[device_type].pads(job, round_no, shard)
-
     def _pads_J(self, kind: int) -> tuple[Pair, ...]:
         """Compute the pads of each job on one device type, before tasks draw."""
         emulate = self._run.cluster.emulate
