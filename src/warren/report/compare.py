@@ -56,9 +56,6 @@ def compare(
     return rows
 
 
-comparison_rows = compare
-
-
 def means(rows: Iterable[Mapping[str, Any]], against: str | None = None) -> list[dict[str, Any]]:
     """A row a policy of runs that differ in their seed alone, see ``report.seeds``."""
     return mean_rows(rows, [key for key, _ in COLUMNS], against)
