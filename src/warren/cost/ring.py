@@ -40,12 +40,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import BoolArray, FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Reading = Literal["published", "ours"]
 READINGS: Final = get_args(Reading)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray
 from warren.predict.curve_families import FAMILIES, Family, rises
 
 _LEAST: Final = 1e-12

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
-from warren.model.progress import FloatArray, Progress
+from warren.model.costs import FloatArray, IntArray
+from warren.model.progress import Progress
 
 _MAD_TO_SD: Final = 1.4826
 """Standard deviation over median absolute deviation, of a normal distribution."""

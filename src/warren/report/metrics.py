@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
@@ -210,8 +209,8 @@ def schedule_values(record: Record) -> dict[str, float | None]:
 
 def values_of(
     *,
-    jct_s: npt.NDArray[np.float64],
-    weight: npt.NDArray[np.float64],
+    jct_s: FloatArray,
+    weight: FloatArray,
     makespan_s: float,
     busy_s: float,
     devices: int,

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.cost.ring import BoolArray, FloatArray, RingNetwork, round_at_s_J
+from warren.cost.ring import RingNetwork, round_at_s_J
 from warren.cost.ring_fit import RingPoints
+from warren.model.costs import BoolArray, FloatArray
 from warren.runs.calibration.ring_network_file import RingCalibration
 from warren.store.files import write_atomic
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
+from warren.model.costs import FloatArray
 from warren.model.job import metric_column
 from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
@@ -60,7 +60,7 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
     return frame.render(chips if len(records) > 1 else ())
 
 
-def finished_jct_s(record: Record) -> npt.NDArray[np.float64]:
+def finished_jct_s(record: Record) -> FloatArray:
     """Sorted JCT of finished jobs in seconds."""
     arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     done = record.history.finish_ns_J >= 0
@@ -74,7 +74,7 @@ def jct_scale(low: float, high: float) -> Scale:
     return Scale(low=0.0, high=high * 1.02 if high > 0 else 1.0)
 
 
-def _staircase(values: npt.NDArray[np.float64], scale: Scale) -> str:
+def _staircase(values: FloatArray, scale: Scale) -> str:
     picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).astype(int))
     points = [(0.0, float(_HEIGHT))]
     points += [
@@ -84,7 +84,7 @@ def _staircase(values: npt.NDArray[np.float64], scale: Scale) -> str:
     return step_path([*points, (float(WIDTH), 0.0)])
 
 
-def _quantiles(values: npt.NDArray[np.float64], scale: Scale) -> tuple[str, str]:
+def _quantiles(values: FloatArray, scale: Scale) -> tuple[str, str]:
     lines, labels = [], []
     for share in (50, 95):
         value = float(np.percentile(values, share))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
+from warren.model.costs import FloatArray
 from warren.report.page.colours import COLOURS
 from warren.report.page.curves import finished_jct_s, jct_scale
 from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, short, time_ticks
@@ -17,7 +17,6 @@ from warren.report.seeds import group_of, groups
 
 _HEIGHT: Final = 190
 _SHARES: Final = np.linspace(0.0, 1.0, 101)
-Floats = npt.NDArray[np.float64]
 
 
 def by_group(
@@ -61,7 +60,7 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> Markup:
     return frame.render(chips, said)
 
 
-def _group(number: int, quantiles: Floats, scale: Scale) -> str:
+def _group(number: int, quantiles: FloatArray, scale: Scale) -> str:
     """A policy's band and line."""
     colour, middle = number % COLOURS, _line(np.median(quantiles, axis=0), scale)
     return (
@@ -70,14 +69,14 @@ def _group(number: int, quantiles: Floats, scale: Scale) -> str:
     )
 
 
-def _band(quantiles: Floats, scale: Scale) -> str:
+def _band(quantiles: FloatArray, scale: Scale) -> str:
     """The area between the least and the most of each share."""
     there = _line(quantiles.min(axis=0), scale)
     back = _line(quantiles.max(axis=0), scale).split("L")
     return f"M{there}L{'L'.join(reversed(back))}z"
 
 
-def _line(values: Floats, scale: Scale) -> str:
+def _line(values: FloatArray, scale: Scale) -> str:
     return "L".join(
         f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * _HEIGHT)}"
         for value, share in zip(values, _SHARES, strict=True)

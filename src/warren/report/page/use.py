@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
-from warren.model.costs import BoolArray, IntArray
+from warren.model.costs import BoolArray, FloatArray, IntArray
 from warren.report.metrics import first_start_ns
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
@@ -23,7 +22,6 @@ from warren.report.page.svg import (
 )
 from warren.report.record import Record
 
-Floats = npt.NDArray[np.float64]
 BINS: Final = 120
 _FINE: Final = 1000
 _HEIGHT: Final = 190
@@ -53,14 +51,14 @@ def use_chart(record: Record, span_s: Scale) -> Markup:
     return frame.render(chips)
 
 
-def busy_share(record: Record, kind: int, span_s: Scale) -> Floats:
+def busy_share(record: Record, kind: int, span_s: Scale) -> FloatArray:
     """Mean share of the devices of type ``kind`` in COMP, for each of ``BINS`` equal bins."""
     type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
     busy = busy_devices(record, type_D[record.history.timeline.device_R] == kind, span_s)
     return np.clip(busy / max(1, int((type_D == kind).sum())), 0.0, 1.0)
 
 
-def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
+def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> FloatArray:
     """Mean number of devices in COMP on these timeline rows, for each of ``BINS`` equal bins.
 
     A row's COMP time is spread evenly from its start to its COMP end.
@@ -70,7 +68,7 @@ def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
     rate = line.busy_ns_R[rows] / np.maximum(1.0, end - start)
     edges = np.linspace(span_s.low, span_s.high, BINS + 1) * 1e9
     done = _ramps(edges, start, rate) - _ramps(edges, end, rate)
-    busy: Floats = np.diff(done) / np.maximum(np.diff(edges), 1e-9)
+    busy: FloatArray = np.diff(done) / np.maximum(np.diff(edges), 1e-9)
     return busy
 
 
@@ -96,7 +94,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     ).render()
 
 
-def _band(floor: Floats, top: Floats, total: int) -> str:
+def _band(floor: FloatArray, top: FloatArray, total: int) -> str:
     """The area between two curves of device counts."""
     x = np.linspace(0, WIDTH, BINS)
     upper = [(float(x[k]), (1 - float(top[k]) / total) * _HEIGHT) for k in range(BINS)]
@@ -104,7 +102,7 @@ def _band(floor: Floats, top: Floats, total: int) -> str:
     return line_path([*upper, *reversed(lower)]) + "z"
 
 
-def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
+def _ramps(at: FloatArray, begin: FloatArray, rate: FloatArray) -> FloatArray:
     """Sum over rows of rate x max(0, at - begin), for each ``at``."""
     order = np.argsort(begin, kind="stable")
     origin = float(begin.min()) if len(begin) else 0.0
@@ -157,5 +155,5 @@ def _last_end_ns(record: Record, arrival_ns: IntArray) -> IntArray:
     return np.where(record.history.finish_ns_J >= 0, record.history.finish_ns_J, last)
 
 
-def _count(times: Floats, events: IntArray) -> IntArray:
+def _count(times: FloatArray, events: IntArray) -> IntArray:
     return np.searchsorted(np.sort(events), times, side="right").astype(np.int64)

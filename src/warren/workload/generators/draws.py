@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import PCG64, SeedSequence
 
+from warren.model.costs import FloatArray
 from warren.model.units import seconds_to_ns
 
-FloatArray = npt.NDArray[np.float64]
 # A double holds 53 bits, so draws are multiples of 2**-53 without rounding.
 _BITS: Final = 53
 # Arrivals are whole ms; a normal draw is the sum of 12 even ones, whose variances add up to 1.
