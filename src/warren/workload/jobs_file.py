@@ -104,9 +104,7 @@ def _header_problems(file: str, line: int, columns: list[str], ended: bool) -> I
     allowed = ", ".join(COLUMNS)
     for index, name in enumerate(columns):
         if name not in COLUMNS and not (ended and name in RESULTS):
-            message = (
-                f"unknown column {shown(name)}; {hint(name, COLUMNS)}allowed: {allowed}"
-            )
+            message = f"unknown column {shown(name)}; {hint(name, COLUMNS)}allowed: {allowed}"
             yield Problem(file=file, line=line, message=message)
         elif name in columns[:index]:
             yield Problem(file=file, line=line, field=name, message="the column stands twice")
