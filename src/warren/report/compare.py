@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warren.report.metrics import rounds_run, summary
+from warren.report.metrics import summary
 from warren.report.number_text import count, number, percent
 from warren.report.record import Record
 from warren.report.seeds import mean_rows
@@ -151,7 +151,7 @@ def _jct_error(live: Record, simulated: Record) -> dict[str, Any]:
 
 
 def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
-    ran_J, known = rounds_run(live), {*among}
+    ran_J, known = live.history.rounds_run(), {*among}
     return [
         job.name
         for job in live.run.workload.jobs

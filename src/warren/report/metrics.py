@@ -196,7 +196,7 @@ def schedule_values(record: Record) -> dict[str, float | None]:
     """JCT metrics, makespan (seconds) and utilization; all None when no job finished."""
     finish_ns_J = record.history.finish_ns_J
     done_J = finish_ns_J >= 0
-    arrival_ns_J = _job_column(record, "arrival_ns")
+    arrival_ns_J = arrival_ns(record)
     busy_ns = int(record.history.timeline.busy_ns_R[done_J[record.history.timeline.job_R]].sum())
     return values_of(
         jct_s=(finish_ns_J - arrival_ns_J)[done_J] / NS_PER_S,
@@ -279,7 +279,7 @@ def job_rows(record: Record) -> list[dict[str, Any]]:
     the number asked for otherwise. Unknown values are None. Live runs have four more columns.
     """
     start_ns_J = first_start_ns(record)
-    ran_J = rounds_run(record)
+    ran_J = record.history.rounds_run()
     losses = _final_losses(record)
     rows = []
     for job in record.run.workload.jobs:
@@ -316,6 +316,11 @@ def _live_columns(record: Record, job: int, losses: Mapping[int, float]) -> dict
     }
 
 
+def arrival_ns(record: Record) -> IntArray:
+    """For each job when it arrived."""
+    return np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
+
+
 def first_start_ns(record: Record) -> IntArray:
     """For each job when its first task started; ``NEVER_NS`` where none did."""
     start_ns_J = np.full(len(record.run.workload.jobs), NEVER_NS, dtype=np.int64)
@@ -323,20 +328,15 @@ def first_start_ns(record: Record) -> IntArray:
     return start_ns_J
 
 
-def rounds_run(record: Record) -> IntArray:
-    """For each job how many rounds have at least one task done."""
-    timeline = record.history.timeline
-    ran_J = np.zeros(len(record.run.workload.jobs), dtype=np.int64)
-    np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
-    return ran_J
+def last_end_ns(record: Record) -> IntArray:
+    """For each job its finish, or the last end of a task where it did not finish."""
+    last_ns_J, line = arrival_ns(record), record.history.timeline
+    np.maximum.at(last_ns_J, line.job_R, line.end_ns_R)
+    return np.where(record.history.finish_ns_J >= 0, record.history.finish_ns_J, last_ns_J)
 
 
 def _final_losses(record: Record) -> dict[int, float]:
     return {event.job: event.loss for event in record.history.rounds if event.loss is not None}
-
-
-def _job_column(record: Record, name: str) -> IntArray:
-    return np.array([getattr(job, name) for job in record.run.workload.jobs], dtype=np.int64)
 
 
 def _makespan_s(finish_ns: IntArray, arrival_ns: IntArray) -> float:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from warren.model.costs import FloatArray
 from warren.model.job import metric_column
+from warren.report.metrics import arrival_ns
 from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
 from warren.report.page.fill import escaped
@@ -62,9 +63,8 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
 
 def finished_jct_s(record: Record) -> FloatArray:
     """Sorted JCT of finished jobs in seconds."""
-    arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     done = record.history.finish_ns_J >= 0
-    return np.sort((record.history.finish_ns_J - arrival)[done] / 1e9)
+    return np.sort((record.history.finish_ns_J - arrival_ns(record))[done] / 1e9)
 
 
 def jct_scale(low: float, high: float) -> Scale:

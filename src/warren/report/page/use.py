@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from warren.model.costs import BoolArray, FloatArray, IntArray
-from warren.report.metrics import first_start_ns
+from warren.report.metrics import arrival_ns, first_start_ns, last_end_ns
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
     WIDTH,
@@ -114,9 +114,9 @@ def _ramps(at: FloatArray, begin: FloatArray, rate: FloatArray) -> FloatArray:
 
 def jobs_chart(record: Record, span_s: Scale) -> Markup:
     """How many jobs wait (arrived, nothing ran yet) and how many are under way."""
-    arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
+    arrival = arrival_ns(record)
     start = first_start_ns(record)
-    end = _last_end_ns(record, arrival)
+    end = last_end_ns(record)
     times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
     waiting = _count(times, arrival) - _count(times, np.minimum(start, end))
     running = _count(times, np.minimum(start, end)) - _count(times, end)
@@ -145,14 +145,6 @@ def _steps(values: IntArray, scale: Scale) -> str:
         for k in kept.tolist()
     ]
     return step_path([*points, (float(WIDTH), points[-1][1])])
-
-
-def _last_end_ns(record: Record, arrival_ns: IntArray) -> IntArray:
-    """The finish, or the last end of a task for a job that did not finish."""
-    last = arrival_ns.copy()
-    line = record.history.timeline
-    np.maximum.at(last, line.job_R, line.end_ns_R)
-    return np.where(record.history.finish_ns_J >= 0, record.history.finish_ns_J, last)
 
 
 def _count(times: FloatArray, events: IntArray) -> IntArray:
