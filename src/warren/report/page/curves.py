@@ -16,10 +16,11 @@ from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
 from warren.report.page.fill import escaped
 from warren.report.page.svg import (
+    HEIGHT,
+    SHARES,
     WIDTH,
     ChartFrame,
     Scale,
-    Tick,
     line_path,
     step_path,
     ticks,
@@ -27,7 +28,6 @@ from warren.report.page.svg import (
 )
 from warren.report.record import Record
 
-_HEIGHT: Final = 190
 _MOST_POINTS: Final = 400
 _MOST_CURVES: Final = 60
 Points = Sequence[tuple[float, float]]
@@ -46,19 +46,25 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
         for k, values in enumerate(jct_s)
         if len(values)
     ]
-    x_ticks, unit = time_ticks(scale)
     marks = _quantiles(known[0], scale) if len(records) == 1 else ("", "")
-    frame = ChartFrame(
-        label="Distribution of job completion time",
-        height=_HEIGHT,
-        body="".join(paths) + marks[0],
-        x_ticks=x_ticks,
-        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
-        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
-        over=marks[1],
-    )
+    body = "".join(paths) + marks[0]
+    frame = jct_frame("Distribution of job completion time", scale, body, marks[1])
     chips = [(f"c{k}", f"r{k}", name) for k, name in enumerate(names)]
     return frame.render(chips if len(records) > 1 else ())
+
+
+def jct_frame(label: str, scale: Scale, body: str, over: str = "") -> ChartFrame:
+    """The frame around shares of finished jobs by JCT, with ``over`` laid over it."""
+    x_ticks, unit = time_ticks(scale)
+    return ChartFrame(
+        label=label,
+        height=HEIGHT,
+        body=body,
+        x_ticks=x_ticks,
+        y_ticks=SHARES,
+        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
+        over=over,
+    )
 
 
 def finished_jct_s(record: Record) -> FloatArray:
@@ -76,9 +82,9 @@ def jct_scale(low: float, high: float) -> Scale:
 
 def _staircase(values: FloatArray, scale: Scale) -> str:
     picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).astype(int))
-    points = [(0.0, float(_HEIGHT))]
+    points = [(0.0, float(HEIGHT))]
     points += [
-        (scale(float(values[k])) * WIDTH, (1 - (k + 1) / len(values)) * _HEIGHT)
+        (scale(float(values[k])) * WIDTH, (1 - (k + 1) / len(values)) * HEIGHT)
         for k in picks.tolist()
     ]
     return step_path([*points, (float(WIDTH), 0.0)])
@@ -89,8 +95,8 @@ def _quantiles(values: FloatArray, scale: Scale) -> tuple[str, str]:
     for share in (50, 95):
         value = float(np.percentile(values, share))
         at = scale(value)
-        top = (1 - share / 100) * _HEIGHT
-        lines.append(f"M{at * WIDTH:.1f} {_HEIGHT}V{top:.1f}")
+        top = (1 - share / 100) * HEIGHT
+        lines.append(f"M{at * WIDTH:.1f} {HEIGHT}V{top:.1f}")
         side = "before" if at > 0.6 else "after"
         labels.append(
             f'<span class="mark {side}" style="left:{100 * at:.2f}%;top:{top + 12:.0f}px">'
@@ -130,7 +136,7 @@ def _learning(
     left_out = len(curves) - len(jobs)
     frame = ChartFrame(
         label=f"{name} of each job over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body=paths,
         x_ticks=x_ticks,
         y_ticks=ticks(scale, 5),
@@ -150,7 +156,7 @@ def _value_scale(low: float, high: float, log: bool) -> Scale:
 def _curve(points: Points, span_s: Scale, scale: Scale) -> str:
     picks = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).astype(int))
     places = [
-        (span_s(points[k][0]) * WIDTH, (1 - scale(points[k][1])) * _HEIGHT) for k in picks.tolist()
+        (span_s(points[k][0]) * WIDTH, (1 - scale(points[k][1])) * HEIGHT) for k in picks.tolist()
     ]
     if len(places) == 1:
         places = [(places[0][0] - 2, places[0][1]), (places[0][0] + 2, places[0][1])]

@@ -10,12 +10,11 @@ from markupsafe import Markup
 
 from warren.model.costs import FloatArray
 from warren.report.page.colours import COLOURS
-from warren.report.page.curves import finished_jct_s, jct_scale
-from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, short, time_ticks
+from warren.report.page.curves import finished_jct_s, jct_frame, jct_scale
+from warren.report.page.svg import HEIGHT, WIDTH, Scale, short
 from warren.report.record import Record
 from warren.report.seeds import group_of, groups
 
-_HEIGHT: Final = 190
 _SHARES: Final = np.linspace(0.0, 1.0, 101)
 
 
@@ -46,15 +45,7 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> Markup:
     paths = "".join(
         _group(k, quantiles, scale) for k, quantiles in enumerate(quantiles_G) if len(quantiles)
     )
-    x_ticks, unit = time_ticks(scale)
-    frame = ChartFrame(
-        label="Distribution of job completion time, by policy",
-        height=_HEIGHT,
-        body=paths,
-        x_ticks=x_ticks,
-        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
-        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
-    )
+    frame = jct_frame("Distribution of job completion time, by policy", scale, paths)
     chips = [(f"c{k % COLOURS}", f"r{k}", title) for k, title in enumerate(found)]
     said = "A line is the median of the seeds; its band reaches from the least to the most."
     return frame.render(chips, said)
@@ -78,6 +69,6 @@ def _band(quantiles: FloatArray, scale: Scale) -> str:
 
 def _line(values: FloatArray, scale: Scale) -> str:
     return "L".join(
-        f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * _HEIGHT)}"
+        f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * HEIGHT)}"
         for value, share in zip(values, _SHARES, strict=True)
     )

@@ -11,10 +11,11 @@ from warren.model.costs import BoolArray, FloatArray, IntArray
 from warren.report.metrics import arrival_ns, first_start_ns, last_end_ns
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
+    HEIGHT,
+    SHARES,
     WIDTH,
     ChartFrame,
     Scale,
-    Tick,
     line_path,
     step_path,
     ticks,
@@ -24,7 +25,6 @@ from warren.report.record import Record
 
 BINS: Final = 120
 _FINE: Final = 1000
-_HEIGHT: Final = 190
 MOST_BANDS: Final = 30
 
 
@@ -35,17 +35,17 @@ def use_chart(record: Record, span_s: Scale) -> Markup:
     lines, chips = [], []
     for number, name in enumerate(names):
         share = busy_share(record, number, span_s)
-        points = [(k / (BINS - 1) * WIDTH, (1 - value) * _HEIGHT) for k, value in enumerate(share)]
+        points = [(k / (BINS - 1) * WIDTH, (1 - value) * HEIGHT) for k, value in enumerate(share)]
         lines.append(f'<path class="line l{number}" data-k="t{number}" d="{line_path(points)}"/>')
         count = record.run.cluster.type_of_device.count(number)
         mean = float(share.mean()) if len(share) else 0.0
         chips.append((f"c{number}", f"t{number}", f"{name} ({count}): {100 * mean:.0f} %"))
     frame = ChartFrame(
         label="Share of devices computing, by type, over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body="".join(lines),
         x_ticks=x_ticks,
-        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
+        y_ticks=SHARES,
         x_title=f"cluster time, {unit}",
     )
     return frame.render(chips)
@@ -86,7 +86,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     x_ticks, unit = time_ticks(span_s)
     return ChartFrame(
         label="Devices computing, by job or model, over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body="".join(bands),
         x_ticks=x_ticks,
         y_ticks=[t for t in ticks(Scale(low=0.0, high=float(total)), 4) if "." not in t.label],
@@ -97,8 +97,8 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
 def _band(floor: FloatArray, top: FloatArray, total: int) -> str:
     """The area between two curves of device counts."""
     x = np.linspace(0, WIDTH, BINS)
-    upper = [(float(x[k]), (1 - float(top[k]) / total) * _HEIGHT) for k in range(BINS)]
-    lower = [(float(x[k]), (1 - float(floor[k]) / total) * _HEIGHT) for k in range(BINS)]
+    upper = [(float(x[k]), (1 - float(top[k]) / total) * HEIGHT) for k in range(BINS)]
+    lower = [(float(x[k]), (1 - float(floor[k]) / total) * HEIGHT) for k in range(BINS)]
     return line_path([*upper, *reversed(lower)]) + "z"
 
 
@@ -128,7 +128,7 @@ def jobs_chart(record: Record, span_s: Scale) -> Markup:
     )
     frame = ChartFrame(
         label="Jobs waiting and under way over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body=lines,
         x_ticks=x_ticks,
         y_ticks=[tick for tick in ticks(top, 4) if "." not in tick.label],
@@ -141,7 +141,7 @@ def _steps(values: IntArray, scale: Scale) -> str:
     """A staircase through the changes of a count sampled at equal steps."""
     kept = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
     points = [
-        (float(k) / (_FINE - 1) * WIDTH, (1 - scale(float(values[k]))) * _HEIGHT)
+        (float(k) / (_FINE - 1) * WIDTH, (1 - scale(float(values[k]))) * HEIGHT)
         for k in kept.tolist()
     ]
     return step_path([*points, (float(WIDTH), points[-1][1])])
