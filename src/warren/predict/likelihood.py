@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from warren.model.costs import FloatArray
+from warren.predict.curve import MAD_TO_SD
 from warren.predict.curve_families import FAMILIES, Family, rises
 
 _LEAST: Final = 1e-12
@@ -93,8 +94,7 @@ def trusted(points: Points) -> Points:
     """
     best = min((likeliest(points, one) for one in shapes_of(points)), key=lambda one: one.error)
     off = np.abs(points.y - best.fit)
-    # 1.4826 makes a median absolute deviation a standard deviation.
-    usual = _TRUSTED * 1.4826 * float(np.median(off))
+    usual = _TRUSTED * MAD_TO_SD * float(np.median(off))
     if usual <= 0:
         return points
     return Points(
