@@ -40,7 +40,6 @@ class Points:
 class Shapes:
     """A family's shapes at the points, (g, n), as they are and less their weighted means."""
 
-    family: Family
     values: FloatArray
     centred: FloatArray
     square: FloatArray
@@ -68,7 +67,7 @@ def shapes_of(points: Points, families: Sequence[Family] = FAMILIES) -> tuple[Sh
         values = rises(family, points.z, points.z_1)
         centred = values - (values @ points.weight / points.weight.sum())[:, None]
         square = np.maximum(centred**2 @ points.weight, _LEAST)
-        found.append(Shapes(family, values, centred, square))
+        found.append(Shapes(values, centred, square))
     return tuple(found)
 
 

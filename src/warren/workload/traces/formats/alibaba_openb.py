@@ -48,7 +48,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Alibaba PAI 2023 (openb), pod list",
     looks=lambda head: head.has(*_NEEDS),
     # A row without the cell ``scheduled_time`` is of a pod that was never scheduled.
     read=lambda request: rows_of(request, _NEEDS[:-1], _row),

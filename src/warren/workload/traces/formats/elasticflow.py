@@ -29,7 +29,6 @@ _NEEDS: Final = (
 
 
 FORMAT: Final = TraceFormat(
-    what="ElasticFlow",
     looks=lambda head: head.has(*_NEEDS),
     # T^c = duration / iteration, T^s = 0.
     read=lambda request: rows_of(

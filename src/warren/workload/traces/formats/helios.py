@@ -33,7 +33,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="SenseTime Helios, cluster_log.csv",
     looks=lambda head: head.has(*_NEEDS),
     read=lambda request: rows_of(request, _NEEDS, _row),
 )

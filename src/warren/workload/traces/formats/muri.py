@@ -46,7 +46,6 @@ def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Muri, stage times in milliseconds",
     looks=lambda head: head.has(*_NEEDS),
     read=lambda request: rows_of(request, _NEEDS, partial(_row, types=request.types)),
     costs={"comp": "iteration_time less resource_time_2", "sync": "resource_time_2"},

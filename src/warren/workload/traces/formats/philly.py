@@ -32,7 +32,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Microsoft Philly, as a table",
     looks=lambda head: head.has(*_NEEDS),
     read=lambda request: rows_of(request, _NEEDS, _row),
 )

@@ -51,7 +51,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Pollux and Sia, workload-*.csv",
     looks=lambda head: head.has(*_NEEDS),
     read=lambda request: rows_of(request, _NEEDS, _row),
 )

@@ -35,7 +35,6 @@ def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Tiresias",
     looks=lambda head: (
         # Muri's and ElasticFlow's tables have these columns too, and one of their own.
         head.has(*_NEEDS) and not any(name in head.columns for name in ("iteration_time", "ddl"))
