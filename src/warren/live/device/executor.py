@@ -161,7 +161,7 @@ class Executor:
                 case Drop(job=job, ended=ended):
                     pipeline.drop(job, ended=ended)
                 case Moved(job=job, generation=generation, parts=parts):
-                    pipeline.verifier.rolled_back(job)
+                    pipeline.verifier.forget(job)
                     self._client.move(job, generation, parts)
                 case TrainerGone():
                     pipeline.trainer_gone(message)

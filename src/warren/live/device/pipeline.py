@@ -312,7 +312,7 @@ class Pipeline:
         """Forget all work of a job; ``ended``: it will not come again, so its trainers go too."""
         self.queue.drop(job)
         self.ranks.drop(job)
-        self.verifier.rolled_back(job)
+        self.verifier.forget(job)
         if ended:
             self.slots.drop(job)
             self.verifier.drop(job)
