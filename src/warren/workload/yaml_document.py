@@ -64,6 +64,11 @@ class Document:
                 break
         return (place if isinstance(place, int) else place[0]) or None
 
+    def where(self, path: Path) -> str:
+        """Return the file and line of a field, for messages about what it names."""
+        line = self.line(path)
+        return self.file if line is None else f"{self.file}:{line}"
+
     def named(self, path: Path) -> str:
         """Return a field as the user knows it: a dotted path, or the column of a table."""
         if self.columns is None:
