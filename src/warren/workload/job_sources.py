@@ -35,7 +35,7 @@ from warren.workload.yaml_document import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSources:
-    """Traces and generators that a run file may name as sources of jobs, read with its ``files``."""
+    """Traces and generators that a run file may name as sources of jobs, read by its ``files``."""
 
     ground: GeneratorInputs
     files: NamedFiles
