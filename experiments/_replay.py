@@ -19,9 +19,9 @@ from warren.core.journal import PlanAdopted, Step, adopted_plan, decode
 from warren.core.journal_reader import read_history
 from warren.core.loop import Core
 from warren.cost.run_rings import with_rings
+from warren.model.costs import FloatArray
 from warren.model.decision import Assignment, Decision
 from warren.model.events import AnyEvent, CompDone, Event, JobArrived, RoundsDone
-from warren.model.progress import FloatArray
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.model.view import View

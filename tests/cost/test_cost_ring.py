@@ -20,9 +20,7 @@ from warren.cost.ring import (
     degradation,
     least_round_s_J,
     most_round_s_J,
-    published_slots,
     round_s_J,
-    rounds_in_slot,
     servers_J,
 )
 from warren.model.costs import IntArray
@@ -168,20 +166,6 @@ def test_the_range_of_eq_8_by_hand() -> None:
     assert most_round_s_J(NET, first, 4) == pytest.approx([1.2 * 2.8 + 0.15 + 1 + 1])
     published = replace(NET, reading="published")
     assert most_round_s_J(published, first, 4) == pytest.approx([1.2 * 4.6 + 0.15 + 1 + 1])
-
-
-def test_phi_is_0_where_a_round_is_longer_than_a_slot() -> None:
-    assert rounds_in_slot(np.array([0.03, 0.5, 1.0, 1.01])).tolist() == [33, 2, 1, 0]
-    assert rounds_in_slot(np.array([1.01]), slot_s=2.1).tolist() == [2]
-
-
-def test_eq_9_ends_in_the_first_slot_with_enough_rounds() -> None:
-    phi_T = np.array([33, 33, 0, 20, 33])
-    assert [published_slots(phi_T, rounds) for rounds in (1, 33, 34, 66, 67, 86, 87)] == [
-        1, 1, 2, 2, 4, 4, 5,
-    ]  # fmt: skip
-    assert published_slots(phi_T, 120) is None
-    assert published_slots(np.zeros(1000, dtype=np.int64), 1) is None
 
 
 @pytest.mark.parametrize(

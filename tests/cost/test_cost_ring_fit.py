@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.cost.ring import FloatArray, RingJobs, RingNetwork, contenders_J, round_s_J
+from warren.cost.ring import RingJobs, RingNetwork, contenders_J, round_s_J
 from warren.cost.ring_fit import RingPoints, fit_ring
+from warren.model.costs import FloatArray
 
 SIZES = (1e6, 5e6, 2e7, 8e7)
 FIELDS = ("time_s_N", "message_bytes_N", "contenders_N", "workers_N", "servers_N", "comp_s_N")

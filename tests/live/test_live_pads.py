@@ -64,37 +64,37 @@ def refusal(path: Path) -> str:
 
 def test_a_run_that_is_not_emulated_pads_nothing(tmp_path: Path) -> None:
     pads = Pads(*world(tmp_path, None))
-    assert pads.constant(0, 0) == pads.of(0, 1, 7, 1) == (0, 0)
+    assert pads.table(0).constant(0) == pads.table(1).pads(0, 7, 1) == (0, 0)
 
 
 def test_a_pad_is_the_profile_time_in_real_nanoseconds(tmp_path: Path) -> None:
     pads = Pads(*world(tmp_path, Emulate(time_scale=0.05)))
-    assert pads.constant(0, 0) == pads.of(0, 0, 3, 1) == (50_000_000, 500_000)
-    assert pads.of(0, 1, 3, 1) == (100_000_000, 500_000)
+    assert pads.table(0).constant(0) == pads.table(0).pads(0, 3, 1) == (50_000_000, 500_000)
+    assert pads.table(1).pads(0, 3, 1) == (100_000_000, 500_000)
 
 
 def test_slower_multiplies_both_pads_of_its_type_alone(tmp_path: Path) -> None:
     plain = Pads(*world(tmp_path, Emulate(time_scale=0.05)))
     slower = Pads(*world(tmp_path, Emulate(time_scale=0.05, slower={"B": 1.2})))
-    assert slower.constant(0, 1) == (120_000_000, 600_000)
-    assert slower.constant(0, 0) == plain.constant(0, 0)
+    assert slower.table(1).constant(0) == (120_000_000, 600_000)
+    assert slower.table(0).constant(0) == plain.table(0).constant(0)
 
 
 def test_jitter_draws_from_the_file_and_leaves_synchronisation_alone(tmp_path: Path) -> None:
     emulate = Emulate(time_scale=0.05, jitter=saved(tmp_path, TIMES))
-    pads = Pads(*world(tmp_path, emulate))
-    drawn = {pads.of(0, 0, round_no, shard) for round_no in range(40) for shard in range(2)}
+    table = Pads(*world(tmp_path, emulate)).table(0)
+    drawn = {table.pads(0, round_no, shard) for round_no in range(40) for shard in range(2)}
     # The median is 0.25, so the factors are 0.8, 0.96, 1, 1.04 and 1.2.
     assert {comp / 1e6 for comp, _ in drawn} == {40, 48, 50, 52, 60}
     assert {sync for _, sync in drawn} == {500_000}
-    assert pads.constant(0, 0) == (50_000_000, 500_000)
+    assert table.constant(0) == (50_000_000, 500_000)
 
 
 def test_every_value_is_drawn_about_as_often_as_the_others(tmp_path: Path) -> None:
     values = 1 + np.arange(10) / 10
     emulate = Emulate(jitter=saved(tmp_path, values))
-    pads = Pads(*world(tmp_path, emulate))
-    drawn = [pads.of(0, 0, round_no, shard)[0] for round_no in range(2000) for shard in range(5)]
+    table = Pads(*world(tmp_path, emulate)).table(0)
+    drawn = [table.pads(0, round_no, shard)[0] for round_no in range(2000) for shard in range(5)]
     counts = np.unique(drawn, return_counts=True)[1]
     assert len(counts) == 10
     # 10,000 draws, 1,000 expected of each; the standard deviation is 30.
@@ -108,12 +108,12 @@ def test_a_task_draws_the_same_on_every_device_and_another_seed_draws_otherwise(
     run, costs = world(tmp_path, emulate)
     pads, again, other = Pads(run, costs), Pads(run, costs), Pads(replace(run, seed=6), costs)
     tasks = [(round_no, shard) for round_no in range(20) for shard in range(2)]
-    on_a = [pads.of(0, 0, *task)[0] for task in tasks]
-    assert on_a == [again.of(0, 0, *task)[0] for task in tasks]
-    assert [2 * comp for comp in on_a] == [pads.of(0, 1, *task)[0] for task in tasks]
+    on_a = [pads.table(0).pads(0, *task)[0] for task in tasks]
+    assert on_a == [again.table(0).pads(0, *task)[0] for task in tasks]
+    assert [2 * comp for comp in on_a] == [pads.table(1).pads(0, *task)[0] for task in tasks]
     assert len({*on_a}) > 30
-    assert on_a != [other.of(0, 0, *task)[0] for task in tasks]
-    assert on_a != [10 * pads.of(1, 0, *task)[0] for task in tasks]
+    assert on_a != [other.table(0).pads(0, *task)[0] for task in tasks]
+    assert on_a != [10 * pads.table(0).pads(1, *task)[0] for task in tasks]
 
 
 def test_an_executor_gets_the_same_pads_through_a_message(tmp_path: Path) -> None:
@@ -122,10 +122,7 @@ def test_an_executor_gets_the_same_pads_through_a_message(tmp_path: Path) -> Non
     for kind in range(2):
         sent = msgspec.msgpack.encode(pads.table(kind))
         table = msgspec.msgpack.decode(sent, type=PadTable)
-        for one in range(2):
-            assert table.constant(one) == pads.constant(one, kind)
-            for round_no in range(10):
-                assert table.pads(one, round_no, 1) == pads.of(one, kind, round_no, 1)
+        assert table == pads.table(kind)
 
 
 def test_values_that_contain_the_start_are_no_jitter(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_nobody_waits_for_an_answer_that_does_not_come(what: str) -> None:
         case "dropped":
             one.drop(0)
         case "rolled back":
-            one.rolled_back(0)
+            one.forget(0)
     assert (one.busy, one.key) == (False, None)
     assert one.answered(b"p", 0, 1, 0) is None
     assert one.raised(0) is False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray
 from warren.predict.curve_families import FAMILIES, FAR, rises
 
 FIRST, LAST = 3.0, 250.0

@@ -10,7 +10,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from warren.predict.curve import FloatArray, curve_of
+from warren.model.costs import FloatArray
+from warren.predict.curve import curve_of
 from warren.predict.family_error import FamilyError, departed
 from warren.predict.forecast import Settings, forecast
 from warren.predict.mcmc import Posterior

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
+from warren.model.costs import FloatArray
 from warren.model.job import Job, Stop
-from warren.model.progress import NO_PROGRESS, FloatArray, Progress
+from warren.model.progress import NO_PROGRESS, Progress
 from warren.model.run import Losses
 from warren.predict.local_trend import noise_of, shortfall
 from warren.predict.optimus import _smoothed, fit

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import nnls
 from scipy.special import gammaln
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray
 from warren.predict.curve_families import FAMILIES, Family, rises
 from warren.predict.likelihood import Points, likeliest, shapes_of, trusted
 from warren.predict.mcmc import Prior, sampled

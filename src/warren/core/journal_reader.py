@@ -87,6 +87,13 @@ class History:
         """Return the hashes of the texts of its app that a job had, one after the other."""
         return tuple(filter(None, self.app_sha256_J[job])) if self.app_sha256_J else ()
 
+    def rounds_run(self) -> IntArray:
+        """Return how many rounds of each job ran: one past the last round in the timeline."""
+        line = self.timeline
+        ran_J = np.zeros(len(self.finish_ns_J), dtype=np.int64)
+        np.maximum.at(ran_J, line.job_R, line.round_R + line.rounds_R)
+        return ran_J
+
     def status(self, job: int) -> str:
         """Return ``finished``, ``failed``, ``cancelled`` or ``unfinished``."""
         if self.finish_ns_J[job] >= 0:

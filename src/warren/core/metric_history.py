@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.events import RoundsDone
 from warren.model.job import Job
-from warren.model.progress import NO_PROGRESS, FloatArray, Observed, Progress
+from warren.model.progress import NO_PROGRESS, Observed, Progress
 
 _FIRST_ROOM: Final = 16
 """Points that a job's buffers hold before they are doubled for the first time."""
@@ -95,9 +95,8 @@ class _Points:
 
     def _keep(self, rounds: IntArray, values: FloatArray) -> None:
         self._rounds, self._values = rounds, values
-        # A plain view could be made writeable again through its flags or its base.
-        self._seen_rounds: IntArray = np.asarray(rounds.data.toreadonly())
-        self._seen_values: FloatArray = np.asarray(values.data.toreadonly())
+        self._seen_rounds = read_only(rounds)
+        self._seen_values = read_only(values)
         self._shown: Progress | None = None
 
     def add(self, rounds: int, value: float) -> None:
@@ -118,6 +117,13 @@ class _Points:
             count = self._count
             self._shown = Progress(self._seen_rounds[:count], self._seen_values[:count])
         return self._shown
+
+
+def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """Return the same memory as an array that nobody can write to."""
+    # A plain view could be made writeable again through its flags or its base.
+    view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
+    return view
 
 
 def _doubled(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

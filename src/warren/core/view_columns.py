@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, overload
 
-import numpy as np
-import numpy.typing as npt
-
-from warren.core.metric_history import MetricHistory
+from warren.core.metric_history import MetricHistory, read_only
 from warren.model.costs import CostTable
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.past import Past
 from warren.model.run import Run
 from warren.policy.protocol import AnyPolicy
-
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _OF_JOBS: Final = (
     "arrived_J",
@@ -53,7 +48,7 @@ class ViewColumns:
         self._jobs = run.workload.jobs
         self._costs = costs
         self._blind = blind
-        self._columns_J = {name: _read_only(getattr(state, name)) for name in _OF_JOBS}
+        self._columns_J = {name: read_only(getattr(state, name)) for name in _OF_JOBS}
         self.observed = MetricHistory(self._jobs)
         # Jobs as a blind policy sees them, made when first looked at; jobs that ended before they
         # arrived; and how many jobs are shown.
@@ -65,7 +60,7 @@ class ViewColumns:
             "grain": run.grain,
             "seed": run.seed,
             "past": past,
-            **{name: _read_only(getattr(state, name)) for name in _OF_DEVICES},
+            **{name: read_only(getattr(state, name)) for name in _OF_DEVICES},
             **self._columns_J,
             "jobs": self._jobs,
             "costs": costs,
@@ -132,10 +127,3 @@ class _Jobs(Sequence[Job]):
         if found is None:
             found = self._told[at] = replace(self._jobs[at], rounds=None)
         return found
-
-
-def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """Return the same memory as an array that nobody can write to."""
-    # A plain view could be made writeable again through its flags or its base.
-    view: npt.NDArray[_Scalar] = np.asarray(array.data.toreadonly())
-    return view

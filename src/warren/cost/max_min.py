@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warren.cost.ring import BoolArray, FloatArray, RingJobs, crossing_JS, servers_J
-from warren.model.costs import IntArray
+from warren.cost.ring import RingJobs, crossing_JS, servers_J
+from warren.model.costs import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

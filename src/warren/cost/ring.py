@@ -25,8 +25,7 @@ the range of (8). Symbols, paper and here, with times in seconds and sizes in by
 - p_j is 0 for a job within one server, also if it shares that with others: it has b^i.
 - (8) charges xi2 for one server to every job, even to one with one worker. Kept.
 - (9) rounds the speed 1 / tau down to whole rounds a slot, which is none if tau exceeds a slot, and
-  sums over all of the horizon where it means the slots so far. ``rounds_in_slot`` and
-  ``published_slots`` are for comparison only: Warren counts rounds continuously.
+  sums over all of the horizon where it means the slots so far. Warren counts rounds continuously.
 - Section 5 takes k = max O for the least bandwidth, whatever xi1. ``published`` does that; ``ours``
   takes the k of p = max O, which is as sure and nearer. Where b^i is not above b^e, as the paper
   assumes it is, the range is still one: either may be the faster.
@@ -41,12 +40,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import BoolArray, FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Reading = Literal["published", "ours"]
 READINGS: Final = get_args(Reading)
 
@@ -229,22 +225,3 @@ def _round_s_J(
         + network.xi2_s * span_J
         + jobs.comp_s_J
     )
-
-
-def rounds_in_slot(round_s_J: FloatArray, slot_s: float = 1.0) -> IntArray:
-    """Return phi_j, to the letter: whole rounds in a slot, 0 where a round is longer than it."""
-    whole_J: IntArray = np.floor(slot_s / round_s_J).astype(np.int64)
-    return whole_J
-
-
-def published_slots(rounds_in_slot_T: IntArray, rounds: int) -> int | None:
-    """Eq. (9), to the letter: return T_j - a_j, the slots until a job has its rounds.
-
-    None if it never has them.
-
-    ``rounds_in_slot_T`` are the job's phi in the slots from its start on.
-    """
-    # The first slot by whose end the sum of phi is at least the rounds: R_j <= sum of phi_j[t].
-    done_T = np.cumsum(rounds_in_slot_T)
-    slots = int(np.searchsorted(done_T, rounds)) + 1
-    return slots if slots <= len(done_T) else None

@@ -40,7 +40,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from warren.cost.ring import FloatArray, RingJobs, RingNetwork, round_at_s_J
+from warren.cost.ring import RingJobs, RingNetwork, round_at_s_J
+from warren.model.costs import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +54,9 @@ class RingPoints:
 
     time_s_N: FloatArray
     message_bytes_N: FloatArray
-    contenders_N: npt.NDArray[np.int64]
-    workers_N: npt.NDArray[np.int64]
-    servers_N: npt.NDArray[np.int64]
+    contenders_N: IntArray
+    workers_N: IntArray
+    servers_N: IntArray
     comp_s_N: FloatArray
 
     def __post_init__(self) -> None:

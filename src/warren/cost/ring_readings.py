@@ -21,16 +21,9 @@ from typing import Final
 import numpy as np
 from scipy.optimize import minimize_scalar, nnls
 
-from warren.cost.ring import (
-    READINGS,
-    BoolArray,
-    FloatArray,
-    Reading,
-    RingJobs,
-    RingNetwork,
-    round_at_s_J,
-)
+from warren.cost.ring import READINGS, Reading, RingJobs, RingNetwork, round_at_s_J
 from warren.cost.ring_fit import RingFit, RingPoints, fit_ring
+from warren.model.costs import BoolArray, FloatArray
 
 _GRID: Final = np.linspace(1.0, 0.02, 50)
 """Values of xi1 that are tried, from the largest on."""

@@ -10,9 +10,9 @@ from math import inf, isfinite
 import numpy as np
 
 from warren.cost.max_min import FluidNetwork
-from warren.cost.ring import FloatArray, RingJobs, RingNetwork, round_at_s_J
+from warren.cost.ring import RingJobs, RingNetwork, round_at_s_J
 from warren.model.cluster import REFERENCE_NIC_BPS, Cluster
-from warren.model.costs import CostTable, IntArray
+from warren.model.costs import CostTable, FloatArray, IntArray
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.units import NS_PER_S, seconds_to_ns

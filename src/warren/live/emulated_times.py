@@ -15,10 +15,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from warren.live.clock import ClusterClock
-from warren.model.costs import CostTable
+from warren.model.costs import CostTable, FloatArray
 from warren.model.draws import JITTER, draw_bits, stream_key
 from warren.model.errors import Problem, SpecError
 from warren.model.run import Run
@@ -67,7 +66,7 @@ def read_jitter(path: str) -> tuple[int, ...]:
         raise SpecError(Problem(file=path, field="emulate.jitter", message=reason)) from None
 
 
-def _array(path: Path) -> npt.NDArray[np.float64]:
+def _array(path: Path) -> FloatArray:
     """Read the values of a ``.npy`` file; a ValueError says what is wrong with it."""
     # To open a named pipe would wait for somebody who writes to it.
     if path.exists() and not path.is_file():
@@ -89,7 +88,7 @@ def _array(path: Path) -> npt.NDArray[np.float64]:
     return np.asarray(found, dtype=np.float64)
 
 
-def _factors(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
+def _factors(values: FloatArray) -> tuple[int, ...]:
     """Turn measured times into factors of their median, in parts per million."""
     # Negated, so that a NaN, which compares as false, is wrong too.
     wrong = np.flatnonzero(~((values >= _SMALL) & (values <= _LARGE)))
@@ -162,14 +161,6 @@ class Pads:
     def table(self, device_type: int) -> PadTable:
         """Return the pads that an executor of a device of this type needs."""
         return self._tables[device_type]
-
-    def constant(self, job: int, device_type: int) -> Pair:
-        """Return the pads of a task of this job before it draws."""
-        return self._tables[device_type].constant(job)
-
-    def of(self, job: int, device_type: int, round_no: int, shard: int) -> Pair:
-        """Return the pads of one task."""
-        return self._tables[device_type].pads(job, round_no, shard)
 
     def _pads_J(self, kind: int) -> tuple[Pair, ...]:
         """Compute the pads of each job on one device type, before tasks draw."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from warren.model.units import NEVER_NS
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from warren.model.costs import IntArray
-
-FloatArray = npt.NDArray[np.float64]
+from warren.model.costs import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 NS_PER_S: Final = 1_000_000_000
+NS_PER_MS: Final = 1_000_000
 NEVER_NS: Final = 2**62
 """Later than any time: the completion of what can never run (about 146 years)."""
 

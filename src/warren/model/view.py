@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from warren.model.cluster import Cluster
-from warren.model.costs import BoolArray, CostTable, IntArray
+from warren.model.costs import BoolArray, CostTable, FloatArray, IntArray
 from warren.model.events import AnyEvent
 from warren.model.job import Job
 from warren.model.past import Past
@@ -57,7 +55,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     next_round_J: IntArray
     next_shard_J: IntArray
     arrival_ns_J: IntArray
-    weight_J: npt.NDArray[np.float64]
+    weight_J: FloatArray
     progress: Observed
     """``progress.of(job)``: what the metric of the job's stop rule has come to so far."""
     changes: tuple[AnyEvent, ...]

@@ -23,11 +23,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
+from warren.model.costs import BoolArray, FloatArray
 from warren.model.job import Stop
-from warren.model.progress import FloatArray, Progress
+from warren.model.progress import Progress
 
 _LOW: Final = 10
 """One of so many jobs may run less than is taken from history."""
@@ -73,7 +71,7 @@ def target_of(stop: Stop) -> float | None:
     return stop.falls_to if stop.reaches is None else stop.reaches
 
 
-def _first(at_P: npt.NDArray[np.bool_], progress: Progress) -> float:
+def _first(at_P: BoolArray, progress: Progress) -> float:
     """Return after how many rounds something was so for the first time; infinite: never."""
     return float(progress.rounds_P[at_P.argmax()]) if at_P.any() else math.inf
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from warren.model.costs import FloatArray
 
 LEAST_POINTS: Final = 2
 MOST_BINS: Final = 48
-_MAD_TO_SD: Final = 1.4826
+MAD_TO_SD: Final = 1.4826
 """Standard deviation over median absolute deviation, of a normal distribution."""
 
 
@@ -136,7 +135,7 @@ def noise_of(curve: Curve) -> float:
         return 0.0
     # The second difference of independent values has 1 + 4 + 1 = 6 times the variance of one.
     second = later[2:] - 2 * later[1:-1] + later[:-2]
-    return float(_MAD_TO_SD * np.median(np.abs(second)) / np.sqrt(6.0))
+    return float(MAD_TO_SD * np.median(np.abs(second)) / np.sqrt(6.0))
 
 
 @dataclass(frozen=True, slots=True)

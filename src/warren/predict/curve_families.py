@@ -30,7 +30,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray
 
 FAR: Final = 10.0
 """Gains are in units of the rise between the first point and this progress."""

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray
 from warren.predict.mcmc import Posterior
 
 _MOST_CUTS: Final = 12

@@ -15,15 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from warren.predict.curve import (
-    Curve,
-    FloatArray,
-    binned,
-    direction_of,
-    limit_of,
-    noise_of,
-    shift_of,
-)
+from warren.model.costs import FloatArray
+from warren.predict.curve import Curve, binned, direction_of, limit_of, noise_of, shift_of
 from warren.predict.family_error import FamilyError, departed, normal_quantiles
 from warren.predict.likelihood import Points, trusted
 from warren.predict.mcmc import Posterior, Prior, sampled

@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray
+from warren.predict.curve import MAD_TO_SD
 from warren.predict.curve_families import FAMILIES, Family, rises
 
 _LEAST: Final = 1e-12
@@ -39,7 +40,6 @@ class Points:
 class Shapes:
     """A family's shapes at the points, (g, n), as they are and less their weighted means."""
 
-    family: Family
     values: FloatArray
     centred: FloatArray
     square: FloatArray
@@ -67,7 +67,7 @@ def shapes_of(points: Points, families: Sequence[Family] = FAMILIES) -> tuple[Sh
         values = rises(family, points.z, points.z_1)
         centred = values - (values @ points.weight / points.weight.sum())[:, None]
         square = np.maximum(centred**2 @ points.weight, _LEAST)
-        found.append(Shapes(family, values, centred, square))
+        found.append(Shapes(values, centred, square))
     return tuple(found)
 
 
@@ -93,8 +93,7 @@ def trusted(points: Points) -> Points:
     """
     best = min((likeliest(points, one) for one in shapes_of(points)), key=lambda one: one.error)
     off = np.abs(points.y - best.fit)
-    # 1.4826 makes a median absolute deviation a standard deviation.
-    usual = _TRUSTED * 1.4826 * float(np.median(off))
+    usual = _TRUSTED * MAD_TO_SD * float(np.median(off))
     if usual <= 0:
         return points
     return Points(

@@ -11,11 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
-from warren.model.progress import FloatArray, Progress
+from warren.model.costs import FloatArray, IntArray
+from warren.model.progress import Progress
+from warren.predict.curve import MAD_TO_SD
 
-_MAD_TO_SD: Final = 1.4826
-"""Standard deviation over median absolute deviation, of a normal distribution."""
 _RECENT: Final = 1024
 """The latest points tell how noisy a curve is and how fast; more of them would cost time."""
 
@@ -74,7 +73,7 @@ def noise_of(rounds_P: IntArray, short_P: FloatArray) -> float:
     # The distance of independent values from their neighbours' line has the variance of one value
     # times 1 + w^2 + (1 - w)^2, which is divided out.
     off = short[1:-1] - (1 - weight) * short[:-2] - weight * short[2:]
-    return float(_MAD_TO_SD * np.median(np.abs(off) / np.sqrt(1 + weight**2 + (1 - weight) ** 2)))
+    return float(MAD_TO_SD * np.median(np.abs(off) / np.sqrt(1 + weight**2 + (1 - weight) ** 2)))
 
 
 def speed_of(rounds_P: IntArray, short_P: FloatArray, noise: float, errors: float) -> float:

@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
-from warren.predict.curve import FloatArray
+from warren.model.costs import FloatArray, IntArray
 from warren.predict.curve_families import FAMILIES, Family, rises
 from warren.predict.likelihood import Points, Shapes, likeliest, shapes_of
-
-IntArray: TypeAlias = NDArray[np.int64]
 
 CHAINS: Final = 30
 BURN_IN: Final = 15

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from warren.model.progress import FloatArray
+from warren.model.costs import FloatArray
 from warren.predict.curve import binned
 from warren.predict.local_trend import Shortfall
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from warren.report.metrics import Summary, rounds_run, summary
+from warren.report.metrics import Summary, summary
 from warren.report.number_text import count, number, percent
 from warren.report.record import Record
 from warren.report.seeds import Row, mean_rows
@@ -92,9 +92,6 @@ def compare(
         least = best.get(key)
         row["vs_best"] = row["weighted_jct_s"] / least - 1.0 if least and _whole(row) else None
     return rows
-
-
-comparison_rows = compare
 
 
 def means(rows: Iterable[Row], against: str | None = None) -> list[dict[str, Any]]:
@@ -202,7 +199,7 @@ def _jct_error(live: Record, simulated: Record) -> JctError:
 
 def _stopped_early(live: Record, among: Sequence[str]) -> list[str]:
     """Return the names of the jobs of ``among`` that ran fewer rounds live than they asked for."""
-    ran_J, known = rounds_run(live), {*among}
+    ran_J, known = live.history.rounds_run(), {*among}
     return [
         job.name
         for job in live.run.workload.jobs

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NotRequired, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.run import Run
 from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS, NS_PER_S, ns_to_seconds
@@ -243,7 +242,7 @@ def schedule_values(record: Record) -> dict[str, float | None]:
     done_J = finish_ns_J >= 0
     # Everything is over the jobs that finished: also the busy time, so that the work of a job that
     # failed makes no utilization.
-    arrival_ns_J = _job_column(record, "arrival_ns")
+    arrival_ns_J = arrival_ns(record)
     busy_ns = int(record.history.timeline.busy_ns_R[done_J[record.history.timeline.job_R]].sum())
     return values_of(
         jct_s=(finish_ns_J - arrival_ns_J)[done_J] / NS_PER_S,
@@ -256,8 +255,8 @@ def schedule_values(record: Record) -> dict[str, float | None]:
 
 def values_of(
     *,
-    jct_s: npt.NDArray[np.float64],
-    weight: npt.NDArray[np.float64],
+    jct_s: FloatArray,
+    weight: FloatArray,
     makespan_s: float,
     busy_s: float,
     devices: int,
@@ -332,7 +331,7 @@ def job_rows(record: Record) -> list[JobRow]:
     the number asked for otherwise. Unknown values are None. Live runs have four more columns.
     """
     start_ns_J = first_start_ns(record)
-    ran_J = rounds_run(record)
+    ran_J = record.history.rounds_run()
     losses = _final_losses(record)
     rows = []
     for job in record.run.workload.jobs:
@@ -371,6 +370,11 @@ def _add_live_columns(row: JobRow, record: Record, job: int, losses: Mapping[int
     row["app_sha256"] = " ".join(record.history.apps_of(job)) or None
 
 
+def arrival_ns(record: Record) -> IntArray:
+    """Return for each job when it arrived."""
+    return np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
+
+
 def first_start_ns(record: Record) -> IntArray:
     """Return for each job when its first task started; ``NEVER_NS`` where none did."""
     start_ns_J = np.full(len(record.run.workload.jobs), NEVER_NS, dtype=np.int64)
@@ -378,23 +382,21 @@ def first_start_ns(record: Record) -> IntArray:
     return start_ns_J
 
 
-def rounds_run(record: Record) -> IntArray:
-    """Count for each job the rounds that have at least one task done."""
-    timeline = record.history.timeline
-    ran_J = np.zeros(len(record.run.workload.jobs), dtype=np.int64)
-    np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
-    return ran_J
+def last_end_ns(record: Record) -> IntArray:
+    """Return for each job its finish, or the last end of a task if it did not finish.
+
+    A job that never ran ends as it arrives.
+    """
+    last_ns_J = arrival_ns(record)
+    line = record.history.timeline
+    np.maximum.at(last_ns_J, line.job_R, line.end_ns_R)
+    return np.where(record.history.finish_ns_J >= 0, record.history.finish_ns_J, last_ns_J)
 
 
 def _final_losses(record: Record) -> dict[int, float]:
     """Return for each job the loss of its last round that tells one."""
     # Rounds are in the order of the journal, so a later one replaces those before it.
     return {event.job: event.loss for event in record.history.rounds if event.loss is not None}
-
-
-def _job_column(record: Record, name: str) -> IntArray:
-    """Return a whole number of each job as a column."""
-    return np.array([getattr(job, name) for job in record.run.workload.jobs], dtype=np.int64)
 
 
 def _makespan_s(finish_ns: IntArray, arrival_ns: IntArray) -> float:

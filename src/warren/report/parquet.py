@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.errors import Problem, SpecError
 from warren.model.timeline import Timeline
 from warren.model.units import NEVER_NS, NS_PER_S
@@ -168,6 +168,6 @@ def _names(pa: ModuleType, column: Any) -> tuple[IntArray, tuple[str, ...]]:
     return index, tuple(joined.dictionary.to_pylist())
 
 
-def _to_ns(seconds: npt.NDArray[np.float64]) -> IntArray:
+def _to_ns(seconds: FloatArray) -> IntArray:
     """Return the nanoseconds nearest to times in seconds."""
     return np.rint(seconds.astype(np.float64) * NS_PER_S).astype(np.int64)

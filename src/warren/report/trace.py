@@ -11,8 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
+from warren.report.metrics import last_end_ns
 from warren.report.record import Record
 from warren.report.slices import Slices, joined, joined_to_fit
 
@@ -89,12 +88,7 @@ def _host_numbers(record: Record) -> dict[str, int]:
 
 def _job_spans(record: Record) -> Iterator[str]:
     """Yield each job from arrival to finish, or to the last end of a task if it did not finish."""
-    line, jobs = record.history.timeline, record.run.workload.jobs
-    last_ns_J = np.array([job.arrival_ns for job in jobs], dtype=np.int64)
-    np.maximum.at(last_ns_J, line.job_R, line.end_ns_R)
-    for job in jobs:
-        finish_ns = int(record.history.finish_ns_J[job.index])
-        end_ns = finish_ns if finish_ns >= 0 else int(last_ns_J[job.index])
+    for job, end_ns in zip(record.run.workload.jobs, last_end_ns(record).tolist(), strict=True):
         args = {"status": record.history.status(job.index), "model": job.model, "scale": job.scale}
         what = f'"cat":"job","id":"j{job.index}","name":{json.dumps(job.name)}'
         where = f'"pid":{_JOBS_PROCESS},"tid":0'

@@ -24,7 +24,6 @@ from warren.model.run import Run
 from warren.model.units import ns_to_seconds
 from warren.profile.averages import TaskAverages, blank, with_taken
 from warren.profile.measured import PROCESSOR, TaskKind, task_kind
-from warren.report.metrics import rounds_run
 from warren.report.record import Record
 from warren.report.task_times import TaskTimes, task_times
 from warren.runs.notices import say
@@ -49,7 +48,7 @@ def ended_jobs(
     """Return a row for each job that has finished, failed or was cancelled; ``now``: Unix time."""
     # Cluster time becomes Unix time backwards from the run's last event, which is ``now``; with
     # emulation a second of the cluster is ``time_scale`` real seconds.
-    rounds_J = rounds_run(record)
+    rounds_J = record.history.rounds_run()
     end_ns = int(record.history.timeline.end_ns_R.max(initial=0))
     emulate = record.run.cluster.emulate
     second_s = 1.0 if emulate is None else emulate.time_scale

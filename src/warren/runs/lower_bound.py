@@ -49,7 +49,7 @@ def lower_bound(run: Run, costs: CostTable, history: History, solve: Solve | Non
     # A bound counts the rounds that ran, and of an unfinished job not all that it needs have run.
     if np.any(history.finish_ns_J < 0):
         return _none("not every job finished")
-    return (solve or bound_of)(packed(columns_of(run, costs, _rounds_run(history))))
+    return (solve or bound_of)(packed(columns_of(run, costs, history.rounds_run())))
 
 
 def why_none(run: Run, world: str) -> str:
@@ -101,14 +101,6 @@ def bound_of(columns: Columns) -> Bound:
         for name, kind, shape, content in columns
     }
     return Bound(**asdict(lower_bounds(**arrays)))
-
-
-def _rounds_run(history: History) -> IntArray:
-    """Return the rounds that ran of each job: one past the last round in the timeline."""
-    timeline = history.timeline
-    ran_J = np.zeros(len(history.finish_ns_J), dtype=np.int64)
-    np.maximum.at(ran_J, timeline.job_R, timeline.round_R + timeline.rounds_R)
-    return ran_J
 
 
 def _none(reason: str) -> Bound:

@@ -9,7 +9,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from warren.model.run import Run
@@ -57,12 +56,7 @@ class RunFolder:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with held():
             with contextlib.suppress(OSError):
                 os.close(self._journal)

@@ -35,15 +35,10 @@ from warren.workload.yaml_document import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSources:
-    """Traces and generators that a run file may name as sources of jobs.
-
-    ``content`` gives the file that stands at a place of the run file; None: a problem.
-    Paths are relative to ``folder``.
-    """
+    """Traces and generators that a run file may name as sources of jobs, read by its ``files``."""
 
     ground: GeneratorInputs
-    folder: str
-    content: Callable[[Path, str], bytes | None]
+    files: NamedFiles
 
     def of(self, workload: object) -> Trace | None:
         """Return the jobs of a checked ``workload``; None where a file it names cannot be read.
@@ -58,24 +53,26 @@ class JobSources:
         if isinstance(workload, SjfBcoSpec):
             return sjf_bco(workload, self.ground)
         if isinstance(workload, GavelMixSpec):
-            content = self.content((self.ground.field, "throughputs"), workload.throughputs)
+            content = self.files.content((self.ground.field, "throughputs"), workload.throughputs)
             if content is None:
                 return None
-            return gavel_mix(workload, self.ground, self._joined(workload.throughputs), content)
+            return gavel_mix(
+                workload, self.ground, self.files.joined(workload.throughputs), content
+            )
         assert isinstance(workload, WorkloadSpec)
         return None if workload.trace is None else self._trace(workload.trace)
 
     def _trace(self, spec: TraceSpec) -> Trace | None:
         """Read a trace; None where it, or the throughputs that it names, cannot be read."""
         at: Path = (self.ground.field, "trace")
-        content = self.content((*at, "path"), spec.path)
+        content = self.files.content((*at, "path"), spec.path)
         table: bytes | None = None
         if spec.throughputs is not None:
-            table = self.content((*at, "throughputs"), spec.throughputs)
+            table = self.files.content((*at, "throughputs"), spec.throughputs)
         # Both files are asked for before this, so that problems of both are told at once.
         if content is None or (table is None and spec.throughputs is not None):
             return None
-        file = self._joined(spec.path)
+        file = self.files.joined(spec.path)
         request = TraceRequest(
             file=file,
             content=content,
@@ -85,7 +82,7 @@ class JobSources:
             limit=spec.limit,
             gpus_max=spec.gpus_max,
             leave_out=tuple(spec.leave_out),
-            throughputs_file=self._joined(spec.throughputs or ""),
+            throughputs_file=self.files.joined(spec.throughputs or ""),
             throughputs=table,
             throughputs_field=f"{self.ground.field}.trace.throughputs",
             gang=spec.gang,
@@ -107,9 +104,6 @@ class JobSources:
             )
             raise SpecError(problem)
         return tuple(rows[name] for name in names)
-
-    def _joined(self, named: str) -> str:
-        return posixpath.join(self.folder, named)
 
 
 # Keys of a run file.
@@ -182,8 +176,7 @@ class JobsAndHistory:
             file=self.files.document.file,
             field=self.key,
         )
-        content = self.files.content
-        sources = JobSources(ground=ground, folder=self.files.folder, content=content)
+        sources = JobSources(ground=ground, files=self.files)
         found = self.files.attempt(lambda: sources.of(spec))
         if found is None or self.key != HISTORY:
             return found

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from warren.model.cluster import Cluster
@@ -16,7 +14,7 @@ from warren.model.job import Job
 from warren.workload.specs.cluster import ClusterSpec
 from warren.workload.specs.cluster_build import FilesBeside, build_cluster
 from warren.workload.specs.job import JobContext, JobSpec, JobsSpec, build_jobs
-from warren.workload.text import decoded, shown
+from warren.workload.text import FLOAT, INT, decoded, hint, shown
 from warren.workload.validation import check
 from warren.workload.yaml_document import Document, Path, Place, parse_document
 
@@ -42,9 +40,6 @@ RESULTS: Final = (
 """Columns that only the table written by a run has: what became of its jobs."""
 _COLUMN_OF: Final = {field: column for column, field in COLUMNS.items()}
 _WHOLE: Final = frozenset({"batch", "scale", "rounds", "seed"})
-# As in YAML files here: the same text is the same number in both kinds of file.
-_INT: Final = re.compile(r"[+-]?[0-9]{1,400}")
-_FLOAT: Final = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][+-]?[0-9]+)?")
 
 
 def parse_jobs_csv(file: str, content: bytes, ended: bool = False) -> Document:
@@ -106,17 +101,15 @@ def _rows(file: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header_problems(file: str, line: int, columns: list[str], ended: bool) -> Iterator[Problem]:
-    # ``name[:100]`` bounds the time of the search for a near name.
+    allowed = ", ".join(COLUMNS)
     for index, name in enumerate(columns):
         if name not in COLUMNS and not (ended and name in RESULTS):
-            near = get_close_matches(name[:100], list(COLUMNS), n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            message = f"unknown column {shown(name)}; {hint}allowed: {', '.join(COLUMNS)}"
+            message = f"unknown column {shown(name)}; {hint(name, COLUMNS)}allowed: {allowed}"
             yield Problem(file=file, line=line, message=message)
         elif name in columns[:index]:
             yield Problem(file=file, line=line, field=name, message="the column stands twice")
     if "job" not in columns:
-        message = f"the column job is missing; columns: {', '.join(COLUMNS)}"
+        message = f"the column job is missing; columns: {allowed}"
         yield Problem(file=file, line=line, message=message)
 
 
@@ -132,9 +125,9 @@ def _job(columns: list[str], cells: list[str]) -> dict[str, Any]:
 def _value(column: str, cell: str) -> Any:
     """Return a number where the column holds numbers and the cell is one; else the cell's text."""
     # Text in a column of numbers is refused by the schema, which names the field.
-    if column in _WHOLE and _INT.fullmatch(cell):
+    if column in _WHOLE and INT.fullmatch(cell):
         return int(cell)
-    if column == "weight" and len(cell) <= 400 and _FLOAT.fullmatch(cell):
+    if column == "weight" and len(cell) <= 400 and FLOAT.fullmatch(cell):
         return float(cell)
     return cell
 

@@ -47,8 +47,7 @@ class NamedFiles:
         if not is_path(named):
             # The schema has refused it already.
             return None
-        line = self.document.line(at)
-        by = self.document.file if line is None else f"{self.document.file}:{line}"
+        by = self.document.where(at)
         return self.attempt(lambda: fetch(self.joined(named), self.read, by))
 
     def attempt(self, make: Callable[[], T]) -> T | None:

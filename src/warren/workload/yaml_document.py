@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from warren.model.errors import Problem, SpecError
-from warren.workload.text import decoded, dotted, shown
+from warren.workload.text import FLOAT, INT, decoded, dotted, shown
 
 MAX_DEPTH: Final = 50
 
@@ -25,9 +25,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 # libyaml's parser where it is compiled in, which is much faster; only its events are used.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Unlike YAML 1.1: no octal or sexagesimal numbers, and ``yes`` and ``no`` are text.
-_INT: Final = re.compile(r"[-+]?[0-9]{1,400}")
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+# Unlike YAML 1.1: ``yes`` and ``no`` are text.
 _WORDS: Final[Mapping[str, bool | None]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -65,6 +63,11 @@ class Document:
             else:
                 break
         return (place if isinstance(place, int) else place[0]) or None
+
+    def where(self, path: Path) -> str:
+        """Return the file and line of a field, for messages about what it names."""
+        line = self.line(path)
+        return self.file if line is None else f"{self.file}:{line}"
 
     def named(self, path: Path) -> str:
         """Return a field as the user knows it: a dotted path, or the column of a table."""
@@ -210,13 +213,13 @@ class _Builder:
             return text
         if text in _WORDS:
             return _WORDS[text]
-        if _INT.fullmatch(text):
+        if INT.fullmatch(text):
             return int(text)
         if _NOT_A_NUMBER.fullmatch(text):
             self._refuse(event, path, f"{text} is not a number Warren can use")
             return 0
         # Longer than any number that is meant; such text stays text, and the schema refuses it.
-        if len(text) <= 400 and _FLOAT.fullmatch(text):
+        if len(text) <= 400 and FLOAT.fullmatch(text):
             return self._finite(event, path, float(text))
         return text
 

@@ -6,8 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from warren.core.ports import Restart
 from warren.live.clock import ClusterClock
@@ -30,8 +29,8 @@ from warren.model.events import AnyEvent, RoundsDone
 from warren.model.job import Job
 from warren.model.run import Run
 from warren.model.timeline import PlanOutcome
+from warren.model.units import NS_PER_MS
 
-_MS: Final = 1_000_000
 """Nanoseconds of a millisecond."""
 
 
@@ -84,12 +83,7 @@ class LiveEngine(ABC):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def resume(self, restart: Restart) -> None:
@@ -291,7 +285,7 @@ class LiveEngine(ABC):
         if due_ns is None:
             return None
         # Rounded up: who wakes too early would poll again and again for the rest of it.
-        return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // _MS))
+        return max(0, -(-(clock.host_ns(due_ns) - time.monotonic_ns()) // NS_PER_MS))
 
     def _deliver(self, events: tuple[AnyEvent, ...]) -> None:
         """Note that the core gets these events, and write their metrics to the jobs' files."""

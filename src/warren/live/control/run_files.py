@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from warren.live.training.checkpoints.files import write_all
 from warren.model.errors import Problem, SpecError
 from warren.model.job import ROUND_COLUMNS, Job, metric_column
 from warren.model.units import ns_to_seconds
@@ -118,7 +119,7 @@ class RunFiles:
         text = io.StringIO()
         row = [round_no, ns_to_seconds(time_ns), loss, *(values.get(name, "") for name in columns)]
         csv.writer(text, lineterminator="\n").writerow(row)
-        _write_all(self._files[job], text.getvalue().encode())
+        write_all(self._files[job], text.getvalue().encode())
 
     def _metrics(self, job: int) -> Path:
         """Return a job's metrics file."""
@@ -138,12 +139,6 @@ class RunFiles:
     def _close(self, job: int) -> None:
         if job in self._files:
             os.close(self._files.pop(job))
-
-
-def _write_all(file: int, data: bytes) -> None:
-    """Write all of ``data``: one call may take only a part of it."""
-    while data:
-        data = data[os.write(file, data) :]
 
 
 def _rewrite(path: Path, header: list[str]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Set as AbstractSet
-from typing import Final
 
 from warren.live.device.pipeline import Pipeline
 from warren.live.process.linux import (
@@ -43,8 +42,8 @@ from warren.live.transport.sockets import (
     controller_address,
     executor_address,
 )
+from warren.model.units import NS_PER_MS
 
-_MS: Final = 1_000_000
 """Nanoseconds in a millisecond, the unit in which a poller waits."""
 
 
@@ -93,11 +92,11 @@ class Executor:
         reports = self._pipeline.reports.due_ns
         now_ns = time.monotonic_ns()
         # Lanes: rounded down, and the last millisecond is slept to the microsecond below.
-        waits_ms = [] if due is None else [max(0, due - now_ns) // _MS]
+        waits_ms = [] if due is None else [max(0, due - now_ns) // NS_PER_MS]
         if reports is not None:  # not to the microsecond
-            waits_ms.append(max(0, reports - now_ns) // _MS + 1)
+            waits_ms.append(max(0, reports - now_ns) // NS_PER_MS + 1)
         ready = self._poller.poll(min(waits_ms, default=None))
-        if not ready and due is not None and due - time.monotonic_ns() < _MS:
+        if not ready and due is not None and due - time.monotonic_ns() < NS_PER_MS:
             sleep_until(due)
         return None if self._lifeline in ready else ready
 
@@ -162,7 +161,7 @@ class Executor:
                 case Drop(job=job, ended=ended):
                     pipeline.drop(job, ended=ended)
                 case Moved(job=job, generation=generation, parts=parts):
-                    pipeline.verifier.rolled_back(job)
+                    pipeline.verifier.forget(job)
                     self._client.move(job, generation, parts)
                 case TrainerGone():
                     pipeline.trainer_gone(message)

@@ -116,11 +116,6 @@ class LaneTask:
         return self.began_ns + self.limit_ns + _GRACE_NS
 
     @property
-    def sync_end_ns(self) -> int:
-        """Return when the task's synchronisation ended, once it has left COMM."""
-        return max(self.sync_due_ns, self.acknowledged_ns) if self.unpadded else self.sync_due_ns
-
-    @property
     def overrun(self) -> bool:
         """Tell whether the task took longer than its pad."""
         return 0 < self.comp_pad_ns < self.result_ns - self.start_ns

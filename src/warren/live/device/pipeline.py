@@ -134,19 +134,11 @@ class Pipeline:
         if state.over or ran is not None:
             self.queue.pop()
             if ran is not None and ran.device in (-1, self._device):  # it may not have said so
-                self.reports.add(
-                    CompEnded(
-                        seq=head.seq,
-                        round=head.round,
-                        shard=head.shard,
-                        start_ns=ran.start_ns,
-                        end_ns=ran.comp_end_ns,
-                        overrun=False,
-                    )
-                )
+                head.start_ns = ran.start_ns
+                self._tell_ended(head, ran.comp_end_ns)
             return True
         slot = self.client.lend(head.job)
-        if slot is None or state.passed_ns is None:
+        if slot is None:
             return False
         head.slot = slot
         head.state, update = self.client.spots(head.job, state, slot)
@@ -156,6 +148,7 @@ class Pipeline:
         head.began_ns = time.monotonic_ns()
         # An emulated task starts when lane, barrier and decision allowed it, however late its
         # trainer really got it; without a pad only the real time counts.
+        assert state.passed_ns is not None, "the client calls a state ready after its barrier only"
         padded_ns = max(self._comp_free_ns, state.passed_ns, head.decided_ns)
         head.start_ns = padded_ns if head.comp_pad_ns else head.began_ns
         self._comp = self.queue.pop()
@@ -319,7 +312,7 @@ class Pipeline:
         """Forget all work of a job; ``ended``: it will not come again, so its trainers go too."""
         self.queue.drop(job)
         self.ranks.drop(job)
-        self.verifier.rolled_back(job)
+        self.verifier.forget(job)
         if ended:
             self.slots.drop(job)
             self.verifier.drop(job)

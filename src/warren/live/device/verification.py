@@ -111,20 +111,19 @@ class Verifier:
         """Note that a second trainer has ended: tasks of its job are not computed again now."""
         self._slots.gone(job, pid)
         self._counts.pop(job, None)
-        self._forget(job)
+        self.forget(job)
 
     def drop(self, job: int) -> None:
         """Let a job's second trainer go."""
         self._counts.pop(job, None)
         self._slots.drop(job)
-        self._forget(job)
+        self.forget(job)
 
-    def rolled_back(self, job: int) -> None:
-        """Forget the job's task that is computed again: its state is not kept."""
-        self._forget(job)
+    def forget(self, job: int) -> None:
+        """Forget the task that is computed again, if it is one of the job's.
 
-    def _forget(self, job: int) -> None:
-        """Forget the task that is computed again, if it is one of the job's."""
+        For a job that was rolled back: the state of its task is not kept.
+        """
         if self._work is not None and self._work.job == job:
             self._work = None
 

@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from warren.live.measure.ring_rounds_process import (
     ENDED,
@@ -34,6 +33,7 @@ from warren.live.process.scratch import ScratchFolder
 from warren.live.rings.rank_proof import new_secret
 from warren.live.testbed.namespaces import HERE, HostNamespace, place_of
 from warren.live.testbed.records import TestbedRecord
+from warren.model.costs import FloatArray
 from warren.model.errors import EngineError
 
 WARM_ROUNDS: Final = 2
@@ -65,8 +65,8 @@ class RingTimes:
     A round lasts from the end of one exchange to the end of the next. Both have shape (rounds,).
     """
 
-    round_s_R: npt.NDArray[np.float64]
-    exchange_s_R: npt.NDArray[np.float64]
+    round_s_R: FloatArray
+    exchange_s_R: FloatArray
 
 
 def bed_places(record: TestbedRecord) -> tuple[HostNamespace, ...]:

@@ -9,6 +9,7 @@ from warren.live.process.linux import kill
 from warren.live.process.memory_limit import MemoryLimit, over_limit
 from warren.live.process.specs import PlainRole, RankRole, Role, ServerRole, TrainerRole
 from warren.live.process.time_limit import OVER_LOG, UNHEARD, Deadline, size_text
+from warren.model.units import NS_PER_MS
 
 LIMITED: Final = TrainerRole | ServerRole | RankRole
 """Roles with a limit of time and memory."""
@@ -58,7 +59,7 @@ class ChildLimits:
         # The zygote calls this after every wait, which may be much shorter than ``LOOK_MS``.
         if now_ns < self._look_ns:
             return
-        self._look_ns = now_ns + LOOK_MS * 1_000_000
+        self._look_ns = now_ns + LOOK_MS * NS_PER_MS
         for pid, deadline in self._deadline_of.items():
             if deadline.missed(now_ns):
                 self._end(pid, UNHEARD)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from warren.live.process.linux import kernel_lines
+
 _LEFT: Final = 8
 """Memory is scarce when less than a part in so many is left."""
 _CGROUP: Final = Path("/sys/fs/cgroup")
@@ -13,7 +15,7 @@ _CGROUP: Final = Path("/sys/fs/cgroup")
 
 def scarce(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = _CGROUP) -> bool:
     """Tell whether less than an eighth of the memory is left, of the machine or of its limit."""
-    rows = dict(line.split(":", 1) for line in _lines(meminfo))
+    rows = dict(line.split(":", 1) for line in kernel_lines(meminfo))
     total, left = (int(rows.get(name, "0").split()[0]) for name in ("MemTotal", "MemAvailable"))
     if left * _LEFT < total:
         return True
@@ -24,13 +26,5 @@ def scarce(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = _CGROUP) -> boo
 
 def _number(path: Path) -> int | None:
     """Read a file that holds one number; None if it holds another word, or is not there."""
-    lines = _lines(path)
+    lines = kernel_lines(path)
     return int(lines[0]) if lines and lines[0].isdecimal() else None
-
-
-def _lines(path: Path) -> list[str]:
-    """Read the lines of a file of the kernel; none if it cannot be read."""
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []

@@ -116,6 +116,19 @@ def parents() -> dict[int, int]:
     return found
 
 
+def kernel_lines(path: Path) -> list[str]:
+    """Read the lines of a file of the kernel; none if it cannot be read."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def child_controllers(cgroup: Path) -> list[str]:
+    """Return the controllers that children of a cgroup of version 2 have."""
+    return " ".join(kernel_lines(cgroup / "cgroup.subtree_control")).split()
+
+
 def end_all_marked(mark: bytes, timeout_s: float = 3.0) -> None:
     """Kill every process whose environment has this entry, and look until none is left.
 

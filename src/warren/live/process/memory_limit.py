@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from warren.live.process.cleanup_guard import end_cgroup, end_cgroups
+from warren.live.process.linux import child_controllers, kernel_lines
 from warren.live.process.time_limit import OVER_MEMORY, size_text
 
 # Files of a cgroup of version 1: its limits, without and with swap, and the most it has used.
@@ -132,9 +133,11 @@ def over_limit(limit: MemoryLimit, pid: int) -> str:
 def cgroup_folders(proc: Path = Path("/proc/self")) -> Iterator[Path]:
     """Yield the folders in which cgroups with a limit on memory might be made, the best first."""
     # Lines are ID:CONTROLLERS:PATH; those of version 2 name no controller.
-    at = dict(line.split(":", 2)[1:] for line in _lines(proc / "cgroup"))
+    at = dict(line.split(":", 2)[1:] for line in kernel_lines(proc / "cgroup"))
     # Version 2 is sorted first.
-    for line in sorted(_lines(proc / "mountinfo"), key=lambda line: " - cgroup2 " not in line):
+    for line in sorted(
+        kernel_lines(proc / "mountinfo"), key=lambda line: " - cgroup2 " not in line
+    ):
         mount, _, kind = line.partition(" - ")
         root, point = mount.split()[3:5]
         if kind.startswith("cgroup2 ") and "" in at:
@@ -155,13 +158,15 @@ def _delegating(own: Path | None, top: Path) -> Iterator[Path]:
     if own is None:
         return
     for home in (own, own.parent) if own != top and _unlimited(own) else (own,):
-        if "memory" in " ".join(_lines(home / "cgroup.subtree_control")).split():
+        if "memory" in child_controllers(home):
             yield home
 
 
 def _unlimited(cgroup: Path) -> bool:
     """Tell whether a cgroup of version 2 sets no limit on memory itself."""
-    return all(_lines(cgroup / name) in (["max"], []) for name in ("memory.max", "memory.high"))
+    return all(
+        kernel_lines(cgroup / name) in (["max"], []) for name in ("memory.max", "memory.high")
+    )
 
 
 def _inside(point: str, root: str, cgroup: str) -> Path | None:
@@ -202,26 +207,18 @@ def _make(cgroup: Path, limit_bytes: int) -> None:
 def _has_killed(cgroup: Path) -> bool:
     """Tell whether the limit itself was met, and the kernel killed something in the cgroup."""
     second = (cgroup / "memory.events").exists()
-    events = _lines(cgroup / ("memory.events" if second else "memory.oom_control"))
+    events = kernel_lines(cgroup / ("memory.events" if second else "memory.oom_control"))
     counts = {name: int(count) for name, count in (line.split() for line in events)}
     if second:
         met = counts.get("oom", 0) > 0
     else:
         # The peak, not memory.failcnt, which stays 0 on some kernels.
-        most, limit = ("".join(_lines(cgroup / name)) or "0" for name in (_PEAK, _FIRST[0]))
+        most, limit = ("".join(kernel_lines(cgroup / name)) or "0" for name in (_PEAK, _FIRST[0]))
         met = int(most) + _NEAR_BYTES >= int(limit)
     return met and counts.get("oom_kill", 0) > 0
 
 
 def _data_bytes() -> int:
     """Return what RLIMIT_DATA counts of this process now."""
-    status = dict(line.split(":", 1) for line in _lines(Path("/proc/self/status")))
+    status = dict(line.split(":", 1) for line in kernel_lines(Path("/proc/self/status")))
     return int(status["VmData"].split()[0]) * 1024
-
-
-def _lines(path: Path) -> list[str]:
-    """Read the lines of a file of the kernel; none if it cannot be read."""
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []

@@ -10,7 +10,6 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from warren.live.process.linux import NoInterrupt
@@ -54,12 +53,7 @@ class ScratchFolder:
                 raise
         return self.path
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with NoInterrupt():
             shutil.rmtree(self.path, ignore_errors=True)
             # The guard removes what was still being written.

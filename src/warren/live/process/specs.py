@@ -56,11 +56,11 @@ class TrainerRole(Message, frozen=True, tag="TrainerRole", array_like=True):
     memory: MemoryLimit | None = None
 
 
-class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
-    """Fork server ``part`` of the ``parts`` of a job.
+class JobStateRole(Message, frozen=True, tag="JobStateRole", array_like=True):
+    """What each process that keeps the state of a job has to know, whether server or rank.
 
-    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
-    ``rehearse``: it evaluates before time zero.
+    ``store`` is the folder of the job's checkpoints; the process begins at the one of its
+    ``round``.
     """
 
     folder: str
@@ -70,6 +70,11 @@ class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
     params: str
     store: str
     tmp: str
+
+
+class ServerRole(JobStateRole, frozen=True, tag="ServerRole", array_like=True):
+    """Fork server ``part`` of ``parts`` of a job; ``rehearse``: it evaluates before time zero."""
+
     part: int
     parts: int
     generation: int
@@ -79,23 +84,15 @@ class ServerRole(Message, frozen=True, tag="ServerRole", array_like=True):
     identity: HostIdentity = NOWHERE
 
 
-class RankRole(Message, frozen=True, tag="RankRole", array_like=True):
+class RankRole(JobStateRole, frozen=True, tag="RankRole", array_like=True):
     """Fork rank ``rank`` of the ring of a job, for ``device``; see ``transport.ring_messages``.
 
-    ``store`` is the folder of the job's checkpoints; it begins at the one of ``round``.
     ``incarnation`` counts the job's gangs, ``executor`` is the incarnation of the device's
     executor. Ranks find each other through ``meeting``, talk over ``interface`` and prove by
     ``secret`` that they are of this gang. ``verify``: so large a share of the rounds has its tasks
     computed again, by other ranks.
     """
 
-    folder: str
-    base: str
-    job: Job
-    log: str
-    params: str
-    store: str
-    tmp: str
     device: int
     executor: int
     rank: int

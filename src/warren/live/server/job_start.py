@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Final
 
 from warren.live.process.linux import sleep_until
-
-_MS: Final = 1_000_000
+from warren.model.units import NS_PER_MS
 
 
 class JobStart:
@@ -24,9 +22,9 @@ class JobStart:
         if self.at_ns is None:
             return None
         left_ns = self.at_ns - time.monotonic_ns()
-        if left_ns < _MS:
+        if left_ns < NS_PER_MS:
             sleep_until(self.at_ns)
-        return max(0, left_ns // _MS)
+        return max(0, left_ns // NS_PER_MS)
 
     def since_ns(self) -> int | None:
         """Return when the first round has begun, by the host's clock; None: it has not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 from warren.live.process.linux import direct_output, own_temporary_folder, set_name, wait_for_end
-from warren.live.process.specs import RankRole, Role, ServerRole
+from warren.live.process.specs import JobStateRole, Role, ServerRole
 from warren.live.server.server import Server
 from warren.live.training.app.app_errors import one_line
 from warren.live.transport.messages import AnyMessage, CannotWrite, JobBroke
@@ -28,7 +28,7 @@ def main(role: Role, lifeline: int) -> None:
         wait_for_end(lifeline)
 
 
-def last_words(role: ServerRole | RankRole, where: str, error: BaseException) -> AnyMessage:
+def last_words(role: JobStateRole, where: str, error: BaseException) -> AnyMessage:
     """Return what a process tells the controller before it ends by an error.
 
     A job fails by its own doing; a disk that refuses Warren's own files ends the run.

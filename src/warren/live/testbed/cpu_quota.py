@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from warren.live.process.linux import child_controllers, kernel_lines
 from warren.live.testbed.iproute import refusal
 
 _PERIOD_US: Final = 100_000
@@ -26,21 +27,13 @@ def cgroup_roots(mounts: Path = _MOUNTS) -> list[Path]:
     found = []
     # A line of mountinfo: identity, parent, device, root, mount point, options ... " - " type,
     # source, options of the file system, which name the controllers of version 1.
-    for line in mounts.read_text().splitlines() if mounts.exists() else ():
+    for line in kernel_lines(mounts):
         place, _, kind = line.partition(" - ")
         top = Path(place.split()[4])
         first = kind.startswith("cgroup ") and "cpu" in kind.split()[2].split(",")
-        if first or (kind.startswith("cgroup2 ") and "cpu" in _controllers(top)):
+        if first or (kind.startswith("cgroup2 ") and "cpu" in child_controllers(top)):
             found.append(top)
     return found
-
-
-def _controllers(top: Path) -> list[str]:
-    """Return the controllers that children of a cgroup of version 2 have."""
-    try:
-        return (top / "cgroup.subtree_control").read_text().split()
-    except OSError:
-        return []
 
 
 def quota_home() -> Path:

@@ -16,7 +16,7 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from warren.live.training.app.app_contract import refuse
-from warren.live.training.checkpoints.files import make_folder, write_whole
+from warren.live.training.checkpoints.files import make_folder, write_all, write_whole
 from warren.live.training.tensor_layout import Layout
 from warren.live.transport.frames import Buffer
 from warren.model.job import Job
@@ -199,8 +199,7 @@ class HashLog:
                 self._fd = os.open(self._path, flags, 0o644)
                 if not os.fstat(self._fd).st_size:
                     record = self._head + record
-            while record:
-                record = record[os.write(self._fd, record) :]
+            write_all(self._fd, record)
         except OSError as error:
             if error.filename is None:
                 raise OSError(error.errno, error.strerror, str(self._path)) from None

@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from warren.model.costs import BoolArray
+
 SHOWN: Final = 10
 """Faults of one kind that are listed one by one; the rest is counted."""
 
@@ -25,9 +27,7 @@ class Fault:
         return " ".join(f"{self.place}: {self.what}; expected {self.expected}".split())
 
 
-def listed(
-    wrong: npt.NDArray[np.bool_] | Iterable[bool], fault: Callable[[int], Fault]
-) -> list[Fault]:
+def listed(wrong: BoolArray | Iterable[bool], fault: Callable[[int], Fault]) -> list[Fault]:
     """Return the faults of one rule: those of the first true places, then how many more.
 
     Parameters

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
+from warren.model.costs import FloatArray
 from warren.model.job import metric_column
+from warren.report.metrics import arrival_ns
 from warren.report.number_text import duration
 from warren.report.page.colours import Colouring
 from warren.report.page.fill import escaped
 from warren.report.page.svg import (
+    HEIGHT,
+    SHARES,
     WIDTH,
     ChartFrame,
     Scale,
-    Tick,
     line_path,
     step_path,
     ticks,
@@ -26,8 +28,6 @@ from warren.report.page.svg import (
 )
 from warren.report.record import Record
 
-_HEIGHT: Final = 190
-"""CSS pixels of a chart."""
 _MOST_POINTS: Final = 400
 """Points of one curve at most, so that a page of long runs stays small."""
 _MOST_CURVES: Final = 60
@@ -48,26 +48,31 @@ def jct_chart(records: Sequence[Record], names: Sequence[str]) -> Markup:
         for k, values in enumerate(jct_s)
         if len(values)
     ]
-    x_ticks, unit = time_ticks(scale)
     marks = _quantiles(known[0], scale) if len(records) == 1 else ("", "")
-    frame = ChartFrame(
-        label="Distribution of job completion time",
-        height=_HEIGHT,
-        body="".join(paths) + marks[0],
-        x_ticks=x_ticks,
-        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
-        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
-        over=marks[1],
-    )
+    body = "".join(paths) + marks[0]
+    frame = jct_frame("Distribution of job completion time", scale, body, marks[1])
     chips = [(f"c{k}", f"r{k}", name) for k, name in enumerate(names)]
     return frame.render(chips if len(records) > 1 else ())
 
 
-def finished_jct_s(record: Record) -> npt.NDArray[np.float64]:
+def jct_frame(label: str, scale: Scale, body: str, over: str = "") -> ChartFrame:
+    """Return the frame around shares of finished jobs by JCT, with ``over`` laid over it."""
+    x_ticks, unit = time_ticks(scale)
+    return ChartFrame(
+        label=label,
+        height=HEIGHT,
+        body=body,
+        x_ticks=x_ticks,
+        y_ticks=SHARES,
+        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
+        over=over,
+    )
+
+
+def finished_jct_s(record: Record) -> FloatArray:
     """Return the JCTs of finished jobs in seconds, sorted."""
-    arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
     done = record.history.finish_ns_J >= 0
-    return np.sort((record.history.finish_ns_J - arrival)[done] / 1e9)
+    return np.sort((record.history.finish_ns_J - arrival_ns(record))[done] / 1e9)
 
 
 def jct_scale(low: float, high: float) -> Scale:
@@ -79,27 +84,26 @@ def jct_scale(low: float, high: float) -> Scale:
     return Scale(low=0.0, high=high * 1.02 if high > 0 else 1.0)
 
 
-def _staircase(values: npt.NDArray[np.float64], scale: Scale) -> str:
+def _staircase(values: FloatArray, scale: Scale) -> str:
     """Return the path of the share of values at most x, thinned to ``_MOST_POINTS`` steps."""
     # Picked at equal steps of the share, the first and the last among them.
     picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_POINTS)).astype(int))
-    points = [(0.0, float(_HEIGHT))]
+    points = [(0.0, float(HEIGHT))]
     points += [
-        (scale(float(values[k])) * WIDTH, (1 - (k + 1) / len(values)) * _HEIGHT)
+        (scale(float(values[k])) * WIDTH, (1 - (k + 1) / len(values)) * HEIGHT)
         for k in picks.tolist()
     ]
     return step_path([*points, (float(WIDTH), 0.0)])
 
 
-def _quantiles(values: npt.NDArray[np.float64], scale: Scale) -> tuple[str, str]:
+def _quantiles(values: FloatArray, scale: Scale) -> tuple[str, str]:
     """Return lines in the picture and labels over it that mark p50 and p95."""
     lines, labels = [], []
     for share in (50, 95):
         value = float(np.percentile(values, share))
         at = scale(value)
-        top = (1 - share / 100) * _HEIGHT
-        lines.append(f"M{at * WIDTH:.1f} {_HEIGHT}V{top:.1f}")
-        # On the right a label after its line would leave the chart.
+        top = (1 - share / 100) * HEIGHT
+        lines.append(f"M{at * WIDTH:.1f} {HEIGHT}V{top:.1f}")
         side = "before" if at > 0.6 else "after"
         labels.append(
             f'<span class="mark {side}" style="left:{100 * at:.2f}%;top:{top + 12:.0f}px">'
@@ -141,7 +145,7 @@ def _learning(
     left_out = len(curves) - len(jobs)
     frame = ChartFrame(
         label=f"{name} of each job over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body=paths,
         x_ticks=x_ticks,
         y_ticks=ticks(scale, 5),
@@ -162,7 +166,7 @@ def _curve(points: Points, span_s: Scale, scale: Scale) -> str:
     """Return the path of a curve of (seconds, value), thinned to ``_MOST_POINTS``."""
     picks = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).astype(int))
     places = [
-        (span_s(points[k][0]) * WIDTH, (1 - scale(points[k][1])) * _HEIGHT) for k in picks.tolist()
+        (span_s(points[k][0]) * WIDTH, (1 - scale(points[k][1])) * HEIGHT) for k in picks.tolist()
     ]
     # A path of one point draws nothing: make it a dash.
     if len(places) == 1:

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.report.page.colours import Colouring
 from warren.report.page.fill import escaped
 from warren.report.page.svg import WIDTH, ChartFrame, Scale, boxes_path, time_ticks
 from warren.report.record import Record
 from warren.report.slices import Slices, joined
 
-Floats = npt.NDArray[np.float64]
 MOST_EXACT: Final = 6_000
 """Slices up to this number are drawn one by one; beyond, pixel columns are."""
 LEVELS: Final = 4
@@ -39,8 +37,8 @@ class Boxes:
 
     job_B: IntArray
     device_B: IntArray
-    x_B: Floats
-    width_B: Floats
+    x_B: FloatArray
+    width_B: FloatArray
     level_B: IntArray
     exact: bool
 
@@ -139,7 +137,7 @@ def _binned(slices: Slices, low_ns: float, span_ns: float, columns: int) -> Boxe
 
 
 def _main_job(
-    cell_P: IntArray, job_P: IntArray, cover_P: Floats
+    cell_P: IntArray, job_P: IntArray, cover_P: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return covered cells, their main jobs, and how many quarters of them are busy."""
     # Sum what each job covers of each cell.

@@ -6,20 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
+from warren.model.costs import FloatArray
 from warren.report.page.colours import COLOURS
-from warren.report.page.curves import finished_jct_s, jct_scale
-from warren.report.page.svg import WIDTH, ChartFrame, Scale, Tick, short, time_ticks
+from warren.report.page.curves import finished_jct_s, jct_frame, jct_scale
+from warren.report.page.svg import HEIGHT, WIDTH, Scale, short
 from warren.report.record import Record
 from warren.report.seeds import Row, group_of, groups
 
-_HEIGHT: Final = 190
-"""CSS pixels of the chart."""
 _SHARES: Final = np.linspace(0.0, 1.0, 101)
 """Shares of jobs at which the seeds are compared: every per cent."""
-Floats = npt.NDArray[np.float64]
 
 
 def by_group(records: Sequence[Record], rows: Sequence[Row]) -> dict[str, list[Record]]:
@@ -51,21 +48,13 @@ def seeds_chart(found: Mapping[str, Sequence[Record]]) -> Markup:
     paths = "".join(
         _group(k, quantiles, scale) for k, quantiles in enumerate(quantiles_G) if len(quantiles)
     )
-    x_ticks, unit = time_ticks(scale)
-    frame = ChartFrame(
-        label="Distribution of job completion time, by policy",
-        height=_HEIGHT,
-        body=paths,
-        x_ticks=x_ticks,
-        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
-        x_title=f"JCT, {unit}" + (", logarithmic" if scale.log else ""),
-    )
+    frame = jct_frame("Distribution of job completion time, by policy", scale, paths)
     chips = [(f"c{k % COLOURS}", f"r{k}", title) for k, title in enumerate(found)]
     said = "A line is the median of the seeds; its band reaches from the least to the most."
     return frame.render(chips, said)
 
 
-def _group(number: int, quantiles: Floats, scale: Scale) -> str:
+def _group(number: int, quantiles: FloatArray, scale: Scale) -> str:
     """Return the paths of a policy's band and line."""
     colour, middle = number % COLOURS, _line(np.median(quantiles, axis=0), scale)
     return (
@@ -74,7 +63,7 @@ def _group(number: int, quantiles: Floats, scale: Scale) -> str:
     )
 
 
-def _band(quantiles: Floats, scale: Scale) -> str:
+def _band(quantiles: FloatArray, scale: Scale) -> str:
     """Return the path around the area between the least and the most JCT of each share."""
     # Out along the least and back along the most, which closes the area.
     there = _line(quantiles.min(axis=0), scale)
@@ -82,9 +71,9 @@ def _band(quantiles: Floats, scale: Scale) -> str:
     return f"M{there}L{'L'.join(reversed(back))}z"
 
 
-def _line(values: Floats, scale: Scale) -> str:
+def _line(values: FloatArray, scale: Scale) -> str:
     """Return the points (JCT, share) of a curve, as a path without its first letter."""
     return "L".join(
-        f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * _HEIGHT)}"
+        f"{short(scale(float(value)) * WIDTH)} {short((1 - float(share)) * HEIGHT)}"
         for value, share in zip(values, _SHARES, strict=True)
     )

@@ -14,6 +14,8 @@ from warren.report.page.fill import fill
 
 WIDTH: Final = 1000
 """Every chart is this many units wide and stretched to the page; heights are CSS pixels."""
+HEIGHT: Final = 190
+"""The height of a chart that shows one thing over time or JCT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,10 @@ class Tick:
 
     at: float
     label: str
+
+
+SHARES: Final = tuple(Tick(at=k / 4, label=f"{25 * k} %") for k in range(5))
+"""The marks of an axis of shares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
-from warren.model.costs import BoolArray, IntArray
-from warren.report.metrics import first_start_ns
+from warren.model.costs import BoolArray, FloatArray, IntArray
+from warren.report.metrics import arrival_ns, first_start_ns, last_end_ns
 from warren.report.page.colours import Colouring
 from warren.report.page.svg import (
+    HEIGHT,
+    SHARES,
     WIDTH,
     ChartFrame,
     Scale,
-    Tick,
     line_path,
     step_path,
     ticks,
@@ -23,13 +23,10 @@ from warren.report.page.svg import (
 )
 from warren.report.record import Record
 
-Floats = npt.NDArray[np.float64]
 BINS: Final = 120
 """Equal bins of time that a share of devices is averaged over."""
 _FINE: Final = 1000
 """Times at which jobs are counted."""
-_HEIGHT: Final = 190
-"""CSS pixels of a chart."""
 MOST_BANDS: Final = 30
 """Bands up to this number can be told apart; with more no chart is drawn."""
 
@@ -41,30 +38,30 @@ def use_chart(record: Record, span_s: Scale) -> Markup:
     lines, chips = [], []
     for number, name in enumerate(names):
         share = busy_share(record, number, span_s)
-        points = [(k / (BINS - 1) * WIDTH, (1 - value) * _HEIGHT) for k, value in enumerate(share)]
+        points = [(k / (BINS - 1) * WIDTH, (1 - value) * HEIGHT) for k, value in enumerate(share)]
         lines.append(f'<path class="line l{number}" data-k="t{number}" d="{line_path(points)}"/>')
         count = record.run.cluster.type_of_device.count(number)
         mean = float(share.mean()) if len(share) else 0.0
         chips.append((f"c{number}", f"t{number}", f"{name} ({count}): {100 * mean:.0f} %"))
     frame = ChartFrame(
         label="Share of devices computing, by type, over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body="".join(lines),
         x_ticks=x_ticks,
-        y_ticks=[Tick(at=k / 4, label=f"{25 * k} %") for k in range(5)],
+        y_ticks=SHARES,
         x_title=f"cluster time, {unit}",
     )
     return frame.render(chips)
 
 
-def busy_share(record: Record, kind: int, span_s: Scale) -> Floats:
+def busy_share(record: Record, kind: int, span_s: Scale) -> FloatArray:
     """Return the mean share of the devices of type ``kind`` in COMP, for each of ``BINS`` bins."""
     type_D = np.array(record.run.cluster.type_of_device, dtype=np.int64)
     busy = busy_devices(record, type_D[record.history.timeline.device_R] == kind, span_s)
     return np.clip(busy / max(1, int((type_D == kind).sum())), 0.0, 1.0)
 
 
-def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
+def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> FloatArray:
     """Return the mean number of devices in COMP, for each of ``BINS`` equal bins.
 
     Only the timeline rows where ``rows`` is true count. A row's COMP time is spread evenly from its
@@ -77,7 +74,7 @@ def busy_devices(record: Record, rows: BoolArray, span_s: Scale) -> Floats:
     # its start less one from its end. Differences of it are the COMP time in each bin.
     edges = np.linspace(span_s.low, span_s.high, BINS + 1) * 1e9
     done = _ramps(edges, start, rate) - _ramps(edges, end, rate)
-    busy: Floats = np.diff(done) / np.maximum(np.diff(edges), 1e-9)
+    busy: FloatArray = np.diff(done) / np.maximum(np.diff(edges), 1e-9)
     return busy
 
 
@@ -96,7 +93,7 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     x_ticks, unit = time_ticks(span_s)
     return ChartFrame(
         label="Devices computing, by job or model, over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body="".join(bands),
         x_ticks=x_ticks,
         y_ticks=[t for t in ticks(Scale(low=0.0, high=float(total)), 4) if "." not in t.label],
@@ -104,15 +101,15 @@ def share_chart(record: Record, colours: Colouring, span_s: Scale) -> Markup:
     ).render()
 
 
-def _band(floor: Floats, top: Floats, total: int) -> str:
+def _band(floor: FloatArray, top: FloatArray, total: int) -> str:
     """Return the path around the area between two curves of device counts."""
     x = np.linspace(0, WIDTH, BINS)
-    upper = [(float(x[k]), (1 - float(top[k]) / total) * _HEIGHT) for k in range(BINS)]
-    lower = [(float(x[k]), (1 - float(floor[k]) / total) * _HEIGHT) for k in range(BINS)]
+    upper = [(float(x[k]), (1 - float(top[k]) / total) * HEIGHT) for k in range(BINS)]
+    lower = [(float(x[k]), (1 - float(floor[k]) / total) * HEIGHT) for k in range(BINS)]
     return line_path([*upper, *reversed(lower)]) + "z"
 
 
-def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
+def _ramps(at: FloatArray, begin: FloatArray, rate: FloatArray) -> FloatArray:
     """Return the sum over rows of rate x max(0, at - begin), for each ``at``."""
     # Over the rows that begin before ``at`` it is (sum of rates) x at - (sum of rate x begin): two
     # running sums by begin, and one search for each ``at``. Times count from the first begin, since
@@ -126,10 +123,10 @@ def _ramps(at: Floats, begin: Floats, rate: Floats) -> Floats:
 
 
 def jobs_chart(record: Record, span_s: Scale) -> Markup:
-    """Draw how many jobs wait (arrived, nothing ran yet) and how many are under way."""
-    arrival = np.array([job.arrival_ns for job in record.run.workload.jobs], dtype=np.int64)
+    """How many jobs wait (arrived, nothing ran yet) and how many are under way."""
+    arrival = arrival_ns(record)
     start = first_start_ns(record)
-    end = _last_end_ns(record, arrival)
+    end = last_end_ns(record)
     times = np.linspace(span_s.low, span_s.high, _FINE) * 1e9
     # A job that never ran waits until its end, so its start, NEVER_NS, is cut there.
     waiting = _count(times, arrival) - _count(times, np.minimum(start, end))
@@ -142,7 +139,7 @@ def jobs_chart(record: Record, span_s: Scale) -> Markup:
     )
     frame = ChartFrame(
         label="Jobs waiting and under way over time",
-        height=_HEIGHT,
+        height=HEIGHT,
         body=lines,
         x_ticks=x_ticks,
         y_ticks=[tick for tick in ticks(top, 4) if "." not in tick.label],
@@ -156,23 +153,12 @@ def _steps(values: IntArray, scale: Scale) -> str:
     # Prepending another value keeps the first sample, where the staircase begins.
     kept = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
     points = [
-        (float(k) / (_FINE - 1) * WIDTH, (1 - scale(float(values[k]))) * _HEIGHT)
+        (float(k) / (_FINE - 1) * WIDTH, (1 - scale(float(values[k]))) * HEIGHT)
         for k in kept.tolist()
     ]
     return step_path([*points, (float(WIDTH), points[-1][1])])
 
 
-def _last_end_ns(record: Record, arrival_ns: IntArray) -> IntArray:
-    """Return for each job its finish, or the last end of a task if it did not finish.
-
-    A job that never ran ends as it arrives.
-    """
-    last = arrival_ns.copy()
-    line = record.history.timeline
-    np.maximum.at(last, line.job_R, line.end_ns_R)
-    return np.where(record.history.finish_ns_J >= 0, record.history.finish_ns_J, last)
-
-
-def _count(times: Floats, events: IntArray) -> IntArray:
+def _count(times: FloatArray, events: IntArray) -> IntArray:
     """Count the events until each of the times."""
     return np.searchsorted(np.sort(events), times, side="right").astype(np.int64)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from warren.cost.ring import BoolArray, FloatArray, Reading, round_at_s_J
+from warren.cost.ring import Reading, round_at_s_J
 from warren.cost.ring_fit import RingPoints
 from warren.cost.ring_readings import ReadingFit, fit_readings, inner_bytes_per_s, unsure
+from warren.model.costs import BoolArray, FloatArray
 from warren.model.errors import EngineError
 from warren.runs.calibration.ring_rounds import RingRow, inner_of, points_of
 

@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from warren.cost.ring import FloatArray, RingJobs
+from warren.cost.ring import RingJobs
 from warren.cost.ring_fit import RingPoints
 from warren.live.measure.ring_rounds import ProbedRing, RingProber
+from warren.model.costs import FloatArray
 
 MOST: Final = 8
 """How many rings exchange at once at most."""

@@ -21,7 +21,8 @@ from warren.cost.max_min import (
     max_min_rates_F,
     ring_rates_J,
 )
-from warren.cost.ring import BoolArray, FloatArray, crossing_JS
+from warren.cost.ring import crossing_JS
+from warren.model.costs import BoolArray, FloatArray
 from warren.model.units import NS_PER_S, seconds_to_ns
 from warren.sim.network.ring_gangs import RingGang
 

@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import PCG64, SeedSequence
 
+from warren.model.costs import FloatArray
 from warren.model.units import seconds_to_ns
 
-FloatArray = npt.NDArray[np.float64]
 # A double holds 53 bits, so draws are multiples of 2**-53 without rounding.
 _BITS: Final = 53
 # Arrivals are whole ms; a normal draw is the sum of 12 even ones, whose variances add up to 1.
 _TICK_NS: Final = 1_000_000
 _EVEN: Final = 12
-_BELOW: Final = 2**31
+BELOW: Final = 2**31
+"""The largest ``below`` of ``integers``."""
 
 
 def uniform(seed: int, stream: int, count: int) -> FloatArray:
@@ -72,10 +72,10 @@ def lognormal(seed: int, stream: int, count: int, sigma: float) -> list[float]:
     The normal draw is the sum of twelve even ones, less six, and the power of e a series: whole
     numbers, sums, products and quotients.
     """
-    draws = integers(seed, stream, count * _EVEN, _BELOW)
+    draws = integers(seed, stream, count * _EVEN, BELOW)
     # z = (u_1 + ... + u_12) - 6 has mean 0 and variance 1; the sum is of integers, hence exact.
     sums = [sum(draws[at : at + _EVEN]) for at in range(0, len(draws), _EVEN)]
-    return [_exp(sigma * (one / _BELOW - _EVEN / 2)) for one in sums]
+    return [_exp(sigma * (one / BELOW - _EVEN / 2)) for one in sums]
 
 
 def lognormal_mean(sigma: float) -> float:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.workload.generators.cluster_shapes import parts_of
-from warren.workload.generators.draws import integers, lognormal, shuffled, uniform
+from warren.workload.generators.draws import BELOW, integers, lognormal, shuffled, uniform
 
 # The share, in parts, of a domain that is not named.
 _SHARE: Final = 25.0
@@ -97,7 +97,6 @@ def searches(jobs: int, percent: float, seed: int) -> Iterator[JobSearch]:
 # Streams of recurring kinds: numbers that no generator draws from for itself.
 KINDS_A_USER: Final = 4
 _SCALES, _MEDIANS, _TURNS, _FACTORS = range(9, 13)
-_BELOW: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +121,7 @@ def kinds(
         If the shares add up to nothing.
     """
     of_scales = integers(seed, _SCALES, count, len(scales))
-    parts = integers(seed, _MEDIANS, count, _BELOW)
+    parts = integers(seed, _MEDIANS, count, BELOW)
     return [
         JobKind(
             stem=f"{model}-k{number}",

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.model.cluster import REFERENCE_NIC_BPS
-from warren.model.costs import ProfileRow
+from warren.model.costs import FloatArray, IntArray, ProfileRow
 from warren.model.errors import Problem, SpecError
 from warren.model.job import Job
 from warren.workload.generators.cluster_shapes import parts_of
@@ -51,8 +50,8 @@ _SOURCE: Final = "drawn as SJF-BCO (MobiHoc'22), section 7"
 class _Lengths:
     """F and tau of each job, shape (jobs,) each; ``_J`` is the axis of jobs."""
 
-    rounds_J: npt.NDArray[np.int64]
-    round_s_J: npt.NDArray[np.float64]
+    rounds_J: IntArray
+    round_s_J: FloatArray
 
 
 def sjf_bco(spec: SjfBcoSpec, ground: GeneratorInputs) -> Trace:

@@ -50,7 +50,7 @@ def overheads_of(
     """Return the overheads that the cluster at ``at`` states or names; None: none, or problems."""
     stated = spec.overheads
     if isinstance(stated, str):
-        by = _named_at(document, (*at, "overheads"))
+        by = document.where((*at, "overheads"))
         stated = _followed(OverheadsSpec, stated, nearby, by, problems)
     return None if stated is None else _overheads(stated)
 
@@ -61,16 +61,10 @@ def network_of(
     """Return the network that the cluster at ``at`` states or names; None: problems."""
     stated = spec.network
     if isinstance(stated, str):
-        by = _named_at(document, (*at, "network"))
+        by = document.where((*at, "network"))
         found = _followed(NetworkFileSpec, stated, nearby, by, problems)
         return None if found is None else _network(found)
     return _network(stated)
-
-
-def _named_at(document: Document, at: Path) -> str:
-    """Return the file and line that name another file, for messages about that one."""
-    line = document.line(at)
-    return document.file if line is None else f"{document.file}:{line}"
 
 
 def _followed(

@@ -24,9 +24,8 @@ from warren.model.units import (
     parse_time_s,
     seconds_to_ns,
 )
-from warren.workload.text import shown
+from warren.workload.text import is_name, shown
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _EXACT_NS: Final = re.compile(r"\s*([0-9]{1,19})\s*ns\s*")
 MAX_SEED: Final = 2**63 - 1
 MAX_LINE: Final = 200
@@ -117,8 +116,7 @@ def _positive(value: T) -> T:
 
 
 def _name(value: str) -> str:
-    # Names become names of files and folders, where these two mean folders.
-    if not _NAME.fullmatch(value) or value in (".", ".."):
+    if not is_name(value):
         allowed = "1 to 80 of A-Z a-z 0-9 . _ - (it becomes a file name)"
         raise ValueError(f"{shown(value)} is not a name; allowed: {allowed}")
     return value

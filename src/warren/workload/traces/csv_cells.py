@@ -12,7 +12,7 @@ from typing import Final
 
 from warren.model.errors import Problem, SpecError
 from warren.model.units import NEVER_NS, NS_PER_S, seconds_to_ns
-from warren.workload.text import MAX_UNPACKED_BYTES, decoded, shown, unpacked
+from warren.workload.text import MAX_UNPACKED_BYTES, decoded, is_name, shown, unpacked
 from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
 
 # Longest text of a cell, columns that a message lists, and largest time: about 31 years.
@@ -22,7 +22,6 @@ _MAX_S: Final = 1e9
 _NUMBER: Final = re.compile(r"\d{1,15}(\.\d{0,20})?([eE][+-]?\d{1,2})?")
 _COUNT: Final = re.compile(r"(\d{1,12})(\.0{0,9})?")
 _WHEN: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - traces state no time zone
 
 
@@ -81,7 +80,7 @@ class CsvCells:
         """Return the job's name: its id where that can be one, else ``row-<number>``."""
         found = self.values.get(column, "")
         found = f"job-{found}" if found.isdigit() else found
-        return found if _NAME.fullmatch(found) and found not in (".", "..") else self.row_name
+        return found if is_name(found) else self.row_name
 
     @property
     def row_name(self) -> str:

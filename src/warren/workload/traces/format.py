@@ -36,7 +36,6 @@ class TraceFormat:
     messages. ``costs``: where T^c and T^s come from, for the profile rows.
     """
 
-    what: str
     looks: Callable[[TraceHead], bool]
     read: Callable[[TraceRequest], Iterator[TraceRow | NoJob]]
     types: tuple[str, ...] = (SOME_TYPE,)

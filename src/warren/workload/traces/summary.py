@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from warren.model.costs import FloatArray
 from warren.model.units import NS_PER_S
 from warren.workload.traces.read_trace import TraceRows
 from warren.workload.traces.rows import FIRST, TraceRow
 
-FloatArray = npt.NDArray[np.float64]
 QUANTILES: Final = (1, 10, 25, 50, 75, 90, 99)
 _HILL_PART: Final = 0.05
 _HILL_LEAST: Final = 10

@@ -128,7 +128,7 @@ def write_whole(path: str | Path, *pieces: Buffer) -> None:
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
                 for piece in pieces:
-                    _write(fd, piece)
+                    write_all(fd, piece)
                 # The bytes are on disk before the rename, or a crash could leave an empty file.
                 os.fsync(fd)
             finally:
@@ -210,9 +210,9 @@ def _load(path: Path) -> bytes:
     return whole[:size]
 
 
-def _write(fd: int, piece: Buffer) -> None:
-    """Write all bytes of a piece; the system may take fewer at a call."""
-    left = memoryview(piece)
+def write_all(fd: int, data: Buffer) -> None:
+    """Write all bytes of ``data``; the system may take fewer at a call."""
+    left = memoryview(data)
     while left.nbytes:
         left = left[os.write(fd, left) :]
 

@@ -12,12 +12,11 @@ times hold on every device type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
-from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import BadRow, TraceRow
 
 _NEEDS: Final = (
     "name",
@@ -27,11 +26,6 @@ _NEEDS: Final = (
     "deletion_time",
     "scheduled_time",
 )
-
-
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    # A row without the cell ``scheduled_time`` is of a pod that was never scheduled.
-    return rows_of(request, _NEEDS[:-1], _row)
 
 
 def _row(cells: CsvCells) -> TraceRow:
@@ -54,5 +48,7 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Alibaba PAI 2023 (openb), pod list", looks=lambda head: head.has(*_NEEDS), read=_read
+    looks=lambda head: head.has(*_NEEDS),
+    # A row without the cell ``scheduled_time`` is of a pod that was never scheduled.
+    read=lambda request: rows_of(request, _NEEDS[:-1], _row),
 )

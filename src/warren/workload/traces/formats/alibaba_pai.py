@@ -129,6 +129,4 @@ def _looks(head: TraceHead) -> bool:
     return tasks or head.has(*_TASKS) or head.has(*_JOBS)
 
 
-FORMAT: Final = TraceFormat(
-    what="Alibaba PAI 2020, task table or simulator's jobs", looks=_looks, read=_read
-)
+FORMAT: Final = TraceFormat(looks=_looks, read=_read)

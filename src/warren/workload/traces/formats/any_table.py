@@ -173,7 +173,6 @@ def _weight(cells: CsvCells, column: str) -> float:
 
 FORMAT: Final = TraceFormat(
     # Never detected: a table is read so only where the user says what its columns mean.
-    what="any table of jobs, by its columns",
     looks=lambda head: False,
     read=_read,
 )

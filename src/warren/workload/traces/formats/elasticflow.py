@@ -9,14 +9,12 @@ T^c. Deadlines are not used. ``batch_size`` is that of the whole round.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from warren.workload.traces.csv_cells import rows_of
 from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.formats.stepped import duration_over_steps
-from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
 
 _NEEDS: Final = (
     "job_id",
@@ -30,15 +28,11 @@ _NEEDS: Final = (
 )
 
 
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    # T^c = duration / iteration, T^s = 0.
-    make = partial(duration_over_steps, types=request.types, steps="iteration")
-    return rows_of(request, _NEEDS, make)
-
-
 FORMAT: Final = TraceFormat(
-    what="ElasticFlow",
     looks=lambda head: head.has(*_NEEDS),
-    read=_read,
+    # T^c = duration / iteration, T^s = 0.
+    read=lambda request: rows_of(
+        request, _NEEDS, partial(duration_over_steps, types=request.types, steps="iteration")
+    ),
     costs={"comp": "duration / iteration", "sync": "part of the duration"},
 )

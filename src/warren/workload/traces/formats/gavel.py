@@ -196,7 +196,6 @@ def _no_throughputs(request: TraceRequest) -> Problem:
 
 
 FORMAT: Final = TraceFormat(
-    what="Gavel (7 or 10 fields) and Shockwave (12)",
     looks=lambda head: head.tabs + 1 in _FIELDS,
     read=_read,
     types=("V100", "P100", "K80"),

@@ -10,18 +10,13 @@ failed or were cancelled are all jobs. Costs are those of run times only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
-from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import TraceRow
 
 _NEEDS: Final = ("job_id", "gpu_num", "submit_time", "duration")
-
-
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    return rows_of(request, _NEEDS, _row)
 
 
 def _row(cells: CsvCells) -> TraceRow:
@@ -38,5 +33,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="SenseTime Helios, cluster_log.csv", looks=lambda head: head.has(*_NEEDS), read=_read
+    looks=lambda head: head.has(*_NEEDS),
+    read=lambda request: rows_of(request, _NEEDS, _row),
 )

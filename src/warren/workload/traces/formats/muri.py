@@ -13,14 +13,13 @@ type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.formats.stepped import stepped_row
-from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import BadRow, TraceRow
 
 _NEEDS: Final = (
     "job_id",
@@ -35,10 +34,6 @@ _NEEDS: Final = (
 _MS: Final = 1e-3
 
 
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    return rows_of(request, _NEEDS, partial(_row, types=request.types))
-
-
 def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
     step_ms = cells.number_of("iteration_time")
     sync_ms = cells.number_of("resource_time_2")
@@ -51,8 +46,7 @@ def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Muri, stage times in milliseconds",
     looks=lambda head: head.has(*_NEEDS),
-    read=_read,
+    read=lambda request: rows_of(request, _NEEDS, partial(_row, types=request.types)),
     costs={"comp": "iteration_time less resource_time_2", "sync": "resource_time_2"},
 )

@@ -10,18 +10,13 @@ synchronisation: run alone on g devices it takes T, rounded up to whole rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
-from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import TraceRow
 
 _NEEDS: Final = ("timestamp", "duration", "num_gpus", "cluster")
-
-
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    return rows_of(request, _NEEDS, _row)
 
 
 def _row(cells: CsvCells) -> TraceRow:
@@ -37,7 +32,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Microsoft Philly, as a table",
     looks=lambda head: head.has(*_NEEDS),
-    read=_read,
+    read=lambda request: rows_of(request, _NEEDS, _row),
 )

@@ -87,7 +87,6 @@ def _run_ns(tries: list[dict[str, Any]]) -> int:
 
 
 FORMAT: Final = TraceFormat(
-    what="Microsoft Philly, cluster_job_log (JSON)",
     looks=lambda head: head.text[:1] in ("[", "{") and '"submitted_time"' in head.text,
     read=_read,
     unit="entry",

@@ -13,12 +13,12 @@ batch is that of one replica.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
-from warren.workload.traces.rows import BadRow, NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import BadRow, TraceRow
 
 _NEEDS: Final = ("name", "time", "application", "num_replicas", "batch_size")
 # Epochs of a job, and items of an epoch.
@@ -30,10 +30,6 @@ _EPOCHS_ITEMS: Final[Mapping[str, tuple[int, int]]] = {
     "deepspeech2": (80, 7_150),
     "yolov3": (50, 16_551),
 }
-
-
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    return rows_of(request, _NEEDS, _row)
 
 
 def _row(cells: CsvCells) -> TraceRow:
@@ -55,5 +51,6 @@ def _row(cells: CsvCells) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Pollux and Sia, workload-*.csv", looks=lambda head: head.has(*_NEEDS), read=_read
+    looks=lambda head: head.has(*_NEEDS),
+    read=lambda request: rows_of(request, _NEEDS, _row),
 )

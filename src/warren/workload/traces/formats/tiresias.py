@@ -10,20 +10,15 @@ T^c: a job on its GPUs takes its duration. Without iterations costs are those of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from warren.workload.traces.csv_cells import CsvCells, rows_of
 from warren.workload.traces.format import TraceFormat
 from warren.workload.traces.formats.stepped import duration_over_steps
-from warren.workload.traces.rows import NoJob, TraceRequest, TraceRow
+from warren.workload.traces.rows import TraceRow
 
 _NEEDS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
-
-
-def _read(request: TraceRequest) -> Iterator[TraceRow | NoJob]:
-    return rows_of(request, _NEEDS, partial(_row, types=request.types))
 
 
 def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
@@ -40,11 +35,10 @@ def _row(cells: CsvCells, types: tuple[str, ...]) -> TraceRow:
 
 
 FORMAT: Final = TraceFormat(
-    what="Tiresias",
     looks=lambda head: (
         # Muri's and ElasticFlow's tables have these columns too, and one of their own.
         head.has(*_NEEDS) and not any(name in head.columns for name in ("iteration_time", "ddl"))
     ),
-    read=_read,
+    read=lambda request: rows_of(request, _NEEDS, partial(_row, types=request.types)),
     costs={"comp": "duration / iterations, or length of a round", "sync": "part of the duration"},
 )

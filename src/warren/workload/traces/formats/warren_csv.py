@@ -50,4 +50,4 @@ def _looks(head: TraceHead) -> bool:
     return head.has("job") and any(map(head.has, ("arrival_s", "scale", "rounds", "model")))
 
 
-FORMAT: Final = TraceFormat(what="Warren's own jobs.csv", looks=_looks, read=_read)
+FORMAT: Final = TraceFormat(looks=_looks, read=_read)
