@@ -175,12 +175,9 @@ class Planner:
 
     def try_list(self, priority_J: Floats, step_J: Floats) -> int:
         """Try a schedule by earliest completion in this order, and return what it cost."""
-        from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
+        from warren.solve.lists.earliest_completion import dispatch
 
-        columns = self._instance._asdict()
-        del columns["weight_J"]
-        problem = DispatchProblem(**columns, priority_J=priority_J, priority_step_J=step_J)
-        if self._consider(dispatch(problem)[0]):
+        if self._consider(dispatch(self._instance, priority_J, step_J)[0]):
             self._way, self._list = LIST, (priority_J, step_J)
         return max(MIN_COST, self._rows)
 
