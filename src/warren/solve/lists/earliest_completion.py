@@ -40,6 +40,7 @@ from warren.solve.common.heaps import (
     usable,
 )
 from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.schedule_rows import write_row
 
 
 class _State(NamedTuple):
@@ -146,18 +147,6 @@ def _choose(instance: Instance, state: _State, job: int, now: int, rounds: int) 
 
 
 @inlined
-def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
-    """Append a row to the schedule."""
-    row = state.counts[ROWS]
-    state.rows[0, row] = job
-    state.rows[1, row] = state.round_J[job]
-    state.rows[2, row] = rounds
-    state.rows[3, row] = shard
-    state.rows[4, row] = device
-    state.counts[ROWS] = row + 1
-
-
-@inlined
 def _start_tasks(instance: Instance, state: _State, job: int, now: int) -> bool:
     """Give each open task of the round its device; tell whether all of them have started."""
     pool = state.pool
@@ -176,7 +165,8 @@ def _start_tasks(instance: Instance, state: _State, job: int, now: int) -> bool:
         replace_top(pool, kind, comp_end_ns)
         state.free_ns_D[device] = comp_end_ns
         push(state.events, 0, comp_end_ns, -1)
-        _write_row(state, job, 1, instance.scale_J[job] - state.left_J[job], device)
+        shard = instance.scale_J[job] - state.left_J[job]
+        write_row(state.rows, state.counts, job, state.round_J[job], 1, shard, device)
         end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
         state.left_J[job] -= 1
@@ -232,7 +222,7 @@ def _commit_stretch(instance: Instance, state: _State, job: int, now: int, round
         kind = instance.type_D[device]
         comp_ns = state.load_D[device] * instance.comp_ns_JT[job, kind]
         period_ns = max(period_ns, comp_ns + instance.sync_ns_JT[job, kind])
-        _write_row(state, job, rounds, shard, device)
+        write_row(state.rows, state.counts, job, state.round_J[job], rounds, shard, device)
     for shard in range(instance.scale_J[job]):
         device = state.chosen_K[shard]
         comp_ns = state.load_D[device] * instance.comp_ns_JT[job, instance.type_D[device]]
