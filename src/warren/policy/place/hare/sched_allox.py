@@ -30,10 +30,11 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
-from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
+from warren.model.events import Event, JobArrived, JobCancelled, JobFailed
 from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.gang_holding import GangHolder, Holdings
+from warren.policy.common.round_times import ROUND_TRIGGERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +68,7 @@ class SchedAllox:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
     holds_devices: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    triggers: ClassVar[frozenset[type[Event]]] = ROUND_TRIGGERS
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, int) or isinstance(self.window, bool) or self.window < 1:
