@@ -22,7 +22,7 @@ import numpy as np
 
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
-from warren.solve.common.heaps import usable
+from warren.solve.common.heaps import in_groups, usable
 from warren.solve.common.instance import Instance, prepared
 from warren.solve.common.schedule_rows import write_row
 from warren.solve.lists.free_intervals import FOREVER, FreeIntervals, fit, new_gaps, rewind, take
@@ -91,13 +91,13 @@ def _new_state(instance: Instance, price_s_JT: FloatArray) -> _State:
     usable_JT = usable(instance.fits_JT, instance.type_D)
     stretches_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
     rows = int((stretches_J * instance.scale_J).sum())
-    count_T = np.bincount(instance.type_D, minlength=types)
+    device_C, first_T = in_groups(instance.type_D, types)
     # Finite whatever the price is: an infinite cost says that a type needs no look any more.
     price_ns_JT = np.minimum(np.where(usable_JT, price_s_JT, 0.0) * 1e9, FOREVER / 64)
     return _State(
         gaps=new_gaps(devices, rows),
-        device_C=np.argsort(instance.type_D, kind="stable").astype(np.int64),
-        first_T=np.concatenate(([0], np.cumsum(count_T))).astype(np.int64),
+        device_C=device_C,
+        first_T=first_T,
         usable_JT=usable_JT,
         price_ns_JT=np.ascontiguousarray(price_ns_JT),
         extra_T=np.zeros(types),
