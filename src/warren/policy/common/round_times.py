@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -45,6 +45,13 @@ def may_start(view: View, job: int) -> bool:
     """Tell whether a round of the job may start of which some task has no device."""
     # The first round with such a task is the one after the last barrier passed, so it may start.
     return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+
+
+def made_ready(view: View) -> Iterator[int]:
+    """Yield the jobs whose next round may start since the last decision."""
+    for event in view.changes:
+        if isinstance(event, MAKES_READY) and may_start(view, event.job):
+            yield event.job
 
 
 def gang_size(view: View, job: int) -> int:

@@ -39,9 +39,9 @@ from warren.model.view import View
 from warren.policy.common.job_history import JobHistory, kinds_by_code, like, records_of
 from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take
 from warren.policy.common.round_times import (
-    MAKES_READY,
     TASK_TRIGGERS,
     gang_round_ns,
+    made_ready,
     may_start,
     no_faster,
     stretch_on,
@@ -173,12 +173,11 @@ class _Step:
         view = self.view
         line = self.memory.line
         market = self.memory.market
-        for event in view.changes:
-            if isinstance(event, MAKES_READY) and may_start(view, event.job):
-                left = self.policy.pressing(view, self.memory.known, event.job)
-                line = put(line, (_rank(view, market, event.job, left), event.job))
-                market = market.bid(view, event.job, left) if self.policy.prices else market
-                self.reasons[event.job] = Reason.WAITING_FOR_TURN
+        for job in made_ready(view):
+            left = self.policy.pressing(view, self.memory.known, job)
+            line = put(line, (_rank(view, market, job, left), job))
+            market = market.bid(view, job, left) if self.policy.prices else market
+            self.reasons[job] = Reason.WAITING_FOR_TURN
         # After all bids of this instant, so that the order of its events does not matter.
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:

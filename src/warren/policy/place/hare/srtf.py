@@ -36,11 +36,10 @@ from warren.model.events import (
 )
 from warren.model.view import View
 from warren.policy.common.round_times import (
-    MAKES_READY,
     TASK_TRIGGERS,
     gang_round_ns,
     gang_sizes_J,
-    may_start,
+    made_ready,
     no_faster,
     round_ns_J,
     stretch_on,
@@ -163,11 +162,7 @@ class Srtf:
 
 def _made_ready(view: View, memory: SrtfMemory) -> list[int]:
     """List jobs made ready by the last events, least remaining time first, then by index."""
-    ready = [
-        job
-        for job in sorted({event.job for event in view.changes if isinstance(event, MAKES_READY)})
-        if may_start(view, job)
-    ]
+    ready = sorted(set(made_ready(view)))
     if len(ready) > 1:
         ready.sort(key=lambda job: _left_ns(view, memory, job))
     return ready
