@@ -29,7 +29,8 @@ from warren.policy.place.hare.policy import OBJECTIVES
 from warren.policy.registry import place_policy
 from warren.sim.port import SimPort
 from warren.solve.bounds.exhaustive import TinyInstance, least_weighted_jct
-from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
+from warren.solve.common.instance import Instance
+from warren.solve.lists.earliest_completion import dispatch
 
 HARD: Final = 1.05
 MAX_TASKS: Final = 8
@@ -142,16 +143,12 @@ def optimum_s(case: Case) -> float:
 def best_order_s(case: Case) -> float:
     """The least sum of w (C - a) over all orders of jobs, dispatched greedily."""
     jobs = len(case.run.workload.jobs)
-    columns = {name: column for name, column in case.columns.items() if name != "weight_J"}
+    instance = Instance(**case.columns, stretch_rounds_J=np.ones(jobs, dtype=np.int64))
     values = []
     for order in permutations(range(jobs)):
-        problem = DispatchProblem(
-            **columns,
-            priority_J=np.argsort(order).astype(np.float64),
-            priority_step_J=np.zeros(jobs),
-            stretch_rounds_J=np.ones(jobs, dtype=np.int64),
-        )
-        values.append(weighted_s(case, dispatch(problem)[1]))
+        priority_J = np.argsort(order).astype(np.float64)
+        finish_ns_J = dispatch(instance, priority_J, np.zeros(jobs))[1]
+        values.append(weighted_s(case, finish_ns_J))
     return min(values)
 
 

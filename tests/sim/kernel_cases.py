@@ -27,8 +27,8 @@ def answers(seed: int) -> Iterator[Any]:
     """What the kernels answer on the instances of a seed."""
     world = random_world(seed, "lane", seed % 2 == 0)
     yield run_plan(random_plan(world, seed, 1 + seed % 3), world.run, world.costs)
-    p = random_problem(seed, 1 + seed % 2)
-    yield dispatch(p)
+    p, *priorities = random_problem(seed, 1 + seed % 2)
+    yield dispatch(p, *priorities)
     yield by_kernel(random_case(seed))
     job_I = np.repeat(np.arange(len(p.scale_J)), p.scale_J)
     yield algorithm1(

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from test_solve_dispatch import random_problem
 
-from warren.solve.lists.earliest_completion import DispatchProblem
+from warren.solve.common.instance import Instance
 from warren.solve.lists.hare_algorithm1 import AVAILABLE, COMPLETION, FASTEST, algorithm1
 
 
-def sequence(problem: DispatchProblem, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def sequence(problem: Instance, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A random order of all tasks in which rounds follow one another."""
     rng = random.Random(seed)
     left = [int(n * r) for n, r in zip(problem.scale_J, problem.rounds_J, strict=True)]
@@ -26,9 +26,7 @@ def sequence(problem: DispatchProblem, seed: int) -> tuple[np.ndarray, np.ndarra
     return table[:, 0], table[:, 1]
 
 
-def place(
-    problem: DispatchProblem, pi: tuple[np.ndarray, np.ndarray], choice: int
-) -> list[list[int]]:
+def place(problem: Instance, pi: tuple[np.ndarray, np.ndarray], choice: int) -> list[list[int]]:
     p = problem
     result = algorithm1(
         *pi, p.arrival_ns_J, p.scale_J, p.rounds_J, p.comp_ns_JT, p.sync_ns_JT, p.fits_JT,
@@ -37,7 +35,7 @@ def place(
     return [column.tolist() for column in result]
 
 
-def plain(p: DispatchProblem, pi: tuple[np.ndarray, np.ndarray], choice: int) -> list[list[int]]:
+def plain(p: Instance, pi: tuple[np.ndarray, np.ndarray], choice: int) -> list[list[int]]:
     phi = [0 for _ in p.type_D]
     ends: dict[tuple[int, int], list[int]] = {}
     devices, starts = [], []
@@ -68,13 +66,13 @@ def plain(p: DispatchProblem, pi: tuple[np.ndarray, np.ndarray], choice: int) ->
 @pytest.mark.parametrize("choice", [AVAILABLE, FASTEST, COMPLETION])
 def test_the_sequence_is_placed_as_lines_9_to_16_say(choice: int) -> None:
     for seed in range(80):
-        problem = random_problem(seed)
+        problem, *_ = random_problem(seed)
         pi = sequence(problem, seed)
         assert place(problem, pi, choice) == plain(problem, pi, choice)
 
 
 def test_line_12_takes_the_earliest_available_device_whatever_its_speed() -> None:
-    problem = random_problem(0)._replace(
+    problem = random_problem(0)[0]._replace(
         arrival_ns_J=np.array([0]), scale_J=np.array([2]), rounds_J=np.array([1]),
         comp_ns_JT=np.array([[10, 100]]), sync_ns_JT=np.array([[0, 0]]),
         fits_JT=np.array([[True, True]]), type_D=np.array([0, 1]),
@@ -88,7 +86,7 @@ def test_line_12_takes_the_earliest_available_device_whatever_its_speed() -> Non
 def test_of_idle_devices_line_12_takes_the_one_idle_longest_and_the_other_reading_the_fastest() -> (
     None
 ):
-    problem = random_problem(0)._replace(
+    problem = random_problem(0)[0]._replace(
         arrival_ns_J=np.array([0, 50]), scale_J=np.array([1, 1]), rounds_J=np.array([1, 1]),
         comp_ns_JT=np.array([[10, 900], [10, 100]]), sync_ns_JT=np.zeros((2, 2), np.int64),
         fits_JT=np.array([[True, False], [True, True]]), type_D=np.array([0, 1]),
@@ -99,6 +97,6 @@ def test_of_idle_devices_line_12_takes_the_one_idle_longest_and_the_other_readin
 
 
 def test_a_sequence_out_of_order_is_read_no_further() -> None:
-    problem = random_problem(3)
+    problem, *_ = random_problem(3)
     devices, starts, finish = place(problem, (np.array([0, 0]), np.array([1, 0])), AVAILABLE)
     assert (devices, starts, set(finish)) == ([-1, -1], [-1, -1], {-1})

@@ -17,8 +17,9 @@ from warren.solve.bounds.columns import bound_jobs
 from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
 from warren.solve.bounds.lower_bounds import lower_bounds
 from warren.solve.bounds.mean_busy_time import mean_busy_delays
+from warren.solve.common.instance import Instance
 from warren.solve.common.round_time import least_round_ns
-from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
+from warren.solve.lists.earliest_completion import dispatch
 
 
 def instance(rng: random.Random) -> dict[str, Any]:
@@ -75,15 +76,11 @@ def test_no_dispatched_schedule_beats_the_exact_optimum() -> None:
             least_weighted_jct(TinyInstance(**case)),
             least_makespan(TinyInstance(**case)),
         )
-        columns = {name: value for name, value in case.items() if name != "weight_J"}
         for _ in range(10):
-            problem = DispatchProblem(
-                **columns,
-                priority_J=np.array([rng.random() for _ in range(jobs)]),
-                priority_step_J=np.array([rng.random() for _ in range(jobs)]),
-                stretch_rounds_J=np.full(jobs, rng.randint(1, 2)),
-            )
-            finish_ns_J = dispatch(problem)[1]
+            stretched = Instance(**case, stretch_rounds_J=np.full(jobs, rng.randint(1, 2)))
+            priority_J = np.array([rng.random() for _ in range(jobs)])
+            step_J = np.array([rng.random() for _ in range(jobs)])
+            finish_ns_J = dispatch(stretched, priority_J, step_J)[1]
             assert case["weight_J"] @ (finish_ns_J - case["arrival_ns_J"]) >= least
             assert finish_ns_J.max() - case["arrival_ns_J"].min() >= shortest
 

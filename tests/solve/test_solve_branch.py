@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from test_solve_bounds import instance as random_columns
-from test_solve_rules import finish_of
+from test_solve_dispatch import run_of
 
 from warren.solve.bounds.branch_and_bound import SearchTree, best_rows, new_branch, search
 from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
@@ -30,7 +30,7 @@ def test_a_search_that_ends_has_found_the_optimum() -> None:
             branch = begun(columns, makespan=makespan)
             assert search(branch, 10**7) < 10**7
             assert branch.best[0] == least(TinyInstance(**columns))
-            finish_ns_J = finish_of(branch.instance, best_rows(branch))
+            finish_ns_J = run_of(branch.instance, best_rows(branch))
             arrival_ns_J = columns["arrival_ns_J"]
             value = (
                 finish_ns_J.max() - arrival_ns_J.min()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from grouping_cases import lists, mixed, optimum
 
+from warren.solve.common.arrays import FloatArray
 from warren.solve.gpu_groups.local_search import GroupingSearch, constructions
 from warren.solve.gpu_groups.problem import (
-    Floats,
     GroupingProblem,
     ReducedProblem,
     expanded,
@@ -89,7 +89,7 @@ def test_what_divides_evenly_is_divided_evenly() -> None:
 
 
 def test_a_fast_model_counts_no_more_than_a_slow_one_when_speeds_are_relative() -> None:
-    slow_JT: Floats = np.array([[1.0, 3.0, 2.0], [1.0, 1.5, 4.0]])
+    slow_JT: FloatArray = np.array([[1.0, 3.0, 2.0], [1.0, 1.5, 4.0]])
     type_D = np.array([0, 0, 0, 1, 1, 2, 2])
     fast_JT = slow_JT * np.array([[1.0], [1000.0]])
     both = [

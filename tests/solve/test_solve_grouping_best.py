@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.gpu_groups import branch_and_bound as grouping_exact
 from warren.solve.gpu_groups.bound import least_spread, patterns
 from warren.solve.gpu_groups.branch_and_bound import exact
 from warren.solve.gpu_groups.local_search import constructions
 from warren.solve.gpu_groups.problem import (
-    Floats,
     GroupingProblem,
-    Ints,
     ReducedProblem,
     reduced,
     spread,
@@ -63,7 +62,7 @@ def is_beaten(least: ReducedProblem, value: float) -> bool:
     ]
 
     def go_on(
-        left: tuple[int, ...], groups: int, first: int, low_N: Floats, high_N: Floats
+        left: tuple[int, ...], groups: int, first: int, low_N: FloatArray, high_N: FloatArray
     ) -> bool:
         if not groups:
             return not any(left)
@@ -207,7 +206,7 @@ def test_all_patterns_within_a_radius_are_there_and_no_others() -> None:
     for seed in range(40):
         least = reduced(drawn(seed))
         ranges = [np.arange(count + 1) for count in least.count_K]
-        every: Ints = np.array(np.meshgrid(*ranges)).reshape(len(ranges), -1).T
+        every: IntArray = np.array(np.meshgrid(*ranges)).reshape(len(ranges), -1).T
         off = np.abs(every @ least.speed_NK.T - least.mean_N).max(axis=1, initial=0.0)
         for radius in (0.0, 0.3, 0.8):
             found = patterns(least, radius, 10**6)

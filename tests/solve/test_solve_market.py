@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from warren.solve.assignment.dual_prices import NONE, Floats, better_prices, matched
+from warren.solve.assignment.dual_prices import NONE, better_prices, matched
+from warren.solve.common.arrays import FloatArray
 
 
-def drawn(seed: int) -> tuple[Floats, Floats, Floats]:
+def drawn(seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Values, devices kept busy, and devices, of up to 60 jobs and 5 types."""
     draw = np.random.default_rng(seed)
     jobs, types = int(draw.integers(1, 60)), int(draw.integers(1, 6))
@@ -21,13 +22,15 @@ def drawn(seed: int) -> tuple[Floats, Floats, Floats]:
     return value_JT, use_JT, draw.integers(0, 60, types).astype(float)
 
 
-def dual(value_JT: Floats, use_JT: Floats, devices_T: Floats, price_T: Floats) -> float:
+def dual(
+    value_JT: FloatArray, use_JT: FloatArray, devices_T: FloatArray, price_T: FloatArray
+) -> float:
     """What the prices promise at most, as the module's text has it."""
     gain_J = (value_JT - price_T * use_JT).max(axis=1, initial=0.0)
     return float(devices_T @ price_T + gain_J.sum())
 
 
-def best_value(value_JT: Floats, use_JT: Floats, devices_T: Floats) -> float:
+def best_value(value_JT: FloatArray, use_JT: FloatArray, devices_T: FloatArray) -> float:
     """The optimum of the program in the module's text, by a solver."""
     jobs, types = value_JT.shape
     rows = np.zeros((jobs + types, jobs * types))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from warren.solve.assignment.bipartite import Floats, Ints, Matching, least_total_completion
+from warren.solve.assignment.bipartite import Matching, least_total_completion
+from warren.solve.common.arrays import FloatArray, IntArray
 
-Instance = tuple[Floats, Ints, Floats]
+Instance = tuple[FloatArray, IntArray, FloatArray]
 
 
 def instance(seed: int, jobs: int, devices: int) -> Instance:

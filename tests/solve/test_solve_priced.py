@@ -150,12 +150,12 @@ def test_jobs_that_share_a_fast_type_are_known_to_wait_or_to_be_slow() -> None:
 
 def test_no_dispatched_schedule_beats_the_bound() -> None:
     for seed in range(25):
-        problem = random_problem(seed)
+        problem, *priorities = random_problem(seed)
         jobs = len(problem.scale_J)
         problem = problem._replace(rounds_J=np.full(jobs, 30))
         weight_J = np.arange(1.0, jobs + 1)
         case = {name: getattr(problem, name) for name in COLUMNS} | {"weight_J": weight_J}
-        finish_ns_J = dispatch(problem)[1]
+        finish_ns_J = dispatch(problem, *priorities)[1]
         assert priced(case) * 1e9 <= weight_J @ (finish_ns_J - problem.arrival_ns_J)
 
 

@@ -11,7 +11,6 @@ from test_solve_dispatch import run_of
 from warren.solve.bounds.lower_bounds import lower_bounds
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance
-from warren.solve.lists.earliest_completion import DispatchProblem
 from warren.solve.lists.serial_insertion import insertion
 from warren.solve.lists.type_queues import guided
 from warren.solve.relaxation.divisible_devices import SharingRule, others_at_half
@@ -44,16 +43,6 @@ def random_instance(seed: int, stretch: int = 1) -> tuple[Instance, SharingRule]
     return instance, rule
 
 
-def finish_of(instance: Instance, rows: np.ndarray) -> np.ndarray:
-    columns = instance._asdict()
-    del columns["weight_J"]
-    nobody = np.zeros(len(instance.scale_J))
-    finish_ns_J: np.ndarray = run_of(
-        DispatchProblem(**columns, priority_J=nobody, priority_step_J=nobody), rows
-    )
-    return finish_ns_J
-
-
 def runs(instance: Instance) -> np.ndarray:
     runs_J: np.ndarray = usable(instance.fits_JT, instance.type_D).any(axis=1)
     return runs_J
@@ -71,8 +60,8 @@ def test_every_task_is_placed_once_where_it_fits_and_ends_as_early_as_said(
                 instance, np.argsort(rule.priority_J), 0.0 * instance.comp_ns_JT
             )
             assert sorted(rows2[[0, 1, 3]].T.tolist()) == sorted(rows[[0, 1, 3]].T.tolist())
-            assert (finish_of(instance, rows2) <= finish2).all()
-            np.testing.assert_array_equal(finish_of(instance, rows), finish_ns_J)
+            assert (run_of(instance, rows2) <= finish2).all()
+            np.testing.assert_array_equal(run_of(instance, rows), finish_ns_J)
         else:
             price_s_JT = np.random.default_rng(seed).random(instance.comp_ns_JT.shape) * 1e-8
             rows, finish_ns_J, _ = insertion(instance, np.argsort(rule.priority_J), price_s_JT)
@@ -85,7 +74,7 @@ def test_every_task_is_placed_once_where_it_fits_and_ends_as_early_as_said(
         runs_J = runs(instance)
         assert len(tasks) == rounds.sum() == (instance.scale_J * instance.rounds_J)[runs_J].sum()
         assert instance.fits_JT[job, instance.type_D[device]].all()
-        assert (finish_of(instance, rows) <= finish_ns_J).all()
+        assert (run_of(instance, rows) <= finish_ns_J).all()
 
 
 def test_the_first_job_inserted_runs_as_if_alone_on_its_best_type() -> None:

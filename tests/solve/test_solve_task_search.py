@@ -10,7 +10,8 @@ from test_solve_rules import random_instance
 
 from warren.solve.bounds.exhaustive import TinyInstance, least_makespan, least_weighted_jct
 from warren.solve.common.instance import Instance
-from warren.solve.lists.task_search import TaskOrder, order_of, rows_of, walk_tasks, walked
+from warren.solve.common.schedule_rows import rows_of_tasks
+from warren.solve.lists.task_search import TaskOrder, order_of, walk_tasks, walked
 
 
 def instance_of(seed: int, most: int = 8) -> Instance:
@@ -52,7 +53,7 @@ def finish_ns(instance: Instance, rows: np.ndarray) -> list[int]:
 
 
 def weighted_ns(instance: Instance, order: TaskOrder) -> float:
-    finish_ns_J = np.array(finish_ns(instance, rows_of(order, instance.scale_J)))
+    finish_ns_J = np.array(finish_ns(instance, rows_of_tasks(*order, instance.scale_J)))
     return float(instance.weight_J @ (finish_ns_J - instance.arrival_ns_J))
 
 
@@ -67,7 +68,7 @@ def test_moves_find_the_optimum_of_tiny_instances(seed: int) -> None:
         least_weighted_jct(TinyInstance(**columns))
     )
     order = walk_tasks(instance, order, makespan=True, trials=4000, threshold=0.2, seed=seed)
-    latest_ns = max(finish_ns(instance, rows_of(order, instance.scale_J)))
+    latest_ns = max(finish_ns(instance, rows_of_tasks(*order, instance.scale_J)))
     assert latest_ns - instance.arrival_ns_J.min() == least_makespan(TinyInstance(**columns))
 
 
@@ -82,7 +83,7 @@ def test_moves_keep_every_task_where_it_fits_and_make_nothing_worse(case: int, s
     found = walk_tasks(instance, order, makespan=False, trials=60, threshold=0.1, seed=seed)
     assert sorted(found.job_I.tolist()) == sorted(order.job_I.tolist())
     assert usable_JD[found.job_I, found.device_I].all()
-    rows = rows_of(found, instance.scale_J)
+    rows = rows_of_tasks(*found, instance.scale_J)
     back = order_of(rows)
     assert back is not None
     assert (back.job_I.tolist(), back.device_I.tolist()) == (
@@ -96,7 +97,7 @@ def test_moves_keep_every_task_where_it_fits_and_make_nothing_worse(case: int, s
 
 def test_rows_that_are_no_single_tasks_in_order_are_left_alone() -> None:
     instance = instance_of(0)._replace(rounds_J=np.array([2, 2]), scale_J=np.array([1, 2]))
-    rows = rows_of(file_order(instance), instance.scale_J)
+    rows = rows_of_tasks(*file_order(instance), instance.scale_J)
     assert walked(instance, rows, False, 1, np.random.default_rng(7))[1] > 0
     stretch = rows.copy()
     stretch[2, 0] = 2

@@ -16,14 +16,13 @@ from warren.model.decision import Decision
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.common.gang_holding import (
-    QUEUE_TRIGGERS,
     GangQueue,
     GangQueueMemory,
     Holdings,
     in_turn,
 )
 from warren.policy.common.random_devices import drawn
-from warren.policy.common.round_times import gang_size
+from warren.policy.common.round_times import ROUND_TRIGGERS, gang_size
 
 
 def _draw(view: View, job: int, free: IntArray) -> list[int]:
@@ -44,7 +43,7 @@ class BlindGangs:
     """What the jobs ahead of another have in common, for a sentence."""
     offline: ClassVar[bool] = False
     holds_devices: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = QUEUE_TRIGGERS
+    triggers: ClassVar[frozenset[type[Event]]] = ROUND_TRIGGERS
 
     def rank(self, view: View, job: int) -> float:
         """Return the place of a job among those that wait: the least starts first."""

@@ -22,7 +22,6 @@ import numpy as np
 from warren.model.costs import BoolArray, IntArray
 from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import (
-    Event,
     JobArrived,
     JobCancelled,
     JobFailed,
@@ -34,10 +33,6 @@ from warren.policy.common.round_times import gang_round_ns, gang_size, shares
 
 AHEAD: Final = 2
 """Stretches of a job that are handed out at most: the running one and the next."""
-QUEUE_TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
-    {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
-)
-"""Events after which a policy with a ``GangQueue`` wants to be asked."""
 _COMES_OR_LEAVES: Final = (JobArrived, JobFailed, JobCancelled)
 """Events by which a job joins those that wait, or leaves them without having started."""
 

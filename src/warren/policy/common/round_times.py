@@ -1,8 +1,8 @@
-"""What policies compute alike from a view: times of a round alone, gang sizes, the problem."""
+"""What policies share: triggers, times of rounds, gangs and what they are assigned, the problem."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -10,7 +10,16 @@ from typing import Any, Final
 import numpy as np
 
 from warren.model.costs import CostTable, IntArray
-from warren.model.events import JobArrived, RolledBack, RoundsDone
+from warren.model.decision import Assignment
+from warren.model.events import (
+    CompDone,
+    Event,
+    JobArrived,
+    JobCancelled,
+    JobFailed,
+    RolledBack,
+    RoundsDone,
+)
 from warren.model.units import NEVER_NS
 from warren.model.view import View
 
@@ -22,6 +31,12 @@ def gang_sizes_J(view: View) -> IntArray:
     return np.minimum(view.scale_J, fitting_J).astype(np.int64)
 
 
+ROUND_TRIGGERS: Final[frozenset[type[Event]]] = frozenset(
+    {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
+)
+"""What triggers a policy that looks at jobs between their rounds."""
+TASK_TRIGGERS: Final = ROUND_TRIGGERS | {CompDone}
+"""What triggers a policy that looks at each device that becomes free, too."""
 MAKES_READY: Final = (RoundsDone, JobArrived, RolledBack)
 """Events after which a round of their job may start that could not before."""
 
@@ -30,6 +45,13 @@ def may_start(view: View, job: int) -> bool:
     """Tell whether a round of the job may start of which some task has no device."""
     # The first round with such a task is the one after the last barrier passed, so it may start.
     return view.open_J.item(job) and view.next_round_J.item(job) == view.round_J.item(job)
+
+
+def made_ready(view: View) -> Iterator[int]:
+    """Yield the jobs whose next round may start since the last decision."""
+    for event in view.changes:
+        if isinstance(event, MAKES_READY) and may_start(view, event.job):
+            yield event.job
 
 
 def gang_size(view: View, job: int) -> int:
@@ -155,6 +177,21 @@ def shares(scale: int, gang: int) -> tuple[tuple[int, ...], ...]:
     """Cut shards 0..scale-1 into ``gang`` runs of nearly equal length, in order."""
     cuts = [i * scale // gang for i in range(gang + 1)]
     return tuple(tuple(range(begin, end)) for begin, end in pairwise(cuts))
+
+
+def tasks_on(view: View, job: int, shard: int, devices: Sequence[int]) -> list[Assignment]:
+    """Assign a job's next tasks of one round, from a shard on, one to each device."""
+    first = view.next_round_J.item(job)
+    return [Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)]
+
+
+def stretch_on(view: View, job: int, rounds: int, gang: Sequence[int]) -> list[Assignment]:
+    """Assign so many of a job's next rounds to a gang, the tasks of each shared evenly."""
+    first, cut = view.next_round_J.item(job), shares(view.scale_J.item(job), len(gang))
+    return [
+        Assignment(device, job, first, rounds, shards)
+        for device, shards in zip(gang, cut, strict=True)
+    ]
 
 
 def columns(view: View) -> dict[str, Any]:

@@ -20,10 +20,6 @@ import numpy as np
 
 from warren.solve.common.arrays import FloatArray, IntArray
 
-# The names under which these types have been imported from here.
-Floats = FloatArray
-Ints = IntArray
-
 ALIKE: Final = 1e-12
 """By how much, relatively, a job counts as longer than one before it: a tie keeps their order."""
 
@@ -129,12 +125,15 @@ def _matched(process_JK: FloatArray, slots: _Slots) -> Matching:
     cost_JS = process_JK[:, slots.kind_S] * slots.times_S + slots.delay_S
     _, slot_J = linear_sum_assignment(cost_JS)
     device_J, times_J = slots.device_S[slot_J], slots.times_S[slot_J]
-    # From the front: by device, then by place from the end, largest first.
-    order = np.lexsort((-times_J, device_J))
-    ahead_J = np.empty_like(device_J)
-    sorted_J = device_J[order]
-    first = np.flatnonzero(np.append(True, sorted_J[1:] != sorted_J[:-1]))
-    counts = np.diff(np.append(first, len(order)))
-    # The number ahead is the place within the machine's own run of the sorted jobs.
-    ahead_J[order] = np.arange(len(order)) - np.repeat(first, counts)
-    return Matching(device_J, ahead_J)
+    # From the front: the largest place from the end is the first.
+    return Matching(device_J, queue_places(device_J, -times_J))
+
+
+def queue_places(device_J: IntArray, key_J: IntArray | FloatArray) -> IntArray:
+    """Count the jobs of the same device that have a lower key, or the same and a lower index."""
+    order = np.lexsort((key_J, device_J))
+    _, first, counts = np.unique(device_J[order], return_index=True, return_counts=True)
+    places_J = np.empty_like(device_J)
+    # Sorted by device and key, a job's place is its position less that of its device's first job.
+    places_J[order] = np.arange(len(order)) - np.repeat(first, counts)
+    return places_J

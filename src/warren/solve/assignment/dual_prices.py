@@ -27,8 +27,6 @@ import numpy as np
 
 from warren.solve.common.arrays import FloatArray
 
-# The name under which this type has been imported from here.
-Floats = FloatArray
 NONE: Final = -1
 """No type."""
 _ALIKE: Final = 1e-9

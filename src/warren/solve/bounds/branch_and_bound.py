@@ -18,6 +18,7 @@ from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import usable
 from warren.solve.common.instance import Instance, prepared
 from warren.solve.common.round_time import least_round_ns
+from warren.solve.common.schedule_rows import rows_of_tasks
 
 
 class SearchTree(NamedTuple):
@@ -96,14 +97,8 @@ def new_branch(instance: Instance, value: float, *, makespan: bool) -> SearchTre
 
 def best_rows(branch: SearchTree) -> IntArray:
     """Return the best schedule found as rows, int64 (5, R): job, round, rounds, shard, device."""
-    tasks = len(branch.best_NX) - 1
-    rows = np.ones((5, tasks), np.int64)
-    started_J = np.zeros(len(branch.round_ns_J), np.int64)
-    for task, (job, device) in enumerate(branch.best_NX[:tasks]):
-        round_, shard = divmod(int(started_J[job]), int(branch.instance.scale_J[job]))
-        rows[:, task] = job, round_, 1, shard, device
-        started_J[job] += 1
-    return rows
+    job_I, device_I = branch.best_NX[:-1].T
+    return rows_of_tasks(job_I, device_I, branch.instance.scale_J)
 
 
 @kernel

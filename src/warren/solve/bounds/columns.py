@@ -10,9 +10,6 @@ import numpy as np
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.round_time import least_round_ns
 
-# The names under which these types have been imported from here.
-Floats = FloatArray
-Ints = IntArray
 SAFE: Final = 1 - 1e-9
 """Factor that keeps a bound below the rounding errors of a few operations."""
 

@@ -40,13 +40,21 @@ def new_heaps(heaps: int, most: int) -> Heaps:
 
 def idle_devices(type_D: IntArray, types: int) -> Heaps:
     """Make one heap for each type, of all its devices, the lowest index first."""
-    count_T = np.bincount(type_D, minlength=types).astype(np.int64)
-    # The sort is stable, so the devices of a type ascend, and ascending keys are a heap as they
-    # stand.
-    device_C = np.argsort(type_D, kind="stable").astype(np.int64)
+    # Ascending keys are a heap as they stand.
+    device_C, first_T = in_groups(type_D, types)
     return Heaps(
-        key_C=device_C.copy(), who_C=device_C, first_T=np.cumsum(count_T) - count_T, count_T=count_T
+        key_C=device_C.copy(), who_C=device_C, first_T=first_T[:-1], count_T=np.diff(first_T)
     )
+
+
+def in_groups(group_N: IntArray, groups: int) -> tuple[IntArray, IntArray]:
+    """Return the members group by group, ascending in each, and the cells where groups begin.
+
+    One more group begins behind the last: group g has the cells from ``first[g]`` to
+    ``first[g + 1]``.
+    """
+    first_G = np.append(0, np.cumsum(np.bincount(group_N, minlength=groups))).astype(np.int64)
+    return np.argsort(group_N, kind="stable").astype(np.int64), first_G
 
 
 @kernel
@@ -140,11 +148,9 @@ class DeviceHeaps(NamedTuple):
 
 def new_device_heaps(type_D: IntArray, types: int) -> DeviceHeaps:
     """Make the heaps of all devices, each free at time 0."""
-    first_T = np.concatenate(([0], np.cumsum(np.bincount(type_D, minlength=types))))
+    device_C, first_T = in_groups(type_D, types)
     return DeviceHeaps(
-        free_ns_C=np.zeros(len(type_D), dtype=np.int64),
-        device_C=np.argsort(type_D, kind="stable").astype(np.int64),
-        first_T=first_T.astype(np.int64),
+        free_ns_C=np.zeros(len(type_D), dtype=np.int64), device_C=device_C, first_T=first_T
     )
 
 

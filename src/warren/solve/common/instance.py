@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,25 +28,17 @@ class Instance(NamedTuple):
     stretch_rounds_J: IntArray
 
 
-ColumnsT = TypeVar("ColumnsT", bound=NamedTuple)
-"""An ``Instance``, or the columns that a kernel takes in its place."""
-
 # Columns that are not int64.
-_TYPES: Final = {
-    "weight_J": np.float64,
-    "priority_J": np.float64,
-    "priority_step_J": np.float64,
-    "fits_JT": np.bool_,
-}
+_TYPES: Final = {"weight_J": np.float64, "fits_JT": np.bool_}
 
 
-def prepared(columns: ColumnsT) -> ColumnsT:
+def prepared(instance: Instance) -> Instance:
     """Copy the columns into contiguous arrays of the right types, T^c at least 1 ns."""
     # A kernel is compiled for one type and one memory layout of each array: another would be
     # compiled anew.
     own: dict[str, Any] = {
         name: np.array(column, dtype=_TYPES.get(name, np.int64), order="C")
-        for name, column in columns._asdict().items()
+        for name, column in instance._asdict().items()
     }
     own["comp_ns_JT"] = np.maximum(own["comp_ns_JT"], 1)
-    return columns._make(own.values())
+    return Instance(**own)

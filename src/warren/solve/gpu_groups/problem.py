@@ -32,10 +32,6 @@ import numpy as np
 
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 
-# The names under which these types have been imported from here.
-Floats = FloatArray
-Ints = IntArray
-
 ALIKE: Final = 1e-9
 """Values of (4) this close, as parts of the mean speed, are equal: sums round."""
 

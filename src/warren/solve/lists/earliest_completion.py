@@ -39,28 +39,8 @@ from warren.solve.common.heaps import (
     soonest,
     usable,
 )
-from warren.solve.common.instance import prepared
-
-
-class DispatchProblem(NamedTuple):
-    """The instance and the order of its jobs.
-
-    int64 arrays, times in ns; ``priority_J`` float64, lower comes first. The priority of round r is
-    ``priority_J + r * priority_step_J``; ties go to the lower job index. A job with ``rounds_J`` <
-    1, or that fits no device, is left out. ``stretch_rounds_J`` is the length of a stretch, at
-    least 1.
-    """
-
-    arrival_ns_J: IntArray
-    scale_J: IntArray
-    rounds_J: IntArray
-    priority_J: FloatArray
-    priority_step_J: FloatArray
-    comp_ns_JT: IntArray
-    sync_ns_JT: IntArray
-    fits_JT: BoolArray
-    type_D: IntArray
-    stretch_rounds_J: IntArray
+from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.schedule_rows import write_row
 
 
 class _State(NamedTuple):
@@ -78,6 +58,8 @@ class _State(NamedTuple):
     round_J: IntArray
     left_J: IntArray  # tasks of the present round that have not started
     barrier_ns_J: IntArray
+    priority_J: FloatArray  # of the first round
+    step_J: FloatArray  # what each further round adds to it
     key_J: FloatArray  # priority of the present round
     arrived_J: BoolArray  # or left out
     ready: SortedJobs  # in order of priority
@@ -95,8 +77,18 @@ ROWS, IDLE, TAKEABLE = range(3)
 _ONE: Final = np.int64(1)
 
 
-def dispatch(problem: DispatchProblem) -> tuple[IntArray, IntArray]:
+def dispatch(
+    instance: Instance, priority_J: FloatArray, step_J: FloatArray
+) -> tuple[IntArray, IntArray]:
     """Dispatch all jobs.
+
+    Parameters
+    ----------
+    instance
+        Jobs and devices.
+    priority_J, step_J
+        The priority of round r is ``priority_J + r * step_J``, float64; lower comes first, ties go
+        to the lower job index.
 
     Returns
     -------
@@ -108,70 +100,60 @@ def dispatch(problem: DispatchProblem) -> tuple[IntArray, IntArray]:
         Running the rows as a plan can only be earlier: a task that waited for a better device
         and then took one that was idle all along starts there at once. T^c of 0 counts as 1 ns.
     """
-    problem = prepared(problem)
-    state = _new_state(problem)
-    _run(problem, state, bool((problem.stretch_rounds_J > 1).any()))
+    instance = prepared(instance)
+    state = _new_state(instance, priority_J, step_J)
+    _run(instance, state, bool((instance.stretch_rounds_J > 1).any()))
     return state.rows[:, : state.counts[ROWS]], state.finish_ns_J
 
 
-def _new_state(problem: DispatchProblem) -> _State:
+def _new_state(instance: Instance, priority_J: FloatArray, step_J: FloatArray) -> _State:
     """Make the state before the first arrival: all devices are idle."""
-    jobs, types = problem.comp_ns_JT.shape
-    devices = len(problem.type_D)
-    pool = new_device_heaps(problem.type_D, types)
-    usable_JT = usable(problem.fits_JT, problem.type_D)
-    rounds_J = np.where(usable_JT.any(axis=1), np.maximum(problem.rounds_J, 0), 0)
-    rows = int((-(-rounds_J // problem.stretch_rounds_J) * problem.scale_J).sum())
+    jobs, types = instance.comp_ns_JT.shape
+    devices = len(instance.type_D)
+    pool = new_device_heaps(instance.type_D, types)
+    usable_JT = usable(instance.fits_JT, instance.type_D)
+    rounds_J = np.where(usable_JT.any(axis=1), np.maximum(instance.rounds_J, 0), 0)
+    rows = int((-(-rounds_J // instance.stretch_rounds_J) * instance.scale_J).sum())
     counts = np.zeros(3, np.int64)
     counts[IDLE] = devices
     return _State(
         pool=pool,
         usable_JT=usable_JT,
-        turn_ns_JT=np.where(usable_JT, problem.comp_ns_JT + problem.sync_ns_JT, 0),
+        turn_ns_JT=np.where(usable_JT, instance.comp_ns_JT + instance.sync_ns_JT, 0),
         free_ns_D=np.zeros(devices, np.int64),
         altered_T=np.zeros(types, np.bool_),
         round_J=np.zeros(jobs, np.int64),
-        left_J=problem.scale_J.copy(),
+        left_J=instance.scale_J.copy(),
         barrier_ns_J=np.zeros(jobs, np.int64),
-        key_J=problem.priority_J.copy(),
+        priority_J=np.array(priority_J, dtype=np.float64),
+        step_J=np.array(step_J, dtype=np.float64),
+        key_J=np.array(priority_J, dtype=np.float64),
         arrived_J=rounds_J == 0,
         ready=new_sorted_jobs(jobs),
         events=new_heaps(1, jobs + devices),
         counts=counts,
         finish_ns_J=np.full(jobs, -1, np.int64),
         rows=np.zeros((5, rows), np.int64),
-        chosen_K=np.zeros(problem.scale_J.max(initial=1), np.int64),
+        chosen_K=np.zeros(instance.scale_J.max(initial=1), np.int64),
         load_D=np.zeros(devices, np.int64),
     )
 
 
 @inlined
-def _choose(problem: DispatchProblem, state: _State, job: int, now: int, rounds: int) -> int:
+def _choose(instance: Instance, state: _State, job: int, now: int, rounds: int) -> int:
     """Return the type with the earliest completion of a stretch of so many rounds."""
-    turn_ns_JT, comp_ns_JT = state.turn_ns_JT, problem.comp_ns_JT
+    turn_ns_JT, comp_ns_JT = state.turn_ns_JT, instance.comp_ns_JT
     return int(soonest(state.pool, state.usable_JT, turn_ns_JT, comp_ns_JT, job, now, rounds))
 
 
 @inlined
-def _write_row(state: _State, job: int, rounds: int, shard: int, device: int) -> None:
-    """Append a row to the schedule."""
-    row = state.counts[ROWS]
-    state.rows[0, row] = job
-    state.rows[1, row] = state.round_J[job]
-    state.rows[2, row] = rounds
-    state.rows[3, row] = shard
-    state.rows[4, row] = device
-    state.counts[ROWS] = row + 1
-
-
-@inlined
-def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) -> bool:
+def _start_tasks(instance: Instance, state: _State, job: int, now: int) -> bool:
     """Give each open task of the round its device; tell whether all of them have started."""
     pool = state.pool
     open_tasks = state.left_J[job]
     for _ in range(open_tasks):
-        kind = _choose(problem, state, job, now, _ONE)
-        comp_ns = problem.comp_ns_JT[job, kind]
+        kind = _choose(instance, state, job, now, _ONE)
+        comp_ns = instance.comp_ns_JT[job, kind]
         free_ns = pool.free_ns_C[pool.first_T[kind]]
         # The best device is busy, so the task waits, and for this walk the device counts as taken.
         if free_ns > now:
@@ -183,8 +165,9 @@ def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) ->
         replace_top(pool, kind, comp_end_ns)
         state.free_ns_D[device] = comp_end_ns
         push(state.events, 0, comp_end_ns, -1)
-        _write_row(state, job, 1, problem.scale_J[job] - state.left_J[job], device)
-        end_ns = comp_end_ns + problem.sync_ns_JT[job, kind]
+        shard = instance.scale_J[job] - state.left_J[job]
+        write_row(state.rows, state.counts, job, state.round_J[job], 1, shard, device)
+        end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
         state.barrier_ns_J[job] = max(state.barrier_ns_J[job], end_ns)
         state.left_J[job] -= 1
         state.counts[IDLE] -= 1
@@ -200,17 +183,15 @@ def _start_tasks(problem: DispatchProblem, state: _State, job: int, now: int) ->
 
 
 @inlined
-def _start_stretch(
-    problem: DispatchProblem, state: _State, job: int, now: int, rounds: int
-) -> bool:
+def _start_stretch(instance: Instance, state: _State, job: int, now: int, rounds: int) -> bool:
     """Start a stretch if all devices that it chooses are idle, else hold them for this walk.
 
     Tells whether it started.
     """
-    pool, scale = state.pool, problem.scale_J[job]
+    pool, scale = state.pool, instance.scale_J[job]
     all_idle = True
     for shard in range(scale):
-        kind = _choose(problem, state, job, now, rounds)
+        kind = _choose(instance, state, job, now, rounds)
         device = pool.device_C[pool.first_T[kind]]
         state.chosen_K[shard] = device
         state.load_D[device] += 1
@@ -220,33 +201,31 @@ def _start_stretch(
         first = state.load_D[device] == 1
         all_idle &= not first or pool.free_ns_C[pool.first_T[kind]] <= now
         free_ns = (
-            max(now, pool.free_ns_C[pool.first_T[kind]]) + rounds * problem.comp_ns_JT[job, kind]
+            max(now, pool.free_ns_C[pool.first_T[kind]]) + rounds * instance.comp_ns_JT[job, kind]
         )
         replace_top(pool, kind, free_ns)
         state.altered_T[kind] = True
     if all_idle:
-        _commit_stretch(problem, state, job, now, rounds)
+        _commit_stretch(instance, state, job, now, rounds)
     for shard in range(scale):
         state.load_D[state.chosen_K[shard]] = 0
     return all_idle
 
 
 @inlined
-def _commit_stretch(
-    problem: DispatchProblem, state: _State, job: int, now: int, rounds: int
-) -> None:
+def _commit_stretch(instance: Instance, state: _State, job: int, now: int, rounds: int) -> None:
     """Start a stretch on the devices chosen for its shards: write its rows, push its events."""
     # Devices that run several shards take longer: the slowest sets the period of all rounds.
     period_ns = 0
-    for shard in range(problem.scale_J[job]):
+    for shard in range(instance.scale_J[job]):
         device = state.chosen_K[shard]
-        kind = problem.type_D[device]
-        comp_ns = state.load_D[device] * problem.comp_ns_JT[job, kind]
-        period_ns = max(period_ns, comp_ns + problem.sync_ns_JT[job, kind])
-        _write_row(state, job, rounds, shard, device)
-    for shard in range(problem.scale_J[job]):
+        kind = instance.type_D[device]
+        comp_ns = state.load_D[device] * instance.comp_ns_JT[job, kind]
+        period_ns = max(period_ns, comp_ns + instance.sync_ns_JT[job, kind])
+        write_row(state.rows, state.counts, job, state.round_J[job], rounds, shard, device)
+    for shard in range(instance.scale_J[job]):
         device = state.chosen_K[shard]
-        comp_ns = state.load_D[device] * problem.comp_ns_JT[job, problem.type_D[device]]
+        comp_ns = state.load_D[device] * instance.comp_ns_JT[job, instance.type_D[device]]
         comp_end_ns = now + (rounds - 1) * period_ns + comp_ns
         # Only the first shard on a device makes it busy: the end is the same for the others.
         if state.free_ns_D[device] != comp_end_ns:
@@ -257,7 +236,7 @@ def _commit_stretch(
 
 
 @inlined
-def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> None:
+def _walk(instance: Instance, state: _State, now: int, takeable: int) -> None:
     """Let all ready jobs choose in order, until none is left or ``takeable`` devices are filled."""
     state.counts[TAKEABLE] = takeable
     # What the walk before has reserved is forgotten.
@@ -268,11 +247,11 @@ def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> N
     place = 0
     while place < state.ready.count[0] and state.counts[TAKEABLE] > 0:
         job = state.ready.job_N[place]
-        if problem.stretch_rounds_J[job] > 1:
-            rounds = _stretch_of(problem, state, job)
-            started = _start_stretch(problem, state, job, now, rounds)
+        if instance.stretch_rounds_J[job] > 1:
+            rounds = _stretch_of(instance, state, job)
+            started = _start_stretch(instance, state, job, now, rounds)
         else:
-            started = _start_tasks(problem, state, job, now)
+            started = _start_tasks(instance, state, job, now)
         # Removing a job moves the next one to its place.
         if started:
             remove(state.ready, place)
@@ -281,31 +260,30 @@ def _walk(problem: DispatchProblem, state: _State, now: int, takeable: int) -> N
 
 
 @inlined
-def _stretch_of(problem: DispatchProblem, state: _State, job: int) -> int:
+def _stretch_of(instance: Instance, state: _State, job: int) -> int:
     """Return how many rounds the job's next stretch has."""
-    return int(min(problem.stretch_rounds_J[job], problem.rounds_J[job] - state.round_J[job]))
+    return int(min(instance.stretch_rounds_J[job], instance.rounds_J[job] - state.round_J[job]))
 
 
 @inlined
-def _pass_barrier(problem: DispatchProblem, state: _State, job: int, now: int) -> None:
+def _pass_barrier(instance: Instance, state: _State, job: int, now: int) -> None:
     """End the stretch or round that ran: the next one becomes ready, or the job is done."""
-    state.round_J[job] += _stretch_of(problem, state, job)
-    if state.round_J[job] == problem.rounds_J[job]:
+    state.round_J[job] += _stretch_of(instance, state, job)
+    if state.round_J[job] == instance.rounds_J[job]:
         state.finish_ns_J[job] = now
         return
-    state.left_J[job] = problem.scale_J[job]
+    state.left_J[job] = instance.scale_J[job]
     state.barrier_ns_J[job] = 0
-    step = problem.priority_step_J[job]
-    state.key_J[job] = problem.priority_J[job] + state.round_J[job] * step
+    state.key_J[job] = state.priority_J[job] + state.round_J[job] * state.step_J[job]
     insert(state.ready, state.key_J, job)
 
 
 @kernel
-def _run(problem: DispatchProblem, state: _State, stretches: bool) -> None:
+def _run(instance: Instance, state: _State, stretches: bool) -> None:
     """Dispatch from the first arrival to the last barrier."""
-    for job in range(len(problem.scale_J)):
+    for job in range(len(instance.scale_J)):
         if not state.arrived_J[job]:
-            push(state.events, 0, problem.arrival_ns_J[job], job)
+            push(state.events, 0, instance.arrival_ns_J[job], job)
     while state.events.count_T[0] > 0:
         now = state.events.key_C[0]
         # All events of this instant come before the walk, so ties have one order.
@@ -315,7 +293,7 @@ def _run(problem: DispatchProblem, state: _State, stretches: bool) -> None:
             if job < 0:
                 freed += 1
             elif state.arrived_J[job]:
-                _pass_barrier(problem, state, job, now)
+                _pass_barrier(instance, state, job, now)
             else:
                 state.arrived_J[job] = True
                 insert(state.ready, state.key_J, job)
@@ -324,4 +302,4 @@ def _run(problem: DispatchProblem, state: _State, stretches: bool) -> None:
         # waiting. Time makes them worth less still, so while nobody joins the ready jobs only
         # the devices freed now can be chosen. (A stretch may end later than its walk assumed.)
         full = stretches or state.ready.count[0] > before
-        _walk(problem, state, now, state.counts[IDLE] if full else freed)
+        _walk(instance, state, now, state.counts[IDLE] if full else freed)

@@ -30,16 +30,13 @@ AVAILABLE, FASTEST, COMPLETION = range(3)
 """How line 12 chooses: see the module's text."""
 
 
-class Algorithm1Problem(NamedTuple):
-    """The instance as int64 arrays, times in ns; ``fits_JT`` is 0 or 1."""
+class _Rounds(NamedTuple):
+    """The columns of the instance that the loop reads, int64, times in ns."""
 
-    arrival_ns_J: IntArray
     scale_J: IntArray
     rounds_J: IntArray
     comp_ns_JT: IntArray
     sync_ns_JT: IntArray
-    fits_JT: IntArray
-    type_D: IntArray
 
 
 class _State(NamedTuple):
@@ -87,41 +84,36 @@ def algorithm1(
         does not complete it. A device of -1 marks the first task that cannot be placed, because
         it fits nowhere or comes before its round: the sequence is read no further.
     """
-    problem = Algorithm1Problem(
-        arrival_ns_J=_own(arrival_ns_J),
+    problem = _Rounds(
         scale_J=_own(scale_J),
         rounds_J=_own(rounds_J),
         comp_ns_JT=_own(comp_ns_JT),
         sync_ns_JT=_own(sync_ns_JT),
-        fits_JT=_own(fits_JT),
-        type_D=_own(type_D),
     )
     tasks, jobs = len(job_I), len(problem.scale_J)
     state = _State(
-        pool=new_device_heaps(problem.type_D, problem.comp_ns_JT.shape[1]),
-        usable_JT=usable(np.array(fits_JT, dtype=np.bool_), problem.type_D),
+        pool=new_device_heaps(type_D, problem.comp_ns_JT.shape[1]),
+        usable_JT=usable(np.array(fits_JT, dtype=np.bool_), type_D),
         round_J=np.zeros(jobs, np.int64),
         left_J=problem.scale_J.copy(),
-        ready_ns_J=problem.arrival_ns_J.copy(),
+        ready_ns_J=_own(arrival_ns_J),
         barrier_ns_J=np.zeros(jobs, np.int64),
         device_I=np.full(tasks, -1, np.int64),
         start_ns_I=np.full(tasks, -1, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
     )
-    _place(
-        problem, state, np.array(job_I, dtype=np.int64), np.array(round_I, dtype=np.int64), choice
-    )
+    _place(problem, state, _own(job_I), _own(round_I), choice)
     return state.device_I, state.start_ns_I, state.finish_ns_J
 
 
-def _own(column: IntArray | BoolArray) -> IntArray:
+def _own(column: IntArray) -> IntArray:
     """Copy a column into a contiguous int64 array, as the kernel is compiled for."""
     return np.array(column, dtype=np.int64, order="C")
 
 
 @kernel
 def _place(
-    problem: Algorithm1Problem, state: _State, job_I: IntArray, round_I: IntArray, choice: int
+    problem: _Rounds, state: _State, job_I: IntArray, round_I: IntArray, choice: int
 ) -> None:
     """Place the tasks of the sequence: the loop of lines 5 to 17."""
     pool = state.pool
@@ -151,7 +143,7 @@ def _place(
 
 
 @kernel
-def _choose(problem: Algorithm1Problem, state: _State, job: int, choice: int) -> int:
+def _choose(problem: _Rounds, state: _State, job: int, choice: int) -> int:
     """Return the type whose first device is best, -1 if none is usable.
 
     Ties go to the device that is free first, then to the lowest index.

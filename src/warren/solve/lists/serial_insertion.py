@@ -22,8 +22,9 @@ import numpy as np
 
 from warren.solve.common.arrays import BoolArray, FloatArray, IntArray
 from warren.solve.common.compile import inlined, kernel
-from warren.solve.common.heaps import usable
+from warren.solve.common.heaps import in_groups, usable
 from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.schedule_rows import write_row
 from warren.solve.lists.free_intervals import FOREVER, FreeIntervals, fit, new_gaps, rewind, take
 
 
@@ -41,7 +42,8 @@ class _State(NamedTuple):
     chosen_N: IntArray  # devices of the best offer so far
     trial_N: IntArray  # scratch
     finish_ns_J: IntArray
-    rows: IntArray  # (6, R): job, round, rounds, shard, device, start
+    rows: IntArray  # (5, R)
+    start_ns_R: IntArray
     counts: IntArray  # [ROWS], [VISITS]
 
 
@@ -78,9 +80,8 @@ def insertion(
     state = _new_state(instance, price_s_JT)
     runs_J = state.usable_JT.any(axis=1) & (instance.rounds_J > 0)
     _place(instance, state, order_N[runs_J[order_N]])
-    rows = state.rows[:, : state.counts[_ROWS]]
-    first = np.argsort(rows[5], kind="stable")
-    return np.ascontiguousarray(rows[:5, first]), state.finish_ns_J, int(state.counts[_VISITS])
+    first = np.argsort(state.start_ns_R[: state.counts[_ROWS]], kind="stable")
+    return np.ascontiguousarray(state.rows[:, first]), state.finish_ns_J, int(state.counts[_VISITS])
 
 
 def _new_state(instance: Instance, price_s_JT: FloatArray) -> _State:
@@ -90,13 +91,13 @@ def _new_state(instance: Instance, price_s_JT: FloatArray) -> _State:
     usable_JT = usable(instance.fits_JT, instance.type_D)
     stretches_J = -(-np.maximum(instance.rounds_J, 0) // instance.stretch_rounds_J)
     rows = int((stretches_J * instance.scale_J).sum())
-    count_T = np.bincount(instance.type_D, minlength=types)
+    device_C, first_T = in_groups(instance.type_D, types)
     # Finite whatever the price is: an infinite cost says that a type needs no look any more.
     price_ns_JT = np.minimum(np.where(usable_JT, price_s_JT, 0.0) * 1e9, FOREVER / 64)
     return _State(
         gaps=new_gaps(devices, rows),
-        device_C=np.argsort(instance.type_D, kind="stable").astype(np.int64),
-        first_T=np.concatenate(([0], np.cumsum(count_T))).astype(np.int64),
+        device_C=device_C,
+        first_T=first_T,
         usable_JT=usable_JT,
         price_ns_JT=np.ascontiguousarray(price_ns_JT),
         extra_T=np.zeros(types),
@@ -105,7 +106,8 @@ def _new_state(instance: Instance, price_s_JT: FloatArray) -> _State:
         chosen_N=np.zeros(devices, np.int64),
         trial_N=np.zeros(devices, np.int64),
         finish_ns_J=np.full(jobs, -1, np.int64),
-        rows=np.zeros((6, rows), np.int64),
+        rows=np.zeros((5, rows), np.int64),
+        start_ns_R=np.zeros(rows, np.int64),
         counts=np.zeros(2, np.int64),
     )
 
@@ -136,7 +138,8 @@ def _place_job(instance: Instance, state: _State, job: int) -> None:
             # The device is free again when it has computed its last round: no T^s behind it.
             take(state.gaps, device, start_ns, start_ns + (rounds - 1) * period_ns + comp_ns)
             for part in range(shard, stop):
-                _write_row(state, job, round_, rounds, part, device, start_ns)
+                state.start_ns_R[state.counts[_ROWS]] = start_ns
+                write_row(state.rows, state.counts, job, round_, rounds, part, device)
             shard = stop
         ready_ns = start_ns + rounds * period_ns
         round_ += rounds
@@ -287,18 +290,3 @@ def _choose(state: _State, kind: int, members: int, start_ns: int) -> None:
         # Not free at ``start_ns`` any more: it is not chosen again.
         state.from_ns_D[best] = FOREVER
         state.chosen_N[place] = best
-
-
-@inlined
-def _write_row(
-    state: _State, job: int, round_: int, rounds: int, shard: int, device: int, start_ns: int
-) -> None:
-    """Append a row to the schedule."""
-    row = state.counts[_ROWS]
-    state.rows[0, row] = job
-    state.rows[1, row] = round_
-    state.rows[2, row] = rounds
-    state.rows[3, row] = shard
-    state.rows[4, row] = device
-    state.rows[5, row] = start_ns
-    state.counts[_ROWS] = row + 1

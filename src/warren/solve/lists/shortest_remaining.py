@@ -34,6 +34,7 @@ from warren.solve.common.heaps import (
     usable,
 )
 from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.schedule_rows import write_row
 from warren.solve.lists.dispatch_options import GangTimes, TypePreferences, costs_ns_JT
 
 
@@ -260,7 +261,8 @@ def _start_tasks(instance: Instance, state: _State, job: int, tasks: int, now: i
     for place in range(tasks):
         device = state.chosen_N[place]
         kind = instance.type_D[device]
-        _write_row(state, job, instance.scale_J[job] - state.left_J[job], device)
+        shard = instance.scale_J[job] - state.left_J[job]
+        write_row(state.rows, state.counts, job, state.round_J[job], 1, shard, device)
         state.left_J[job] -= 1
         comp_end_ns = now + instance.comp_ns_JT[job, kind]
         push(state.events, 0, comp_end_ns, -device - 1)
@@ -293,7 +295,7 @@ def _start_stretch(instance: Instance, gangs: GangTimes, state: _State, job: int
         comp_ns = (stop - shard) * instance.comp_ns_JT[job, instance.type_D[device]]
         push(state.events, 0, now + (rounds - 1) * period_ns + comp_ns, -device - 1)
         for part in range(shard, stop):
-            _write_row(state, job, part, device)
+            write_row(state.rows, state.counts, job, state.round_J[job], rounds, part, device)
         shard = stop
     state.left_J[job] = 0
     push(state.events, 0, now + rounds * period_ns, job)
@@ -306,15 +308,3 @@ def _shards_of(first: int, scale: int, members: int) -> int:
     Most gangs have one member for each shard, and need no division.
     """
     return first if members == scale else first * scale // members
-
-
-@inlined
-def _write_row(state: _State, job: int, shard: int, device: int) -> None:
-    """Append a row to the schedule."""
-    row = state.counts[_ROWS]
-    state.rows[0, row] = job
-    state.rows[1, row] = state.round_J[job]
-    state.rows[2, row] = state.rounds_J[job]
-    state.rows[3, row] = shard
-    state.rows[4, row] = device
-    state.counts[_ROWS] = row + 1

@@ -17,6 +17,7 @@ import numpy as np
 from warren.solve.common.arrays import IntArray, UintArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.schedule_rows import rows_of_tasks
 
 
 class TaskOrder(NamedTuple):
@@ -76,7 +77,7 @@ def walked(
     found = walk_tasks(
         instance, order, makespan=makespan, trials=TRIALS, threshold=worse, seed=seed
     )
-    return rows_of(found, instance.scale_J), TRIALS * len(order.job_I)
+    return rows_of_tasks(*found, instance.scale_J), TRIALS * len(order.job_I)
 
 
 def order_of(rows: IntArray) -> TaskOrder | None:
@@ -91,17 +92,6 @@ def order_of(rows: IntArray) -> TaskOrder | None:
     if (rounds_I != 1).any():
         return None
     return TaskOrder(np.array(job_I, np.int64), np.array(device_I, np.int64))
-
-
-def rows_of(order: TaskOrder, scale_J: IntArray) -> IntArray:
-    """Return the rows (5, R) of an order: job, round, rounds (1), shard, device."""
-    rows = np.ones((5, len(order.job_I)), np.int64)
-    rows[0], rows[4] = order.job_I, order.device_I
-    for job in np.unique(order.job_I):
-        # Tasks of a round are alike: the k-th of a job is shard k mod n of round k / n.
-        at_I = (order.job_I == job).nonzero()[0]
-        rows[1, at_I], rows[3, at_I] = np.divmod(np.arange(len(at_I)), scale_J[job])
-    return rows
 
 
 def walk_tasks(

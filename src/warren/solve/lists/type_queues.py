@@ -13,7 +13,7 @@ Differs: which type a round uses is decided by order and prices, before any devi
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from warren.solve.common.arrays import FloatArray, IntArray
 from warren.solve.common.compile import kernel
 from warren.solve.common.heaps import Heaps, insert, new_heaps, pop, push, push_all, remove
 from warren.solve.common.instance import Instance, prepared
+from warren.solve.common.schedule_rows import write_row
 from warren.solve.relaxation.divisible_devices import (
     VISITS,
     Shares,
@@ -48,10 +49,7 @@ class _State(NamedTuple):
     finish_ns_J: IntArray
     ready_N: IntArray  # scratch: jobs whose next round is ready
     rows: IntArray
-    counts: IntArray
-
-
-_ROWS: Final = 0
+    count: Any  # IntArray; a tuple's method has this name
 
 
 def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, int]:
@@ -71,7 +69,7 @@ def guided(instance: Instance, rule: SharingRule) -> tuple[IntArray, IntArray, i
     instance = prepared(instance)
     state = _new_state(instance, rule)
     _run(instance, state)
-    rows: IntArray = state.rows[:, : state.counts[_ROWS]]
+    rows: IntArray = state.rows[:, : state.count[0]]
     return rows, state.finish_ns_J, int(state.shares.count[VISITS])
 
 
@@ -99,7 +97,7 @@ def _new_state(instance: Instance, rule: SharingRule) -> _State:
         finish_ns_J=np.full(jobs, -1, np.int64),
         ready_N=np.zeros(jobs, np.int64),
         rows=np.zeros((5, int((instance.rounds_J * instance.scale_J)[runs_J].sum())), np.int64),
-        counts=np.zeros(1, np.int64),
+        count=np.zeros(1, np.int64),
     )
 
 
@@ -190,7 +188,8 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
         job = queues.who_C[queues.first_T[kind]]
         state.idle_T[kind] -= 1
         device = state.idle_D[state.first_T[kind] + state.idle_T[kind]]
-        _write_row(state, job, instance.scale_J[job] - state.left_J[job], device)
+        shard = instance.scale_J[job] - state.left_J[job]
+        write_row(state.rows, state.count, job, state.round_J[job], 1, shard, device)
         comp_end_ns = now + instance.comp_ns_JT[job, kind]
         push(state.events, 0, comp_end_ns, -device - 1)
         end_ns = comp_end_ns + instance.sync_ns_JT[job, kind]
@@ -200,15 +199,3 @@ def _fill(instance: Instance, state: _State, kind: int, now: int) -> None:
         if state.left_J[job] == 0:
             pop(queues, kind)
             push(state.events, 0, state.barrier_ns_J[job], job)
-
-
-@kernel
-def _write_row(state: _State, job: int, shard: int, device: int) -> None:
-    """Append a row to the schedule."""
-    row = state.counts[_ROWS]
-    state.rows[0, row] = job
-    state.rows[1, row] = state.round_J[job]
-    state.rows[2, row] = 1
-    state.rows[3, row] = shard
-    state.rows[4, row] = device
-    state.counts[_ROWS] = row + 1

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from warren.solve.common.arrays import BoolArray, FloatArray, Int, IntArray
 from warren.solve.common.compile import kernel
-from warren.solve.common.heaps import IndexedHeap, new_indexed_heap, set_time, take_first
+from warren.solve.common.heaps import IndexedHeap, in_groups, new_indexed_heap, set_time, take_first
 
 
 class RingGangs(NamedTuple):
@@ -120,12 +120,13 @@ def links(
     host_s
         Seconds that each host of a gang adds to its exchange, xi2 in (8).
     """
-    held_S = np.bincount(host_D, minlength=hosts)
+    own_host_D = np.array(host_D, dtype=np.int64)
+    device_K, first_S = in_groups(own_host_D, hosts)
     return RingLinks(
         type_D=np.array(type_D, dtype=np.int64),
-        host_D=np.array(host_D, dtype=np.int64),
-        device_K=np.argsort(host_D, kind="stable").astype(np.int64),
-        first_S=np.append(0, np.cumsum(held_S)).astype(np.int64),
+        host_D=own_host_D,
+        device_K=device_K,
+        first_S=first_S,
         rate_P=np.array(rate_P, dtype=np.float64),
         host_s=np.array([host_s], dtype=np.float64),
     )

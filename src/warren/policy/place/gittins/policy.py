@@ -33,23 +33,19 @@ import numpy as np
 from warren.model.costs import IntArray
 from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import (
-    CompDone,
     Event,
-    JobArrived,
-    JobCancelled,
-    JobFailed,
-    RolledBack,
-    RoundsDone,
 )
 from warren.model.view import View
 from warren.policy.common.job_history import JobHistory, kinds_by_code, like, records_of
 from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take
 from warren.policy.common.round_times import (
-    MAKES_READY,
+    TASK_TRIGGERS,
     gang_round_ns,
+    made_ready,
     may_start,
     no_faster,
-    shares,
+    stretch_on,
+    tasks_on,
 )
 from warren.policy.place.gittins.type_market import TypeMarket, new_market
 from warren.solve.assignment.gittins_index import least_effort
@@ -89,9 +85,7 @@ class Gittins:
     source: ClassVar[str] = "Warren; Gittins (1979)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def __post_init__(self) -> None:
         # So written, nan is refused, too.
@@ -179,12 +173,11 @@ class _Step:
         view = self.view
         line = self.memory.line
         market = self.memory.market
-        for event in view.changes:
-            if isinstance(event, MAKES_READY) and may_start(view, event.job):
-                left = self.policy.pressing(view, self.memory.known, event.job)
-                line = put(line, (_rank(view, market, event.job, left), event.job))
-                market = market.bid(view, event.job, left) if self.policy.prices else market
-                self.reasons[event.job] = Reason.WAITING_FOR_TURN
+        for job in made_ready(view):
+            left = self.policy.pressing(view, self.memory.known, job)
+            line = put(line, (_rank(view, market, job, left), job))
+            market = market.bid(view, job, left) if self.policy.prices else market
+            self.reasons[job] = Reason.WAITING_FOR_TURN
         # After all bids of this instant, so that the order of its events does not matter.
         market = market.priced(view) if self.policy.prices else market
         if line is not self.memory.line or market is not self.memory.market:
@@ -234,8 +227,7 @@ class _Step:
     def _give(self, job: int, free: IntArray) -> list[Assignment]:
         """Assign the job's next tasks to free devices: single tasks, or a gang's whole stretch."""
         view = self.view
-        first, shard = view.next_round_J.item(job), view.next_shard_J.item(job)
-        scale = view.scale_J.item(job)
+        shard, scale = view.next_shard_J.item(job), view.scale_J.item(job)
         gang = no_faster(view, job, free, self.memory.market.need(view, job).gang)
         if not gang:
             return []
@@ -243,11 +235,5 @@ class _Step:
         round_ns = gang_round_ns(view, job, gang)
         rounds = 1 if shard else view.grain.rounds_for(round_ns, ENDLESS)
         if rounds == 1:
-            devices = no_faster(view, job, free, scale - shard)
-            return [
-                Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
-            ]
-        return [
-            Assignment(device, job, first, rounds, shards)
-            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
-        ]
+            return tasks_on(view, job, shard, no_faster(view, job, free, scale - shard))
+        return stretch_on(view, job, rounds, gang)

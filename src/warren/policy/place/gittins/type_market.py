@@ -18,10 +18,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
+from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import cluster_speed, counts_T
-from warren.solve.assignment.dual_prices import NONE, Floats, better_prices, matched
+from warren.solve.assignment.dual_prices import NONE, better_prices, matched
 
 TURNS: Final = 2
 """How often all prices are gone over when they are found again."""
@@ -117,7 +118,7 @@ class TypeMarket:
             needs=self.needs,
         )
 
-    def _offers(self, bids: Sequence[TypeBid]) -> tuple[Floats, Floats, Floats]:
+    def _offers(self, bids: Sequence[TypeBid]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return bids as ``dual_prices`` takes them: values, devices kept busy, devices there."""
         value_JT, busy_JT = (np.array(column) for column in list(zip(*bids, strict=True))[:2])
         return value_JT, busy_JT, np.array(self.devices_T, dtype=np.float64)

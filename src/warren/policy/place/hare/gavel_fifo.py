@@ -25,13 +25,12 @@ from warren.model.decision import Decision
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.common.gang_holding import (
-    QUEUE_TRIGGERS,
     GangQueue,
     GangQueueMemory,
     Holdings,
     in_turn,
 )
-from warren.policy.common.round_times import fastest, gang_size
+from warren.policy.common.round_times import ROUND_TRIGGERS, fastest, gang_size
 
 
 def _by_arrival(view: View, job: int) -> float:
@@ -60,7 +59,7 @@ class GavelFifo:
     needs_rounds: ClassVar[bool] = False
     plans_rings: ClassVar[bool] = True
     holds_devices: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = QUEUE_TRIGGERS
+    triggers: ClassVar[frozenset[type[Event]]] = ROUND_TRIGGERS
 
     def initial(self, view: View) -> GangQueueMemory:
         """Return the memory before the first job: none waits, no device is held."""

@@ -14,11 +14,11 @@ import numpy as np
 
 from warren.model.costs import IntArray
 from warren.model.decision import Plan
+from warren.model.progress import FloatArray
 from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_times import paid_rounds_J
 from warren.policy.place.hare.problem import (
-    Floats,
     finish_ns_of,
     gangs_of,
     instance_of,
@@ -87,7 +87,7 @@ class Planner:
         self._best: Any = np.zeros((5, 0), dtype=np.int64)
         self._way = LIST
         self._rule: SharingRule | None = None
-        self._list: tuple[Floats, Floats] | None = None
+        self._list: tuple[FloatArray, FloatArray] | None = None
         self._preferences: TypePreferences | None = None
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class Planner:
         job, first, rounds, shard, device = (np.ascontiguousarray(row) for row in self._best)
         return Plan(job_R=job, round_R=first, rounds_R=rounds, shard_R=shard, device_R=device)
 
-    def orders(self) -> Iterator[tuple[Floats, Floats]]:
+    def orders(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield orders of the jobs for lists, each as (priority, its change per round)."""
         from warren.solve.relaxation.rule_search import lengths_s
 
@@ -173,14 +173,11 @@ class Planner:
             self._way, self._preferences = LEFT, preferences
         return _cost(rows, looked)
 
-    def try_list(self, priority_J: Floats, step_J: Floats) -> int:
+    def try_list(self, priority_J: FloatArray, step_J: FloatArray) -> int:
         """Try a schedule by earliest completion in this order, and return what it cost."""
-        from warren.solve.lists.earliest_completion import DispatchProblem, dispatch
+        from warren.solve.lists.earliest_completion import dispatch
 
-        columns = self._instance._asdict()
-        del columns["weight_J"]
-        problem = DispatchProblem(**columns, priority_J=priority_J, priority_step_J=step_J)
-        if self._consider(dispatch(problem)[0]):
+        if self._consider(dispatch(self._instance, priority_J, step_J)[0]):
             self._way, self._list = LIST, (priority_J, step_J)
         return max(MIN_COST, self._rows)
 
@@ -217,7 +214,7 @@ class Planner:
             self._way, self._rule = FLOW, rule
         return _cost(rows, visits + looked)
 
-    def _prices_s_JT(self, rule: SharingRule) -> tuple[Floats, int]:
+    def _prices_s_JT(self, rule: SharingRule) -> tuple[FloatArray, int]:
         """Return what a round on each type costs each job under a rule, and the visits it took.
 
         Prices are those half way through the job's flow, in seconds; visits are the jobs that

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.model.costs import IntArray
+from warren.model.progress import FloatArray
 from warren.model.units import NEVER_NS, NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_times import columns, gang_sizes_J, round_ns_J
@@ -16,8 +16,6 @@ from warren.policy.common.round_times import columns, gang_sizes_J, round_ns_J
 if TYPE_CHECKING:
     from warren.solve.common.instance import Instance
     from warren.solve.lists.dispatch_options import GangTimes
-
-Floats = npt.NDArray[np.float64]
 
 
 def instance_of(view: View, makespan: bool) -> Instance:
@@ -63,7 +61,7 @@ def gangs_of(view: View) -> GangTimes:
     )
 
 
-def objective_of(view: View, makespan: bool) -> Callable[[Floats], float]:
+def objective_of(view: View, makespan: bool) -> Callable[[FloatArray], float]:
     """Return the objective as a function of each job's finish in seconds.
 
     The makespan, or the sum of w (C - a). The function knows the view alone: a method that the
@@ -72,7 +70,7 @@ def objective_of(view: View, makespan: bool) -> Callable[[Floats], float]:
     """
     arrival_s_J, weight_J = view.arrival_ns_J / NS_PER_S, view.weight_J
 
-    def value_s(finish_s_J: Floats) -> float:
+    def value_s(finish_s_J: FloatArray) -> float:
         if makespan:
             return float(finish_s_J.max() - arrival_s_J.min())
         return float(weight_J @ (finish_s_J - arrival_s_J))

@@ -25,19 +25,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.model.decision import Decision, Plan
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
+from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.round_times import columns
 
 if TYPE_CHECKING:
     from warren.solve.relaxation.hare_lp import RelaxationInstance
 
-Floats = npt.NDArray[np.float64]
 MAX_TASKS: Final = 400
 """Above this one linear program takes too long to search with, and the stand-in is used."""
 LARGEST: Final = 5_000_000
@@ -173,7 +172,7 @@ def _sequence(view: View) -> tuple[IntArray, HarePublishedMemory]:
     return np.stack([job_G[group_I], round_G[group_I], shard_I], axis=1), HarePublishedMemory()
 
 
-def _in_rounds(middle_s_I: Floats, table: IntArray) -> Floats:
+def _in_rounds(middle_s_I: FloatArray, table: IntArray) -> FloatArray:
     """Raise H to that of the job's earlier rounds, which the solver's tolerance may exceed.
 
     Lines 8 and 9 read the ends of the round before, so it must come first in the sequence.

@@ -27,15 +27,14 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from warren.model.costs import IntArray
 from warren.model.decision import Decision, Reason
-from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RolledBack, RoundsDone
+from warren.model.events import Event, JobArrived, JobCancelled, JobFailed
+from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.gang_holding import GangHolder, Holdings
-
-Floats = npt.NDArray[np.float64]
+from warren.policy.common.round_times import ROUND_TRIGGERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +68,7 @@ class SchedAllox:
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
     holds_devices: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    triggers: ClassVar[frozenset[type[Event]]] = ROUND_TRIGGERS
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, int) or isinstance(self.window, bool) or self.window < 1:
@@ -174,9 +171,8 @@ class _Step:
         """Start the jobs that the matching puts first on free devices."""
         if not self.waiting or self.holder.held_D.all():
             return
-        from warren.solve.assignment.bipartite import (
-            least_total_completion,  # scipy loads only when used
-        )
+        # scipy loads only when used.
+        from warren.solve.assignment.bipartite import least_total_completion, queue_places
 
         # AlloX's bipartite graph: (device, place from the end of its queue) at the cost of place
         # times run time, plus the time until the device is free.
@@ -187,7 +183,7 @@ class _Step:
         # Ours: Smith's rule among the jobs of each device; which device has which stays.
         if self.policy.weighted:
             time_J = run_ns_JT[np.arange(len(jobs)), view.type_D[found.device_J]]
-            ahead_J = _places(found.device_J, time_J / view.weight_J[jobs])
+            ahead_J = queue_places(found.device_J, time_J / view.weight_J[jobs])
         # Only jobs that are first on a free device start; the others are matched anew next time.
         first = (ahead_J == 0) & ~self.holder.held_D[found.device_J]
         self._start(jobs[first], found.device_J[first])
@@ -201,7 +197,7 @@ class _Step:
         nearest = np.argsort(best_ns, kind="stable")[: self.policy.window]
         return jobs[np.sort(nearest)]
 
-    def _delay_ns_D(self) -> Floats:
+    def _delay_ns_D(self) -> FloatArray:
         """Return the time until each device is expected to be free, in nanoseconds, 0 if it is.
 
         A job that is late is expected to take a round more.
@@ -247,7 +243,7 @@ def _round_ns(view: View, jobs: IntArray, kinds: IntArray) -> IntArray:
     return view.scale_J[jobs] * comp_ns + sync_ns
 
 
-def _run_ns_JT(policy: SchedAllox, view: View, jobs: IntArray) -> Floats:
+def _run_ns_JT(policy: SchedAllox, view: View, jobs: IntArray) -> FloatArray:
     """Return the run time of these jobs alone on a device of each type, in ns.
 
     Infinite where they do not fit.
@@ -260,13 +256,3 @@ def _run_ns_JT(policy: SchedAllox, view: View, jobs: IntArray) -> Floats:
     round_ns_JT = view.scale_J[jobs, None] * comp_ns_JT + sync_ns_JT
     run_ns_JT = (policy.rounds(view, jobs)[:, None] * round_ns_JT).astype(np.float64)
     return np.where(fits_JT, np.maximum(run_ns_JT, 1.0), np.inf)
-
-
-def _places(device_J: IntArray, key_J: Floats) -> IntArray:
-    """Count the jobs of the same device that have a lower key, or the same and a lower index."""
-    # Sorted by device and key; a job's place is its position less that of its device's first job.
-    order = np.lexsort((key_J, device_J))
-    _, first, counts = np.unique(device_J[order], return_index=True, return_counts=True)
-    places_J = np.empty_like(device_J)
-    places_J[order] = np.arange(len(order)) - np.repeat(first, counts)
-    return places_J

@@ -30,23 +30,20 @@ import numpy as np
 from warren.model.costs import IntArray
 from warren.model.decision import NOTHING, Assignment, Decision, Reason
 from warren.model.events import (
-    CompDone,
     Event,
     JobArrived,
-    JobCancelled,
-    JobFailed,
     RolledBack,
-    RoundsDone,
 )
 from warren.model.view import View
 from warren.policy.common.round_times import (
-    MAKES_READY,
+    TASK_TRIGGERS,
     gang_round_ns,
     gang_sizes_J,
-    may_start,
+    made_ready,
     no_faster,
     round_ns_J,
-    shares,
+    stretch_on,
+    tasks_on,
 )
 
 _ROUND_TO_START: Final = (JobArrived, RolledBack)
@@ -73,9 +70,7 @@ class Srtf:
     source: ClassVar[str] = "Hare (HPDC'22) 7.1"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def initial(self, view: View) -> SrtfMemory:
         """Estimate every job once, which is kept for all decisions."""
@@ -155,28 +150,19 @@ class Srtf:
         # that has begun this way is finished this way.
         if shard > 0 or view.grain.rounds_for(memory.round_ns_J.item(job), remaining) == 1:
             devices = no_faster(view, job, free, scale - shard)
-            return [
-                Assignment(device, job, first, 1, (shard + i,)) for i, device in enumerate(devices)
-            ]
+            return tasks_on(view, job, shard, devices)
         # A stretch needs its whole gang, and its length is counted with this gang's own time.
         needed = memory.gang_J.item(job)
         gang = no_faster(view, job, free, needed)
         if len(gang) < needed:
             return []
         rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), remaining)
-        return [
-            Assignment(device, job, first, rounds, shards)
-            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
-        ]
+        return stretch_on(view, job, rounds, gang)
 
 
 def _made_ready(view: View, memory: SrtfMemory) -> list[int]:
     """List jobs made ready by the last events, least remaining time first, then by index."""
-    ready = [
-        job
-        for job in sorted({event.job for event in view.changes if isinstance(event, MAKES_READY)})
-        if may_start(view, job)
-    ]
+    ready = sorted(set(made_ready(view)))
     if len(ready) > 1:
         ready.sort(key=lambda job: _left_ns(view, memory, job))
     return ready

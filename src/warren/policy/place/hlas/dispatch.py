@@ -15,7 +15,14 @@ from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import JobArrived, JobCancelled, JobFailed, RolledBack
 from warren.model.view import View
 from warren.policy.common.persistent_heap import PersistentHeap, put, take
-from warren.policy.common.round_times import MAKES_READY, fastest, gang_round_ns, may_start, shares
+from warren.policy.common.round_times import (
+    MAKES_READY,
+    fastest,
+    gang_round_ns,
+    may_start,
+    stretch_on,
+    tasks_on,
+)
 from warren.policy.place.hlas.gpu_groups import GpuGroups
 from warren.policy.place.hlas.waiting_jobs import QueuePosition, WaitingJobs
 
@@ -133,7 +140,7 @@ class HlasDispatch:
         ``idle``.
         """
         view, job = self.view, entry.job
-        first, scale = view.next_round_J.item(job), view.scale_J.item(job)
+        scale = view.scale_J.item(job)
         shard = self.shard.get(job, view.next_shard_J.item(job))
         round_ns = self.groups.round_ns(view, job)
         if shard == 0 and view.grain.rounds_for(round_ns, ENDLESS) > 1:
@@ -141,8 +148,7 @@ class HlasDispatch:
             return
         # One task a device; what is left of the round stays ``partly`` for the next idle group.
         devices = self._fitting(job, idle[0])[: scale - shard]
-        for place, device in enumerate(devices, start=shard):
-            self.assign.append(Assignment(device, job, first, 1, (place,)))
+        self.assign += tasks_on(view, job, shard, devices)
         self.shard[job] = shard + len(devices)
         if self.shard[job] < scale:
             self.partly = sorted([*self.partly, entry])
@@ -164,9 +170,5 @@ class HlasDispatch:
                 break
         gang = gang[:scale]
         rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), ENDLESS)
-        first = view.next_round_J.item(job)
-        self.assign += [
-            Assignment(device, job, first, rounds, shards)
-            for device, shards in zip(gang, shares(scale, len(gang)), strict=True)
-        ]
+        self.assign += stretch_on(view, job, rounds, gang)
         self.shard[job] = scale

@@ -19,6 +19,7 @@ from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, IntArray
 from warren.model.view import View
 from warren.policy.common.round_times import cluster_speed, counts_T
+from warren.solve.common.heaps import in_groups
 from warren.solve.gpu_groups.problem import Grouping, GroupingProblem, relative_speeds, speeds
 from warren.solve.gpu_groups.round_dispatch import GroupedDevices
 from warren.solve.gpu_groups.solve import MOVES, PROGRAMS, grouped
@@ -212,13 +213,12 @@ def _grouped_devices(view: View, group_D: IntArray) -> GroupedDevices:
     # Row R is a pair of group and type; its devices are first_R[R] to first_R[R + 1].
     groups, types = int(group_D.max()) + 1, view.costs.fits_JT.shape[1]
     row_D = group_D * types + view.type_D
-    count_R = np.bincount(row_D, minlength=groups * types)
-    first_R = np.concatenate(([0], np.cumsum(count_R)))
+    device_C, first_R = in_groups(row_D, groups * types)
     rows_GT = np.arange(groups)[:, None] * types + np.arange(types + 1)
     return GroupedDevices(
         first_GT=first_R[rows_GT],
         free_ns_C=np.zeros(len(row_D), np.int64),
-        device_C=np.argsort(row_D, kind="stable"),
+        device_C=device_C,
         type_D=view.type_D,
         load_D=np.zeros(len(row_D), np.int64),
         idle_T=np.zeros(types, np.bool_),

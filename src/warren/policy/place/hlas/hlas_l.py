@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from warren.model.view import View
 from warren.policy.common.persistent_map import PersistentMap
+from warren.policy.common.round_times import made_ready
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (
     Guesses,
@@ -28,7 +29,6 @@ from warren.policy.place.hlas.predicted_rounds import (
     ahead_of,
     guess,
     is_due,
-    ready,
 )
 from warren.predict.conservative import target_of
 from warren.predict.remaining_rounds import optimus_rounds
@@ -56,7 +56,7 @@ class FittedRounds:
         """Return this foresight with a new fit for each job that is ready and due."""
         guesses = self.guesses
         # Unlike HLAS-P's prediction, a fit is made anew though its R^p is not consumed.
-        for job in ready(view):
+        for job in made_ready(view):
             if is_due(guesses.get(job), view.round_J.item(job)):
                 guesses = guesses.noted(job, _guess(view, job))
         return self if guesses is self.guesses else FittedRounds(guesses)

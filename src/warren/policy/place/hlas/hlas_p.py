@@ -31,6 +31,7 @@ from warren.model.job import Job
 from warren.model.view import View
 from warren.policy.common.job_history import JobHistory, kinds_by_name, records_of, similar
 from warren.policy.common.persistent_map import PersistentMap
+from warren.policy.common.round_times import made_ready
 from warren.policy.place.hlas.policy import Hlas
 from warren.policy.place.hlas.predicted_rounds import (
     Guesses,
@@ -39,7 +40,6 @@ from warren.policy.place.hlas.predicted_rounds import (
     ahead_of,
     guess,
     is_due,
-    ready,
 )
 from warren.predict.conservative import averaged, beyond, standing, target_of
 from warren.predict.remaining_rounds import sure_rounds
@@ -75,7 +75,7 @@ class ConservativeRounds:
     def after(self, view: View) -> ConservativeRounds:
         """Return this foresight with a prediction for each ready job that has consumed its last."""
         known, guesses = self._learned(view), self.guesses
-        for job in ready(view):
+        for job in made_ready(view):
             # V-B: R stays until R^p is consumed; only then may a new prediction change it.
             made, rounds = guesses.get(job), view.round_J.item(job)
             # Both: due after a quarter more rounds, and R^p consumed.

@@ -30,7 +30,6 @@ import numpy as np
 from warren.model.costs import BoolArray
 from warren.model.decision import ENDLESS, Assignment, Decision, Reason
 from warren.model.events import (
-    CompDone,
     Event,
     JobArrived,
     JobCancelled,
@@ -42,7 +41,14 @@ from warren.model.view import View
 from warren.policy.common.persistent_heap import Entry, PersistentHeap, entries, put, take
 from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.random_devices import drawn
-from warren.policy.common.round_times import counts_T, gang_round_ns, gang_size, may_start, shares
+from warren.policy.common.round_times import (
+    TASK_TRIGGERS,
+    counts_T,
+    gang_round_ns,
+    gang_size,
+    may_start,
+    stretch_on,
+)
 from warren.policy.place.hlas.feedback_queues import FeedbackQueues, parse_queues, queues_of
 
 _TURNS: Final = (JobArrived, RoundsDone, RolledBack, JobFailed, JobCancelled)
@@ -88,9 +94,7 @@ class Las2d:
     source: ClassVar[str] = "HLAS (TCC'24) VI-D; Tiresias (NSDI'19)"
     offline: ClassVar[bool] = False
     needs_rounds: ClassVar[bool] = False
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def __post_init__(self) -> None:
         parse_queues(self.thresholds)
@@ -225,11 +229,7 @@ class _Step:
         """Assign a stretch of the job to its gang, and hold these devices until it has passed."""
         view = self.view
         rounds = view.grain.rounds_for(gang_round_ns(view, job, gang), ENDLESS)
-        first, cut = view.next_round_J.item(job), shares(view.scale_J.item(job), len(gang))
-        self.assign += [
-            Assignment(device, job, first, rounds, shards)
-            for device, shards in zip(gang, cut, strict=True)
-        ]
+        self.assign += stretch_on(view, job, rounds, gang)
         self.held_D[gang] = True
         attained_ns = _ran(self.ran, job).attained_ns
         self.ran = self.ran.noted(job, AttainedService(attained_ns, view.now_ns, tuple(gang)))

@@ -44,17 +44,12 @@ from warren.model.cluster import Cluster
 from warren.model.costs import CostTable, IntArray
 from warren.model.decision import NOTHING, Decision
 from warren.model.events import (
-    CompDone,
     Event,
-    JobArrived,
-    JobCancelled,
-    JobFailed,
-    RolledBack,
-    RoundsDone,
 )
 from warren.model.units import parse_time_s, seconds_to_ns
 from warren.model.view import View
 from warren.policy.common.persistent_heap import PersistentHeap
+from warren.policy.common.round_times import TASK_TRIGGERS
 from warren.policy.place.hlas.dispatch import AGED, HlasDispatch
 from warren.policy.place.hlas.feedback_queues import FeedbackQueues, parse_queues, queues_of
 from warren.policy.place.hlas.gpu_groups import (
@@ -113,9 +108,7 @@ class Hlas:
     needs_rounds: ClassVar[bool] = False
     by_ahead: ClassVar[bool] = False
     """Whether in a queue the job goes first of which most rounds are expected, not by arrival."""
-    triggers: ClassVar[frozenset[type[Event]]] = frozenset(
-        {JobArrived, CompDone, RoundsDone, RolledBack, JobFailed, JobCancelled}
-    )
+    triggers: ClassVar[frozenset[type[Event]]] = TASK_TRIGGERS
 
     def __post_init__(self) -> None:
         if self.groups < 0:

@@ -8,14 +8,12 @@ costs time and tells little new a round later: a job gets the next one after a q
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from warren.model.decision import ENDLESS
 from warren.model.view import View
 from warren.policy.common.persistent_map import PersistentMap
-from warren.policy.common.round_times import MAKES_READY, may_start
 
 
 class PredictedRounds(Protocol):
@@ -86,10 +84,3 @@ def is_due(made: RoundsGuess | None, rounds: int) -> bool:
     """Tell whether a job has run a quarter more rounds, at least one, since its last prediction."""
     # rounds >= 5/4 made.made, in whole numbers.
     return made is None or (rounds > made.made and 4 * rounds >= 5 * made.made)
-
-
-def ready(view: View) -> Iterator[int]:
-    """Yield the jobs whose next round may start since the last decision."""
-    for event in view.changes:
-        if isinstance(event, MAKES_READY) and may_start(view, event.job):
-            yield event.job

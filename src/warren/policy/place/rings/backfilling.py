@@ -32,13 +32,13 @@ from warren.model.decision import Decision
 from warren.model.events import Event
 from warren.model.view import View
 from warren.policy.common.gang_holding import (
-    QUEUE_TRIGGERS,
     GangQueue,
     GangQueueMemory,
     Gangs,
     Holdings,
     Waiting,
 )
+from warren.policy.common.round_times import ROUND_TRIGGERS
 from warren.policy.place.rings.planned_gangs import RingProblem, ring_problem
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class RingBackfilling:
     needs_rounds: ClassVar[bool] = True
     plans_rings: ClassVar[bool] = True
     holds_devices: ClassVar[bool] = True
-    triggers: ClassVar[frozenset[type[Event]]] = QUEUE_TRIGGERS
+    triggers: ClassVar[frozenset[type[Event]]] = ROUND_TRIGGERS
 
     def __post_init__(self) -> None:
         if isnan(self.patience) or self.patience < 0:
