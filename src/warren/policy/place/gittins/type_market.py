@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from warren.model.costs import FloatArray
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed, RoundsDone
-from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.persistent_map import PersistentMap
 from warren.policy.common.round_times import cluster_speed, counts_T

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.decision import Plan
-from warren.model.progress import FloatArray
 from warren.model.units import NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_times import paid_rounds_J

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warren.model.costs import IntArray
-from warren.model.progress import FloatArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.units import NEVER_NS, NS_PER_S
 from warren.model.view import View
 from warren.policy.common.round_times import columns, gang_sizes_J, round_ns_J

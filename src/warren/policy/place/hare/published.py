@@ -26,11 +26,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.decision import Decision, Plan
 from warren.model.errors import Problem, SpecError
 from warren.model.events import Event
-from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.round_times import columns
 

@@ -28,10 +28,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from warren.model.costs import IntArray
+from warren.model.costs import FloatArray, IntArray
 from warren.model.decision import Decision, Reason
 from warren.model.events import Event, JobArrived, JobCancelled, JobFailed
-from warren.model.progress import FloatArray
 from warren.model.view import View
 from warren.policy.common.gang_holding import GangHolder, Holdings
 from warren.policy.common.round_times import ROUND_TRIGGERS
