@@ -104,21 +104,21 @@ _BEGUN = pytest.StashKey[None]()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Workers that have not begun with the live tests leave the cores to the one that has.
+    """Workers that have not begun with the timed tests leave the cores to the one that has.
 
-    Those are the largest part, and the first to be given out; the others fill what they leave.
+    The others fill what it leaves: trained jobs wait for each other, and sleep.
     """
     if "PYTEST_XDIST_WORKER" in os.environ and _BEGUN not in item.config.stash:
         item.config.stash[_BEGUN] = None
-        if item.get_closest_marker("live") is None:
+        if item.get_closest_marker("timed") is None:
             os.nice(10)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """One file at a time a worker, and all live ones in one worker: they would fight for the cores.
+    """One file at a time a worker; timed ones in one, all other live ones in another.
 
-    Not by the marks ``xdist_group``, which the pinned xdist loses on its way from the workers.
+    More live ones at once would fight for the cores. Not by the marks ``xdist_group``, which the pinned xdist loses on its way from the workers.
     """
     if config.getvalue("dist") != "loadscope":
         return None
@@ -127,7 +127,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     class FilesAndLive(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
+            if processes.are_timed_by(config.rootpath / file):
+                return "timed"
             return "live" if processes.are_started_by(config.rootpath / file) else file
+
+        def _assign_work_unit(self, node: object) -> None:
+            """Give out the timed tests first, then the live ones, then the files with most."""
+            for first in ("timed", "live"):
+                if first in self.workqueue:
+                    self.workqueue.move_to_end(first, last=False)
+                    break
+            super()._assign_work_unit(node)
 
     return FilesAndLive(config, log)  # type: ignore[arg-type]
 

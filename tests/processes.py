@@ -30,8 +30,14 @@ class Process:
 
 @cache
 def are_started_by(tests: Path) -> bool:
-    """Whether a file of tests has some that are marked ``live``."""
+    """Tell whether a file of tests has some that are marked ``live``."""
     return "pytest.mark.live" in tests.read_text()
+
+
+@cache
+def are_timed_by(tests: Path) -> bool:
+    """Tell whether a file of tests has some that are marked ``timed``."""
+    return "pytest.mark.timed" in tests.read_text()
 
 
 def adopt_orphans() -> None:

@@ -14,6 +14,7 @@ _DOUBLE_FORK = "import os, time; os.fork() and os._exit(0); os.setsid(); time.sl
 
 
 @pytest.mark.live
+@pytest.mark.timed
 def test_a_process_that_outlives_its_parent_is_found() -> None:
     before = processes.descendants(os.getpid())
     subprocess.run([sys.executable, "-S", "-c", _DOUBLE_FORK], check=True)
@@ -24,6 +25,7 @@ def test_a_process_that_outlives_its_parent_is_found() -> None:
 
 
 @pytest.mark.live
+@pytest.mark.timed
 def test_a_process_that_has_ended_is_not_reported() -> None:
     before = processes.descendants(os.getpid())
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])

@@ -19,7 +19,7 @@ from warren.runs.calibration.profile_rows import switch_time_ns, with_build
 from warren.store.files import read
 from warren.workload.run_file import load_cluster, load_run
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 APPS = f"{CHECKOUT}/tests/cli/drawn_apps.py"
 CLUSTER = """\

@@ -75,6 +75,7 @@ def _gone_afterwards(can_make_testbeds: None) -> Iterator[None]:
 
 
 @pytest.mark.live
+@pytest.mark.timed
 @pytest.mark.usefixtures("_gone_afterwards")
 def test_a_testbed_is_made_measured_used_and_removed(warren: Warren, tmp_path: Path) -> None:
     file = tmp_path / "bed.yaml"
@@ -101,6 +102,7 @@ def test_a_testbed_is_made_measured_used_and_removed(warren: Warren, tmp_path: P
 
 
 @pytest.mark.live
+@pytest.mark.timed
 @pytest.mark.usefixtures("_gone_afterwards")
 def test_a_command_in_a_host_has_its_own_exit_status_streams_and_environment(
     warren: Warren,

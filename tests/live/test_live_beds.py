@@ -31,7 +31,7 @@ from warren.model.errors import SpecError
 from warren.model.events import AnyEvent, ParamsSaved, RolledBack, RoundsDone
 from warren.model.testbed import Bed
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
 
 VICTIM = Path(__file__).parent / "bed_victim.py"
 WIDTH = 250_000

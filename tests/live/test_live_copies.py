@@ -22,7 +22,7 @@ from warren.model.run import Run
 from warren.policy.registry import place_policy
 from warren.sim.build import sim_port
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 SLOW, SCALE = 8.0, 0.03
 ROUNDS = 4

@@ -16,7 +16,7 @@ from warren.live.control.local_engine import LivePort
 from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived, RoundsDone, TasksDone, Woken
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 COMP_S, SYNC_S, SCALE = 1.0, 0.4, 0.08
 """80 ms and 32 ms of real time: tasks that share two busy cores must fit."""

@@ -24,7 +24,7 @@ from warren.live.process.linux import fork_below, leave
 from warren.live.process.process_pool import ProcessPool
 from warren.model.errors import EngineError, SpecError
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 _VICTIM = Path(__file__).with_name("live_victim.py")
 

@@ -17,7 +17,7 @@ from warren.model.decision import Assignment
 from warren.model.events import AnyEvent, JobArrived
 from warren.model.job import Job
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 MS = 1_000_000
 

@@ -18,7 +18,7 @@ from warren.live.control import engine as base
 from warren.live.control.local_engine import LivePort
 from warren.live.process.process_pool import ProcessPool
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 PROGRAM = Path(__file__).resolve().parents[2] / "experiments" / "start_kill.py"
 

@@ -88,6 +88,7 @@ def reasons(folder: Path) -> dict[int, str]:
 
 
 @pytest.mark.live
+@pytest.mark.timed
 def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
     tmp_path: Path, before: set[Path]
 ) -> None:
@@ -100,6 +101,7 @@ def test_what_takes_more_than_its_cgroup_may_fails_at_once_and_alone(
 
 
 @pytest.mark.live
+@pytest.mark.timed
 def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_without_cgroups_an_allocation_fails_and_the_log_says_how_it_is_limited(
 
 
 @pytest.mark.live
+@pytest.mark.timed
 def test_killed_together_controller_and_zygote_leave_no_cgroup(
     tmp_path: Path, before: set[Path]
 ) -> None:

@@ -94,6 +94,7 @@ def _is_on(core: int, pid: int) -> bool:
 
 
 @pytest.mark.live
+@pytest.mark.timed
 def test_a_process_is_pinned_again_after_user_code_and_so_is_the_one_that_replaces_it(
     tmp_path: Path,
 ) -> None:

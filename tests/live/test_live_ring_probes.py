@@ -20,7 +20,7 @@ from warren.live.testbed.status import one_standing
 from warren.model.errors import EngineError
 from warren.model.testbed import Bed, BedHost
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 NAME = f"rings-{os.getpid()}"
 LINK_BPS = 100_000_000

@@ -31,7 +31,7 @@ from warren.model.events import (
 from warren.model.job import Checkpoint, Evaluate, Job, Stop
 from warren.model.run import Run
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 EVERY = 3
 JOBS = (

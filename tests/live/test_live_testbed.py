@@ -26,7 +26,7 @@ from warren.live.testbed.status import standing
 from warren.model.errors import EngineError, SpecError
 from warren.model.testbed import Bed, BedHost
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("can_make_testbeds")]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.usefixtures("can_make_testbeds")]
 
 PROGRAM = Path(__file__).resolve().parents[2] / "experiments" / "testbed_kill.py"
 NAME = f"test-{os.getpid()}"

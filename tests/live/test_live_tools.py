@@ -17,7 +17,7 @@ from warren.live.process.specs import TrainerRole
 from warren.model.job import Evaluate
 from warren.policy.registry import place_policy
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 PLANTED = Path(__file__).parents[2] / "experiments" / "spine" / "nondeterministic.py"
 HIDDEN = Path(__file__).parents[1] / "live_training" / "zoo" / "hidden.py"
 
