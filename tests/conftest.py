@@ -118,7 +118,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """One file at a time a worker; timed ones in one, all other live ones in another.
 
-    More live ones at once would fight for the cores. Not by the marks ``xdist_group``, which the pinned xdist loses on its way from the workers.
+    More live ones at once would fight for the cores. Not by the marks ``xdist_group``, which the
+    pinned xdist loses on its way from the workers.
     """
     if config.getvalue("dist") != "loadscope":
         return None
