@@ -1,0 +1,264 @@
+"""Max-min fair rates after a change: a sweep over levels that looks only at what changes.
+
+*What.* Within a rank, rates are max-min fair if and only if each flow has the least level of its
+links, or its cap, and each link that limits a flow is full (Bertsekas and Gallager, Data Networks,
+6.5.2: every flow has a bottleneck link). Whether a link is full at level v depends on levels below
+v alone: the flows it limits do not rise further, whatever their other links would allow.
+
+*How.* So levels are set right in ascending order, as Dijkstra's algorithm settles distances; for
+changes, as Ramalingam and Reps (J. Algorithms 21, 1996) do it for shortest paths. A link whose
+flows have changed waits in a heap by the level at which something happens to it:
+
+- It would be overfull: it is *settled* at the lower level v at which it is full, and its flows
+  above v come down to v. All that happens below v has happened, so this is final.
+- It is no longer full: at its old level it *opens*. Nothing is known of its level any more, except
+  that it is higher; the flows that it limited rise to the least of their other links.
+- It is full: nothing happens, and its flows are not looked at.
+
+Flows that come down or rise change what other links have, all at levels no lower than the sweep's.
+A link opens at most once and is settled at most once a sweep, so that it ends.
+
+*Ranks* are swept in ascending order. To a rank, a link is what lower ranks leave of it; where that
+has not changed, nor the link's flows of this rank, the link is looked at only if the sweep meets
+it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warren.solve.common.arrays import Float, Int, IntArray
+from warren.solve.common.compile import inlined, kernel
+from warren.solve.common.heaps import set_time, take_first
+from warren.solve.flows.levels import NOTHING, TOLERANCE, fill, key
+from warren.solve.flows.sharing_state import (
+    CHANGE,
+    CHANGED,
+    SWEEP,
+    TOUCHED,
+    SharingState,
+    enter,
+    leave,
+    most_level,
+    note_changed,
+    touch,
+)
+
+
+@kernel
+def change_flows(
+    state: SharingState, gone_N: IntArray, moved_N: IntArray, class_N: IntArray, new_N: IntArray
+) -> int:
+    """Let flows go, change class and come, and share their links anew.
+
+    Parameters
+    ----------
+    gone_N
+        Flows that end.
+    moved_N, class_N
+        Flows that stay, with their class from now on.
+    new_N
+        Flows that begin; the columns of the state have what they are, but for their share.
+
+    Returns
+    -------
+    changed
+        How many flows have another rate than before; these are the first of ``changed_F``.
+    """
+    state.number[CHANGE] += 1
+    state.number[TOUCHED] = 0
+    state.number[CHANGED] = 0
+    lowest = state.head_LR.shape[1]
+    for place in range(len(gone_N)):
+        rank = state.rank_K[state.class_F[gone_N[place]]]
+        lowest = min(lowest, rank)
+        leave(state, gone_N[place], rank)
+    for place in range(len(moved_N)):
+        flow = moved_N[place]
+        left, taken = state.rank_K[state.class_F[flow]], state.rank_K[class_N[place]]
+        lowest = min(lowest, left, taken)
+        leave(state, flow, left)
+        state.class_F[flow] = class_N[place]
+        enter(state, flow, taken)
+    for place in range(len(new_N)):
+        rank = state.rank_K[state.class_F[new_N[place]]]
+        lowest = min(lowest, rank)
+        enter(state, new_N[place], rank)
+    for rank in range(lowest, state.head_LR.shape[1]):
+        _sweep(state, rank)
+        _set_rates(state, rank)
+    return _really_changed(state)
+
+
+@kernel
+def _sweep(state: SharingState, rank: Int) -> None:
+    """Set the levels of one rank right, in ascending order."""
+    state.number[SWEEP] += 1
+    heap = state.heap
+    for place in range(state.number[TOUCHED]):
+        link = state.touched_L[place]
+        if state.head_LR[link, rank] < 0:
+            state.level_LR[link, rank] = np.inf
+            continue
+        state.stale_L[link] = True
+        set_time(heap, link, key(0.0))
+    level = 0.0  # all levels below are right
+    while heap.count[0] > 0:
+        link = heap.who_E[0]
+        if state.stale_L[link]:
+            # The key is a lower bound only: look at the link again before anything is done.
+            state.stale_L[link] = False
+            due = _due(state, link, rank)
+            if due < 0.0:
+                take_first(heap)
+                continue
+            # Rounding alone can make it less than the level that was reached: that is a tie.
+            state.due_L[link] = max(due, level)
+            set_time(heap, link, key(state.due_L[link]))
+            continue
+        take_first(heap)
+        level = state.due_L[link]
+        if state.opens_L[link]:
+            _open(state, link, rank, level)
+        else:
+            _settle(state, link, rank, level)
+
+
+@kernel
+def _due(state: SharingState, link: Int, rank: Int) -> Float:
+    """Return the level at which a link opens or is settled; -1 if it is right as it stands.
+
+    Sets ``opens_L``.
+    """
+    tolerance = TOLERANCE * state.capacity_L[link]
+    room = _room(state, link, rank)
+    load, flows = 0.0, 0
+    cell = state.head_LR[link, rank]
+    while cell >= 0:
+        flow = state.flow_C[cell]
+        state.most_N[flows] = state.level_F[flow]
+        state.share_N[flows] = state.share_F[flow]
+        load += state.share_F[flow] * state.level_F[flow]
+        flows += 1
+        cell = state.next_C[cell]
+    state.opens_L[link] = False
+    if load > room + tolerance or (room == 0.0 and load > 0.0):
+        return fill(state.most_N, state.share_N, flows, room)
+    limits = state.level_LR[link, rank]
+    if load >= room - tolerance or limits == np.inf:
+        return -1.0
+    state.opens_L[link] = True
+    return limits
+
+
+@inlined
+def _room(state: SharingState, link: Int, rank: Int) -> Float:
+    """Return what lower ranks leave of a link."""
+    room = state.capacity_L[link]
+    for lower in range(rank):
+        room -= state.load_LR[link, lower]
+    if room <= NOTHING * state.capacity_L[link]:
+        return 0.0
+    return room
+
+
+@kernel
+def _open(state: SharingState, link: Int, rank: Int, level: Float) -> None:
+    """Let the flows rise that a link limited: it is not full at its old level any more."""
+    state.level_LR[link, rank] = np.inf
+    heap, sweep = state.heap, state.number[SWEEP]
+    cell = state.head_LR[link, rank]
+    while cell >= 0:
+        flow = state.flow_C[cell]
+        cell = state.next_C[cell]
+        if state.level_F[flow] < level:
+            continue
+        most = most_level(state, flow, rank)
+        if most == state.level_F[flow]:
+            continue
+        note_changed(state, flow)
+        state.level_F[flow] = most
+        # Any link of a flow that rises may be overfull, from the level on that it rises from.
+        first = state.first_F[flow]
+        for other_cell in range(first, first + state.links_F[flow]):
+            other = state.link_C[other_cell]
+            if state.settled_L[other] == sweep:
+                continue
+            state.stale_L[other] = True
+            if heap.cell_N[other] < 0 or heap.time_ns_N[other] > key(level):
+                set_time(heap, other, key(level))
+
+
+@kernel
+def _settle(state: SharingState, link: Int, rank: Int, level: Float) -> None:
+    """Fill a link at its final level: no flow of it rises above."""
+    state.level_LR[link, rank] = level
+    heap, sweep = state.heap, state.number[SWEEP]
+    state.settled_L[link] = sweep
+    cell = state.head_LR[link, rank]
+    while cell >= 0:
+        flow = state.flow_C[cell]
+        cell = state.next_C[cell]
+        if state.level_F[flow] <= level:
+            continue
+        note_changed(state, flow)
+        state.level_F[flow] = level
+        # A link that has more left than before can only rise: what was due no earlier than some
+        # level still is. One that limits no flow needs no look at all.
+        first = state.first_F[flow]
+        for other_cell in range(first, first + state.links_F[flow]):
+            other = state.link_C[other_cell]
+            if state.settled_L[other] == sweep:
+                continue
+            if heap.cell_N[other] >= 0:
+                state.stale_L[other] = True
+            elif state.level_LR[other, rank] < np.inf:
+                state.stale_L[other] = True
+                set_time(heap, other, key(max(level, state.level_LR[other, rank])))
+
+
+@kernel
+def _set_rates(state: SharingState, rank: Int) -> None:
+    """Give the changed flows of a rank their rates, and sum the loads of their links."""
+    sweep = state.number[SWEEP]
+    for place in range(state.number[TOUCHED]):
+        _sum_load(state, state.touched_L[place], rank)
+    for place in range(state.number[CHANGED]):
+        flow = state.changed_F[place]
+        weight = state.weight_K[state.class_F[flow]]
+        if state.rank_K[state.class_F[flow]] != rank:
+            continue
+        state.rate_F[flow] = min(state.cap_F[flow], weight * state.level_F[flow])
+        first = state.first_F[flow]
+        for cell in range(first, first + state.links_F[flow]):
+            link = state.link_C[cell]
+            if state.loaded_L[link] != sweep:
+                _sum_load(state, link, rank)
+
+
+@kernel
+def _sum_load(state: SharingState, link: Int, rank: Int) -> None:
+    """Sum what flows of a rank take of a link; touch it if later ranks are left another room."""
+    state.loaded_L[link] = state.number[SWEEP]
+    load, cell = 0.0, state.head_LR[link, rank]
+    while cell >= 0:
+        flow = state.flow_C[cell]
+        load += state.share_F[flow] * state.level_F[flow]
+        cell = state.next_C[cell]
+    change = abs(load - state.load_LR[link, rank])
+    # A smaller change is not stored: many of them in a row cannot pass unseen by later ranks.
+    if load == 0.0 or change > TOLERANCE * state.capacity_L[link]:
+        state.load_LR[link, rank] = load
+        touch(state, link)
+
+
+@kernel
+def _really_changed(state: SharingState) -> int:
+    """Keep of the changed flows those whose rate is not what it was before."""
+    kept = 0
+    for place in range(state.number[CHANGED]):
+        flow = state.changed_F[place]
+        if state.rate_F[flow] != state.before_F[flow]:
+            state.changed_F[kept] = flow
+            kept += 1
+    return kept
